@@ -1,0 +1,439 @@
+"""The first schema: memories with their details, what ranks them, the wall between owners.
+
+Revision ID: 0001
+Revises:
+"""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+STATEMENTS = (
+    r"""
+CREATE EXTENSION IF NOT EXISTS vector
+    """,
+    r"""
+CREATE TABLE decay_classes (
+  rate_per_day DOUBLE PRECISION NOT NULL CONSTRAINT decay_classes_rate_per_day_check CHECK (rate_per_day >= 0),
+  CONSTRAINT decay_classes_pkey PRIMARY KEY (rate_per_day)
+)
+    """,
+    r"""
+CREATE TABLE embedding_models (
+  id SMALLINT GENERATED ALWAYS AS IDENTITY,
+  name TEXT NOT NULL,
+  dimensions INTEGER NOT NULL CONSTRAINT embedding_models_dimensions_check CHECK (dimensions >= 1 AND dimensions <= 4000),
+  index_lists INTEGER,
+  rows_at_build BIGINT,
+  measured_recall DOUBLE PRECISION,
+  built_at TIMESTAMP WITH TIME ZONE,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT embedding_models_pkey PRIMARY KEY (id),
+  CONSTRAINT embedding_models_name_key UNIQUE (name)
+)
+    """,
+    r"""
+CREATE TABLE memory_history (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  version INTEGER NOT NULL,
+  operation TEXT NOT NULL,
+  actor TEXT,
+  session_id TEXT,
+  changes JSONB,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_history_pkey PRIMARY KEY (namespace_id, memory_id, version)
+)
+    """,
+    r"""
+CREATE TABLE memory_postings (
+  namespace_id INTEGER NOT NULL,
+  term INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  count SMALLINT NOT NULL,
+  length SMALLINT NOT NULL,
+  CONSTRAINT memory_postings_pkey PRIMARY KEY (namespace_id, term, memory_id)
+)
+    """,
+    r"""
+CREATE TABLE namespaces (
+  id INTEGER GENERATED ALWAYS AS IDENTITY,
+  name TEXT NOT NULL CONSTRAINT namespaces_name_check CHECK (length(name) >= 1 AND length(name) <= 128),
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT namespaces_pkey PRIMARY KEY (id),
+  CONSTRAINT namespaces_name_key UNIQUE (name)
+)
+    """,
+    r"""
+CREATE TABLE memories (
+  namespace_id INTEGER NOT NULL,
+  id UUID NOT NULL,
+  type TEXT NOT NULL CONSTRAINT memories_type_check CHECK (type IN ('episodic', 'semantic', 'procedural', 'strategic')),
+  kind TEXT CONSTRAINT memories_kind_check CHECK (kind IN ('observation', 'decision', 'learning', 'error', 'pattern', 'preference', 'insight', 'fact', 'connection', 'project', 'person', 'process', 'goal', 'general')),
+  status TEXT DEFAULT 'active' NOT NULL CONSTRAINT memories_status_check CHECK (status IN ('active', 'archived', 'invalidated')),
+  content TEXT NOT NULL CONSTRAINT memories_content_check CHECK (length(content) >= 1 AND length(content) <= 16000),
+  content_hash BYTEA NOT NULL,
+  metadata JSONB DEFAULT '{}'::jsonb NOT NULL,
+  source TEXT,
+  source_provider TEXT,
+  capture_mode TEXT CONSTRAINT memories_capture_mode_check CHECK (capture_mode IN ('explicit', 'inferred')),
+  session_id TEXT,
+  session_sequence BIGINT,
+  speaker TEXT,
+  "user" TEXT,
+  project TEXT,
+  collection TEXT,
+  confidence DOUBLE PRECISION CONSTRAINT memories_confidence_check CHECK (confidence >= 0 AND confidence <= 1),
+  emotion TEXT CONSTRAINT memories_emotion_check CHECK (emotion IN ('curiosity', 'satisfaction', 'concern', 'neutral', 'excitement')),
+  pinned BOOLEAN DEFAULT false NOT NULL,
+  version INTEGER DEFAULT 1 NOT NULL,
+  reason TEXT,
+  replaced_by UUID[],
+  occurred_at TIMESTAMP WITH TIME ZONE,
+  expires_at TIMESTAMP WITH TIME ZONE,
+  last_confirmed_at TIMESTAMP WITH TIME ZONE,
+  valid_from TIMESTAMP WITH TIME ZONE NOT NULL,
+  valid_to TIMESTAMP WITH TIME ZONE,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  short_id TEXT GENERATED ALWAYS AS (right(id::text, 8)) STORED NOT NULL,
+  CONSTRAINT memories_pkey PRIMARY KEY (namespace_id, id),
+  CONSTRAINT memories_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE UNIQUE INDEX memories_active_content ON memories (namespace_id, content_hash) WHERE status = 'active'
+    """,
+    r"""
+CREATE INDEX memories_by_session ON memories (namespace_id, session_id, session_sequence)
+    """,
+    r"""
+CREATE INDEX memories_by_short_id ON memories (namespace_id, short_id)
+    """,
+    r"""
+CREATE INDEX memories_by_time ON memories (namespace_id, created_at)
+    """,
+    r"""
+CREATE TABLE episodic_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  action_taken JSONB,
+  context JSONB,
+  result JSONB,
+  emotional_valence DOUBLE PRECISION DEFAULT 0.0 NOT NULL CONSTRAINT episodic_memories_emotional_valence_check CHECK (emotional_valence >= -1 AND emotional_valence <= 1),
+  verification_status BOOLEAN,
+  event_time TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT episodic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT episodic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE memory_activation (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  importance DOUBLE PRECISION NOT NULL CONSTRAINT memory_activation_importance_check CHECK (importance >= 0 AND importance <= 1),
+  rate_per_day DOUBLE PRECISION NOT NULL,
+  started_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  last_accessed_at TIMESTAMP WITH TIME ZONE,
+  access_count INTEGER DEFAULT 0 NOT NULL,
+  reinforcement DOUBLE PRECISION,
+  relevance_anchor DOUBLE PRECISION GENERATED ALWAYS AS (CASE WHEN reinforcement IS NULL THEN CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END WHEN importance = 0 THEN reinforcement ELSE greatest(CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END, reinforcement) + ln(1 + exp(greatest(-abs((CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END) - reinforcement), -700))) END) STORED NOT NULL,
+  CONSTRAINT memory_activation_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT memory_activation_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_activation_rate_per_day_fkey FOREIGN KEY(rate_per_day) REFERENCES decay_classes (rate_per_day)
+)
+    """,
+    r"""
+CREATE INDEX memory_activation_rank ON memory_activation (namespace_id, rate_per_day, relevance_anchor DESC, memory_id)
+    """,
+    r"""
+CREATE TABLE memory_tags (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  tag TEXT NOT NULL,
+  position SMALLINT NOT NULL,
+  CONSTRAINT memory_tags_pkey PRIMARY KEY (namespace_id, memory_id, tag),
+  CONSTRAINT memory_tags_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX memory_tags_by_tag ON memory_tags (namespace_id, tag, memory_id)
+    """,
+    r"""
+CREATE TABLE memory_vectors (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  model_id SMALLINT NOT NULL,
+  part SMALLINT NOT NULL,
+  embedding halfvec NOT NULL,
+  CONSTRAINT memory_vectors_pkey PRIMARY KEY (namespace_id, memory_id, model_id, part),
+  CONSTRAINT memory_vectors_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_vectors_model_id_fkey FOREIGN KEY(model_id) REFERENCES embedding_models (id)
+)
+    """,
+    r"""
+CREATE TABLE memory_words (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  terms INTEGER[] NOT NULL,
+  counts SMALLINT[] NOT NULL,
+  length INTEGER NOT NULL,
+  CONSTRAINT memory_words_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT memory_words_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE procedural_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  steps JSONB DEFAULT '{}'::jsonb NOT NULL,
+  prerequisites JSONB DEFAULT '{}'::jsonb NOT NULL,
+  success_count INTEGER DEFAULT 0 NOT NULL CONSTRAINT procedural_memories_success_count_check CHECK (success_count >= 0),
+  total_attempts INTEGER DEFAULT 0 NOT NULL CONSTRAINT procedural_memories_total_attempts_check CHECK (total_attempts >= success_count),
+  success_rate DOUBLE PRECISION GENERATED ALWAYS AS (CASE WHEN total_attempts > 0 THEN success_count::double precision / total_attempts ELSE 0.0 END) STORED,
+  failure_points JSONB,
+  average_duration INTERVAL,
+  CONSTRAINT procedural_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT procedural_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE semantic_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  category TEXT[] DEFAULT '{}'::text[] NOT NULL,
+  related_concepts TEXT[] DEFAULT '{}'::text[] NOT NULL,
+  source_references JSONB,
+  contradictions JSONB,
+  last_validated TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT semantic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT semantic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE strategic_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  pattern_description TEXT,
+  supporting_evidence JSONB,
+  success_metrics JSONB,
+  adaptation_history JSONB,
+  context_applicability JSONB,
+  CONSTRAINT strategic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT strategic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE FUNCTION pgengram_terms(body text, extra text[]) RETURNS TABLE(term integer, count smallint)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+  -- A term is the first 32 bits of the MD5 of its stem: the same for ever, on every machine and version.
+  SELECT ('x' || left(md5(word), 8))::bit(32)::integer, least(sum(times), 32767)::smallint
+  FROM (SELECT lexeme, cardinality(positions) FROM unnest(to_tsvector('pg_catalog.english'::regconfig, body))
+        UNION ALL SELECT e, 1 FROM unnest(extra) AS e) AS words(word, times)
+  GROUP BY 1
+$$
+    """,
+    r"""
+CREATE FUNCTION pgengram_relevance(anchor double precision, rate_per_day double precision, at timestamptz)
+RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+  -- exp(anchor - rate * days), 0 where that would underflow; above 1 only the answer is cut, the order stays.
+  SELECT CASE WHEN x < -700 THEN 0.0 ELSE least(1.0, exp(x)) END
+  FROM (SELECT anchor - rate_per_day * (extract(epoch FROM at AT TIME ZONE 'UTC')::double precision / 86400 - 20000)) AS line(x)
+$$
+    """,
+    r"""
+INSERT INTO decay_classes VALUES (0.0), (0.001), (0.002), (0.003), (0.005), (0.01), (0.05)
+    """,
+    r"""
+ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN
+    """,
+    r"""
+DO $$ BEGIN
+          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
+            CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
+          END IF;
+          IF NOT pg_has_role(current_user, 'pgengram_app', 'MEMBER') THEN
+            EXECUTE format('GRANT pgengram_app TO %I', current_user);
+          END IF;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another database's migration was faster
+        END $$
+    """,
+    r"""
+GRANT USAGE ON SCHEMA public TO pgengram_app
+    """,
+    r"""
+GRANT SELECT ON decay_classes TO pgengram_app
+    """,
+    r"""
+GRANT SELECT ON embedding_models TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_postings TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app
+    """,
+    r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app
+    """,
+    r"""
+ALTER TABLE memory_history ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_history FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_history
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_postings ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_postings FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_postings
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memories ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memories FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memories
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE episodic_memories ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE episodic_memories FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON episodic_memories
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_activation ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_activation FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_activation
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_tags ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_tags FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_tags
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_vectors ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_vectors FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_vectors
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_words ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_words FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_words
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE procedural_memories ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE procedural_memories FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON procedural_memories
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE semantic_memories ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE semantic_memories FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON semantic_memories
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE strategic_memories ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE strategic_memories FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON strategic_memories
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+CREATE POLICY upkeep ON memory_vectors FOR SELECT TO CURRENT_USER
+           USING (current_setting('pgengram.upkeep', true) = 'on')
+    """,
+)
+
+
+def upgrade() -> None:
+    """Create everything."""
+    for statement in STATEMENTS:
+        op.get_bind().exec_driver_sql(statement.replace("%", "%%"))

@@ -1,0 +1,44 @@
+"""Turning text into vectors: the built-in model, a local ONNX folder or an HTTP server, chosen by one URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgengram.embedders.cache import Cached
+from pgengram.embedders.onnx import OnnxEmbedder
+from pgengram.embedders.openai import OpenAIEmbedder
+from pgengram.embedders.protocol import Embedder
+from pgengram.errors import InvalidInput
+
+__all__ = ["Embedder", "embedder_from"]
+
+ALLOWED = "Allowed are builtin:, onnx:FOLDER, openai+http(s)://host/v1#model, and none: for text search only."
+
+
+def embedder_from(url: str, api_key: str = "") -> Embedder | None:
+    """Return the embedder that `url` names, with a cache before it; None for `none:`.
+
+    Nothing is loaded or called yet; for `onnx:` the files are read once to name the model.
+
+    Raises:
+        InvalidInput: the URL names no embedder, or the folder does not exist.
+        EmbeddingFailed: the folder holds no model that can be used, or the built-in one is damaged.
+    """
+    scheme, _, rest = url.strip().partition(":")
+    match scheme:
+        case "none" if not rest:
+            return None
+        case "builtin" if not rest:
+            return Cached(OnnxEmbedder.builtin())
+        case "onnx" if rest:
+            return Cached(OnnxEmbedder(_folder(rest)))
+        case "openai+http" | "openai+https":
+            return Cached(OpenAIEmbedder(url.strip().removeprefix("openai+"), api_key))
+    raise InvalidInput("PGENGRAM_EMBEDDER names no embedder.", ALLOWED)
+
+
+def _folder(name: str) -> Path:
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise InvalidInput(f"PGENGRAM_EMBEDDER: there is no folder {folder}.", ALLOWED)
+    return folder

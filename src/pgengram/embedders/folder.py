@@ -1,0 +1,171 @@
+"""The usual folder of a sentence-embedding model: which files it has and what they say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pgengram.errors import EmbeddingFailed
+
+MODEL_FILES = (
+    "model.onnx",
+    "onnx/model.onnx",
+    "model_quantized.onnx",
+    "onnx/model_quantized.onnx",
+    "onnx/model_int8.onnx",
+    "onnx/model_qint8*.onnx",
+    "onnx/model_uint8.onnx",
+    "onnx/model_quint8*.onnx",
+    "onnx/model_fp16.onnx",
+    "onnx/model_O*.onnx",
+)
+POOLINGS = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_lasttoken": "last",
+}
+MODULES = {"Transformer", "Pooling", "Normalize"}
+MAX_WINDOW = 512  # attention costs memory by the square of the window, and a short part says better where to look
+FOLDER_HINT = "An onnx: folder holds model.onnx (or onnx/model.onnx), tokenizer.json and config.json."
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """What the configuration of a model says.
+
+    Args:
+        model: the ONNX graph.
+        tokenizer: tokenizer.json.
+        window: most tokens at once, special tokens included.
+        dimensions: length of a vector.
+        pooling: how a text's tokens become one vector: "mean", "cls" (the first) or "last".
+        lower_case: whether text is lower-cased before it is cut into tokens.
+        query_prefix: put before every question.
+        passage_prefix: put before every part of a passage.
+        family: the architecture's name, such as "bert".
+    """
+
+    model: Path
+    tokenizer: Path
+    window: int
+    dimensions: int
+    pooling: str
+    lower_case: bool
+    query_prefix: str
+    passage_prefix: str
+    family: str
+
+    @classmethod
+    def read(cls, folder: Path) -> ModelFolder:
+        """Read a folder in the layout of sentence-transformers.
+
+        Raises:
+            EmbeddingFailed: a file is missing or unreadable, or the model needs a step that is not supported.
+        """
+        config = _json(folder / "config.json", required=True)
+        sentences = _json(folder / "sentence_bert_config.json")
+        pooling = _json(folder / "1_Pooling" / "config.json")
+        prompts = _json(folder / "config_sentence_transformers.json")
+        _refuse_other_modules(folder)
+        return cls(
+            model=_model_file(folder),
+            tokenizer=_existing(folder / "tokenizer.json"),
+            window=_window(folder, config, sentences),
+            dimensions=_positive(folder, config, "hidden_size", "dim", "d_model"),
+            pooling=_pooling(folder, pooling),
+            lower_case=sentences.get("do_lower_case") is True,
+            query_prefix=_prompt(prompts, "query"),
+            passage_prefix=_prompt(prompts, "passage", "document"),
+            family=str(config.get("model_type", "model")),
+        )
+
+    def sums(self) -> dict[str, str]:
+        """Return the SHA-256, in hex, of each file that decides about vectors, by file name."""
+        weights = self.model.with_name(self.model.name + "_data")  # where graphs above 2 GB keep them
+        return {file.name: _sha256(file) for file in (self.model, weights, self.tokenizer) if file.exists()}
+
+    def identity(self, sums: Mapping[str, str]) -> str:
+        """Return a name that changes when any vector could; the folder's own place and name do not matter."""
+        facts = (self.window, self.dimensions, self.pooling, self.lower_case, self.query_prefix, self.passage_prefix)
+        digest = hashlib.sha256(json.dumps([sorted(sums.values()), facts]).encode()).hexdigest()
+        return f"{self.family}-{self.dimensions}@{digest[:12]}"
+
+
+def _json(file: Path, *, required: bool = False) -> dict[str, Any]:
+    if not required and not file.exists():
+        return {}
+    try:
+        found = json.loads(_existing(file).read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise EmbeddingFailed(f"The model's {file.name} cannot be read: {file}.", FOLDER_HINT) from error
+    if not isinstance(found, dict):
+        raise EmbeddingFailed(f"The model's {file.name} is not a JSON object: {file}.", FOLDER_HINT)
+    return found
+
+
+def _existing(file: Path) -> Path:
+    if not file.is_file():
+        raise EmbeddingFailed(f"The embedding model has no {file.name}: {file} does not exist.", FOLDER_HINT)
+    return file
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _model_file(folder: Path) -> Path:
+    for pattern in MODEL_FILES:
+        for file in sorted(folder.glob(pattern)):
+            return file
+    raise EmbeddingFailed(f"The embedding model has no model.onnx: {folder}.", FOLDER_HINT)
+
+
+def _refuse_other_modules(folder: Path) -> None:
+    file = folder / "modules.json"
+    if not file.exists():
+        return
+    try:
+        names = {str(module["type"]).rpartition(".")[2] for module in json.loads(file.read_text(encoding="utf-8"))}
+    except (ValueError, KeyError, TypeError) as error:
+        raise EmbeddingFailed(f"The model's modules.json cannot be read: {file}.", FOLDER_HINT) from error
+    if names - MODULES:
+        raise EmbeddingFailed(
+            f"The model has a step that is not supported: {', '.join(sorted(names - MODULES))}.",
+            "Choose a model made of Transformer, Pooling and Normalize only, or serve it over HTTP (openai+http://…).",
+        )
+
+
+def _window(folder: Path, config: Mapping[str, Any], sentences: Mapping[str, Any]) -> int:
+    name = "max_seq_length"
+    length = _positive(folder, sentences, name) if name in sentences else config.get("max_position_embeddings")
+    return min(length, MAX_WINDOW) if isinstance(length, int) and length > 0 else MAX_WINDOW
+
+
+def _positive(folder: Path, config: Mapping[str, Any], *names: str) -> int:
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, int) and value > 0:
+            return value
+    raise EmbeddingFailed(f"The model's configuration in {folder} does not say {names[0]}.", FOLDER_HINT)
+
+
+def _pooling(folder: Path, config: Mapping[str, Any]) -> str:
+    chosen = [name for name, value in config.items() if name.startswith("pooling_mode_") and value is True]
+    if not chosen:
+        return "mean"
+    if len(chosen) > 1 or chosen[0] not in POOLINGS:
+        raise EmbeddingFailed(
+            f"The model in {folder} pools by {' and '.join(chosen)}; supported are mean, cls and last."
+        )
+    return POOLINGS[chosen[0]]
+
+
+def _prompt(config: Mapping[str, Any], *names: str) -> str:
+    prompts = config.get("prompts") or {}
+    default = prompts.get(config.get("default_prompt_name") or "", "")
+    return str(next((prompts[name] for name in names if name in prompts), default))

@@ -1,0 +1,280 @@
+"""A sentence-embedding model in this process, by onnxruntime; the built-in one is just one such folder."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgengram.embedders.folder import ModelFolder
+from pgengram.embedders.vectors import spans, unit
+from pgengram.errors import EmbeddingFailed
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnxruntime  # type: ignore[import-untyped]
+    from numpy.typing import NDArray
+
+BUILTIN_FOLDER = Path(__file__).parent / "all_minilm_l6_v2"
+BUILTIN_SHA256 = {
+    "model.onnx": "6f9a278fc294e86c055f0eaa38a0d0ddcb365d40260eb3ee23f24b0f0a22e728",
+    "tokenizer.json": "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
+}
+BUILTIN_NAME = f"all-MiniLM-L6-v2-int8@{BUILTIN_SHA256['model.onnx'][:12]}"
+REINSTALL = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."
+
+THREADS = (
+    1  # two make a short text no faster (1.3 against 1.2 ms) at half as much CPU again; a long one 9 against 14 ms
+)
+TURN_S = 0.1  # work is done in turns this long, so that a question waits for one turn of an import, not for its end
+IDLE_S = 600.0  # unused for so long, the model is let go: about 30 MB that come back in a fifth of a second
+OVERLAP = 8  # parts share an eighth of the window: 32 of 256 tokens, a sentence
+
+
+class OnnxEmbedder:
+    """Embeds with the model in a folder; loads it when first needed, in a thread of its own.
+
+    Every text runs through the model alone, never padded into a batch: int8 models scale activations by what they run
+    with, so that a text's vector would depend on its neighbours (cosine down to .976), and batches are no faster here.
+    One worker thread does all the work; it bounds memory, makes concurrent first calls load once, and leaves the other
+    cores to PostgreSQL.
+
+    Args:
+        folder: the model's folder.
+        name: the stable identity; made from the files' hashes when omitted.
+        sums: the SHA-256 that files must have when loaded, by file name; taken from the files now when omitted.
+        hint: what to do when the files are not right.
+        idle_s: seconds without use after which the model is let go.
+
+    Raises:
+        EmbeddingFailed: a file is missing or the model is of a kind that is not supported.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "",
+        sums: Mapping[str, str] | None = None,
+        hint: str = "Restart: the files of the embedding model changed since the start.",
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self.folder = ModelFolder.read(folder)
+        self.sums = self.folder.sums() if sums is None else sums
+        self.name = name or self.folder.identity(self.sums)
+        self.hint = hint
+        self.idle_s = idle_s
+        self.loads = 0
+        self._model: _Model | None = None
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def builtin(cls, folder: Path = BUILTIN_FOLDER) -> OnnxEmbedder:
+        """Return the model that is part of the package.
+
+        Raises:
+            EmbeddingFailed: the package's files are incomplete.
+        """
+        try:
+            return cls(folder, name=BUILTIN_NAME, sums=BUILTIN_SHA256, hint=REINSTALL)
+        except EmbeddingFailed as error:
+            raise EmbeddingFailed(error.message, REINSTALL) from error
+
+    async def dimensions(self) -> int:
+        """Return the length of every vector, as the configuration says it."""
+        return self.folder.dimensions
+
+    async def passages(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """Return one array (parts, dimensions) per text."""
+        return await self._embed(texts, self.folder.passage_prefix)
+
+    async def query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector (dimensions,) of a question; one longer than the window is the mean of its parts."""
+        [parts] = await self._embed([text], self.folder.query_prefix)
+        return parts[0] if len(parts) == 1 else unit(parts.mean(axis=0))
+
+    def describe(self) -> dict[str, object]:
+        """Return name, whether the model is loaded, and its measures, without loading it."""
+        return {
+            "name": self.name,
+            "loaded": self._model is not None,
+            "loads": self.loads,
+            "dimensions": self.folder.dimensions,
+            "window_tokens": self.folder.window,
+            "pooling": self.folder.pooling,
+            "let_go_after_s": self.idle_s,
+        }
+
+    async def close(self) -> None:
+        """Let the model go and end the worker thread."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._model is not None:
+            await asyncio.get_running_loop().run_in_executor(self._worker, self._let_go)
+        self._worker.shutdown(wait=False)
+
+    async def _embed(self, texts: Sequence[str], prefix: str) -> list[NDArray[np.float32]]:
+        run = asyncio.get_running_loop().run_in_executor
+        rows: list[list[NDArray[np.float32]]] = [[] for _ in texts]
+        parts = self._parts(texts, prefix)
+        try:
+            while await run(self._worker, self._take_turn, parts, rows):
+                pass
+        finally:
+            self._let_go_later()
+        return [unit(vectors) for vectors in rows]
+
+    def _parts(self, texts: Sequence[str], prefix: str) -> Iterator[tuple[int, list[int]]]:
+        """Yield the text's index and the token ids of each part; runs in the worker."""
+        for index, text in enumerate(texts):
+            for ids in self._loaded().parts(text, prefix):
+                yield index, ids
+
+    def _take_turn(self, parts: Iterator[tuple[int, list[int]]], rows: list[list[NDArray[np.float32]]]) -> bool:
+        """Put vectors of parts into `rows` until the turn is over; return whether there may be more."""
+        end = time.monotonic() + TURN_S
+        for index, ids in parts:
+            rows[index].append(self._loaded().vector(ids))
+            if time.monotonic() > end:
+                return True
+        return False
+
+    def _loaded(self) -> _Model:
+        if self._model is None:
+            if self.folder.sums() != self.sums:
+                raise EmbeddingFailed("The embedding model's files are not the expected ones.", self.hint)
+            self._model = _Model(self.folder)
+            self.loads += 1
+        return self._model
+
+    def _let_go_later(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self.idle_s, self._worker.submit, self._let_go)
+
+    def _let_go(self) -> None:
+        self._model = None
+        gc.collect()
+        _return_free_memory()
+
+
+class _Model:
+    """A loaded model; used by one thread at a time."""
+
+    def __init__(self, folder: ModelFolder) -> None:
+        from tokenizers import Tokenizer
+
+        self.folder = folder
+        self.session = _session(folder.model)
+        self.inputs = {given.name: given.type for given in self.session.get_inputs()}
+        unknown = self.inputs.keys() - {"input_ids", "attention_mask", "token_type_ids"}
+        if unknown:
+            raise EmbeddingFailed(f"The embedding model asks for inputs that are not supported: {', '.join(unknown)}.")
+        self.output = _output(self.session)
+        self.tokenizer = Tokenizer.from_file(str(folder.tokenizer))
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
+        self.tokenizer.encode_special_tokens = True  # "[SEP]" in a text is five characters, not the end of a sentence
+        self.head, self.tail = self._frame()
+
+    def _frame(self) -> tuple[list[int], list[int]]:
+        """Return the special tokens that the tokenizer puts before and after a text."""
+        sample = self.tokenizer.encode("a")
+        marks = sample.special_tokens_mask
+        head = len(list(takewhile(bool, marks)))
+        tail = len(list(takewhile(bool, reversed(marks)))) if head < len(marks) else 0
+        return sample.ids[:head], sample.ids[len(marks) - tail :]
+
+    def parts(self, text: str, prefix: str) -> list[list[int]]:
+        """Return the token ids of each overlapping part, at most a window long, each with prefix and special tokens."""
+        full = prefix + text
+        encoding = self.tokenizer.encode(full.lower() if self.folder.lower_case else full, add_special_tokens=False)
+        ids, before = encoding.ids, 0
+        if prefix:
+            before = len(list(takewhile(lambda offset: offset[1] <= len(prefix), encoding.offsets)))
+        head = self.head + ids[:before]
+        window = max(2, self.folder.window - len(head) - len(self.tail))
+        cuts = spans(len(ids) - before, window, min(self.folder.window // OVERLAP, window - 1))
+        return [head + ids[before:][cut] + self.tail or [0] for cut in cuts]
+
+    def vector(self, ids: list[int]) -> NDArray[np.float32]:
+        """Return the vector (dimensions,) of one part, not yet of unit length."""
+        import numpy as np
+
+        values: dict[str, Any] = {
+            "input_ids": [ids],
+            "attention_mask": [[1] * len(ids)],
+            "token_type_ids": [[0] * len(ids)],
+        }
+        feed = {
+            name: np.array(values[name], dtype=np.int32 if kind == "tensor(int32)" else np.int64)
+            for name, kind in self.inputs.items()
+        }
+        [result] = self.session.run([self.output], feed)
+        found = np.asarray(result, dtype=np.float32)[0]
+        vector = found if found.ndim == 1 else _pooled(found, self.folder.pooling)
+        if vector.shape != (self.folder.dimensions,):
+            raise EmbeddingFailed(
+                f"The embedding model gave {vector.shape[-1]} dimensions; config.json says {self.folder.dimensions}."
+            )
+        return vector
+
+
+def _pooled(tokens: NDArray[np.float32], pooling: str) -> NDArray[np.float32]:
+    """Return (tokens, dimensions) as (dimensions,); there is no padding to leave out."""
+    import numpy as np
+
+    match pooling:
+        case "cls":
+            return np.asarray(tokens[0])
+        case "last":
+            return np.asarray(tokens[-1])
+    return np.asarray(tokens.mean(axis=0))
+
+
+def _session(model: Path) -> onnxruntime.InferenceSession:
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads would burn a busy CPU
+    options.enable_cpu_mem_arena = False  # the arena keeps the largest text's memory for ever; it gains 5 % of time
+    options.enable_mem_pattern = False  # plans memory for one length, and lengths differ
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except (
+        failures.Fail,
+        failures.InvalidArgument,
+        failures.InvalidGraph,
+        failures.InvalidProtobuf,
+        failures.NoSuchFile,
+        failures.NotImplemented,
+        failures.RuntimeException,
+    ) as error:
+        raise EmbeddingFailed(f"onnxruntime {onnxruntime.__version__} cannot load {model}.") from error
+
+
+def _output(session: onnxruntime.InferenceSession) -> str:
+    """Return the output with one vector per token, or the first one."""
+    names = [given.name for given in session.get_outputs()]
+    return next((name for name in ("last_hidden_state", "token_embeddings") if name in names), names[0])
+
+
+def _return_free_memory() -> None:
+    """Give freed memory back to the system; the C library of Linux keeps it otherwise."""
+    if sys.platform != "linux":
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
+    if trim is not None:
+        trim(0)

@@ -1,0 +1,161 @@
+"""Every field once: its bounds, unit and words, for tool parameters, results and tables alike."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
+
+MAX_CONTENT: Final = 16_000
+MAX_TAGS: Final = 16
+MAX_TAG: Final = 64
+MAX_NAME: Final = 256
+MAX_REASON: Final = 1_024
+MAX_BATCH: Final = 200
+MAX_GET: Final = 20
+MAX_LIMIT: Final = 100
+MAX_QUERY: Final = 8_000
+MAX_METADATA_BYTES: Final = 65_536
+MAX_METADATA_DEPTH: Final = 20
+WHOLE_CONTENT: Final = 300  # characters of content a search shows before it cuts
+
+MemoryType = Literal["episodic", "semantic", "procedural", "strategic"]
+Kind = Literal[
+    "observation", "decision", "learning", "error", "pattern", "preference", "insight",
+    "fact", "connection", "project", "person", "process", "goal", "general",
+]  # fmt: skip
+Status = Literal["active", "archived", "invalidated"]
+CaptureMode = Literal["explicit", "inferred"]
+Emotion = Literal["curiosity", "satisfaction", "concern", "neutral", "excitement"]
+
+TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
+KINDS: Final[tuple[str, ...]] = get_args(Kind)
+STATUSES: Final[tuple[str, ...]] = get_args(Status)
+CAPTURE_MODES: Final[tuple[str, ...]] = get_args(CaptureMode)
+EMOTIONS: Final[tuple[str, ...]] = get_args(Emotion)
+
+TYPE_OF_KIND: Final[dict[str, MemoryType]] = {
+    "error": "episodic", "observation": "episodic",
+    "fact": "semantic", "preference": "semantic", "learning": "semantic", "person": "semantic",
+    "project": "semantic", "connection": "semantic", "general": "semantic",
+    "process": "procedural",
+    "decision": "strategic", "pattern": "strategic", "insight": "strategic", "goal": "strategic",
+}  # fmt: skip
+
+# Exponential forgetting per day: what a person decided or is lasts years, what was merely seen lasts weeks.
+# Few named classes, because the index for live relevance walks one list per rate.
+RATE_PER_DAY_OF_KIND: Final[dict[str, float]] = {
+    "person": 0.001, "decision": 0.001,
+    "goal": 0.002, "preference": 0.002, "process": 0.002,
+    "fact": 0.003, "insight": 0.003, "learning": 0.003, "project": 0.003, "connection": 0.003,
+    "pattern": 0.005, "general": 0.005,
+    "error": 0.01, "observation": 0.05,
+}  # fmt: skip
+RATE_PER_DAY_OF_TYPE: Final[dict[str, float]] = {
+    "strategic": 0.001, "procedural": 0.002, "semantic": 0.003, "episodic": 0.01,
+}  # fmt: skip
+PINNED_RATE_PER_DAY: Final = 0.0
+DEFAULT_CONFIDENCE: Final[dict[str, float]] = {"semantic": 0.8, "strategic": 0.7}
+
+
+def rate_per_day(type_: str, kind: str | None, *, pinned: bool) -> float:
+    """Return how fast a memory fades: 0 when pinned, else by its kind, else by its type."""
+    if pinned:
+        return PINNED_RATE_PER_DAY
+    return RATE_PER_DAY_OF_KIND[kind] if kind else RATE_PER_DAY_OF_TYPE[type_]
+
+
+_ESCAPED_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def _whole_text(value: object) -> object:
+    """Refuse what PostgreSQL cannot keep byte for byte."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("must not contain the NUL character")
+        if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+            raise ValueError("must not contain half of a surrogate pair")
+    return value
+
+
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    """Refuse metadata that PostgreSQL's jsonb cannot keep, or that is too much."""
+    if _depth(value) > MAX_METADATA_DEPTH:
+        raise ValueError(f"must not be nested deeper than {MAX_METADATA_DEPTH}")
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError("must be JSON: finite numbers, whole characters") from None
+    if size > MAX_METADATA_BYTES:
+        raise ValueError(f"must not be larger than {MAX_METADATA_BYTES} bytes")
+    if _ESCAPED_NUL.search(text):
+        raise ValueError("must not contain the NUL character")
+    return value
+
+
+def _depth(value: Any) -> int:
+    """Return how deep objects and lists are nested, without recursion."""
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, (dict, list))]:
+        depth += 1
+        level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
+        if depth > MAX_METADATA_DEPTH:
+            break
+    return depth
+
+
+def _not_blank(value: object) -> object:
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("must contain more than white space")
+    return value
+
+
+def _below_eleven(value: object) -> object:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 1 < value <= 10:
+        raise ValueError("must be between 0 and 1; from a scale of 1 to 10 divide by 10")
+    return value
+
+
+def _comma_separated(value: object) -> object:
+    return [tag for tag in value.split(",") if tag.strip()] if isinstance(value, str) else value
+
+
+Text = BeforeValidator(_whole_text)
+Name = Annotated[str, Text, BeforeValidator(_not_blank), Field(min_length=1, max_length=MAX_NAME)]
+Moment = AwareDatetime
+
+Content = Annotated[
+    str, Text, BeforeValidator(_not_blank),
+    Field(min_length=1, max_length=MAX_CONTENT, description="One self-contained statement, with names and absolute dates."),
+]  # fmt: skip
+Importance = Annotated[
+    float, BeforeValidator(_below_eleven),
+    Field(ge=0, le=1, allow_inf_nan=False, description="How much it matters: 0 trivia, 1 never forget."),
+]  # fmt: skip
+Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="How sure it is.")]
+Tag = Annotated[str, Text, BeforeValidator(_not_blank), Field(min_length=1, max_length=MAX_TAG)]
+Tags = Annotated[
+    list[Tag], BeforeValidator(_comma_separated),
+    Field(max_length=MAX_TAGS, description="Labels, or a comma-separated list."),
+]  # fmt: skip
+Metadata = Annotated[
+    dict[str, Any], AfterValidator(_storable),
+    Field(description="Detail of the type (steps, context, result, category, …); other keys are kept too."),
+]  # fmt: skip
+Reason = Annotated[str, Text, Field(max_length=MAX_REASON)]
+MemoryId = Annotated[
+    str,
+    Field(pattern=r"^[0-9A-Fa-f-]{8,36}$", description="A memory's id, or its last 8 or more hex digits."),
+]
+Vector = Annotated[list[float], Field(min_length=1, max_length=4_000, description="Leave out: the server embeds the text.")]
+
+
+def as_utc(moment: datetime | None) -> str | None:
+    """Return `moment` as ISO 8601 in UTC, or None."""
+    from datetime import UTC
+
+    return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,156 @@
+"""What callers may ask: one model per request, refused as a whole when any field is wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pgengram import fields as f
+from pgengram.errors import InvalidInput
+
+
+class Request(BaseModel):
+    """A request; unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Provenance(Request):
+    """Where a memory comes from and whom it concerns."""
+
+    source: Annotated[f.Name | None, Field(description="Document, link or event it comes from.")] = None
+    source_provider: Annotated[f.Name | None, Field(description="Assistant or program that stores it.")] = None
+    capture_mode: Annotated[f.CaptureMode | None, Field(description="Said explicitly, or inferred.")] = None
+    session_id: Annotated[f.Name | None, Field(description="Conversation; default: this connection.")] = None
+    speaker: Annotated[f.Name | None, Field(description="Who said it.")] = None
+    user: Annotated[f.Name | None, Field(description="Whom it is about or for.")] = None
+    project: Annotated[f.Name | None, Field(description="Project it belongs to.")] = None
+    collection: Annotated[f.Name | None, Field(description="Any grouping of yours.")] = None
+
+
+class NewMemory(Provenance):
+    """A memory to store."""
+
+    content: f.Content
+    type: Annotated[f.MemoryType | None, Field(description="Default: from kind, else semantic.")] = None
+    kind: Annotated[f.Kind | None, Field(description="Finer word; sets how fast it fades.")] = None
+    importance: f.Importance = 0.5
+    tags: f.Tags = []
+    metadata: f.Metadata = {}
+    confidence: f.Confidence | None = None
+    emotion: f.Emotion | None = None
+    occurred_at: Annotated[f.Moment | None, Field(description="When it happened; ISO 8601 with zone.")] = None
+    expires_at: Annotated[f.Moment | None, Field(description="Hidden from search after this.")] = None
+    pinned: Annotated[bool, Field(description="Never fades.")] = False
+    embedding: f.Vector | None = None
+
+    @property
+    def memory_type(self) -> f.MemoryType:
+        """The type given, else the one its kind belongs to, else semantic."""
+        return self.type or (f.TYPE_OF_KIND[self.kind] if self.kind else "semantic")
+
+
+CLEARABLE = Literal[
+    "kind", "tags", "metadata", "confidence", "emotion", "occurred_at", "expires_at", "source", "source_provider",
+    "capture_mode", "session_id", "speaker", "user", "project", "collection",
+]  # fmt: skip
+
+
+class Change(Provenance):
+    """A change of one memory; only the fields given are changed."""
+
+    id: f.MemoryId
+    content: f.Content | None = None
+    kind: f.Kind | None = None
+    importance: f.Importance | None = None
+    tags: f.Tags | None = None
+    metadata: f.Metadata | None = None
+    confidence: f.Confidence | None = None
+    emotion: f.Emotion | None = None
+    occurred_at: f.Moment | None = None
+    expires_at: f.Moment | None = None
+    pinned: bool | None = None
+    status: Annotated[Literal["active", "archived"] | None, Field(description="active restores a forgotten one.")] = None
+    confirm: Annotated[bool, Field(description="It still holds, as of now.")] = False
+    clear: Annotated[list[CLEARABLE], Field(max_length=15, description="Fields to empty.")] = []
+    expected_version: Annotated[int | None, Field(ge=1, description="Refuse when it has changed since.")] = None
+    dry_run: Annotated[bool, Field(description="Only say what would change.")] = False
+    embedding: f.Vector | None = None
+
+    @model_validator(mode="after")
+    def _sets_or_clears(self) -> Change:
+        both = sorted(set(self.clear) & {name for name in self.model_fields_set if getattr(self, name) is not None})
+        if both:
+            raise ValueError(f"{', '.join(both)}: either set it or clear it, not both")
+        return self
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields to set, without those that only steer the call."""
+        steering = {"id", "clear", "expected_version", "dry_run", "confirm", "embedding"}
+        return {
+            name: getattr(self, name)
+            for name in type(self).model_fields
+            if name in self.model_fields_set and name not in steering and getattr(self, name) is not None
+        }
+
+
+class Filters(Request):
+    """Which memories count; all conditions hold together."""
+
+    type: Annotated[list[f.MemoryType] | None, Field(max_length=4, description="Any of these types.")] = None
+    kind: Annotated[list[f.Kind] | None, Field(max_length=14, description="Any of these kinds.")] = None
+    tags: f.Tags | None = None
+    tags_match: Annotated[Literal["any", "all"], Field(description="Any or all of the tags.")] = "any"
+    min_importance: f.Importance | None = None
+    max_importance: f.Importance | None = None
+    since: Annotated[f.Moment | None, Field(description="Happened (or was stored) at or after.")] = None
+    until: Annotated[f.Moment | None, Field(description="Happened (or was stored) at or before.")] = None
+    user: f.Name | None = None
+    project: f.Name | None = None
+    collection: f.Name | None = None
+    session_id: f.Name | None = None
+    speaker: f.Name | None = None
+    source: f.Name | None = None
+    emotion: f.Emotion | None = None
+    capture_mode: f.CaptureMode | None = None
+    status: Annotated[f.Status, Field(description="invalidated shows forgotten ones.")] = "active"
+
+
+class Question(Filters):
+    """A search."""
+
+    query: Annotated[
+        str, f.Text, Field(max_length=f.MAX_QUERY, description="What you want to know, in plain words.")
+    ] = ""
+    limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = 10
+    offset: Annotated[int, Field(ge=0, le=10_000)] = 0
+    min_similarity: Annotated[float | None, Field(ge=-1, le=1, description="Cosine below which hits are cut.")] = None
+    detail: Annotated[bool, Field(description="Whole contents and all fields.")] = False
+    embedding: f.Vector | None = None
+
+
+RequestType = TypeVar("RequestType", bound=BaseModel)
+
+
+def checked(model: type[RequestType], given: Any) -> RequestType:
+    """Return `given` as `model`.
+
+    Raises:
+        InvalidInput: it does not fit; the message names the field and what is allowed, never the value.
+    """
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise refusal(error) from None
+
+
+def refusal(error: ValidationError, *where: str) -> InvalidInput:
+    """Return pydantic's findings as our error: each field with what is allowed, never the value that was given."""
+    found = []
+    for line in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
+        path = ".".join(str(step) for step in (*where, *line["loc"])) or "the request"
+        message = line["msg"].removeprefix("Value error, ")
+        found.append(f"{path}: {'is not known here' if line['type'] == 'extra_forbidden' else message}")
+    return InvalidInput("; ".join(found) + ".")

@@ -1,0 +1,44 @@
+"""Which memories count, as SQL conditions on `memories m` (and `memory_activation a`), applied before any cut."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pgengram.inputs import Filters
+
+CONDITIONS: Final[dict[str, str]] = {
+    "type": "m.type = ANY(%(type)s)",
+    "kind": "m.kind = ANY(%(kind)s)",
+    "min_importance": "a.importance >= %(min_importance)s",
+    "max_importance": "a.importance <= %(max_importance)s",
+    "since": "coalesce(m.occurred_at, m.created_at) >= %(since)s",
+    "until": "coalesce(m.occurred_at, m.created_at) <= %(until)s",
+    "user": 'm."user" = %(user)s',
+    "project": "m.project = %(project)s",
+    "collection": "m.collection = %(collection)s",
+    "session_id": "m.session_id = %(session_id)s",
+    "speaker": "m.speaker = %(speaker)s",
+    "source": "m.source = %(source)s",
+    "emotion": "m.emotion = %(emotion)s",
+    "capture_mode": "m.capture_mode = %(capture_mode)s",
+}
+ANY_TAG: Final = """EXISTS (SELECT FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id
+  AND t.tag = ANY(%(tags)s))"""
+ALL_TAGS: Final = """(SELECT count(*) FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id
+  AND t.tag = ANY(%(tags)s)) = cardinality(%(tags)s)"""
+VISIBLE: Final = "m.status = %(status)s AND (m.expires_at IS NULL OR m.expires_at > now())"
+
+
+def visible(filters: Filters) -> tuple[str, dict[str, Any]]:
+    """Return the condition that every hit meets whatever is asked, with its parameters."""
+    return VISIBLE, {"status": filters.status}
+
+
+def narrowing(filters: Filters) -> tuple[list[str], dict[str, Any]]:
+    """Return the conditions the caller set, with their parameters; none when the whole store is asked."""
+    given = {name: getattr(filters, name) for name in CONDITIONS if getattr(filters, name) is not None}
+    conditions = [CONDITIONS[name] for name in given]
+    if filters.tags:
+        conditions.append(ALL_TAGS if filters.tags_match == "all" else ANY_TAG)
+        given["tags"] = list(dict.fromkeys(filters.tags))
+    return conditions, given

@@ -1,0 +1,38 @@
+"""The conversation that memories of one connection belong to when they name none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from pgengram.ids import uuid7
+
+PAUSE_S: Final = 1_800.0  # a longer silence begins a new session
+
+
+class Session:
+    """One connection's session: a new id after thirty idle minutes, and the order in which memories arrive.
+
+    Args:
+        clock: seconds that only grow; monotonic time by default.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last_use = clock()
+        self._last_sequence = 0
+        self._id = f"session-{uuid7()}"
+
+    def current(self) -> str:
+        """Return the id of the session that is on, and note that it is in use."""
+        now = self._clock()
+        if now - self._last_use > PAUSE_S:
+            self._id = f"session-{uuid7()}"
+        self._last_use = now
+        return self._id
+
+    def next_sequence(self) -> int:
+        """Return a number that is greater than every one before: microseconds since 1970, never the same twice."""
+        self._last_sequence = max(self._last_sequence + 1, time.time_ns() // 1_000)
+        return self._last_sequence

@@ -1,0 +1,88 @@
+"""Settings: environment variables that begin with PGENGRAM_, read once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from pgengram.errors import InvalidInput
+
+PREFIX = "PGENGRAM_"
+TOOLSETS = frozenset({"core"})
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+def default_data_dir() -> Path:
+    """Return the per-user data folder; for root a folder that PostgreSQL's own user can reach."""
+    if sys.platform != "win32" and os.geteuid() == 0:
+        return Path("/var/lib/pgengram")
+    from platformdirs import user_data_path
+
+    return user_data_path("pgengram", appauthor=False)
+
+
+def _setting(default: str, about: str) -> Any:
+    return field(default=default, metadata={"about": about})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that can be set from outside; each field is the variable PGENGRAM_ + its name in capitals."""
+
+    database_url: str = _setting("", "PostgreSQL to use, as a postgresql:// URL. Empty: an embedded one in the data folder.")
+    data_dir: str = _setting("", "Folder of the embedded PostgreSQL. Empty: the usual per-user data folder.")
+    embedder: str = _setting(
+        "builtin:",
+        "`builtin:`, `onnx:FOLDER`, `openai+http(s)://host/v1#model`, or `none:` for text search only.",
+    )
+    embedder_api_key: str = _setting("", "Key sent to an `openai+…` embedder.")
+    namespace: str = _setting("default", "Whose memories these are; owners are walled off from each other.")
+    toolsets: str = _setting("core", "Which groups of tools to list, comma-separated.")
+    log_level: str = _setting("WARNING", "How much is logged to stderr: DEBUG, INFO, WARNING or ERROR.")
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.namespace) <= 128:
+            raise InvalidInput("PGENGRAM_NAMESPACE must have 1 to 128 characters.")
+        if self.log_level.upper() not in LOG_LEVELS:
+            raise InvalidInput(f"PGENGRAM_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}.")
+        unknown = self.toolset_names - TOOLSETS
+        if unknown or not self.toolset_names:
+            raise InvalidInput(f"PGENGRAM_TOOLSETS: choose from {', '.join(sorted(TOOLSETS))}.")
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings from `environ` (the process's by default).
+
+        Raises:
+            InvalidInput: a value is not allowed, or a PGENGRAM_ variable is not known.
+        """
+        source = os.environ if environ is None else environ
+        known = {PREFIX + f.name.upper(): f.name for f in fields(cls)}
+        unknown = sorted(name for name in source if name.startswith(PREFIX) and name not in known and "_TEST_" not in name)
+        if unknown:
+            raise InvalidInput(f"Unknown setting {', '.join(unknown)}.", f"Known are: {', '.join(known)}.")
+        return cls(**{name: source[variable] for variable, name in known.items() if source.get(variable)})
+
+    @property
+    def toolset_names(self) -> frozenset[str]:
+        """The names in `toolsets`."""
+        return frozenset(name.strip() for name in self.toolsets.split(",") if name.strip())
+
+    @property
+    def data_path(self) -> Path:
+        """The folder of the embedded server, absolute."""
+        return Path(self.data_dir).expanduser().absolute() if self.data_dir else default_data_dir()
+
+
+def settings_table() -> str:
+    """Return the settings as a Markdown table, for the README."""
+    rows = ["| variable | default | meaning |", "| --- | --- | --- |"]
+    rows += [
+        f"| `{PREFIX}{f.name.upper()}` | {f'`{f.default}`' if f.default else 'empty'} | {f.metadata['about']} |"
+        for f in fields(Settings)
+    ]
+    return "\n".join(rows)

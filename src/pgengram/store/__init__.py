@@ -1,0 +1,1 @@
+"""PostgreSQL: the pool, one owner's transactions, the statements and the schema."""

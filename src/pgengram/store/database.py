@@ -1,0 +1,299 @@
+"""One PostgreSQL behind a pool; every statement runs in a transaction that sees one owner only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from pgengram.errors import Conflict, ConnectionLost, DatabaseFailed, NotReady, PgengramError
+
+log = logging.getLogger(__name__)
+
+APP_ROLE: Final = "pgengram_app"
+SCHEMA_HEAD: Final = "0001"  # the newest migration; a test compares it with the migrations folder
+POOL_MAX: Final = 8
+POOL_TIMEOUT_S: Final = 30.0
+STATEMENT_TIMEOUT_MS: Final = 30_000
+LOCK_TIMEOUT_MS: Final = 10_000
+
+Row = dict[str, Any]
+Query = str | sql.Composable
+
+# One round trip: take the application's role, name the owner, bound the time. All of it ends with the transaction,
+# so a pooled connection (or a pooler in transaction mode) never carries one owner's rights to the next.
+ENTER: Final = """
+SELECT set_config('role', %(role)s, true), set_config('pgengram.namespace_id', %(namespace_id)s, true),
+       set_config('statement_timeout', %(statement_timeout)s, true), set_config('lock_timeout', %(lock_timeout)s, true)
+"""
+
+
+@dataclass(slots=True)
+class Transaction:
+    """An open transaction of one owner; committed when its block ends well, rolled back when it does not."""
+
+    connection: psycopg.AsyncConnection[Row]
+    namespace_id: int
+
+    async def rows(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+        """Run `statement` with `namespace_id` and `parameters`, and return all its rows."""
+        cursor = await self._execute(statement, parameters)
+        return await cursor.fetchall() if cursor.description else []
+
+    async def row(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> Row | None:
+        """Run `statement` and return its first row, or None."""
+        cursor = await self._execute(statement, parameters)
+        return await cursor.fetchone()
+
+    async def run(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> int:
+        """Run `statement` and return how many rows it touched."""
+        return (await self._execute(statement, parameters)).rowcount
+
+    async def _execute(self, statement: Query, parameters: Mapping[str, Any] | None) -> psycopg.AsyncCursor[Row]:
+        values = {"namespace_id": self.namespace_id, **(parameters or {})}
+        return await self.connection.execute(statement, values, binary=True)  # type: ignore[arg-type]
+
+
+class Database:
+    """A pool of connections to one migrated database.
+
+    Args:
+        url: a libpq connection string or URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.role = "none"
+        self._pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]] | None = None
+        self._namespace_ids: dict[str, int] = {}
+
+    async def open(self) -> None:
+        """Open the pool and find out which role holds the wall.
+
+        Raises:
+            NotReady: the database cannot be reached, or its login would bypass the wall between owners.
+        """
+        pool = AsyncConnectionPool(
+            self.url,
+            min_size=1,
+            max_size=POOL_MAX,
+            timeout=POOL_TIMEOUT_S,
+            open=False,
+            configure=_configure,
+            reset=None,
+            kwargs={"row_factory": dict_row},
+            reconnect_timeout=5.0,
+            name="pgengram",
+        )
+        await pool.open()
+        try:
+            await pool.wait(timeout=POOL_TIMEOUT_S)
+            async with pool.connection() as connection:
+                self.role = await _walled_role(connection)
+        except PoolTimeout as error:
+            await pool.close()
+            raise NotReady("The database does not answer.", "Check PGENGRAM_DATABASE_URL; `pgengram doctor` says more.") from error
+        except BaseException:
+            await pool.close()
+            raise
+        self._pool = pool
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._pool is not None:
+            await self._pool.close(timeout=2.0)
+            self._pool = None
+
+    async def namespace_id(self, name: str) -> int:
+        """Return the key of the owner called `name`, made when first asked for."""
+        if name not in self._namespace_ids:
+            async with self.as_login() as connection:
+                parameters = {"name": name}
+                row = await (await connection.execute(FIND_NAMESPACE, parameters)).fetchone()
+                if row is None:
+                    await connection.execute(ADD_NAMESPACE, parameters)
+                    row = await (await connection.execute(FIND_NAMESPACE, parameters)).fetchone()
+                if row is None:
+                    raise NotReady("The owner's key could not be made.")
+                self._namespace_ids[name] = row["id"]
+        return self._namespace_ids[name]
+
+    @asynccontextmanager
+    async def transaction(self, namespace_id: int) -> AsyncIterator[Transaction]:
+        """Run a block in one transaction that sees and writes the rows of one owner only.
+
+        A connection that died while it lay in the pool is replaced before anything was done on it.
+
+        Raises:
+            DatabaseFailed: PostgreSQL cannot be used now; nothing of the block was kept unless it had committed.
+            Conflict: another transaction holds or has taken what this one needs.
+        """
+        with _translated():
+            connection = await self._entered(namespace_id)
+        try:
+            with _translated():
+                yield Transaction(connection, namespace_id)
+                await connection.commit()
+        except BaseException:
+            await _abandon(connection)
+            raise
+        finally:
+            await self._open_pool().putconn(connection)
+
+    @asynccontextmanager
+    async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
+        """Run a block as the login role, for what belongs to no owner: namespaces, models and upkeep."""
+        with _translated():
+            async with self._open_pool().connection() as connection:
+                yield connection
+
+    async def _entered(self, namespace_id: int) -> psycopg.AsyncConnection[Row]:
+        pool = self._open_pool()
+        parameters = {
+            "role": self.role,
+            "namespace_id": str(namespace_id),
+            "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+            "lock_timeout": str(LOCK_TIMEOUT_MS),
+        }
+        for attempt in range(POOL_MAX + 1):
+            connection = await pool.getconn()
+            try:
+                await connection.execute(ENTER, parameters)
+            except psycopg.OperationalError:
+                await connection.close()
+                await pool.putconn(connection)
+                if attempt == POOL_MAX:
+                    raise
+            except BaseException:
+                await _abandon(connection)
+                await pool.putconn(connection)
+                raise
+            else:
+                return connection
+        raise AssertionError("unreachable")
+
+    def _open_pool(self) -> AsyncConnectionPool[psycopg.AsyncConnection[Row]]:
+        if self._pool is None:
+            raise NotReady("The store is not open.")
+        return self._pool
+
+
+FIND_NAMESPACE: Final = "SELECT id FROM namespaces WHERE name = %(name)s"
+ADD_NAMESPACE: Final = "INSERT INTO namespaces (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING"
+FIND_MODEL: Final = "SELECT id, dimensions FROM embedding_models WHERE name = %(name)s"
+ADD_MODEL: Final = """
+INSERT INTO embedding_models (name, dimensions) VALUES (%(name)s, %(dimensions)s) ON CONFLICT (name) DO NOTHING
+"""
+
+
+async def model_id(database: Database, name: str, dimensions: int) -> int:
+    """Return the key of the embedding model `name`, registered when first used.
+
+    Raises:
+        NotReady: vectors of another length are stored under this name.
+    """
+    async with database.as_login() as connection:
+        parameters = {"name": name, "dimensions": dimensions}
+        row = await (await connection.execute(FIND_MODEL, parameters)).fetchone()
+        if row is None:
+            await connection.execute(ADD_MODEL, parameters)
+            row = await (await connection.execute(FIND_MODEL, parameters)).fetchone()
+        if row is None or row["dimensions"] != dimensions:
+            raise NotReady(
+                f"Vectors of the model {name} have another length in this store than {dimensions}.",
+                "Set PGENGRAM_EMBEDDER to the model the store was filled with.",
+            )
+        return int(row["id"])
+
+
+async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Teach a new connection the vector types; they are there once the schema is."""
+    from pgvector.psycopg import register_vector_async
+
+    await connection.set_autocommit(True)
+    await register_vector_async(connection)
+    await connection.set_autocommit(False)
+
+
+async def _walled_role(connection: psycopg.AsyncConnection[Row]) -> str:
+    """Return the role transactions take: the application's, or none where the login itself is held by the wall."""
+    row = await (await connection.execute(WHO_AM_I, {"role": APP_ROLE})).fetchone()
+    if row and row["member"]:
+        return APP_ROLE
+    if row and (row["rolsuper"] or row["rolbypassrls"]):
+        raise NotReady(
+            "This login would pass through the wall between owners, and it cannot take the application's role.",
+            f"Run `GRANT {APP_ROLE} TO CURRENT_USER`, or connect as a role without SUPERUSER and BYPASSRLS.",
+        )
+    return "none"
+
+
+WHO_AM_I: Final = """
+SELECT rolsuper, rolbypassrls,
+       EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s)
+       AND CASE WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s)
+                THEN pg_has_role(current_user, %(role)s, 'MEMBER') ELSE false END AS member
+FROM pg_roles WHERE rolname = current_user
+"""
+
+
+async def _abandon(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Roll back, or close the connection when that fails or the caller was cancelled in the middle."""
+    try:
+        await asyncio.shield(connection.rollback())
+    except (psycopg.Error, asyncio.CancelledError):
+        await connection.close()
+
+
+class _translated:  # noqa: N801  # reads as a word at its only use: `with _translated():`
+    """The one place where the driver's errors become ours; nothing of a statement's values leaves with them."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        ours = None if error is None else translated(error)
+        if ours is not None:
+            raise ours from error
+
+
+FULL: Final = ("53100", "53200", "53300", "53400")
+BUSY: Final = ("40001", "40P01", "55P03", "57014")
+
+
+def translated(error: BaseException) -> PgengramError | None:
+    """Return our error for one of the driver's, or None for any other."""
+    if isinstance(error, PoolTimeout):
+        return DatabaseFailed("All database connections are busy.", "Nothing was changed; call again in a moment.")
+    if not isinstance(error, psycopg.Error):
+        return None
+    state = error.sqlstate or ""
+    log.warning("PostgreSQL refused a statement: SQLSTATE %s %s", state or "none", type(error).__name__)
+    if state == "23505":
+        return Conflict("Another active memory says exactly this already.")
+    if state in BUSY:
+        return DatabaseFailed("The database is busy with another change, or the call took too long.", "Nothing was changed; call again.")
+    if state in FULL:
+        return DatabaseFailed("The database has no room left (disk, memory or connections).", "Free some room, then call again; reading still works.")
+    if state in ("25006",):
+        return DatabaseFailed("The database accepts no writes now.", "Nothing was changed; call again in a moment.")
+    if state in ("42P01", "42703", "42883"):
+        return NotReady("The database's schema does not fit this version.", "Run `pgengram migrate`.")
+    if isinstance(error, psycopg.OperationalError):
+        return ConnectionLost("The connection to the database was lost.")
+    return DatabaseFailed(f"PostgreSQL refused the statement (SQLSTATE {state or 'unknown'}).")
+
+
+def vectors_parameter(vectors: Sequence[Any]) -> list[Any]:
+    """Return float vectors, shape (dims,) each, as what psycopg sends as halfvec[]."""
+    from pgvector import HalfVector
+
+    return [HalfVector(vector) for vector in vectors]

@@ -1,0 +1,108 @@
+"""Brings a database's schema to this version, once, however many servers start together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from pgengram.errors import NotReady
+from pgengram.store.database import SCHEMA_HEAD
+
+MIGRATION_LOCK: Final = 0x70_67_65_6E  # any number will do, as long as every version uses the same
+
+HAS_VERSION: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
+FIND_VERSION: Final = "SELECT version_num FROM alembic_version"
+
+
+def migrations_folder() -> Path:
+    """Return the folder of the migrations: inside the installed package, or beside `src` in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "migrations", package.parents[1] / "migrations"):
+        if (folder / "env.py").is_file():
+            return folder
+    raise NotReady("The migrations are missing from the installation.", "Reinstall pgengram.")
+
+
+def current_version(url: str) -> str | None:
+    """Return the database's schema version, or None when it has none.
+
+    Raises:
+        NotReady: the database cannot be reached.
+    """
+    try:
+        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+            found = connection.execute(HAS_VERSION).fetchone()
+            row = connection.execute(FIND_VERSION).fetchone() if found and found[0] else None
+    except psycopg.Error as error:
+        raise _unreachable(error) from error
+    return row[0] if row else None
+
+
+def migrate(url: str) -> str | None:
+    """Bring the schema to this version and return the version it had; does nothing when it is up to date.
+
+    Raises:
+        NotReady: the database cannot be reached, is newer than this program, or refuses the change.
+    """
+    before = current_version(url)
+    if before == SCHEMA_HEAD:
+        return before
+    try:
+        return _upgrade(url)
+    except psycopg.Error as error:
+        raise _unreachable(error) from error
+
+
+def _upgrade(url: str) -> str | None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.pool import NullPool
+
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
+            connection.commit()
+            before = current_version(url)
+            if before is not None and before not in known:
+                raise NotReady(
+                    f"The store was written by a newer pgengram (schema {before}); this one knows up to {SCHEMA_HEAD}.",
+                    "Install the newer version; nothing was touched.",
+                )
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+            return before
+    except DBAPIError as error:
+        raise _refused(error.orig) from error
+    finally:
+        engine.dispose()
+
+
+def _unreachable(error: psycopg.Error) -> NotReady:
+    return NotReady(
+        f"The database cannot be used: {type(error).__name__}.",
+        "Check that the server runs and that PGENGRAM_DATABASE_URL is right; `pgengram doctor` says more.",
+    )
+
+
+def _refused(error: BaseException | None) -> NotReady:
+    state = getattr(error, "sqlstate", None)
+    if state in ("0A000", "58P01") or "vector" in str(error):
+        return NotReady(
+            "This PostgreSQL has no pgvector 0.8 or newer.",
+            "Install pgvector on the server, or leave PGENGRAM_DATABASE_URL empty to use the embedded PostgreSQL.",
+        )
+    return NotReady(
+        f"PostgreSQL refused the schema change (SQLSTATE {state}).",
+        "The login needs the right to create tables, a role and the extension vector; or ask an administrator to run `pgengram migrate`.",
+    )

@@ -1,0 +1,211 @@
+"""The SQL that reads and writes memories, each statement with the index it uses. Every one carries the namespace."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# One statement writes everything of up to 200 memories, so there is no moment in which half of one exists. Rows are
+# inserted in the order of their hashes: two batches that share memories cannot wait for each other in a circle.
+# Uses memories_active_content to leave out what is there already.
+CREATE: Final = """
+WITH given AS MATERIALIZED (
+  SELECT * FROM jsonb_to_recordset(%(memories)s) AS g(
+    id uuid, type text, kind text, content text, content_hash text, metadata jsonb, detail jsonb, tags text[],
+    importance double precision, rate_per_day double precision, confidence double precision, emotion text, pinned boolean,
+    source text, source_provider text, capture_mode text, session_id text, session_sequence bigint, speaker text,
+    "user" text, project text, collection text, occurred_at timestamptz, expires_at timestamptz,
+    searched text, extra text[], actor text)
+), stored AS (
+  INSERT INTO memories (namespace_id, id, type, kind, content, content_hash, metadata, source, source_provider, capture_mode,
+    session_id, session_sequence, speaker, "user", project, collection, confidence, emotion, pinned, occurred_at,
+    expires_at, last_confirmed_at, valid_from)
+  SELECT %(namespace_id)s, id, type, kind, content, decode(content_hash, 'hex'), metadata, source, source_provider,
+    capture_mode, session_id, session_sequence, speaker, "user", project, collection, confidence, emotion, pinned,
+    occurred_at, expires_at, now(), coalesce(occurred_at, now())
+  FROM given ORDER BY content_hash
+  ON CONFLICT (namespace_id, content_hash) WHERE status = 'active' DO NOTHING
+  RETURNING id
+), fresh AS MATERIALIZED (
+  SELECT g.* FROM given g JOIN stored USING (id)
+), activation AS (
+  INSERT INTO memory_activation (namespace_id, memory_id, importance, rate_per_day, started_at)
+  SELECT %(namespace_id)s, id, importance, rate_per_day, now() FROM fresh
+), episodic AS (
+  INSERT INTO episodic_memories (namespace_id, memory_id, action_taken, context, result, emotional_valence,
+    verification_status, event_time)
+  SELECT %(namespace_id)s, id, nullif(detail -> 'action_taken', 'null'), nullif(detail -> 'context', 'null'),
+    nullif(detail -> 'result', 'null'), (detail ->> 'emotional_valence')::double precision,
+    (detail ->> 'verification_status')::boolean, coalesce((detail ->> 'event_time')::timestamptz, occurred_at, now())
+  FROM fresh WHERE type = 'episodic'
+), semantic AS (
+  INSERT INTO semantic_memories (namespace_id, memory_id, category, related_concepts, source_references, contradictions,
+    last_validated)
+  SELECT %(namespace_id)s, id, ARRAY(SELECT jsonb_array_elements_text(detail -> 'category')),
+    ARRAY(SELECT jsonb_array_elements_text(detail -> 'related_concepts')), nullif(detail -> 'source_references', 'null'),
+    nullif(detail -> 'contradictions', 'null'), (detail ->> 'last_validated')::timestamptz
+  FROM fresh WHERE type = 'semantic'
+), procedural AS (
+  INSERT INTO procedural_memories (namespace_id, memory_id, steps, prerequisites, success_count, total_attempts,
+    failure_points, average_duration)
+  SELECT %(namespace_id)s, id, detail -> 'steps', detail -> 'prerequisites', (detail ->> 'success_count')::integer,
+    (detail ->> 'total_attempts')::integer, nullif(detail -> 'failure_points', 'null'),
+    (detail ->> 'average_duration')::interval
+  FROM fresh WHERE type = 'procedural'
+), strategic AS (
+  INSERT INTO strategic_memories (namespace_id, memory_id, pattern_description, supporting_evidence, success_metrics,
+    adaptation_history, context_applicability)
+  SELECT %(namespace_id)s, id, detail ->> 'pattern_description', nullif(detail -> 'supporting_evidence', 'null'),
+    nullif(detail -> 'success_metrics', 'null'), nullif(detail -> 'adaptation_history', 'null'),
+    nullif(detail -> 'context_applicability', 'null')
+  FROM fresh WHERE type = 'strategic'
+), tagged AS (
+  INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
+  SELECT %(namespace_id)s, fresh.id, t.tag, t.position FROM fresh, unnest(tags) WITH ORDINALITY AS t(tag, position)
+), vectors AS (
+  INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
+  SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
+  FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)s::halfvec[]) AS v(id, part, embedding)
+  JOIN stored USING (id)
+), terms AS MATERIALIZED (
+  SELECT id, t.term, t.count FROM fresh, pgengram_terms(searched, extra) AS t
+), lengths AS MATERIALIZED (
+  SELECT id, array_agg(term ORDER BY term) AS terms, array_agg(count ORDER BY term) AS counts, sum(count)::integer AS length
+  FROM terms GROUP BY id
+), worded AS (
+  INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length)
+  SELECT %(namespace_id)s, id, terms, counts, length FROM lengths
+), posted AS (
+  INSERT INTO memory_postings (namespace_id, term, memory_id, count, length)
+  SELECT %(namespace_id)s, term, id, count, least(length, 32767)::smallint FROM terms JOIN lengths USING (id) ORDER BY term
+), told AS (
+  INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id)
+  SELECT %(namespace_id)s, id, 1, 'create', actor, session_id FROM fresh
+)
+SELECT id FROM stored
+"""
+
+# Uses memories_active_content.
+FIND_TWINS: Final = """
+SELECT id, content_hash, expires_at <= now() AS expired FROM memories
+WHERE namespace_id = %(namespace_id)s AND status = 'active' AND content_hash = ANY(%(hashes)s)
+"""
+
+# Telling a memory again confirms it; an expired one lives again. At most once a minute, so that a storm of identical
+# calls is not a storm of writes. Uses memories_pkey.
+CONFIRM_TWIN: Final = """
+UPDATE memories SET last_confirmed_at = now(), expires_at = CASE WHEN expires_at <= now() THEN %(expires_at)s ELSE expires_at END
+WHERE namespace_id = %(namespace_id)s AND id = %(id)s
+  AND (last_confirmed_at IS NULL OR last_confirmed_at < now() - interval '1 minute' OR expires_at <= now())
+"""
+
+# Uses memory_tags_pkey.
+UNITE_TAGS: Final = """
+INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
+SELECT %(namespace_id)s, %(id)s, t.tag, 100 + t.position FROM unnest(%(tags)s::text[]) WITH ORDINALITY AS t(tag, position)
+ON CONFLICT DO NOTHING
+"""
+
+# Uses the primary key of each table.
+READ: Final = """
+SELECT m.*, a.importance, a.rate_per_day, a.access_count, a.last_accessed_at,
+  pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
+  ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id ORDER BY position, tag) AS tags,
+  coalesce(to_jsonb(e), to_jsonb(s), to_jsonb(p), to_jsonb(g)) - 'namespace_id' - 'memory_id' AS detail,
+  (SELECT count(*) FROM memory_vectors v
+   WHERE v.namespace_id = m.namespace_id AND v.memory_id = m.id AND v.model_id = %(model_id)s) AS vectors
+FROM memories m
+JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+LEFT JOIN episodic_memories e ON e.namespace_id = m.namespace_id AND e.memory_id = m.id
+LEFT JOIN semantic_memories s ON s.namespace_id = m.namespace_id AND s.memory_id = m.id
+LEFT JOIN procedural_memories p ON p.namespace_id = m.namespace_id AND p.memory_id = m.id
+LEFT JOIN strategic_memories g ON g.namespace_id = m.namespace_id AND g.memory_id = m.id
+WHERE m.namespace_id = %(namespace_id)s AND m.id = ANY(%(ids)s)
+"""
+
+# Uses memories_pkey. Rows are locked in the order of their ids, so that two bulk changes cannot wait in a circle.
+LOCK: Final = """
+SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) ORDER BY id FOR UPDATE
+"""
+
+# Uses memories_by_short_id.
+FIND_BY_SHORT_ID: Final = """
+SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND short_id = ANY(%(short_ids)s)
+"""
+
+# A use adds its weight to the forward-decayed sum; importance itself never changes by use. Uses memory_activation_pkey.
+REINFORCE: Final = """
+UPDATE memory_activation a SET access_count = a.access_count + 1, last_accessed_at = now(), reinforcement = CASE
+    WHEN a.reinforcement IS NULL THEN used.log_weight
+    ELSE greatest(a.reinforcement, used.log_weight) + ln(1 + exp(greatest(-abs(a.reinforcement - used.log_weight), -700)))
+  END
+FROM (SELECT memory_id, ln(%(weight)s::double precision)
+        + rate_per_day * (extract(epoch FROM now() AT TIME ZONE 'UTC')::double precision / 86400 - 20000) AS log_weight
+      FROM memory_activation WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)) AS used
+WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = used.memory_id
+"""
+COMMIT_WITHOUT_WAITING: Final = "SET LOCAL synchronous_commit = off"
+
+# A change of the rate keeps what use has earned until now: the line is turned around this moment.
+SET_ACTIVATION: Final = """
+UPDATE memory_activation SET importance = %(importance)s, rate_per_day = %(rate_per_day)s,
+  reinforcement = reinforcement + (%(rate_per_day)s - rate_per_day)
+    * (extract(epoch FROM now() AT TIME ZONE 'UTC')::double precision / 86400 - 20000)
+WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s
+"""
+
+SET_TAGS: Final = """
+WITH gone AS (DELETE FROM memory_tags WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s AND tag <> ALL(%(tags)s::text[]))
+INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
+SELECT %(namespace_id)s, %(id)s, t.tag, t.position FROM unnest(%(tags)s::text[]) WITH ORDINALITY AS t(tag, position)
+ON CONFLICT (namespace_id, memory_id, tag) DO UPDATE SET position = excluded.position
+"""
+
+# A new text leaves no vector of the old one behind, of any model.
+DROP_VECTORS: Final = "DELETE FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s"
+ADD_VECTORS: Final = """
+INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
+SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
+FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)s::halfvec[]) AS v(id, part, embedding)
+"""
+
+# Only active memories have postings, so that ranking by words needs no look at the memory itself. Uses memory_words_pkey
+# and memory_postings_pkey.
+DROP_POSTINGS: Final = """
+DELETE FROM memory_postings p USING memory_words w
+WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s)
+  AND p.namespace_id = w.namespace_id AND p.term = ANY(w.terms) AND p.memory_id = w.memory_id
+"""
+SET_WORDS: Final = """
+WITH terms AS MATERIALIZED (SELECT term, count FROM pgengram_terms(%(searched)s, %(extra)s))
+INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length)
+SELECT %(namespace_id)s, %(id)s, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer
+FROM terms HAVING count(*) > 0
+ON CONFLICT (namespace_id, memory_id) DO UPDATE SET terms = excluded.terms, counts = excluded.counts, length = excluded.length
+"""
+DROP_WORDS: Final = "DELETE FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s"
+ADD_POSTINGS: Final = """
+INSERT INTO memory_postings (namespace_id, term, memory_id, count, length)
+SELECT w.namespace_id, t.term, w.memory_id, t.count, least(w.length, 32767)::smallint
+FROM memory_words w, unnest(w.terms, w.counts) AS t(term, count)
+WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s)
+ORDER BY t.term
+"""
+
+ADD_HISTORY: Final = """
+INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id, changes)
+VALUES (%(namespace_id)s, %(id)s, %(version)s, %(operation)s, %(actor)s, %(session_id)s, %(changes)s)
+"""
+
+# Uses memories_pkey.
+FORGET: Final = """
+UPDATE memories SET status = 'invalidated', valid_to = coalesce(valid_to, now()), reason = coalesce(%(reason)s, reason),
+  replaced_by = coalesce(%(replaced_by)s::uuid[], replaced_by), version = version + 1, updated_at = now()
+WHERE namespace_id = %(namespace_id)s AND id = %(id)s
+RETURNING version
+"""
+
+# Uses memories_by_session.
+LAST_SEQUENCE: Final = """
+SELECT coalesce(max(session_sequence), 0) AS last FROM memories
+WHERE namespace_id = %(namespace_id)s AND session_id = %(session_id)s
+"""

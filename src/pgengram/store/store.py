@@ -1,0 +1,130 @@
+"""One owner's store: the server it lives on, brought up and migrated when first needed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from pgengram.errors import DatabaseFailed, NotReady
+from pgengram.settings import Settings
+from pgengram.store.database import Database, Transaction
+
+if TYPE_CHECKING:
+    from pgengram.postgres import EmbeddedPostgres
+
+log = logging.getLogger(__name__)
+Report = Callable[[str], Awaitable[None]]
+
+
+class Store:
+    """The database of the settings, and in it the memories of one namespace.
+
+    Args:
+        settings: which database (an embedded one when no URL is set) and whose memories.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._embedded: EmbeddedPostgres | None = None
+        self._database: Database | None = None
+        self._opening = asyncio.Lock()
+        self._namespace_id = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction can be begun at once."""
+        return self._database is not None
+
+    @property
+    def database(self) -> Database:
+        """The open database.
+
+        Raises:
+            NotReady: `open` has not been called, or the server was lost.
+        """
+        if self._database is None:
+            raise NotReady("The store is not open.")
+        return self._database
+
+    async def open(self, report: Report | None = None) -> None:
+        """Start the server when it is ours, migrate, connect; returns at once when that is done already.
+
+        Raises:
+            NotReady: one of these failed; the next call tries again.
+        """
+        async with self._opening:
+            if self._database is not None:
+                return
+            url = self._settings.database_url or await self._start_embedded(report)
+            await self._migrate(url, report)
+            database = Database(url)
+            await database.open()
+            try:
+                self._namespace_id = await database.namespace_id(self._settings.namespace)
+            except BaseException:
+                await database.close()
+                raise
+            self._database = database
+
+    async def close(self) -> None:
+        """Disconnect, and stop the embedded server when nobody else uses it."""
+        async with self._opening:
+            await self._disconnect()
+            if self._embedded is not None:
+                embedded, self._embedded = self._embedded, None
+                await asyncio.to_thread(embedded.stop)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Run a block in one transaction that sees this owner's rows only.
+
+        Raises:
+            DatabaseFailed: see Database.transaction. A lost embedded server is started again by the next call.
+        """
+        await self.open()
+        try:
+            async with self.database.transaction(self._namespace_id) as tx:
+                yield tx
+        except DatabaseFailed as error:
+            if error.connection_lost and self._embedded is not None:
+                await self._forget_server()
+            raise
+
+    async def _start_embedded(self, report: Report | None) -> str:
+        from pgengram.postgres import start_embedded
+
+        loop = asyncio.get_running_loop()
+
+        def tell(message: str) -> None:
+            if report is not None:
+                asyncio.run_coroutine_threadsafe(_deliver(report, message), loop)
+
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.stop)
+        self._embedded = await asyncio.to_thread(start_embedded, self._settings.data_path, report=tell)
+        return self._embedded.url
+
+    async def _migrate(self, url: str, report: Report | None) -> None:
+        from pgengram.store.migrate import current_version, migrate
+        from pgengram.store.database import SCHEMA_HEAD
+
+        if await asyncio.to_thread(current_version, url) != SCHEMA_HEAD:
+            if report is not None:
+                await report("Bringing the database's schema up to date")
+            await asyncio.to_thread(migrate, url)
+
+    async def _forget_server(self) -> None:
+        async with self._opening:
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        if self._database is not None:
+            database, self._database = self._database, None
+            await database.close()
+
+
+async def _deliver(report: Report, message: str) -> None:
+    await report(message)

@@ -1,0 +1,336 @@
+"""The schema: the only place where tables, the wall between owners and the application's rights are written.
+
+Imported by the migrations and by tests, never while a server serves: SQLAlchemy costs start-up time and memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Computed,
+    DateTime,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    event,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, INTERVAL, JSONB, UUID
+from sqlalchemy.types import UserDefinedType
+
+from pgengram import fields as f
+
+APP_ROLE: Final = "pgengram_app"
+NAMING: Final = {
+    "ix": "%(table_name)s_%(column_0_N_name)s",
+    "uq": "%(table_name)s_%(column_0_N_name)s_key",
+    "ck": "%(table_name)s_%(constraint_name)s_check",
+    "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
+    "pk": "%(table_name)s_pkey",
+}
+metadata = MetaData(naming_convention=NAMING)
+
+
+class HalfVector(UserDefinedType[Any]):
+    """pgvector's halfvec: 2 bytes a dimension, of any length; the model says how many."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        """Return the type's name in SQL."""
+        return "halfvec"
+
+
+def _one_of(column: str, words: tuple[str, ...]) -> CheckConstraint:
+    return CheckConstraint(f"{column} IN ({', '.join(repr(word) for word in words)})", name=column)
+
+
+def _between(column: str, low: int, high: int) -> CheckConstraint:
+    return CheckConstraint(f"{column} >= {low} AND {column} <= {high}", name=column)
+
+
+def _moment(name: str, **options: Any) -> Column[Any]:
+    return Column(name, DateTime(timezone=True), **options)
+
+
+def _of_memory(table: str, *more: Any) -> Table:
+    """A table whose rows belong to one memory and go with it."""
+    return Table(
+        table,
+        metadata,
+        Column("namespace_id", Integer, primary_key=True),
+        Column("memory_id", UUID, primary_key=True),
+        *more,
+        ForeignKeyConstraint(
+            ["namespace_id", "memory_id"], ["memories.namespace_id", "memories.id"], ondelete="CASCADE"
+        ),
+    )
+
+
+# Lookup tables: no owner's data; the application role may read what it needs and write none of it.
+namespaces = Table(
+    "namespaces",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, CheckConstraint("length(name) >= 1 AND length(name) <= 128", name="name"), nullable=False),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    UniqueConstraint("name"),
+)
+
+decay_classes = Table(
+    "decay_classes",
+    metadata,
+    Column("rate_per_day", Double, CheckConstraint("rate_per_day >= 0", name="rate_per_day"), primary_key=True),
+)
+
+embedding_models = Table(
+    "embedding_models",
+    metadata,
+    Column("id", SmallInteger, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("dimensions", Integer, CheckConstraint("dimensions >= 1 AND dimensions <= 4000", name="dimensions"), nullable=False),
+    Column("index_lists", Integer),
+    Column("rows_at_build", BigInteger),
+    Column("measured_recall", Double),
+    _moment("built_at"),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    UniqueConstraint("name"),
+)
+
+memories = Table(
+    "memories",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("id", UUID, primary_key=True),
+    Column("type", Text, _one_of("type", f.TYPES), nullable=False),
+    Column("kind", Text, _one_of("kind", f.KINDS)),
+    Column("status", Text, _one_of("status", f.STATUSES), nullable=False, server_default="active"),
+    Column("content", Text, CheckConstraint(f"length(content) >= 1 AND length(content) <= {f.MAX_CONTENT}", name="content"), nullable=False),
+    Column("content_hash", LargeBinary, nullable=False),
+    Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("source", Text),
+    Column("source_provider", Text),
+    Column("capture_mode", Text, _one_of("capture_mode", f.CAPTURE_MODES)),
+    Column("session_id", Text),
+    Column("session_sequence", BigInteger),
+    Column("speaker", Text),
+    Column("user", Text),
+    Column("project", Text),
+    Column("collection", Text),
+    Column("confidence", Double, _between("confidence", 0, 1)),
+    Column("emotion", Text, _one_of("emotion", f.EMOTIONS)),
+    Column("pinned", Boolean, nullable=False, server_default=text("false")),
+    Column("version", Integer, nullable=False, server_default=text("1")),
+    Column("reason", Text),
+    Column("replaced_by", ARRAY(UUID)),
+    _moment("occurred_at"),
+    _moment("expires_at"),
+    _moment("last_confirmed_at"),
+    _moment("valid_from", nullable=False),
+    _moment("valid_to"),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    _moment("updated_at", nullable=False, server_default=func.now()),
+    # People and models copy the end of an id better than 36 characters; equality on a plain column is leakproof.
+    Column("short_id", Text, Computed("right(id::text, 8)", persisted=True), nullable=False),
+)
+# Only active memories must differ: what was forgotten can be told again.
+Index("memories_active_content", memories.c.namespace_id, memories.c.content_hash, unique=True,
+      postgresql_where=memories.c.status == text("'active'"))  # fmt: skip
+Index("memories_by_short_id", memories.c.namespace_id, memories.c.short_id)
+Index("memories_by_time", memories.c.namespace_id, memories.c.created_at)
+Index("memories_by_session", memories.c.namespace_id, memories.c.session_id, memories.c.session_sequence)
+
+episodic_memories = _of_memory(
+    "episodic_memories",
+    Column("action_taken", JSONB),
+    Column("context", JSONB),
+    Column("result", JSONB),
+    Column("emotional_valence", Double, _between("emotional_valence", -1, 1), nullable=False, server_default=text("0.0")),
+    Column("verification_status", Boolean),
+    _moment("event_time", nullable=False, server_default=func.now()),
+)
+semantic_memories = _of_memory(
+    "semantic_memories",
+    Column("category", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")),
+    Column("related_concepts", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")),
+    Column("source_references", JSONB),
+    Column("contradictions", JSONB),
+    _moment("last_validated"),
+)
+procedural_memories = _of_memory(
+    "procedural_memories",
+    Column("steps", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("prerequisites", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("success_count", Integer, CheckConstraint("success_count >= 0", name="success_count"), nullable=False, server_default=text("0")),
+    Column("total_attempts", Integer, CheckConstraint("total_attempts >= success_count", name="total_attempts"), nullable=False, server_default=text("0")),
+    Column("success_rate", Double, Computed("CASE WHEN total_attempts > 0 THEN success_count::double precision / total_attempts ELSE 0.0 END", persisted=True)),
+    Column("failure_points", JSONB),
+    Column("average_duration", INTERVAL),
+)  # fmt: skip
+strategic_memories = _of_memory(
+    "strategic_memories",
+    Column("pattern_description", Text),  # empty: the memory's content is the description
+    Column("supporting_evidence", JSONB),
+    Column("success_metrics", JSONB),
+    Column("adaptation_history", JSONB),
+    Column("context_applicability", JSONB),
+)
+
+# ln(importance) + rate·days is a line in log space: live relevance at any moment t is exp(anchor − rate·t), so within one
+# rate the order never changes and a B-tree holds it for ever. `reinforcement` is the log of the summed, forward-decayed
+# uses (Cormode et al., "Forward decay", ICDE 2009). Days count from a fixed origin near the present to keep them small.
+EPOCH_DAYS: Final = 20_000  # 2024-10-04 UTC, in days since 1970
+SMALLEST_EXP: Final = -700  # exp() of less raises underflow in PostgreSQL
+_LINE = (
+    f"CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * "
+    f"(extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - {EPOCH_DAYS}) "
+    f"ELSE '-Infinity'::double precision END"
+)
+_ANCHOR = (
+    f"CASE WHEN reinforcement IS NULL THEN {_LINE} WHEN importance = 0 THEN reinforcement "
+    f"ELSE greatest({_LINE}, reinforcement) + ln(1 + exp(greatest(-abs(({_LINE}) - reinforcement), {SMALLEST_EXP}))) END"
+)
+memory_activation = _of_memory(
+    "memory_activation",
+    Column("importance", Double, _between("importance", 0, 1), nullable=False),
+    Column("rate_per_day", Double, ForeignKey("decay_classes.rate_per_day"), nullable=False),
+    _moment("started_at", nullable=False),
+    _moment("last_accessed_at"),
+    Column("access_count", Integer, nullable=False, server_default=text("0")),
+    Column("reinforcement", Double),
+    Column("relevance_anchor", Double, Computed(_ANCHOR, persisted=True), nullable=False),
+)
+Index("memory_activation_rank", memory_activation.c.namespace_id, memory_activation.c.rate_per_day,
+      memory_activation.c.relevance_anchor.desc(), memory_activation.c.memory_id)  # fmt: skip
+
+memory_vectors = _of_memory(
+    "memory_vectors",
+    Column("model_id", SmallInteger, ForeignKey("embedding_models.id"), primary_key=True),
+    Column("part", SmallInteger, primary_key=True),
+    Column("embedding", HalfVector, nullable=False),
+)
+
+# Words are plain rows because equality is leakproof: behind the wall a GIN index would be ignored.
+memory_words = _of_memory(
+    "memory_words",
+    Column("terms", ARRAY(Integer), nullable=False),
+    Column("counts", ARRAY(SmallInteger), nullable=False),
+    Column("length", Integer, nullable=False),
+)
+memory_postings = Table(
+    "memory_postings",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("term", Integer, primary_key=True, autoincrement=False),
+    Column("memory_id", UUID, primary_key=True),
+    Column("count", SmallInteger, nullable=False),
+    Column("length", SmallInteger, nullable=False),
+)
+memory_tags = _of_memory(
+    "memory_tags",
+    Column("tag", Text, primary_key=True),
+    Column("position", SmallInteger, nullable=False),
+)
+Index("memory_tags_by_tag", memory_tags.c.namespace_id, memory_tags.c.tag, memory_tags.c.memory_id)
+
+# No foreign key: history outlives a memory that is erased (its texts do not).
+memory_history = Table(
+    "memory_history",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("memory_id", UUID, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("operation", Text, nullable=False),
+    Column("actor", Text),
+    Column("session_id", Text),
+    Column("changes", JSONB),
+    _moment("at", nullable=False, server_default=func.now()),
+)
+
+OWNED: Final = tuple(table for table in metadata.sorted_tables if "namespace_id" in table.c)
+LOOKUPS: Final = (decay_classes, embedding_models)
+
+TERMS_FUNCTION: Final = """
+CREATE FUNCTION pgengram_terms(body text, extra text[]) RETURNS TABLE(term integer, count smallint)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+  -- A term is the first 32 bits of the MD5 of its stem: the same for ever, on every machine and version.
+  SELECT ('x' || left(md5(word), 8))::bit(32)::integer, least(sum(times), 32767)::smallint
+  FROM (SELECT lexeme, cardinality(positions) FROM unnest(to_tsvector('pg_catalog.english'::regconfig, body))
+        UNION ALL SELECT e, 1 FROM unnest(extra) AS e) AS words(word, times)
+  GROUP BY 1
+$$
+"""
+RELEVANCE_FUNCTION: Final = f"""
+CREATE FUNCTION pgengram_relevance(anchor double precision, rate_per_day double precision, at timestamptz)
+RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+  -- exp(anchor - rate * days), 0 where that would underflow; above 1 only the answer is cut, the order stays.
+  SELECT CASE WHEN x < {SMALLEST_EXP} THEN 0.0 ELSE least(1.0, exp(x)) END
+  FROM (SELECT anchor - rate_per_day * (extract(epoch FROM at AT TIME ZONE 'UTC')::double precision / 86400 - {EPOCH_DAYS})) AS line(x)
+$$
+"""
+
+
+def setup_statements() -> list[str]:
+    """Return what the tables cannot say: functions, the application's role and rights, and the wall around each owner."""
+    grants = [f"GRANT SELECT ON {table.name} TO {APP_ROLE}" for table in LOOKUPS]
+    grants += [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.name} TO {APP_ROLE}" for table in OWNED]
+    rates = sorted({*f.RATE_PER_DAY_OF_KIND.values(), *f.RATE_PER_DAY_OF_TYPE.values(), f.PINNED_RATE_PER_DAY})
+    return [
+        TERMS_FUNCTION,
+        RELEVANCE_FUNCTION,
+        f"INSERT INTO decay_classes VALUES {', '.join(f'({rate})' for rate in rates)}",
+        "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN",
+        f"""DO $$ BEGIN
+          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
+            CREATE ROLE {APP_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
+          END IF;
+          IF NOT pg_has_role(current_user, '{APP_ROLE}', 'MEMBER') THEN
+            EXECUTE format('GRANT {APP_ROLE} TO %I', current_user);
+          END IF;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another database's migration was faster
+        END $$""",
+        f"GRANT USAGE ON SCHEMA public TO {APP_ROLE}",
+        *grants,
+        *(statement for table in OWNED for statement in _wall(table.name)),
+        """CREATE POLICY upkeep ON memory_vectors FOR SELECT TO CURRENT_USER
+           USING (current_setting('pgengram.upkeep', true) = 'on')""",
+    ]
+
+
+def _wall(table: str) -> list[str]:
+    """Row-level security that also binds the table's owner; nothing is visible while no namespace is set."""
+    return [
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+        f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+        f"""CREATE POLICY one_owner ON {table}
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)""",
+    ]
+
+
+@event.listens_for(metadata, "before_create")
+def _extension(_: MetaData, connection: Any, **__: Any) -> None:
+    connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+
+
+@event.listens_for(metadata, "after_create")
+def _setup(_: MetaData, connection: Any, **__: Any) -> None:
+    for statement in setup_statements():
+        connection.exec_driver_sql(statement.replace("%", "%%"))
