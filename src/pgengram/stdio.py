@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import queue
 import re
@@ -35,6 +36,7 @@ READ_AHEAD: Final = 64  # lines held before reading pauses
 WRITE_AHEAD: Final = 2**20  # bytes held for a client that does not read, before its answers wait
 
 STOP_S: Final = 8.5  # from the first reason to end until the process is gone, however stuck; promised are 10
+INPUT_S: Final = 1.0  # after the client has hung up, to read what it sent before
 TICK_S: Final = 2.0  # between two looks at the ancestors
 
 PARSE_ERROR: Final = -32700
@@ -273,6 +275,7 @@ class Channel:
             self._ended = True
             self._stop_reader()
             self._wake()
+            self._written(0)
 
     def _start_reading(self) -> None:
         try:
@@ -307,6 +310,7 @@ class Channel:
         if not chunk:
             self._ended = True
             self._stop_reader()
+            self._written(0)
         elif len(self._lines) >= READ_AHEAD:
             self._unpaused.clear()
             self._stop_reader()
@@ -345,18 +349,25 @@ class Channel:
                 self._writer = threading.Thread(target=self._write_backlog, name="stdout", daemon=True)
                 self._writer.start()
 
-    async def room(self, at_most: int = WRITE_AHEAD) -> None:
-        """Wait until no more than `at_most` bytes are waiting for the client to read."""
-        while self._pending > at_most and not self._broken:
-            if self._emptied is None or self._emptied.done():
-                self._emptied = self._loop.create_future()
-            await asyncio.shield(self._emptied)
+    async def room(self) -> None:
+        """Wait until the client has read most of what was sent; once nothing more is read, do not wait."""
+        while self._pending > WRITE_AHEAD and not self._broken and not self._ended:
+            await self._less_pending()
+
+    async def _less_pending(self) -> None:
+        if self._emptied is None or self._emptied.done():
+            self._emptied = self._loop.create_future()
+        await asyncio.shield(self._emptied)
+
+    async def _flush(self) -> None:
+        while self._pending and not self._broken:
+            await self._less_pending()
 
     async def close(self, timeout_s: float) -> None:
         """Give the client `timeout_s` to read the rest, and stop."""
         self.end()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.room(0), timeout_s)
+            await asyncio.wait_for(self._flush(), timeout_s)
         if self._direct and sys.platform != "win32":
             with contextlib.suppress(OSError):
                 os.set_blocking(self._wire.write_fd, True)  # the pipe may be shared with a later program
@@ -373,6 +384,7 @@ class Channel:
                 return
 
     def _written(self, count: int) -> None:
+        """Take `count` bytes off what is pending, and let those who wait look again."""
         self._pending -= count
         if self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
@@ -431,7 +443,7 @@ class Lifeline:
         self._wire = wire
         self._ask = ask
         self._asked = False
-        self._deadline: float | None = None
+        self._deadline = self._ask_at = math.inf
         self._code = 1
         self._wake_read, self._wake_write = os.pipe()
         if sys.platform != "win32":
@@ -458,7 +470,7 @@ class Lifeline:
 
     def _end_within(self, seconds: float, code: int) -> None:
         deadline = time.monotonic() + seconds
-        if self._deadline is None or deadline < self._deadline:
+        if deadline < self._deadline:
             self._deadline, self._code = deadline, code
             with contextlib.suppress(OSError):
                 os.write(self._wake_write, b"\0")
@@ -470,11 +482,11 @@ class Lifeline:
         else:
             wait = self._poll()
         while True:
-            left = TICK_S if self._deadline is None else min(TICK_S, self._deadline - time.monotonic())
-            if left <= 0:
+            now = time.monotonic()
+            if now >= self._deadline:
                 os._exit(self._code)
-            wait(left)
-            if not self._asked and gone():
+            wait(max(0.0, min(TICK_S, self._deadline - now, math.inf if self._asked else self._ask_at - now)))
+            if not self._asked and (gone() or time.monotonic() >= self._ask_at):
                 self.stop()
 
     if sys.platform != "win32":
@@ -497,7 +509,9 @@ class Lifeline:
                     if not event & (select.POLLHUP | select.POLLERR | no_more):
                         continue  # not a thing that can hang up
                     if fd == self._wire.read_fd:
-                        self._end_within(STOP_S, 1)  # the loop finds the end itself, after the lines before it
+                        # The loop finds the end itself after the lines before it, unless it is held up.
+                        self._ask_at = time.monotonic() + INPUT_S
+                        self._end_within(STOP_S, 1)
                     else:
                         self.stop()
 

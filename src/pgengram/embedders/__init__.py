@@ -24,15 +24,14 @@ def embedder_from(url: str, api_key: str = "") -> Embedder | None:
         InvalidInput: the URL names no embedder, or the folder does not exist.
         EmbeddingFailed: the folder holds no model that can be used, or the built-in one is damaged.
     """
-    scheme, _, rest = url.strip().partition(":")
-    match scheme:
-        case "none" if not rest:
+    match url.strip().partition(":"):
+        case "none", ":", "":
             return None
-        case "builtin" if not rest:
+        case "builtin", ":", "":
             return Cached(OnnxEmbedder.builtin())
-        case "onnx" if rest:
-            return Cached(OnnxEmbedder(_folder(rest)))
-        case "openai+http" | "openai+https":
+        case "onnx", ":", folder if folder:
+            return Cached(OnnxEmbedder(_folder(folder)))
+        case "openai+http" | "openai+https", ":", _:
             return Cached(OpenAIEmbedder(url.strip().removeprefix("openai+"), api_key))
     raise InvalidInput("PGENGRAM_EMBEDDER names no embedder.", ALLOWED)
 

@@ -34,7 +34,7 @@ THREADS = (
     1  # two make a short text no faster (1.3 against 1.2 ms) at half as much CPU again; a long one 9 against 14 ms
 )
 TURN_S = 0.1  # work is done in turns this long, so that a question waits for one turn of an import, not for its end
-IDLE_S = 600.0  # unused for so long, the model is let go: about 30 MB that come back in a fifth of a second
+IDLE_S = 600.0  # unused for so long, the model is let go: about 50 MB, back within a tenth of a second
 OVERLAP = 8  # parts share an eighth of the window: 32 of 256 tokens, a sentence
 
 

@@ -1,5 +1,7 @@
 """Finds PostgreSQL's programs in the package that carries them."""
 
+# ruff: noqa: S603 - every command here is ours
+
 from __future__ import annotations
 
 import hashlib

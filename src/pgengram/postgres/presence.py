@@ -12,6 +12,8 @@ Files in the home of a server:
     server.log     what PostgreSQL says
 """
 
+# ruff: noqa: S603 - every command here is ours
+
 from __future__ import annotations
 
 import os
@@ -23,6 +25,7 @@ START, SERVER, KEEPER, PRESENCE = "start.lock", "server.lock", "keeper.lock", "p
 CLUSTER, LOG = "cluster", "server.log"
 POLL_S = 2.0  # the keeper's only work: one listing and one attempt to lock each file in it
 LOG_LIMIT_BYTES = 2_000_000
+NO_WINDOW = 0x08000000 if sys.platform == "win32" else 0  # subprocess.CREATE_NO_WINDOW, which only Windows has
 PATIENCE_S = {"fast": 30, "immediate": 10}  # how long each way to stop may take; the second costs a recovery, no data
 
 if sys.platform == "win32":
@@ -183,35 +186,51 @@ def is_gone(home: str) -> bool:
 
 def stop_server(home: str) -> bool:
     """Stop the server and return whether its last process has gone; the caller holds the start lock."""
+    where = address(home)
     for mode, patience_s in PATIENCE_S.items():
         if is_gone(home):
-            return True
+            break
         # Only a live postmaster listens on its socket: its pid file cannot be stale, and the pid is not a stranger's.
         if listens(home):
             _ask_to_stop(home, mode)
         deadline = time.monotonic() + patience_s
         while not is_gone(home) and time.monotonic() < deadline:
             time.sleep(0.01)
-    return is_gone(home)
+    gone = is_gone(home)
+    if gone and where and sys.platform != "win32" and where[0] != os.path.join(home, CLUSTER):
+        os.rmdir(where[0])  # the short folder in place of a path too long for a socket
+    return gone
 
 
 def _ask_to_stop(home: str, mode: str) -> None:
-    import subprocess
-
     cluster = os.path.join(home, CLUSTER)
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     if sys.platform == "win32":
         with open(os.path.join(cluster, "postmaster.opts"), encoding="utf-8") as file:
             folder = os.path.dirname(file.read().split(' "')[0])
-        command = [os.path.join(folder, "pg_ctl.exe"), "stop", "-W", "-m", mode, "-D", cluster]
-        subprocess.run(command, check=False, creationflags=subprocess.CREATE_NO_WINDOW, **quiet)
+        call([os.path.join(folder, "pg_ctl.exe"), "stop", "-W", "-m", mode, "-D", cluster])
         return
     signal = {"fast": "INT", "immediate": "QUIT"}[mode]
-    command = ["/bin/sh", "-c", 'kill -s "$0" "$1"', signal, announced(home)[0]]
     # Sent by the server's own user, so that root signals nobody else whatever the file says.
     owner = os.stat(cluster).st_uid if os.geteuid() == 0 else None
-    extra = [] if owner is not None else None
-    subprocess.run(command, check=False, user=owner, group=owner, extra_groups=extra, **quiet)
+    call(["/bin/sh", "-c", 'kill -s "$0" "$1"', signal, announced(home)[0]], owner)
+
+
+def call(command: list[str], uid: int | None = None) -> int:
+    """Run a program in silence, as `uid` when given, and return its exit code."""
+    import subprocess
+
+    return subprocess.run(
+        command,
+        cwd=os.path.abspath(os.sep),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        user=uid,
+        group=uid,
+        extra_groups=None if uid is None else [],
+        creationflags=NO_WINDOW,
+    ).returncode
 
 
 def trim_log(home: str) -> None:

@@ -1,5 +1,7 @@
 """What differs between the systems PostgreSQL runs on: its user, its socket and how its processes are started."""
 
+# ruff: noqa: S603 - every command here is ours
+
 from __future__ import annotations
 
 import hashlib
@@ -13,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pgengram.errors import NotReady
-from pgengram.postgres.presence import CLUSTER, LOG, is_private
+from pgengram.postgres.presence import CLUSTER, LOG, NO_WINDOW, is_private
 
 SERVER_UID = 60906  # run by root: neither a person's nor a service's, in a range that systemd keeps free
 SOCKET = ".s.PGSQL.5432"
@@ -37,18 +39,28 @@ def owner(cluster: Path) -> int | None:
     return uid
 
 
-def account() -> int:
-    """Return a user for initdb, which insists on one with a name; `nobody` when there is one.
+def maker(uid: int | None) -> int | None:
+    """Return the user for initdb, None for our own: it refuses root, and users without a name.
 
     Raises:
-        NotReady: root is the only user of this machine.
+        NotReady: there is no such user.
     """
+    if sys.platform == "win32":
+        return None
     import pwd
 
-    uids = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid != 0}
-    if not uids:
-        raise NotReady("PostgreSQL cannot be set up by root on a machine without any other user.", "Add a user.")
-    return uids.get("nobody", next(iter(uids.values())))
+    names = {entry.pw_uid: entry.pw_name for entry in pwd.getpwall()}
+    if uid is None and os.geteuid() in names:
+        return None
+    if uid is None:
+        raise NotReady(
+            f"The user with id {os.geteuid()} has no name here, and PostgreSQL's initdb insists on one.",
+            "Add it to /etc/passwd or run as another user; in a container leave out --user: root will do.",
+        )
+    others = [known for known in names if known != 0]
+    if not others:
+        raise NotReady("PostgreSQL's initdb refuses root, and there is no other user here.", "Add a user.")
+    return next((known for known in others if names[known] == "nobody"), others[0])
 
 
 def give(folder: Path, uid: int) -> None:
@@ -88,7 +100,7 @@ def run(command: Sequence[str], *, cwd: Path, uid: int | None, keep: Sequence[in
         user=uid,
         group=uid,
         extra_groups=None if uid is None else [],
-        creationflags=subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0,
+        creationflags=NO_WINDOW,
     )
     return done.returncode, done.stdout
 
@@ -107,7 +119,7 @@ def detach(
     log = os.open(home / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         if sys.platform == "win32":
-            flags = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
+            flags = NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
             process = subprocess.Popen(
                 command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, creationflags=flags
             )
@@ -154,6 +166,7 @@ def socket_folder(home: Path, uid: int | None) -> str:
 def _holds_sockets(home: Path) -> bool:
     # Some shared folders of virtual machines hold files only.
     trial = home / "socket"
+    trial.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.bind(str(trial))

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pgengram.embedders import embedder_from
+from pgengram.embedders.onnx import BUILTIN_FOLDER, BUILTIN_NAME, OnnxEmbedder
+from pgengram.errors import EmbeddingFailed
+
+FILLER = "The committee met on a Tuesday and talked about the budget for new chairs in the small library. "
+
+
+@pytest.fixture(scope="module")
+async def builtin() -> AsyncIterator[OnnxEmbedder]:
+    embedder = OnnxEmbedder.builtin()
+    yield embedder
+    await embedder.close()
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    return shutil.copytree(BUILTIN_FOLDER, tmp_path / "copied")
+
+
+async def until_let_go(embedder: OnnxEmbedder) -> None:
+    async with asyncio.timeout(10):
+        while embedder.describe()["loaded"]:  # noqa: ASYNC110 - the worker thread signals nothing
+            await asyncio.sleep(0.001)
+
+
+async def test_vectors_have_384_dimensions_and_unit_length(builtin: OnnxEmbedder) -> None:
+    [short, long] = await builtin.passages(["I like tea.", FILLER * 30])
+    question = await builtin.query("What do I like?")
+
+    assert await builtin.dimensions() == 384
+    assert short.shape == (1, 384)
+    assert len(long) > 1
+    assert question.shape == (384,)
+    assert short.dtype == long.dtype == question.dtype == np.float32
+    for rows in (short, long, question):
+        assert np.linalg.norm(rows, axis=-1) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant", "other"),
+    [
+        ("Anna works as a nurse.", "Anna's job is in a hospital.", "The bridge is made of steel."),
+        ("He is allergic to peanuts.", "Nuts make him ill.", "He plays the violin on Sundays."),
+        ("Run the tests before pushing.", "Check that the suite passes before you commit.", "The cat is asleep."),
+    ],
+)
+async def test_a_paraphrase_is_nearer_than_something_else(
+    builtin: OnnxEmbedder, said: str, meant: str, other: str
+) -> None:
+    [[a], [b], [c]] = await builtin.passages([said, meant, other])
+
+    assert a @ b > a @ c + 0.2
+
+
+async def test_a_vector_does_not_depend_on_what_is_embedded_with_it(builtin: OnnxEmbedder) -> None:
+    texts = [FILLER * 12, "no", "When did Anna move to Lisbon?", "今日は天気がいい", FILLER, "😀"]
+
+    together = await builtin.passages(texts)
+    alone = [(await builtin.passages([text]))[0] for text in reversed(texts)][::-1]
+
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+async def test_the_last_sentence_of_a_long_text_is_found_in_its_last_part(builtin: OnnxEmbedder) -> None:
+    secret = "The spare key of the boat is hidden under the blue flower pot."
+    text = (FILLER * 200)[: 16_000 - len(secret)] + secret
+
+    [parts] = await builtin.passages([text])
+    scores = parts @ await builtin.query("Where is the boat key hidden?")
+
+    assert scores.argmax() == len(parts) - 1
+    assert scores[-1] > 0.15 + scores[:-1].max()
+
+
+async def test_names_of_special_tokens_are_plain_text(builtin: OnnxEmbedder) -> None:
+    [[plain], [ended], [masked]] = await builtin.passages(
+        ["open the door", "open [SEP] the door", "open [MASK] the door"]
+    )
+    model = builtin._loaded()
+    cls, sep, mask = (model.tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[MASK]"))
+    [ids] = model.parts("[CLS] a [SEP] b [MASK]", "")
+
+    assert (ids[0], ids[-1]) == (cls, sep)
+    assert not {cls, sep, mask} & set(ids[1:-1])
+    assert plain @ ended < 0.999
+    assert ended @ masked < 0.999
+
+
+@pytest.mark.parametrize("odd", ["", "  \n", "\ud800", "\u200b", "\x00", "[CLS]", "a" * 20_000, "word " * 5_000])
+async def test_an_odd_question_has_a_vector(odd: str) -> None:
+    embedder = embedder_from("builtin:")
+    assert embedder is not None
+
+    assert np.linalg.norm(await embedder.query(odd)) == pytest.approx(1, abs=1e-5)
+
+    await embedder.close()
+
+
+async def test_no_texts_have_no_vectors(builtin: OnnxEmbedder) -> None:
+    assert await builtin.passages([]) == []
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
+async def test_a_damaged_file_of_the_package_is_refused(copied: Path, name: str) -> None:
+    damaged = bytearray((copied / name).read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (copied / name).write_bytes(damaged)
+    embedder = OnnxEmbedder.builtin(copied)
+
+    with pytest.raises(EmbeddingFailed) as refused:
+        await embedder.query("anything")
+
+    assert "Reinstall" in refused.value.hint
+    assert embedder.describe()["loaded"] is False
+
+
+async def test_a_package_without_its_model_says_to_reinstall(copied: Path) -> None:
+    (copied / "model.onnx").unlink()
+
+    with pytest.raises(EmbeddingFailed) as refused:
+        OnnxEmbedder.builtin(copied)
+
+    assert "model.onnx" in refused.value.message
+    assert "Reinstall" in refused.value.hint
+
+
+async def test_calls_at_the_same_time_load_the_model_once() -> None:
+    embedder = OnnxEmbedder.builtin()
+    assert embedder.describe()["loaded"] is False
+
+    found = await asyncio.gather(*(embedder.query(f"question {number}") for number in range(8)))
+
+    assert embedder.loads == 1
+    assert len({vector.tobytes() for vector in found}) == 8
+    await embedder.close()
+
+
+async def test_an_unused_model_is_let_go_and_comes_back() -> None:
+    embedder = OnnxEmbedder(BUILTIN_FOLDER, idle_s=0)
+
+    before = await embedder.query("Where is the key?")
+    await until_let_go(embedder)
+    after = await embedder.query("Where is the key?")
+
+    assert embedder.loads == 2
+    np.testing.assert_array_equal(before, after)
+    await embedder.close()
+
+
+async def test_use_puts_off_letting_go() -> None:
+    embedder = OnnxEmbedder(BUILTIN_FOLDER, idle_s=3600)
+    await embedder.query("one")
+    first = embedder._timer
+    await embedder.query("two")
+
+    assert first is not None
+    assert first.cancelled()
+    assert embedder._timer is not None
+    assert not embedder._timer.cancelled()
+    assert embedder.loads == 1
+    await embedder.close()
+    assert embedder._timer.cancelled()
+
+
+async def test_a_question_does_not_wait_for_the_end_of_an_import() -> None:
+    embedder = OnnxEmbedder.builtin()
+    await embedder.query("warm")
+    importing = asyncio.create_task(embedder.passages([f"{FILLER * 10} {number}" for number in range(60)]))
+    await asyncio.sleep(0)
+
+    await embedder.query("Where is the key?")
+
+    assert not importing.done()
+    assert len(await importing) == 60
+    await embedder.close()
+
+
+async def test_the_event_loop_stays_free_while_texts_are_embedded() -> None:
+    embedder = OnnxEmbedder.builtin()
+    work = asyncio.create_task(embedder.passages([FILLER * 10] * 20))
+    ticks = 0
+    while not work.done():
+        await asyncio.sleep(0.001)
+        ticks += 1
+
+    assert ticks > 20
+    await embedder.close()
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    script = (
+        "import sys; from pgengram.embedders import embedder_from; e = embedder_from('builtin:'); e.describe(); "
+        "embedder_from('openai+http://localhost/v1#m'); "
+        "print([m for m in ('numpy', 'onnxruntime', 'tokenizers', 'httpx') if m in sys.modules])"
+    )
+
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+async def test_the_name_is_that_of_the_shipped_file(builtin: OnnxEmbedder) -> None:
+    assert builtin.name == BUILTIN_NAME
+    assert builtin.folder.sums()["model.onnx"].startswith(BUILTIN_NAME.partition("@")[2])
+    assert builtin.folder.sums() == dict(builtin.sums)

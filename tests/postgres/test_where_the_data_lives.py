@@ -1,0 +1,199 @@
+"""Any folder will do, whatever its name, and only its owner gets at the server."""
+
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+from conftest import AS_ROOT, SETPRIV, Users, put_out
+
+from pgengram.errors import NotReady
+from pgengram.postgres import Binaries, binaries, carrier, presence, server, start_embedded, status, system
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets and modes of Unix")
+
+NAMES = ["plain", "with space", 'it\'s "quoted" $HOME `x`', "Gedächtnis 記憶", "a,b", "100%2F?&#", "long" + "g" * 180]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    try:
+        database = start_embedded(folder)
+        with psycopg.connect(database.url) as connection:
+            assert connection.execute("SELECT current_database()").fetchone() == ("pgengram",)
+        database.stop()
+        assert not status(folder).running
+    finally:
+        put_out(folder)
+
+
+def test_the_folder_is_closed_to_other_users_and_those_above_are_left_alone(tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    above.mkdir(mode=0o700)
+    folder = above / "data"
+    try:
+        start_embedded(folder)
+
+        assert stat.S_IMODE(above.stat().st_mode) == 0o700
+        for private in (folder / "postgres", folder / "postgres" / "cluster"):
+            assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    finally:
+        put_out(folder)
+
+
+@pytest.mark.parametrize("squat", ["link", "open"])
+def test_a_short_folder_that_another_could_enter_is_not_used(tmp_path: Path, squat: str) -> None:
+    folder = tmp_path / ("long" + "g" * 180)
+    cluster = folder / "postgres" / "cluster"
+    uid = system.owner(cluster)
+    name = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:12]
+    short = Path(system.SHORT) / f"pgengram-{os.geteuid() if uid is None else uid}-{name}"
+    trap = tmp_path / "trap"
+    trap.mkdir(mode=0o777)
+    if squat == "link":
+        short.symlink_to(trap)
+    else:
+        short.mkdir()
+        short.chmod(0o777)
+    try:
+        database = start_embedded(folder)
+        host, _ = presence.address(str(folder / "postgres")) or ("", 0)
+
+        assert host != str(short)
+        assert not list(trap.iterdir())
+        with psycopg.connect(database.url) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        database.stop()
+        assert not Path(host).exists()
+    finally:
+        put_out(folder)
+        short.unlink() if squat == "link" else short.rmdir()
+
+
+def test_a_pid_file_that_points_to_a_folder_of_another_is_not_believed(folder: Path, tmp_path: Path) -> None:
+    start_embedded(folder).stop()
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    trap.chmod(0o755)
+    lines = ["1", "somewhere", "0", "5432", str(trap), "", "0 0", "ready"]
+    (folder / "postgres" / "cluster" / "postmaster.pid").write_text("\n".join(lines) + "\n")
+
+    assert presence.address(str(folder / "postgres")) is None
+
+
+def test_data_moves_with_its_folder(folder: Path) -> None:
+    database = start_embedded(folder)
+    with psycopg.connect(database.url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
+    database.stop()
+    put_out(folder)
+    moved = folder.with_name("moved")
+    folder.rename(moved)
+    try:
+        with psycopg.connect(start_embedded(moved).url) as connection:
+            assert connection.execute("SELECT n FROM kept").fetchone() == (1,)
+    finally:
+        put_out(moved)
+
+
+def test_a_folder_that_is_not_one_is_refused_with_the_setting_to_change(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(NotReady) as refused:
+        start_embedded(tmp_path / "file" / "data")
+
+    assert "PGENGRAM_DATA_DIR" in refused.value.hint
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root can give a folder away")
+def test_the_folder_of_another_user_is_refused(folder: Path) -> None:
+    (folder / "postgres").mkdir(parents=True)
+    os.chown(folder / "postgres", 60001, 60001)
+
+    with pytest.raises(NotReady, match="belongs to another user"):
+        start_embedded(folder)
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="about root")
+def test_run_by_root_the_server_belongs_to_an_unprivileged_user(folder: Path) -> None:
+    start_embedded(folder)
+
+    assert os.stat(f"/proc/{status(folder).pid}").st_uid == system.SERVER_UID
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="about root")
+def test_data_that_root_restored_from_a_backup_is_given_to_the_server_again(folder: Path) -> None:
+    start_embedded(folder).stop()
+    system.give(folder / "postgres" / "cluster", 0)
+
+    start_embedded(folder)
+
+    assert status(folder).running
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Binaries:
+    """PostgreSQL in a virtual environment that only root can enter."""
+    found = binaries()
+    package = found.bin.parents[1]
+    environment = tmp_path / "venv"
+    environment.mkdir(mode=0o700)
+    for part in (f"{package.name}/{found.bin.parent.name}", f"{package.name}.libs"):
+        subprocess.run(["cp", "-r", "--parents", part, str(environment)], cwd=package.parent, check=True)
+    inside = Binaries(environment / package.name / found.bin.parent.name / "bin", found.major)
+    monkeypatch.setattr(server, "binaries", lambda _=None: inside)
+    return inside
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="about root")
+@pytest.mark.usefixtures("closed")
+def test_programs_that_the_server_user_cannot_reach_are_copied_once(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Path(
+        subprocess.run(
+            ["mktemp", "-d", "/var/tmp/pgengram.XXXXXX"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    )
+    shelf.chmod(0o711)
+    monkeypatch.setattr(carrier, "COMMON", shelf)
+    try:
+        start_embedded(folder).stop()
+        start_embedded(folder)
+
+        [copy] = (shelf / "runtime").iterdir()
+        assert os.readlink(f"/proc/{status(folder).pid}/exe").startswith(str(copy))
+        with psycopg.connect(start_embedded(folder).url) as connection:
+            connection.execute("CREATE EXTENSION vector")
+    finally:
+        put_out(folder)
+        subprocess.run(["rm", "-r", str(shelf)], check=True)
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="about root")
+def test_without_an_open_place_for_a_copy_the_closed_folder_is_named(
+    closed: Binaries, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrier, "COMMON", tmp_path / "closed too")
+
+    with pytest.raises(NotReady) as refused:
+        start_embedded(folder)
+
+    first_closed = carrier.barrier(closed.bin)
+    assert str(first_closed) in refused.value.message
+    assert "PGENGRAM_DATA_DIR" in refused.value.hint
+
+
+@pytest.mark.skipif(not (AS_ROOT and SETPRIV), reason="only root can become nobody in particular")
+def test_a_user_without_a_name_is_told_why_there_will_be_no_data(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 60001, 60001)
+    user = Users(folder, 60001).launch()
+
+    assert "60001 has no name" in user.hears("failed")
+    user.process.communicate()

@@ -1,0 +1,384 @@
+"""How a server starts and, above all, how it ends: cleanly, in bounded time, whatever the client or a call does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from protocol_peer import HELLO, TOY, Peer, toy, until
+
+from pgengram import stdio
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and /proc")
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
+
+
+def test_the_first_request_is_answered_before_anything_is_opened(tmp_path: Path) -> None:
+    with toy(tmp_path / "journal", TOY_READY_S="600") as peer:
+        assert peer.written() == []
+        assert peer.hello()["serverInfo"]["name"] == "pgengram"
+        assert peer.ask("tools/list")["result"]["tools"]
+        peer.wait_for("open")
+
+
+def test_nothing_is_opened_for_a_client_that_asks_nothing(fresh: Peer) -> None:
+    fresh.stdin.close()
+
+    assert fresh.end(5)[0] == 0
+    assert fresh.written() == ["close"]
+
+
+REFERENCE = "from mcp.server import MCPServer; MCPServer('reference').run()"
+
+
+def test_the_first_answer_takes_at_most_half_as_long_again_as_a_trivial_servers(tmp_path: Path) -> None:
+    def first_answer_s(command: list[str]) -> float:
+        began = time.perf_counter()
+        with toy(tmp_path / "journal", command=command) as peer:
+            peer.ask("initialize", HELLO)
+            return time.perf_counter() - began
+
+    pairs = [
+        (first_answer_s([sys.executable, str(TOY)]), first_answer_s([sys.executable, "-c", REFERENCE]))
+        for _ in range(5)
+    ]
+
+    assert statistics.median(ours / theirs for ours, theirs in pairs) <= 1.5
+
+
+@pytest.mark.parametrize("module", ["numpy", "psycopg", "sqlalchemy", "alembic", "onnxruntime", "tokenizers"])
+def test_serving_imports_nothing_heavy(module: str) -> None:
+    code = f"import sys, pgengram.server; sys.exit({module!r} in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_claiming_stdio_imports_no_protocol() -> None:
+    code = "import sys, pgengram.stdio; sys.exit('mcp' in sys.modules or 'pydantic' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# At the end of the input
+
+
+def test_calls_that_finish_within_the_grace_are_answered_after_the_input_ends(server: Peer) -> None:
+    server.start_call("keep", {"text": "x"}, 1)
+    server.start_call("wait", {"seconds": 0.5}, 2)
+    server.stdin.close()
+
+    assert {frame["id"]: frame["result"]["isError"] for frame in server.rest()} == {1: False, 2: False}
+    assert server.end(5)[0] == 0
+
+
+def test_frames_piped_in_at_once_are_all_answered(tmp_path: Path) -> None:
+    with toy(tmp_path / "journal") as peer:
+        peer.send(id="hello", method="initialize", params=HELLO)
+        for number in range(200):
+            peer.start_call("keep", {"text": "x" * 2_000}, number)
+        peer.stdin.close()
+
+        assert sorted(str(frame["id"]) for frame in peer.rest()) == sorted(["hello", *map(str, range(200))])
+
+
+def test_a_last_frame_without_a_line_end_is_answered(server: Peer) -> None:
+    server.raw(b'{"jsonrpc":"2.0","id":8,"method":"ping"}')
+    server.stdin.close()
+
+    assert [frame["id"] for frame in server.rest()] == [8]
+
+
+def test_frames_may_come_from_a_file(tmp_path: Path) -> None:
+    frames = tmp_path / "frames"
+    frames.write_bytes(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+    answers = tmp_path / "answers"
+
+    with frames.open() as stdin, answers.open("w") as stdout:
+        done = subprocess.run([sys.executable, str(TOY)], stdin=stdin, stdout=stdout, timeout=15, check=False)
+
+    assert done.returncode == 0
+    assert len(answers.read_bytes().splitlines()) == 2
+
+
+def test_a_call_that_outlasts_the_grace_is_cancelled_and_the_manager_is_closed(server: Peer) -> None:
+    server.start_call("wait", {"seconds": 60}, 1)
+    server.wait_for("waiting")
+    server.stdin.close()
+
+    code, took_s = server.end(10)
+
+    assert code == 0
+    assert 0.9 < took_s < 4
+    assert server.written()[-2:] == ["cancelled", "close"]
+
+
+# When a signal comes
+
+
+@posix
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_ends_the_server_cleanly(server: Peer, number: int) -> None:
+    server.wait_for("open")
+    server.process.send_signal(number)
+
+    code, took_s = server.end(10)
+
+    assert code == 0
+    assert took_s < 3
+    assert server.written() == ["open", "close"]
+    assert server.log == b""
+
+
+@posix
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_during_the_start_ends_it_quietly(fresh: Peer, number: int) -> None:
+    until(lambda: catches(fresh.process.pid, signal.SIGHUP), "handler, the last of them")
+    fresh.process.send_signal(number)
+
+    assert fresh.end(5)[0] == 0
+    assert b"Traceback" not in fresh.log
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        pytest.skip("needs /proc")
+    caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
+@posix
+def test_calls_that_finish_within_the_grace_are_answered_after_a_signal(server: Peer) -> None:
+    server.start_call("wait", {"seconds": 0.5}, 1)
+    server.wait_for("waiting")
+    server.process.send_signal(signal.SIGTERM)
+
+    assert [frame["result"]["isError"] for frame in server.rest()] == [False]
+    assert server.end(5)[0] == 0
+
+
+@posix
+def test_a_second_signal_neither_breaks_nor_prolongs_the_end(server: Peer) -> None:
+    server.start_call("get_stuck", {"how": "deaf"}, 1)
+    server.wait_for("stuck")
+    server.process.send_signal(signal.SIGTERM)
+    server.wait_for("deaf")
+    server.process.send_signal(signal.SIGINT)
+    server.process.send_signal(signal.SIGTERM)
+
+    code, took_s = server.end(10)
+
+    assert code == 0
+    assert took_s < 6
+    assert server.written()[-1] in ("close", "deaf")
+    assert "close" in server.written()
+    assert b"Traceback" not in server.log
+
+
+@posix
+def test_a_hang_up_ignored_from_the_start_stays_ignored(tmp_path: Path) -> None:
+    command = ["sh", "-c", f"trap '' HUP; exec {sys.executable} {TOY}"]
+    with toy(tmp_path / "journal", command=command) as peer:
+        peer.hello()
+        peer.process.send_signal(signal.SIGHUP)
+        assert peer.ask("ping")["result"] == {}
+
+
+# When something is stuck
+
+
+def test_a_manager_that_does_not_close_is_given_up(tmp_path: Path) -> None:
+    with toy(tmp_path / "journal", TOY_CLOSE="stuck") as peer:
+        peer.hello()
+        peer.stdin.close()
+        code, took_s = peer.end(12)
+
+    assert took_s < 10
+    assert code in (0, 1)
+
+
+def test_a_blocked_loop_does_not_outlive_the_input(server: Peer) -> None:
+    server.start_call("get_stuck", {"how": "loop"}, 1)
+    server.wait_for("stuck")
+    server.stdin.close()
+
+    code, took_s = server.end(12)
+
+    assert took_s < 10
+    assert code == 1
+
+
+@posix
+def test_a_blocked_loop_does_not_outlive_a_signal(server: Peer) -> None:
+    server.start_call("get_stuck", {"how": "loop"}, 1)
+    server.wait_for("stuck")
+    server.process.send_signal(signal.SIGTERM)
+    server.process.send_signal(signal.SIGTERM)
+
+    code, took_s = server.end(12)
+
+    assert took_s < 10
+    assert code == 1
+
+
+# When the client is gone
+
+
+def test_a_client_that_closes_only_its_reading_end_ends_the_server_quietly(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, str(TOY)], stdin=subprocess.PIPE, stdout=write, stderr=subprocess.PIPE, pass_fds=()
+    )
+    os.close(write)
+    process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    process.stdin.flush()
+    assert os.read(read, 1_000)
+    os.close(read)
+
+    assert process.wait(10) == 0
+    assert process.stderr.read() == b""
+    process.stdin.close()
+    process.stderr.close()
+
+
+def test_a_client_that_does_not_read_neither_blocks_the_loop_nor_loses_an_answer(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    journal = tmp_path / "journal"
+    process = subprocess.Popen(
+        [sys.executable, str(TOY)], stdin=subprocess.PIPE, stdout=write, env={**os.environ, "TOY_JOURNAL": str(journal)}
+    )
+    os.close(write)
+    hello = b'{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25",' + (
+        b'"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
+    )
+    big = (
+        b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"keep","arguments":{"text":"' + b"x" * 50_000
+    )
+    wait = b'{"jsonrpc":"2.0","id":99,"method":"tools/call","params":{"name":"wait","arguments":{}}}\n'
+    process.stdin.write(hello + b"".join((big % number) + b'"}}}\n' for number in range(20)) + wait)
+    process.stdin.flush()
+
+    until(lambda: journal.exists() and "waited" in journal.read_text(), "call behind the full pipe")
+    with os.fdopen(read, "rb") as stdout:
+        answers = [stdout.readline() for _ in range(22)]
+        process.stdin.close()
+        assert process.wait(10) == 0
+    assert all(answer.endswith(b"}\n") for answer in answers)
+
+
+def test_a_client_that_never_reads_does_not_keep_the_server(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    journal = tmp_path / "journal"
+    process = subprocess.Popen(
+        [sys.executable, str(TOY)], stdin=subprocess.PIPE, stdout=write, env={**os.environ, "TOY_JOURNAL": str(journal)}
+    )
+    os.close(write)
+    process.stdin.write(b'{"id":1}\n' * 15_000)
+    process.stdin.close()
+
+    assert process.wait(6) == 0
+    assert journal.read_text() == "close\n"
+    os.close(read)
+
+
+CLIENT = """
+import subprocess, sys, time
+stdin, stdout, *command = sys.argv[1:]
+subprocess.Popen(command, stdin=int(stdin), stdout=int(stdout))
+time.sleep(600)
+"""
+
+
+@contextmanager
+def orphaned(tmp_path: Path, command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], int, int]]:
+    """Start a client that starts `command`, both ends of whose pipes are ours: killing the client closes nothing."""
+    (stdin, to_server), (from_server, stdout) = os.pipe(), os.pipe()
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(stdin), str(stdout), *command],
+        pass_fds=(stdin, stdout),
+        env={**os.environ, "TOY_JOURNAL": str(tmp_path / "journal")},
+    )
+    os.close(stdin)
+    os.close(stdout)
+    try:
+        os.write(to_server, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        assert os.read(from_server, 1_000)
+        yield client, to_server, from_server
+    finally:
+        client.kill()
+        client.wait()
+        os.close(to_server)
+        os.close(from_server)
+
+
+@posix
+@pytest.mark.parametrize(
+    "wrapper", [[], ["sh", "-c", '"$@"; exit', "sh"], ["timeout", "300"]], ids=["bare", "sh", "timeout"]
+)
+def test_the_death_of_the_client_ends_a_server_whose_pipe_somebody_else_holds(
+    tmp_path: Path, wrapper: list[str]
+) -> None:
+    with orphaned(tmp_path, [*wrapper, sys.executable, str(TOY)]) as (client, _, from_server):
+        began = time.monotonic()
+        client.kill()
+
+        assert os.read(from_server, 1_000) == b""  # nobody writes any more
+        assert time.monotonic() - began < 10
+        assert (tmp_path / "journal").read_text().splitlines()[-1] == "close"
+
+
+@posix
+def test_a_server_lives_as_long_as_its_client(tmp_path: Path) -> None:
+    with orphaned(tmp_path, [sys.executable, str(TOY)]) as (_, to_server, from_server):
+        until(lambda: looked_often_enough(tmp_path), "looks at the ancestors")
+        os.write(to_server, b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+        assert b'"id":2' in os.read(from_server, 1_000)
+
+
+def looked_often_enough(tmp_path: Path) -> bool:
+    journal = tmp_path / "journal"
+    return journal.exists() and time.time() - journal.stat().st_mtime > 2 * stdio.TICK_S
+
+
+@pytest.mark.parametrize(
+    ("command", "wraps"),
+    [
+        ("uvx pgengram", True),
+        ("/home/a/.local/bin/uv tool uvx pgengram", True),
+        ("C:\\Users\\a\\uvx.exe pgengram", True),
+        ("node /usr/bin/npx pgengram", True),
+        ("npm exec pgengram", True),
+        ("python3 -m pipx run pgengram", True),
+        ("-zsh", True),
+        ("sh -c pgengram", True),
+        ("node /opt/client/cli.js", False),
+        ("claude", False),
+        ("/Applications/Claude.app/Contents/MacOS/Claude", False),
+        ("python client.py", False),
+    ],
+)
+def test_a_wrapper_is_told_from_a_client(command: str, *, wraps: bool) -> None:
+    assert stdio.Process(2, 1, "now", tuple(command.split(" "))).wraps is wraps
+
+
+@posix
+@pytest.mark.parametrize("look", [stdio._from_proc, stdio._from_ps])
+def test_a_process_is_known_by_number_and_start_and_gone_when_dead_even_unburied(look: object) -> None:
+    if look is stdio._from_ps and not Path("/bin/ps").exists():
+        pytest.skip("needs ps")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    found = look(child.pid)  # type: ignore[operator]
+    assert (found.pid, found.parent) == (child.pid, os.getpid())
+    assert found == look(child.pid) or found.started == look(child.pid).started  # type: ignore[operator]
+    child.stdin.close()
+    until(lambda: look(child.pid) is None, "end of the child")  # type: ignore[operator]
+    child.wait()
