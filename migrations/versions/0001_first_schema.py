@@ -117,6 +117,9 @@ CREATE INDEX memories_by_short_id ON memories (namespace_id, short_id)
 CREATE INDEX memories_by_time ON memories (namespace_id, created_at)
     """,
     r"""
+CREATE INDEX memories_hidden ON memories (namespace_id, status, expires_at, id) WHERE status <> 'active' OR expires_at IS NOT NULL
+    """,
+    r"""
 CREATE TABLE episodic_memories (
   namespace_id INTEGER NOT NULL,
   memory_id UUID NOT NULL,
@@ -251,6 +254,9 @@ INSERT INTO decay_classes VALUES (0.0), (0.001), (0.002), (0.003), (0.005), (0.0
     """,
     r"""
 ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN
+    """,
+    r"""
+ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0
     """,
     r"""
 DO $$ BEGIN

@@ -21,10 +21,10 @@ from pgengram.settings import Settings
 from pgengram.store import changes, memories
 from pgengram.store import statements as s
 from pgengram.store.database import Row, Transaction, model_id, vectors_parameter
-from pgengram.store.indexes import IndexKeeper
+from pgengram.store.indexes import IndexKeeper, describe_index
 from pgengram.store.store import Report, Store
 from pgengram.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
-from pgengram.views import Forgotten, Found, Read, Stored, StoredMany, Updated, hit_view, memory_view
+from pgengram.views import Forgotten, Found, Read, Stored, StoredMany, Updated, hit_view, memory_view, statistics_view
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -60,6 +60,15 @@ class MemoryManager:
             NotReady: it did not come up; the next call tries again.
         """
         await self.store.open(report)
+
+    async def open(self) -> None:
+        """Get ready ahead of the first call, and begin to look after the index.
+
+        Raises:
+            NotReady: the database did not come up.
+        """
+        await self.ready()
+        await self._current_model()
 
     async def close(self) -> None:
         """Let go of the database, the model and the background work."""
@@ -296,6 +305,34 @@ class MemoryManager:
             forgotten=fresh,
             message=f"{fresh} forgotten, {len(results) - fresh} forgotten before, {len(missing)} not found.",
         )
+
+    # -- upkeep ----------------------------------------------------------------------------------------------------
+
+    async def erase(self, ids: Sequence[str]) -> int:
+        """Remove memories for good, with their text, vectors, words and history; return how many there were."""
+        async with self.store.transaction() as tx:
+            found, _ = await self._resolved(tx, ids)
+            named = {"ids": list(found.values())}
+            await tx.run(s.DROP_POSTINGS, named)
+            await tx.run(s.ERASE_HISTORY, named)
+            return await tx.run(s.ERASE, named)
+
+    async def statistics(self) -> dict[str, dict[str, Any]]:
+        """Return counts by status, type and kind, half-lives in days, and the state of vectors and index."""
+        await self._current_model()
+        async with self.store.transaction() as tx:
+            rows = await tx.rows(s.STATISTICS, {"model_id": self._model_id})
+        return {**statistics_view(rows), "vectors": {"index": await self.index_state(), **self._embedder_state()}}
+
+    def _embedder_state(self) -> dict[str, Any]:
+        return {"embedder": "none"} if self.embedder is None else {"embedder": self.embedder.name}
+
+    async def index_state(self) -> str:
+        """Say in words whether searches by meaning are exact or go through the ivfflat index."""
+        model = await self._current_model()
+        if model is None:
+            return "none: there is no embedder"
+        return await describe_index(self.store.database, model.id)
 
     # -- shared by the above ---------------------------------------------------------------------------------------
 

@@ -146,3 +146,22 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
             "words": round(row["words_share"], 4),
         }
     return view
+
+
+def statistics_view(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the grouped counts as tables: totals, by type, by kind, and the half-life of each rate of fading."""
+    def count(key: str, only: str | None = "active") -> dict[str, int]:
+        totals: dict[str, int] = {}
+        for row in rows:
+            if only is None or row["status"] == only:
+                totals[str(row[key])] = totals.get(str(row[key]), 0) + row["memories"]
+        return dict(sorted(totals.items()))
+
+    sums = {name: int(sum(row[name] or 0 for row in rows)) for name in ("memories", "embedded", "expired", "pinned", "accesses")}
+    rates = sorted({row["rate_per_day"] for row in rows})
+    return {
+        "totals": sums | {f"{status}": number for status, number in count("status", None).items()},
+        "by_type": count("type"),
+        "by_kind": count("kind"),
+        "half_life_days": {f"at {rate:g} a day": round(log(2) / rate, 1) if rate else "never fades" for rate in rates},
+    }

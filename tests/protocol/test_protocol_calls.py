@@ -21,7 +21,7 @@ def test_every_parameter_is_described_and_unknown_ones_are_excluded(shared: Peer
         for name, parameter in schema["properties"].items():
             assert parameter["description"]
             optional = name not in schema.get("required", [])
-            assert not optional or "default" in parameter or name in ("kind", "when")
+            assert not optional or "default" in parameter or name in ("kind", "label", "when")
 
 
 def test_schemas_are_flat_and_carry_no_titles(shared: Peer) -> None:
@@ -122,7 +122,9 @@ def test_a_refusal_says_where_and_what_is_allowed_but_not_what_was_sent(shared: 
 
 @pytest.mark.parametrize("text", ["null", "true", "17", '{"a":1}', "[1,2]", '"quoted"', " [x"])
 def test_text_that_looks_like_json_stays_text(shared: Peer, text: str) -> None:
-    assert shared.call("keep", {"text": text})["structuredContent"]["text"] == text
+    kept = shared.call("keep", {"text": text, "label": text})["structuredContent"]
+
+    assert (kept["text"], kept["label"]) == (text, text)
 
 
 def test_a_list_or_an_object_may_come_as_json_text(shared: Peer) -> None:

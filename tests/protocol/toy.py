@@ -57,6 +57,7 @@ class Kept(BaseModel):
     words: list[str]
     detail: dict[str, Any] = {}
     kind: Literal["fact", "plan"] | None = None
+    label: str | None = None
     first: Note | None = None
     when: AwareDatetime | None = None
 
@@ -106,10 +107,11 @@ class Manager:
         words: Words = [],  # noqa: B006 - never changed
         detail: Annotated[dict[str, Any], Field(description="Anything else.")] = {},  # noqa: B006
         kind: Annotated[Literal["fact", "plan"] | None, Field(description="What it is.")] = None,
+        label: Annotated[str | None, Field(max_length=50, description="What to call it.")] = None,
         when: Annotated[AwareDatetime | None, Field(description="When it happened.")] = None,
     ) -> Kept:
         """Keep one note and say how it was understood."""
-        return Kept(text=text, weight=weight, words=words, detail=detail, kind=kind, when=when)
+        return Kept(text=text, weight=weight, words=words, detail=detail, kind=kind, label=label, when=when)
 
     @tool(ADDS, title="Keep notes")
     async def keep_many(

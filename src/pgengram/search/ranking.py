@@ -20,12 +20,12 @@ BM25_B: Final = 0.4  # how much longer memories are discounted
 
 HIT_COLUMNS: Final = """
   m.id, m.type, m.kind, m.status, m.content, m.metadata, m.speaker, m."user", m.project, m.collection, m.session_id, m.source,
-  m.emotion, m.confidence, m.occurred_at, m.created_at, m.updated_at, m.last_confirmed_at, m.expires_at, m.pinned, m.version,
-  a.importance, pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
+  m.source_provider, m.capture_mode, m.emotion, m.confidence, m.occurred_at, m.created_at, m.updated_at, m.last_confirmed_at,
+  m.expires_at, m.valid_from, m.valid_to, m.reason, m.replaced_by, m.pinned, m.version, a.importance, a.access_count,
+  pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
   ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id ORDER BY position, tag) AS tags
 """
 WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id"
-JOIN_MEMORY: Final = f"JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = {{arm}}.memory_id {WITH_ACTIVATION}"
 
 
 @dataclass(slots=True)
@@ -39,7 +39,10 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which memories a question ranges over: SQL conditions, their parameters, and whether to look at each one."""
+    """Which memories a question ranges over: conditions on `memories m` and `memory_activation a`, and their parameters.
+
+    narrowed: the caller set conditions, or asks for memories that are not active; exact: each one is looked at.
+    """
 
     conditions: str
     narrowed: bool
@@ -47,15 +50,15 @@ class Scope:
     parameters: dict[str, Any]
 
 
-# Uses memories_pkey; stops counting where the answer no longer matters.
+# Uses memories_by_time or memories_hidden; stops counting where the answer no longer matters.
 COUNT_MATCHES: Final = """
 SELECT count(*) AS matches FROM (
-  SELECT FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions} LIMIT {limit}) AS some
+  SELECT FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions} LIMIT {limit}) AS enough
 """
 # Uses memory_vectors_pkey; stops counting where the answer no longer matters.
 COUNT_VECTORS: Final = """
 SELECT count(*) AS matches FROM (
-  SELECT FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = %(model_id)s LIMIT {limit}) AS some
+  SELECT FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = %(model_id)s LIMIT {limit}) AS enough
 """
 
 
@@ -63,18 +66,36 @@ async def scope_of(tx: Transaction, filters: Filters, model: Model | None) -> Sc
     """Decide whether few enough memories are left to compare the question with each."""
     base, parameters = visible(filters)
     extra, more = narrowing(filters)
-    parameters |= more
     conditions = " AND ".join([base, *extra])
+    narrowed = bool(extra) or filters.status != "active"
     exact = True
     if model is not None and model.indexed:
         statement = (
             COUNT_MATCHES.format(activation=WITH_ACTIVATION, conditions=conditions, limit=EXACT_ROWS + 1)
-            if extra
+            if narrowed
             else COUNT_VECTORS.format(limit=EXACT_ROWS + 1)
         )
-        counted = await tx.row(statement, {**parameters, "model_id": model.id})
+        counted = await tx.row(statement, {**parameters, **more, "model_id": model.id})
         exact = counted is None or counted["matches"] <= EXACT_ROWS
-    return Scope(conditions, bool(extra) or filters.status != "active", exact, parameters)
+    return Scope(conditions, narrowed, exact, parameters | more)
+
+
+# The statement is written so that it has one good plan whatever the planner believes about tables that have just been
+# filled: sets are materialised once and looked up by hash, tables are reached from them by their keys.
+
+# Few memories are hidden, so everything else is told by their absence. Uses memories_hidden.
+HIDDEN: Final = """hidden AS MATERIALIZED (
+  SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
+    AND (status <> 'active' OR expires_at <= now()))"""
+ALLOWED: Final = """allowed AS MATERIALIZED (
+  SELECT m.id FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions})"""
+
+
+def in_scope(scope: Scope, memory_id: str) -> str:
+    """Return the condition that a memory counts; a CASE keeps the planner from turning the look-up into a join."""
+    if scope.narrowed:
+        return f"CASE WHEN {memory_id} IN (SELECT id FROM allowed) THEN true END"
+    return f"{memory_id} NOT IN (SELECT id FROM hidden)"
 
 
 def by_meaning(model: Model, scope: Scope) -> str:
@@ -83,78 +104,85 @@ def by_meaning(model: Model, scope: Scope) -> str:
     Exact: every vector of the scope (memory_vectors_pkey). Otherwise the ivfflat index of the model, whose number must
     stand in the text for the partial index to be chosen.
     """
-    source = f"""FROM memory_vectors v {JOIN_MEMORY.format(arm="v")}
-      WHERE v.namespace_id = %(namespace_id)s AND v.model_id = {model.id} AND {scope.conditions}"""
+    mine = f"v.namespace_id = %(namespace_id)s AND v.model_id = {model.id}"
     if scope.exact:
+        source = (
+            f"""FROM allowed CROSS JOIN LATERAL (
+        SELECT v.memory_id, v.embedding FROM memory_vectors v WHERE {mine} AND v.memory_id = allowed.id OFFSET 0) AS v"""
+            if scope.narrowed
+            else f"FROM memory_vectors v WHERE {mine} AND {in_scope(scope, 'v.memory_id')}"
+        )
         return f"""SELECT v.memory_id, 1 - min(v.embedding <=> %(vector)s::halfvec) AS similarity {source}
       GROUP BY v.memory_id ORDER BY similarity DESC, v.memory_id LIMIT {CANDIDATES}"""
     distance = f"(v.embedding::halfvec({model.dimensions})) <=> %(vector)s::halfvec({model.dimensions})"
     return f"""SELECT memory_id, 1 - min(distance) AS similarity
-      FROM (SELECT v.memory_id, {distance} AS distance {source} ORDER BY {distance} LIMIT {CANDIDATES}) AS nearest
+      FROM (SELECT v.memory_id, {distance} AS distance FROM memory_vectors v
+            WHERE {mine} AND {in_scope(scope, "v.memory_id")} ORDER BY {distance} LIMIT {CANDIDATES}) AS nearest
       GROUP BY memory_id"""
 
 
 def by_words(scope: Scope) -> str:
-    """Memories with the most telling of the asked words first (BM25, any word counts); uses memory_postings_pkey."""
-    memory = JOIN_MEMORY.format(arm="p")
-    return f"""SELECT p.memory_id, sum(asked.weight * {bm25("p")}) AS words
-      FROM asked JOIN memory_postings p ON p.namespace_id = %(namespace_id)s AND p.term = asked.term
-      {memory} WHERE {scope.conditions}
-      GROUP BY p.memory_id ORDER BY words DESC, p.memory_id LIMIT {CANDIDATES}"""
+    """Every memory with one of the asked words, scored by BM25.
+
+    Active memories have postings (memory_postings_pkey); among others each one in scope is looked at (memory_words_pkey).
+    """
+    if scope.parameters["status"] == "active":
+        return f"""SELECT p.memory_id, sum(asked.weight * {bm25("p")}) AS words
+      FROM asked CROSS JOIN LATERAL (SELECT p.memory_id, p.count, p.length FROM memory_postings p
+        WHERE p.namespace_id = %(namespace_id)s AND p.term = asked.term OFFSET 0) AS p
+      WHERE {in_scope(scope, "p.memory_id")} GROUP BY p.memory_id"""
+    return f"""SELECT allowed.id AS memory_id, sum(asked.weight * {bm25("w")}) AS words
+      FROM allowed CROSS JOIN LATERAL (SELECT t.term, t.count, w.length
+        FROM memory_words w, unnest(w.terms, w.counts) AS t(term, count)
+        WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = allowed.id OFFSET 0) AS w
+      JOIN asked ON asked.term = w.term GROUP BY allowed.id"""
 
 
-def by_words_of_hidden(scope: Scope) -> str:
-    """The same for memories that are not active, which have no postings: every one of them is looked at."""
-    memory = JOIN_MEMORY.format(arm="w")
-    return f"""SELECT w.memory_id, sum(asked.weight * {bm25("t", "w")}) AS words
-      FROM memory_words w {memory}, unnest(w.terms, w.counts) AS t(term, count) JOIN asked ON asked.term = t.term
-      WHERE w.namespace_id = %(namespace_id)s AND {scope.conditions}
-      GROUP BY w.memory_id ORDER BY words DESC, w.memory_id LIMIT {CANDIDATES}"""
-
-
-def bm25(term: str, memory: str | None = None) -> str:
+def bm25(term: str) -> str:
     """Return BM25's share of one term (Robertson and Zaragoza 2009), without its inverse document frequency."""
-    length = f"{memory or term}.length"
-    return f"""({term}.count * {BM25_K1 + 1}
-        / ({term}.count + {BM25_K1} * ({1 - BM25_B} + {BM25_B} * {length} / greatest(%(mean_length)s, 1))))"""
+    count = f"{term}.count::double precision"
+    share = f"{term}.length / greatest(%(mean_length)s::double precision, 1)"
+    saturation = f"{BM25_K1}::double precision * ({1 - BM25_B}::double precision + {BM25_B}::double precision * {share})"
+    return f"({count} * {BM25_K1 + 1}::double precision / ({count} + {saturation}))"
 
 
-NO_CANDIDATES: Final = "SELECT NULL::uuid AS memory_id, NULL::double precision AS {score} WHERE false"
+NO_VECTORS: Final = "SELECT NULL::uuid AS memory_id, NULL::double precision AS similarity WHERE false"
 
 
-def statement(scope: Scope, model: Model | None, *, hidden: bool) -> str:
+def similarity_of(model: Model | None, memory_id: str) -> str:
+    """Return the similarity of one memory by its key; nothing without a model. Uses memory_vectors_pkey."""
+    if model is None:
+        return "NULL::double precision"
+    return f"""(SELECT 1 - min(v.embedding <=> %(vector)s::halfvec) FROM memory_vectors v
+      WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = {memory_id} AND v.model_id = {model.id})"""
+
+
+def statement(scope: Scope, model: Model | None) -> str:
     """Return the whole ranking: both arms, both scores for each candidate, fused; best first."""
-    meaning = by_meaning(model, scope) if model else NO_CANDIDATES.format(score="similarity")
-    words = by_words_of_hidden(scope) if hidden else by_words(scope)
-    similarity = (
-        f"""coalesce(near.similarity, (SELECT 1 - min(v.embedding <=> %(vector)s::halfvec) FROM memory_vectors v
-      WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = c.memory_id AND v.model_id = {model.id}))"""
-        if model
-        else "NULL::double precision"
-    )
+    scope_set = ALLOWED.format(activation=WITH_ACTIVATION, conditions=scope.conditions) if scope.narrowed else HIDDEN
     return f"""
-WITH asked AS MATERIALIZED (
+WITH {scope_set}, asked AS MATERIALIZED (
   SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[]) AS a(term, weight)
 ), near AS MATERIALIZED (
-  {meaning}
+  {by_meaning(model, scope) if model else NO_VECTORS}
 ), worded AS MATERIALIZED (
-  {words}
-), candidates AS (
-  SELECT memory_id FROM near UNION SELECT memory_id FROM worded
+  {by_words(scope)}
+), candidates AS MATERIALIZED (
+  SELECT memory_id FROM near
+  UNION (SELECT memory_id FROM worded ORDER BY words DESC, memory_id LIMIT {CANDIDATES})
 ), judged AS MATERIALIZED (
-  SELECT c.memory_id, {similarity} AS similarity,
-    coalesce(worded.words, (SELECT sum(asked.weight * {bm25("t", "w")})
-      FROM memory_words w, unnest(w.terms, w.counts) AS t(term, count) JOIN asked ON asked.term = t.term
-      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = c.memory_id), 0) AS words
+  SELECT c.memory_id, coalesce(near.similarity, {similarity_of(model, "c.memory_id")}) AS similarity,
+    coalesce(worded.words, 0) AS words
   FROM candidates c LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
-), scored AS (
-  SELECT *, coalesce(words / nullif(max(words) OVER (), 0), 0) AS words_share FROM judged
+), scored AS MATERIALIZED (
+  SELECT *, {WEIGHT_MEANING} * coalesce(similarity, 0) + {WEIGHT_WORDS} * words_share AS score
+  FROM (SELECT *, coalesce(words / nullif(max(words) OVER (), 0), 0) AS words_share FROM judged) AS shared
+  WHERE coalesce(similarity, -2) >= %(min_similarity)s
+  ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
 )
-SELECT {HIT_COLUMNS}, s.similarity, s.words, s.words_share,
-  {WEIGHT_MEANING} * coalesce(s.similarity, 0) + {WEIGHT_WORDS} * s.words_share AS score
-FROM scored s {JOIN_MEMORY.format(arm="s")}
-WHERE {scope.conditions} AND coalesce(s.similarity, -2) >= %(min_similarity)s
-ORDER BY score DESC, m.created_at DESC, m.id LIMIT %(limit)s OFFSET %(offset)s
+SELECT {HIT_COLUMNS}, s.similarity, s.words, s.words_share, s.score
+FROM scored s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}
+ORDER BY s.score DESC, m.id DESC
 """
 
 
@@ -187,7 +215,7 @@ async def ranked(
         "limit": limit,
         "offset": offset,
     }
-    return await tx.rows(statement(scope, model, hidden=filters.status != "active"), parameters), scope.exact
+    return await tx.rows(statement(scope, model), parameters), scope.exact
 
 
 async def listed(tx: Transaction, filters: Filters, *, limit: int, offset: int) -> list[Row]:

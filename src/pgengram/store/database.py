@@ -112,6 +112,12 @@ class Database:
             await self._pool.close(timeout=2.0)
             self._pool = None
 
+    async def describe(self) -> str:
+        """Return which PostgreSQL and pgvector this is."""
+        async with self.as_login() as connection:
+            row = await (await connection.execute(DESCRIBE)).fetchone()
+        return f"PostgreSQL {row['server']}, pgvector {row['vector']}" if row else "no answer"
+
     async def namespace_id(self, name: str) -> int:
         """Return the key of the owner called `name`, made when first asked for."""
         if name not in self._namespace_ids:
@@ -186,6 +192,9 @@ class Database:
         return self._pool
 
 
+DESCRIBE: Final = """
+SELECT current_setting('server_version') AS server, (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector
+"""
 FIND_NAMESPACE: Final = "SELECT id FROM namespaces WHERE name = %(name)s"
 ADD_NAMESPACE: Final = "INSERT INTO namespaces (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING"
 FIND_MODEL: Final = "SELECT id, dimensions FROM embedding_models WHERE name = %(name)s"

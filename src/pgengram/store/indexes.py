@@ -47,6 +47,11 @@ COUNT_ROWS: Final = "SELECT count(*) AS rows FROM memory_vectors WHERE model_id 
 FIND_INDEX: Final = """
 SELECT i.indisvalid AND i.indisready AS usable FROM pg_index i WHERE i.indexrelid = to_regclass(%(name)s)
 """
+FIND_BUILD: Final = """
+SELECT m.index_lists, m.rows_at_build, m.built_at, EXISTS (
+  SELECT FROM pg_index i WHERE i.indexrelid = to_regclass(%(name)s) AND i.indisvalid AND i.indisready) AS usable
+FROM embedding_models m WHERE m.id = %(model_id)s
+"""
 NOTE_BUILD: Final = """
 UPDATE embedding_models SET index_lists = %(lists)s, rows_at_build = %(rows)s, built_at = now() WHERE id = %(model_id)s
 """
@@ -88,7 +93,18 @@ class IndexKeeper:
                 log.warning("The vector index could not be looked after: SQLSTATE %s", error.sqlstate)
             self._grown.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._grown.wait(), CHECK_EVERY_S)
+                async with asyncio.timeout(CHECK_EVERY_S):  # wait_for of Python 3.11 may lose a cancellation
+                    await self._grown.wait()
+
+
+async def describe_index(database: Database, model_id: int) -> str:
+    """Say in words what stands between a question and the vectors of a model."""
+    async with database.as_login() as connection:
+        parameters = {"name": index_name(model_id), "model_id": model_id}
+        row = await (await connection.execute(FIND_BUILD, parameters)).fetchone()
+    if row is None or not row["usable"]:
+        return f"exact search; an ivfflat index is built once there are {FIRST_BUILD_ROWS} vectors"
+    return f"ivfflat, {row['index_lists']} lists, built at {row['rows_at_build']} vectors on {row['built_at']:%Y-%m-%d %H:%M} UTC"
 
 
 async def tend(url: str, model_id: int, dimensions: int) -> bool:

@@ -209,3 +209,19 @@ LAST_SEQUENCE: Final = """
 SELECT coalesce(max(session_sequence), 0) AS last FROM memories
 WHERE namespace_id = %(namespace_id)s AND session_id = %(session_id)s
 """
+
+# Erasing leaves no text, vector or word behind; detail, tags, vectors and words go by their foreign keys, postings and
+# history have none. Uses memory_words_pkey, memory_postings_pkey, memory_history_pkey and memories_pkey.
+ERASE_HISTORY: Final = "DELETE FROM memory_history WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)"
+ERASE: Final = "DELETE FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s)"
+
+# Uses memories_by_time and memory_activation_pkey; one pass over this owner's memories.
+STATISTICS: Final = """
+SELECT m.type, coalesce(m.kind, '-') AS kind, m.status, a.rate_per_day, count(*) AS memories, sum(a.access_count) AS accesses,
+  count(*) FILTER (WHERE m.expires_at <= now()) AS expired, count(*) FILTER (WHERE m.pinned) AS pinned,
+  count(*) FILTER (WHERE EXISTS (SELECT FROM memory_vectors v
+    WHERE v.namespace_id = m.namespace_id AND v.memory_id = m.id AND v.model_id = %(model_id)s)) AS embedded
+FROM memories m JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+WHERE m.namespace_id = %(namespace_id)s
+GROUP BY 1, 2, 3, 4
+"""

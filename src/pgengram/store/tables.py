@@ -153,6 +153,8 @@ Index("memories_active_content", memories.c.namespace_id, memories.c.content_has
       postgresql_where=memories.c.status == text("'active'"))  # fmt: skip
 Index("memories_by_short_id", memories.c.namespace_id, memories.c.short_id)
 Index("memories_by_time", memories.c.namespace_id, memories.c.created_at)
+Index("memories_hidden", memories.c.namespace_id, memories.c.status, memories.c.expires_at, memories.c.id,
+      postgresql_where=text("status <> 'active' OR expires_at IS NOT NULL"))  # fmt: skip
 Index("memories_by_session", memories.c.namespace_id, memories.c.session_id, memories.c.session_sequence)
 
 episodic_memories = _of_memory(
@@ -297,6 +299,7 @@ def setup_statements() -> list[str]:
         RELEVANCE_FUNCTION,
         f"INSERT INTO decay_classes VALUES {', '.join(f'({rate})' for rate in rates)}",
         "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN",
+        "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0",  # nobody asks how vectors are spread
         f"""DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
             CREATE ROLE {APP_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;

@@ -1,0 +1,56 @@
+"""The command `pgengram`: alone it serves MCP over stdio; with arguments it is a command line for people."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Serve, or run the command line."""
+    if len(sys.argv) == 1:
+        serve()
+    else:
+        from pgengram.cli import app
+
+        app()
+
+
+def serve() -> None:
+    """Serve the memory tools over stdin and stdout until the client leaves."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        sys.stderr.write(
+            "pgengram is an MCP server: an assistant starts it and talks to it over a pipe.\n"
+            "Try `pgengram demo` to see it at work, or `pgengram --help` for all commands.\n"
+        )
+        raise SystemExit(2)
+    from pgengram.stdio import claim_stdio
+
+    claim_stdio()  # first of all: nothing but the protocol may reach the client, whatever is printed from here on
+    import asyncio
+
+    from pgengram.errors import PgengramError
+    from pgengram.manager import MemoryManager
+    from pgengram.server import serve_stdio
+    from pgengram.settings import Settings
+
+    async def run() -> None:
+        settings = Settings.from_environment()
+        await serve_stdio(MemoryManager(settings), settings)
+
+    try:
+        with asyncio.Runner(loop_factory=event_loop) as runner:
+            runner.run(run())
+    except PgengramError as error:
+        sys.stderr.write(f"pgengram: {error.message} {error.hint}\n")
+        raise SystemExit(2) from None
+
+
+def event_loop() -> asyncio.AbstractEventLoop:  # noqa: F821  # asyncio is imported once the pipe is ours
+    """Return a loop that psycopg can use: on Windows that is the selector loop, not the default."""
+    import asyncio
+
+    return asyncio.SelectorEventLoop() if sys.platform == "win32" else asyncio.new_event_loop()
+
+
+if __name__ == "__main__":
+    main()

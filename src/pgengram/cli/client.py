@@ -1,0 +1,50 @@
+"""Starting the server as a client would: a subprocess that speaks MCP over its pipes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pgengram.settings import PREFIX, Settings
+
+
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[Any]:
+    """Start `pgengram` with `settings` and yield an mcp.Client that is connected to it."""
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters
+
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "pgengram"], env={**os.environ, **variables(settings)}
+    )
+    async with Client(server) as client:
+        yield client
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """Return the environment variables that give `settings`."""
+    return {PREFIX + name.upper(): value for name, value in asdict(settings).items() if value}
+
+
+async def call(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a tool and return its structured answer.
+
+    Raises:
+        RuntimeError: the tool answered with an error.
+    """
+    answer = await client.call_tool(tool, dict(arguments))
+    if answer.is_error:
+        raise RuntimeError(answer.content[0].text)
+    return dict(answer.structured_content)
+
+
+def entry(settings: Settings) -> dict[str, Any]:
+    """Return the entry for a client's `mcpServers`: the absolute path of this command, and its data folder if chosen."""
+    beside = Path(sys.executable).with_name("pgengram.exe" if sys.platform == "win32" else "pgengram")
+    command = {"command": str(beside)} if beside.exists() else {"command": sys.executable, "args": ["-m", "pgengram"]}
+    return {**command, "env": variables(settings)} if variables(settings) else command

@@ -1,0 +1,107 @@
+"""`pgengram doctor`: every part checked in the order in which they depend on each other."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass, replace
+from typing import Final
+
+from rich.console import Console
+
+from pgengram import __version__
+from pgengram.errors import PgengramError
+from pgengram.inputs import NewMemory, Question
+from pgengram.manager import MemoryManager
+from pgengram.settings import Settings
+
+PROBE: Final = "The doctor's thermometer hangs beside the blue door of the greenhouse."
+PROBE_QUESTION: Final = "Where can I find the instrument that measures how warm it is?"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing checked: whether it is well, what was seen, and how to repair it."""
+
+    what: str
+    ok: bool
+    seen: str
+    repair: str = ""
+
+
+async def examine(settings: Settings, *, as_json: bool) -> int:
+    """Check everything, stop at the first fault (what follows depends on it), and return 1 when there is one."""
+    screen = Console()
+    findings = [finding async for finding in _findings(settings)]
+    if as_json:
+        screen.print_json(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        for finding in findings:
+            mark = "[green]✓[/green]" if finding.ok else "[red]✗[/red]"
+            screen.print(f"{mark} [bold]{finding.what}[/bold]  {finding.seen}", highlight=False, soft_wrap=True)
+            if finding.repair:
+                screen.print(f"  → {finding.repair}", highlight=False, soft_wrap=True)
+    return 0 if all(finding.ok for finding in findings) else 1
+
+
+async def _findings(settings: Settings) -> AsyncIterator[Finding]:
+    yield Finding("Program", ok=True, seen=f"pgengram {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    what = "Settings"
+    manager = None
+    try:
+        manager = MemoryManager(replace(settings, namespace="doctor"))
+        yield Finding(what, ok=True, seen=_where(settings))
+        what = "Database"
+        started = time.perf_counter()
+        await manager.ready()
+        seen = await manager.store.database.describe()
+        yield Finding(what, ok=True, seen=f"{seen}, ready in {time.perf_counter() - started:.2f} s")
+        yield _wall(manager)
+        what = "Embedder"
+        yield await _embedder(manager)
+        what = "Memory"
+        yield await _stored_and_found(manager)
+        what = "Index"
+        yield Finding(what, ok=True, seen=await manager.index_state())
+    except PgengramError as error:
+        yield Finding(what, ok=False, seen=error.message, repair=error.hint)
+    finally:
+        if manager is not None:
+            await manager.close()
+
+
+def _where(settings: Settings) -> str:
+    place = "PGENGRAM_DATABASE_URL" if settings.database_url else f"embedded PostgreSQL in {settings.data_path}"
+    return f"{place}, namespace {settings.namespace}, embedder {settings.embedder.partition('#')[0]}"
+
+
+def _wall(manager: MemoryManager) -> Finding:
+    role = manager.store.database.role
+    held = f"held by the role {role}" if role != "none" else "held by row-level security on the login itself"
+    return Finding("Wall between owners", ok=True, seen=held)
+
+
+async def _embedder(manager: MemoryManager) -> Finding:
+    if manager.embedder is None:
+        return Finding("Embedder", ok=True, seen="none: memories are found by their words only")
+    started = time.perf_counter()
+    vector = await manager.embedder.query(PROBE_QUESTION)
+    seen = f"{manager.embedder.name}, {len(vector)} dimensions, first vector in {time.perf_counter() - started:.2f} s"
+    return Finding("Embedder", ok=True, seen=seen)
+
+
+async def _stored_and_found(manager: MemoryManager) -> Finding:
+    """Store a memory in a namespace of its own, find it in other words, and erase it again."""
+    stored = await manager.create_memory(NewMemory(content=PROBE))
+    try:
+        query = PROBE_QUESTION if manager.embedder else PROBE
+        found = await manager.search_memories(Question(query=query))
+    finally:
+        await manager.erase([stored.memory_id])
+    if any(hit["id"] == stored.memory_id for hit in found.results):
+        return Finding("Memory", ok=True, seen="one was stored, found in other words, and erased")
+    return Finding(
+        "Memory", ok=False, seen="one was stored but not found", repair="Please report this with the output of `pgengram doctor`."
+    )
