@@ -114,44 +114,54 @@ def _not_blank(value: object) -> object:
     return value
 
 
+def _hexadecimal(value: str) -> str:
+    if not re.fullmatch(r"[0-9A-Fa-f-]{8,36}", value) or not 8 <= len(value.replace("-", "")) <= 32:
+        raise ValueError("must be a memory's id, or its last 8 to 32 hex digits")
+    return value
+
+
+def _short(value: str) -> str:
+    if len(value) > MAX_NAME:
+        raise ValueError(f"must have at most {MAX_NAME} characters")
+    return value
+
+
 def _below_eleven(value: object) -> object:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 1 < value <= 10:
+    if isinstance(value, (int, float)) and 1 < value <= 10:
         raise ValueError("must be between 0 and 1; from a scale of 1 to 10 divide by 10")
     return value
 
 
 def _comma_separated(value: object) -> object:
-    return [tag for tag in value.split(",") if tag.strip()] if isinstance(value, str) else value
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
 Text = BeforeValidator(_whole_text)
-Name = Annotated[str, Text, BeforeValidator(_not_blank), Field(min_length=1, max_length=MAX_NAME)]
+Name = Annotated[str, Text, BeforeValidator(_not_blank), AfterValidator(_short)]  # its limit would repeat 20 times in tools/list
 Moment = AwareDatetime
 
 Content = Annotated[
-    str, Text, BeforeValidator(_not_blank),
-    Field(min_length=1, max_length=MAX_CONTENT, description="One self-contained statement, with names and absolute dates."),
+    str, Field(max_length=MAX_CONTENT, description="One self-contained statement; names, absolute dates."),
+    Text, BeforeValidator(_not_blank),
 ]  # fmt: skip
 Importance = Annotated[
-    float, BeforeValidator(_below_eleven),
-    Field(ge=0, le=1, allow_inf_nan=False, description="How much it matters: 0 trivia, 1 never forget."),
+    float, Field(ge=0, le=1, allow_inf_nan=False, description="How much it matters: 0 trivia, 1 never forget."),
+    BeforeValidator(_below_eleven),
 ]  # fmt: skip
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="How sure it is.")]
-Tag = Annotated[str, Text, BeforeValidator(_not_blank), Field(min_length=1, max_length=MAX_TAG)]
+Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank)]
 Tags = Annotated[
-    list[Tag], BeforeValidator(_comma_separated),
-    Field(max_length=MAX_TAGS, description="Labels, or a comma-separated list."),
+    list[Tag], Field(max_length=MAX_TAGS, description="Labels; a comma-separated text will do."),
+    BeforeValidator(_comma_separated),
 ]  # fmt: skip
 Metadata = Annotated[
     dict[str, Any], AfterValidator(_storable),
-    Field(description="Detail of the type (steps, context, result, category, …); other keys are kept too."),
+    Field(description="The type's detail (steps, context, result, category, …); other keys are kept."),
 ]  # fmt: skip
 Reason = Annotated[str, Text, Field(max_length=MAX_REASON)]
-MemoryId = Annotated[
-    str,
-    Field(pattern=r"^[0-9A-Fa-f-]{8,36}$", description="A memory's id, or its last 8 or more hex digits."),
-]
-Vector = Annotated[list[float], Field(min_length=1, max_length=4_000, description="Leave out: the server embeds the text.")]
+MemoryId = Annotated[str, Field(description="An id, or its last 8 or more hex digits."), AfterValidator(_hexadecimal)]
+Vector = Annotated[list[float], Field(max_length=4_000, description="Leave out: the server embeds the text.")]
+AnyOf = BeforeValidator(_comma_separated)
 
 
 def as_utc(moment: datetime | None) -> str | None:

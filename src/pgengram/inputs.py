@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
@@ -19,9 +19,9 @@ class Request(BaseModel):
 class Provenance(Request):
     """Where a memory comes from and whom it concerns."""
 
-    source: Annotated[f.Name | None, Field(description="Document, link or event it comes from.")] = None
-    source_provider: Annotated[f.Name | None, Field(description="Assistant or program that stores it.")] = None
-    capture_mode: Annotated[f.CaptureMode | None, Field(description="Said explicitly, or inferred.")] = None
+    source: Annotated[f.Name | None, Field(description="Where it comes from.")] = None
+    source_provider: Annotated[f.Name | None, Field(description="Who stores it.")] = None
+    capture_mode: Annotated[f.CaptureMode | None, Field(description="Said, or inferred.")] = None
     session_id: Annotated[f.Name | None, Field(description="Conversation; default: this connection.")] = None
     speaker: Annotated[f.Name | None, Field(description="Who said it.")] = None
     user: Annotated[f.Name | None, Field(description="Whom it is about or for.")] = None
@@ -41,7 +41,7 @@ class NewMemory(Provenance):
     confidence: f.Confidence | None = None
     emotion: f.Emotion | None = None
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened; ISO 8601 with zone.")] = None
-    expires_at: Annotated[f.Moment | None, Field(description="Hidden from search after this.")] = None
+    expires_at: Annotated[f.Moment | None, Field(description="Hidden after this.")] = None
     pinned: Annotated[bool, Field(description="Never fades.")] = False
     embedding: f.Vector | None = None
 
@@ -51,10 +51,16 @@ class NewMemory(Provenance):
         return self.type or (f.TYPE_OF_KIND[self.kind] if self.kind else "semantic")
 
 
-CLEARABLE = Literal[
+CLEARABLE: Final = (
     "kind", "tags", "metadata", "confidence", "emotion", "occurred_at", "expires_at", "source", "source_provider",
     "capture_mode", "session_id", "speaker", "user", "project", "collection",
-]  # fmt: skip
+)  # fmt: skip
+
+
+def _clearable(names: list[str]) -> list[str]:
+    if unknown := set(names) - set(CLEARABLE):
+        raise ValueError(f"cannot empty {', '.join(sorted(unknown & {'content', 'importance', 'pinned', 'status'})) or 'that'}; it can empty {', '.join(CLEARABLE)}")
+    return names
 
 
 class Change(Provenance):
@@ -62,21 +68,20 @@ class Change(Provenance):
 
     id: f.MemoryId
     content: f.Content | None = None
-    kind: f.Kind | None = None
+    kind: Annotated[f.Kind | None, Field(description="Finer word.")] = None
     importance: f.Importance | None = None
     tags: f.Tags | None = None
     metadata: f.Metadata | None = None
     confidence: f.Confidence | None = None
     emotion: f.Emotion | None = None
-    occurred_at: f.Moment | None = None
-    expires_at: f.Moment | None = None
-    pinned: bool | None = None
+    occurred_at: Annotated[f.Moment | None, Field(description="When it happened.")] = None
+    expires_at: Annotated[f.Moment | None, Field(description="Hidden after this.")] = None
+    pinned: Annotated[bool | None, Field(description="Never fades.")] = None
     status: Annotated[Literal["active", "archived"] | None, Field(description="active restores a forgotten one.")] = None
     confirm: Annotated[bool, Field(description="It still holds, as of now.")] = False
-    clear: Annotated[list[CLEARABLE], Field(max_length=15, description="Fields to empty.")] = []
+    clear: Annotated[list[str], AfterValidator(_clearable), Field(description="Names of fields to empty.")] = []
     expected_version: Annotated[int | None, Field(ge=1, description="Refuse when it has changed since.")] = None
     dry_run: Annotated[bool, Field(description="Only say what would change.")] = False
-    embedding: f.Vector | None = None
 
     @model_validator(mode="after")
     def _sets_or_clears(self) -> Change:
@@ -88,7 +93,7 @@ class Change(Provenance):
     @property
     def given(self) -> dict[str, Any]:
         """The fields to set, without those that only steer the call."""
-        steering = {"id", "clear", "expected_version", "dry_run", "confirm", "embedding"}
+        steering = {"id", "clear", "expected_version", "dry_run", "confirm"}
         return {
             name: getattr(self, name)
             for name in type(self).model_fields
@@ -99,14 +104,14 @@ class Change(Provenance):
 class Filters(Request):
     """Which memories count; all conditions hold together."""
 
-    type: Annotated[list[f.MemoryType] | None, Field(max_length=4, description="Any of these types.")] = None
-    kind: Annotated[list[f.Kind] | None, Field(max_length=14, description="Any of these kinds.")] = None
+    type: Annotated[list[f.MemoryType] | None, f.AnyOf, Field(description="Any of these.")] = None
+    kind: Annotated[list[f.Kind] | None, f.AnyOf, Field(description="Any of these.")] = None
     tags: f.Tags | None = None
     tags_match: Annotated[Literal["any", "all"], Field(description="Any or all of the tags.")] = "any"
     min_importance: f.Importance | None = None
     max_importance: f.Importance | None = None
-    since: Annotated[f.Moment | None, Field(description="Happened (or was stored) at or after.")] = None
-    until: Annotated[f.Moment | None, Field(description="Happened (or was stored) at or before.")] = None
+    since: Annotated[f.Moment | None, Field(description="Happened (or stored) from.")] = None
+    until: Annotated[f.Moment | None, Field(description="… until.")] = None
     user: f.Name | None = None
     project: f.Name | None = None
     collection: f.Name | None = None

@@ -230,7 +230,7 @@ class MemoryManager:
         if change.dry_run or not made.changes:
             return self._updated(row, made, dry_run=change.dry_run)
         new_text = "content" in made.base
-        parts = (await self._embed([(made.base["content"], change.embedding)]))[0] if new_text else None
+        parts = (await self._embed([(made.base["content"], None)]))[0] if new_text else None
         async with self.store.transaction() as tx:
             await tx.rows(s.LOCK, {"ids": [row["id"]]})
             locked = (await memories.read(tx, [row["id"]], self._model_id)).get(row["id"])

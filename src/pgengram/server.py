@@ -164,8 +164,10 @@ class _Flattener:
             raise TypeError(f"a flat schema has no {', '.join(sorted(left))}")
         if "const" in node:
             node["enum"] = [node.pop("const")]
-        if "default" in node and (self._answers or node["default"] is None):
+        if "default" in node and (self._answers or node["default"] in (None, "", [], {})):
             del node["default"]
+        if node.get("additionalProperties") is True:  # what JSON Schema assumes anyway
+            del node["additionalProperties"]
         if "properties" in node:
             self._properties(node, inside)
         for key in ("items", "additionalProperties"):
@@ -211,6 +213,8 @@ def _compact(value: object) -> str:
 class Offer:
     """A tool as clients see it, made from the method's signature, docstring and returned view.
 
+    A method whose only parameter is a pydantic model takes that model's fields as its arguments.
+
     Raises:
         TypeError: a parameter is not annotated or too intricate for a flat schema, or no view is returned.
     """
@@ -222,15 +226,20 @@ class Offer:
         if not (isinstance(view, type) and issubclass(view, BaseModel)):
             raise TypeError(f"{tool.name} must return a pydantic model")
         parameters = inspect.signature(tool.method).parameters
+        self._view = view
+        self._whole = None
+        if len(parameters) == 1 and _is_request(hints[next(iter(parameters))]):
+            self._whole = next(iter(parameters))
+            self._model: type[BaseModel] = hints[self._whole]
+            return
         fields = {name: (hints[name], ... if p.default is p.empty else p.default) for name, p in parameters.items()}
         config = ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=())
         self._model = create_model(f"{tool.name}_arguments", __config__=config, **cast("dict[str, Any]", fields))
-        self._view = view
 
     @cached_property
     def input_schema(self) -> Schema:
         """What the tool accepts."""
-        return flattened(self._model.model_json_schema())
+        return {key: value for key, value in flattened(self._model.model_json_schema()).items() if key != "description"}
 
     @cached_property
     def listed(self) -> ListedTool:
@@ -241,7 +250,7 @@ class Offer:
             title=self.tool.title,
             description=inspect.getdoc(self.tool.method),
             input_schema=self.input_schema,
-            output_schema=flattened(self._view.model_json_schema(mode="serialization"), answers=True),
+            output_schema=self._output_schema(),
             annotations=ToolAnnotations(
                 read_only_hint=hints.read_only,
                 destructive_hint=hints.destructive,
@@ -249,6 +258,10 @@ class Offer:
                 open_world_hint=False,
             ),
         )
+
+    def _output_schema(self) -> Schema:
+        schema = flattened(self._view.model_json_schema(mode="serialization"), answers=True)
+        return {key: value for key, value in schema.items() if key != "description"}
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments for the method; those left out, or null where that is allowed, keep their default.
@@ -261,7 +274,14 @@ class Offer:
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False)
             raise InvalidInput("; ".join(_problem(one, self.input_schema) for one in problems[:MAX_PROBLEMS])) from None
+        if self._whole is not None:
+            return {self._whole: checked}
         return {name: getattr(checked, name) for name in checked.model_fields_set}
+
+
+def _is_request(hint: object) -> bool:
+    """Whether a parameter is a model whose fields are the tool's arguments."""
+    return isinstance(hint, type) and issubclass(hint, BaseModel)
 
 
 def _meant(value: Any, schema: Schema) -> Any:

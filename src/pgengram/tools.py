@@ -54,8 +54,7 @@ def tools_of(owner: object, toolsets: frozenset[str]) -> list[Tool]:
     """Return the marked methods of `owner` in the order of their definition, those of `toolsets` only."""
     found: list[Tool] = []
     for name in dict.fromkeys(name for kind in reversed(type(owner).__mro__) for name in vars(kind)):
-        method = getattr(owner, name, None)
-        mark = getattr(method, MARK, None)
-        if method is not None and mark is not None and mark[2] in toolsets:
-            found.append(Tool(name, mark[1], mark[0], mark[2], method))
+        mark = getattr(getattr(type(owner), name, None), MARK, None)
+        if mark is not None and mark[2] in toolsets:
+            found.append(Tool(name, mark[1], mark[0], mark[2], getattr(owner, name)))
     return found

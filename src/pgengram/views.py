@@ -40,8 +40,8 @@ class Stored(Answer):
     message: str
     created: bool
     memory: Shown
-    extra_metadata: Annotated[list[str] | None, Field(description="Metadata keys kept that are no detail of the type.")] = None
-    degraded: Annotated[bool | None, Field(description="No embedder: found by its words only.")] = None
+    extra_metadata: Annotated[list[str] | None, Field(description="Keys kept that are no detail of the type.")] = None
+    degraded: Annotated[bool | None, Field(description="No embedder.")] = None
 
 
 class StoredMany(Answer):

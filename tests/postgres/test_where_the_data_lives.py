@@ -197,3 +197,13 @@ def test_a_user_without_a_name_is_told_why_there_will_be_no_data(folder: Path) -
 
     assert "60001 has no name" in user.hears("failed")
     user.process.communicate()
+
+
+@pytest.mark.skipif(not (AS_ROOT and SETPRIV), reason="about root")
+def test_a_root_without_capabilities_is_told_how_to_go_on(folder: Path) -> None:
+    bare = [SETPRIV or "", "--bounding-set=-all", "--inh-caps=-all", sys.executable]
+    script = str(Path(__file__).with_name("one_user.py"))
+    answer = subprocess.run([*bare, script, str(folder)], capture_output=True, text=True, check=True).stdout
+
+    assert "failed PostgreSQL refuses to run as root" in answer
+    assert "ordinary user" in answer

@@ -64,10 +64,20 @@ def maker(uid: int | None) -> int | None:
 
 
 def give(folder: Path, uid: int) -> None:
-    """Make `uid` the owner of `folder` and all that is in it."""
-    for place, _, files in os.walk(folder):
-        for path in (place, *(os.path.join(place, name) for name in files)):
-            os.chown(path, uid, uid, follow_symlinks=False)
+    """Make `uid` the owner of `folder` and all that is in it.
+
+    Raises:
+        NotReady: this root may not do so, as in a container without capabilities.
+    """
+    try:
+        for place, _, files in os.walk(folder):
+            for path in (place, *(os.path.join(place, name) for name in files)):
+                os.chown(path, uid, uid, follow_symlinks=False)
+    except OSError as error:
+        raise NotReady(
+            f"PostgreSQL refuses to run as root, and {folder} cannot be given to another user: {error.strerror}.",
+            "Run as an ordinary user, or give root the capabilities CHOWN, SETUID and SETGID.",
+        ) from error
 
 
 def folder_argument(cluster: Path, uid: int | None) -> str:
