@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 def main() -> None:
@@ -45,7 +49,7 @@ def serve() -> None:
         raise SystemExit(2) from None
 
 
-def event_loop() -> asyncio.AbstractEventLoop:  # noqa: F821  # asyncio is imported once the pipe is ours
+def event_loop() -> asyncio.AbstractEventLoop:
     """Return a loop that psycopg can use: on Windows that is the selector loop, not the default."""
     import asyncio
 

@@ -137,7 +137,9 @@ def _comma_separated(value: object) -> object:
 
 
 Text = BeforeValidator(_whole_text)
-Name = Annotated[str, Text, BeforeValidator(_not_blank), AfterValidator(_short)]  # its limit would repeat 20 times in tools/list
+Name = Annotated[
+    str, Text, BeforeValidator(_not_blank), AfterValidator(_short)
+]  # its limit would repeat 20 times in tools/list
 Moment = AwareDatetime
 
 Content = Annotated[

@@ -16,7 +16,7 @@ def uuid7() -> UUID:
 
     48 bits of milliseconds, then 12 bits of sub-millisecond time (RFC 9562, section 6.2, method 3), then 62 random bits.
     """
-    global _last  # noqa: PLW0603  # the order of ids is a property of the process
+    global _last  # the order of ids is a property of the process
     with _lock:
         # 1/4096 ms steps since 1970; never the same twice
         _last = max(_last + 1, time.time_ns() * 4096 // 1_000_000)

@@ -59,7 +59,9 @@ CLEARABLE: Final = (
 
 def _clearable(names: list[str]) -> list[str]:
     if unknown := set(names) - set(CLEARABLE):
-        raise ValueError(f"cannot empty {', '.join(sorted(unknown & {'content', 'importance', 'pinned', 'status'})) or 'that'}; it can empty {', '.join(CLEARABLE)}")
+        raise ValueError(
+            f"cannot empty {', '.join(sorted(unknown & {'content', 'importance', 'pinned', 'status'})) or 'that'}; it can empty {', '.join(CLEARABLE)}"
+        )
     return names
 
 
@@ -77,7 +79,9 @@ class Change(Provenance):
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened.")] = None
     expires_at: Annotated[f.Moment | None, Field(description="Hidden after this.")] = None
     pinned: Annotated[bool | None, Field(description="Never fades.")] = None
-    status: Annotated[Literal["active", "archived"] | None, Field(description="active restores a forgotten one.")] = None
+    status: Annotated[Literal["active", "archived"] | None, Field(description="active restores a forgotten one.")] = (
+        None
+    )
     confirm: Annotated[bool, Field(description="It still holds, as of now.")] = False
     clear: Annotated[list[str], AfterValidator(_clearable), Field(description="Names of fields to empty.")] = []
     expected_version: Annotated[int | None, Field(ge=1, description="Refuse when it has changed since.")] = None

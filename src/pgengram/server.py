@@ -164,16 +164,20 @@ class _Flattener:
             raise TypeError(f"a flat schema has no {', '.join(sorted(left))}")
         if "const" in node:
             node["enum"] = [node.pop("const")]
-        if "default" in node and (self._answers or node["default"] in (None, "", [], {})):
-            del node["default"]
-        if node.get("additionalProperties") is True:  # what JSON Schema assumes anyway
-            del node["additionalProperties"]
+        self._drop_the_obvious(node)
         if "properties" in node:
             self._properties(node, inside)
         for key in ("items", "additionalProperties"):
             if isinstance(node.get(key), dict):
                 node[key] = self._element(node[key], inside)
         return node
+
+    def _drop_the_obvious(self, node: Schema) -> None:
+        """Drop empty defaults, any default of an answer, and what JSON Schema assumes anyway."""
+        if "default" in node and (self._answers or node["default"] in (None, "", [], {})):
+            del node["default"]
+        if node.get("additionalProperties") is True:
+            del node["additionalProperties"]
 
     def _properties(self, node: Schema, inside: tuple[str, ...]) -> None:
         properties: dict[str, Schema] = node["properties"]
@@ -498,7 +502,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 # ----------------------------------------------------------------------------------------------------- frames and stdio
 
 
-class _Refused(Exception):  # noqa: N818 - an answer, not a fault
+class _Refused(Exception):
     """A line that is no frame; carries the answer to it."""
 
     def __init__(self, id_: Id, code: int, message: str) -> None:

@@ -33,7 +33,9 @@ def _setting(default: str, about: str) -> Any:
 class Settings:
     """Everything that can be set from outside; each field is the variable PGENGRAM_ + its name in capitals."""
 
-    database_url: str = _setting("", "PostgreSQL to use, as a postgresql:// URL. Empty: an embedded one in the data folder.")
+    database_url: str = _setting(
+        "", "PostgreSQL to use, as a postgresql:// URL. Empty: an embedded one in the data folder."
+    )
     data_dir: str = _setting("", "Folder of the embedded PostgreSQL. Empty: the usual per-user data folder.")
     embedder: str = _setting(
         "builtin:",
@@ -62,7 +64,9 @@ class Settings:
         """
         source = os.environ if environ is None else environ
         known = {PREFIX + f.name.upper(): f.name for f in fields(cls)}
-        unknown = sorted(name for name in source if name.startswith(PREFIX) and name not in known and "_TEST_" not in name)
+        unknown = sorted(
+            name for name in source if name.startswith(PREFIX) and name not in known and "_TEST_" not in name
+        )
         if unknown:
             raise InvalidInput(f"Unknown setting {', '.join(unknown)}.", f"Known are: {', '.join(known)}.")
         return cls(**{name: source[variable] for variable, name in known.items() if source.get(variable)})

@@ -109,7 +109,7 @@ def shown(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
     for name in names:
         value = row.get(name)
         if value not in EMPTY or isinstance(value, bool):
-            view[name] = [str(v) for v in value] if name == "replaced_by" else moment(value)
+            view[name] = [str(v) for v in value or []] if name == "replaced_by" else moment(value)
     if "relevance" in view:
         view["relevance"] = round(view["relevance"], 9)
     return view
@@ -150,6 +150,7 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
 
 def statistics_view(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the grouped counts as tables: totals, by type, by kind, and the half-life of each rate of fading."""
+
     def count(key: str, only: str | None = "active") -> dict[str, int]:
         totals: dict[str, int] = {}
         for row in rows:
@@ -157,7 +158,10 @@ def statistics_view(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
                 totals[str(row[key])] = totals.get(str(row[key]), 0) + row["memories"]
         return dict(sorted(totals.items()))
 
-    sums = {name: int(sum(row[name] or 0 for row in rows)) for name in ("memories", "embedded", "expired", "pinned", "accesses")}
+    sums = {
+        name: int(sum(row[name] or 0 for row in rows))
+        for name in ("memories", "embedded", "expired", "pinned", "accesses")
+    }
     rates = sorted({row["rate_per_day"] for row in rows})
     return {
         "totals": sums | {f"{status}": number for status, number in count("status", None).items()},

@@ -105,7 +105,9 @@ def test_an_endless_line_takes_no_memory(server: Peer) -> None:
     assert memory_kb(server.process.pid) - before < 40_000
 
 
-@pytest.mark.parametrize("element", [b"[]", b"{}", b"0"])
+@pytest.mark.parametrize(
+    "element", [b"[]", b"{}", b"0", b"[" * 150 + b"]" * 150], ids=["list", "object", "number", "deep"]
+)
 def test_a_line_that_would_unfold_into_a_gigabyte_is_refused(server: Peer, element: bytes) -> None:
     before = memory_kb(server.process.pid)
     many = (element + b",") * (8 * 2**20 // (len(element) + 1) - 100)

@@ -7,6 +7,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,12 +140,13 @@ def test_a_signal_ends_the_server_cleanly(server: Peer, number: int) -> None:
 
 @posix
 @pytest.mark.parametrize("number", ENDING)
-def test_a_signal_during_the_start_ends_it_quietly(fresh: Peer, number: int) -> None:
-    until(lambda: catches(fresh.process.pid, signal.SIGHUP), "handler, the last of them")
-    fresh.process.send_signal(number)
+def test_a_signal_during_the_start_ends_it_quietly(tmp_path: Path, number: int) -> None:
+    with toy(tmp_path / "journal", TOY_START="stuck") as peer:
+        until(lambda: catches(peer.process.pid, signal.SIGHUP), "handler, the last of them")
+        peer.process.send_signal(number)
 
-    assert fresh.end(5)[0] == 0
-    assert b"Traceback" not in fresh.log
+        assert peer.end(5)[0] == 0
+        assert peer.log == b""
 
 
 def catches(pid: int, number: int) -> bool:
@@ -273,6 +275,20 @@ def test_a_client_that_does_not_read_neither_blocks_the_loop_nor_loses_an_answer
         process.stdin.close()
         assert process.wait(10) == 0
     assert all(answer.endswith(b"}\n") for answer in answers)
+
+
+def test_a_client_that_reads_slowly_gets_every_answer_whole(server: Peer) -> None:
+    sent = range(400)
+
+    def send() -> None:
+        for number in sent:
+            server.start_call("keep", {"text": "x" * 50_000}, number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+
+    assert sorted(server.receive()["id"] for _ in sent) == list(sent)
+    sender.join()
 
 
 def test_a_client_that_never_reads_does_not_keep_the_server(tmp_path: Path) -> None:

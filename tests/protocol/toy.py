@@ -1,13 +1,14 @@
 """A small server over the real edge: its manager remembers nothing, but can be slow, stuck, loud and broken.
 
 Run as a script it serves stdio. The environment sets it up: TOY_JOURNAL is a file that its life is written to,
-TOY_READY_S how long it takes to get ready, TOY_LOUD makes it print before it serves.
+TOY_READY_S how long it takes to get ready; TOY_LOUD makes it print before it serves, TOY_START and TOY_CLOSE make it stuck there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import os
 import subprocess
 import sys
@@ -23,6 +24,8 @@ if __name__ == "__main__":
     if os.environ.get("TOY_LOUD"):
         print("a print before serving")  # noqa: T201
         os.write(1, b"bytes before serving\n")
+    if os.environ.get("TOY_START") == "stuck":
+        time.sleep(60)
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -52,6 +55,7 @@ class Kept(BaseModel):
     """What was kept, as it was understood."""
 
     ok: bool = True
+    place: str | None
     text: str
     weight: float
     words: list[str]
@@ -111,14 +115,14 @@ class Manager:
         when: Annotated[AwareDatetime | None, Field(description="When it happened.")] = None,
     ) -> Kept:
         """Keep one note and say how it was understood."""
-        return Kept(text=text, weight=weight, words=words, detail=detail, kind=kind, label=label, when=when)
+        return Kept(place=None, text=text, weight=weight, words=words, detail=detail, kind=kind, label=label, when=when)
 
     @tool(ADDS, title="Keep notes")
     async def keep_many(
         self, notes: Annotated[list[Note], Field(min_length=1, max_length=5, description="The notes.")]
     ) -> Kept:
         """Keep several notes and say how the first was understood."""
-        return Kept(text=str(len(notes)), weight=0, words=[], first=notes[0])
+        return Kept(place=None, text=str(len(notes)), weight=0, words=[], first=notes[0])
 
     @tool(READS, title="Wait")
     async def wait(self, seconds: Annotated[float, Field(ge=0, le=120, description="How long.")] = 0.1) -> Said:
@@ -137,7 +141,7 @@ class Manager:
         """Block the event loop, or never listen to a cancellation."""
         self.write("stuck")
         if how == "loop":
-            time.sleep(120)  # noqa: ASYNC251 - that is the point
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 1_000_000_000)  # minutes in which no Python code runs
         while True:
             try:
                 await asyncio.sleep(1)

@@ -56,7 +56,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Long-term memory for AI assistants."""
 
@@ -64,9 +66,7 @@ def _root(
 @app.command()
 @command
 async def demo(
-    keep: Annotated[
-        Path | None, typer.Option(help="Keep the demo's memories in this folder.", file_okay=False)
-    ] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep the demo's memories in this folder.", file_okay=False)] = None,
     as_json: AsJson = False,
 ) -> int:
     """Start a server as a client would, store a small life, and ask about it.
@@ -106,7 +106,9 @@ async def migrate() -> None:
 @command
 async def call(
     tool: Annotated[str, typer.Argument(help="A tool's name, such as search_memories.")],
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="name=value…", help="Its arguments; lists and objects as JSON.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="name=value…", help="Its arguments; lists and objects as JSON.")
+    ] = None,
 ) -> int:
     """Call one tool as an assistant would, and print its answer as JSON.
 

@@ -19,16 +19,18 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
     from mcp import Client
     from mcp.client.stdio import StdioServerParameters
 
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "pgengram"], env={**os.environ, **variables(settings)}
+        command=sys.executable, args=["-m", "pgengram"], env={**inherited, **variables(settings)}
     )
     async with Client(server) as client:
         yield client
 
 
 def variables(settings: Settings) -> dict[str, str]:
-    """Return the environment variables that give `settings`."""
-    return {PREFIX + name.upper(): value for name, value in asdict(settings).items() if value}
+    """Return the environment variables that give `settings`; what is at its default is left out."""
+    usual = asdict(Settings())
+    return {PREFIX + name.upper(): value for name, value in asdict(settings).items() if value != usual[name]}
 
 
 async def call(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,8 @@ def _show(screen: Console, one: Asked) -> None:
 
 def _as_json(asked: list[Asked], good: int) -> dict[str, Any]:
     questions = [
-        {"question": one.question, "expected_id": one.expected_id, "rank": one.rank, "score": one.score} for one in asked
+        {"question": one.question, "expected_id": one.expected_id, "rank": one.rank, "score": one.score}
+        for one in asked
     ]
     return {"questions": questions, "in_first_three": good, "asked": len(asked)}
 
@@ -112,8 +113,8 @@ def _close(screen: Console, settings: Settings, chosen: Settings, keep: Path | N
     else:
         screen.print(f"These memories lie in {chosen.data_path}.", soft_wrap=True)
     connection = json.dumps({"mcpServers": {"memory": entry(chosen if keep else settings)}}, indent=2)
-    screen.print("\nTo connect Claude Desktop, put this into claude_desktop_config.json (Settings → Developer → Edit Config);")
+    screen.print(
+        "\nTo connect Claude Desktop, put this into claude_desktop_config.json (Settings → Developer → Edit Config);"
+    )
     screen.print("for Cursor the same into ~/.cursor/mcp.json; then restart the client:\n")
     screen.print(connection, markup=False, highlight=False, soft_wrap=True)
-
-

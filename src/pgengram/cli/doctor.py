@@ -47,7 +47,9 @@ async def examine(settings: Settings, *, as_json: bool) -> int:
 
 
 async def _findings(settings: Settings) -> AsyncIterator[Finding]:
-    yield Finding("Program", ok=True, seen=f"pgengram {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    yield Finding(
+        "Program", ok=True, seen=f"pgengram {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    )
     what = "Settings"
     manager = None
     try:
@@ -103,5 +105,8 @@ async def _stored_and_found(manager: MemoryManager) -> Finding:
     if any(hit["id"] == stored.memory_id for hit in found.results):
         return Finding("Memory", ok=True, seen="one was stored, found in other words, and erased")
     return Finding(
-        "Memory", ok=False, seen="one was stored but not found", repair="Please report this with the output of `pgengram doctor`."
+        "Memory",
+        ok=False,
+        seen="one was stored but not found",
+        repair="Please report this with the output of `pgengram doctor`.",
     )

@@ -10,7 +10,9 @@ from pgengram.search.filters import narrowing, visible
 from pgengram.search.question import Asked
 from pgengram.store.database import Row, Transaction
 
-WEIGHT_MEANING: Final = 0.6  # cosine; chosen on half of LoCoMo, where scores fused this way beat fused ranks by 4 to 9 points
+WEIGHT_MEANING: Final = (
+    0.6  # cosine; chosen on half of LoCoMo, where scores fused this way beat fused ranks by 4 to 9 points
+)
 WEIGHT_WORDS: Final = 0.4  # words as a share of the best candidate's
 CANDIDATES: Final = 100  # of each arm; more changed no answer on LoCoMo
 EXACT_ROWS: Final = 3_000  # a filter that leaves fewer is searched exactly: cheaper than an index, and complete
@@ -142,7 +144,9 @@ def bm25(term: str) -> str:
     """Return BM25's share of one term (Robertson and Zaragoza 2009), without its inverse document frequency."""
     count = f"{term}.count::double precision"
     share = f"{term}.length / greatest(%(mean_length)s::double precision, 1)"
-    saturation = f"{BM25_K1}::double precision * ({1 - BM25_B}::double precision + {BM25_B}::double precision * {share})"
+    saturation = (
+        f"{BM25_K1}::double precision * ({1 - BM25_B}::double precision + {BM25_B}::double precision * {share})"
+    )
     return f"({count} * {BM25_K1 + 1}::double precision / ({count} + {saturation}))"
 
 

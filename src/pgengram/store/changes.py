@@ -129,7 +129,9 @@ def merge_patch(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]
     return merged
 
 
-async def apply(tx: Transaction, row: Row, made: Plan, *, parts: Any, model_id: int | None, session_id: str | None) -> int:
+async def apply(
+    tx: Transaction, row: Row, made: Plan, *, parts: Any, model_id: int | None, session_id: str | None
+) -> int:
     """Do what `made` says to the locked memory in `row`, and return its new version."""
     id_: UUID = row["id"]
     version: int = row["version"] + 1

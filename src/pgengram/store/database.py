@@ -100,7 +100,9 @@ class Database:
                 self.role = await _walled_role(connection)
         except PoolTimeout as error:
             await pool.close()
-            raise NotReady("The database does not answer.", "Check PGENGRAM_DATABASE_URL; `pgengram doctor` says more.") from error
+            raise NotReady(
+                "The database does not answer.", "Check PGENGRAM_DATABASE_URL; `pgengram doctor` says more."
+            ) from error
         except BaseException:
             await pool.close()
             raise
@@ -289,9 +291,14 @@ def translated(error: BaseException) -> PgengramError | None:
     if state == "23505":
         return Conflict("Another active memory says exactly this already.")
     if state in BUSY:
-        return DatabaseFailed("The database is busy with another change, or the call took too long.", "Nothing was changed; call again.")
+        return DatabaseFailed(
+            "The database is busy with another change, or the call took too long.", "Nothing was changed; call again."
+        )
     if state in FULL:
-        return DatabaseFailed("The database has no room left (disk, memory or connections).", "Free some room, then call again; reading still works.")
+        return DatabaseFailed(
+            "The database has no room left (disk, memory or connections).",
+            "Free some room, then call again; reading still works.",
+        )
     if state in ("25006",):
         return DatabaseFailed("The database accepts no writes now.", "Nothing was changed; call again in a moment.")
     if state in ("42P01", "42703", "42883"):

@@ -15,7 +15,9 @@ from pgengram.store.database import Database
 
 log = logging.getLogger(__name__)
 
-FIRST_BUILD_ROWS: Final = 5_000  # below this exact search costs a few milliseconds, and k-means has too little to learn from
+FIRST_BUILD_ROWS: Final = (
+    5_000  # below this exact search costs a few milliseconds, and k-means has too little to learn from
+)
 CHECK_EVERY_S: Final = 300.0
 UPKEEP_LOCK: Final = 0x70_67_65_69
 MAINTENANCE_MEMORY: Final = "256MB"  # ivfflat refuses to build with less than its sample needs

@@ -63,11 +63,18 @@ def draft(new: NewMemory, *, session_id: str | None, sequence: int) -> Draft:
     occurred_at = new.occurred_at or getattr(detail, "event_time", None)
     tags = list(dict.fromkeys(tag.strip() for tag in new.tags))
     digest = content_hash(
-        new.content, user=new.user, project=new.project, collection=new.collection, speaker=new.speaker, occurred_at=occurred_at
+        new.content,
+        user=new.user,
+        project=new.project,
+        collection=new.collection,
+        speaker=new.speaker,
+        occurred_at=occurred_at,
     )
     session_id = new.session_id or session_id
     row = {
-        **new.model_dump(mode="json", exclude={"embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type"}),
+        **new.model_dump(
+            mode="json", exclude={"embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type"}
+        ),
         "id": str(uuid7()),
         "type": type_,
         "content_hash": digest.hex(),
@@ -92,7 +99,11 @@ async def insert(tx: Transaction, drafts: Sequence[Draft], model_id: int | None)
     """Store `drafts` in one statement; one that says what an active memory says already gives that memory instead."""
     stored = await tx.rows(
         s.CREATE,
-        {"memories": Jsonb([d.row for d in drafts]), "model_id": model_id, **_vectors((UUID(d.row["id"]), d.parts) for d in drafts)},
+        {
+            "memories": Jsonb([d.row for d in drafts]),
+            "model_id": model_id,
+            **_vectors((UUID(d.row["id"]), d.parts) for d in drafts),
+        },
     )
     created = {row["id"] for row in stored}
     if len(created) == len(drafts):
@@ -165,7 +176,14 @@ async def add_history(
     """Tell what was changed: for each field its old and its new value."""
     await tx.run(
         s.ADD_HISTORY,
-        {"id": id_, "version": version, "operation": operation, "actor": None, "session_id": session_id, "changes": Jsonb(changes)},
+        {
+            "id": id_,
+            "version": version,
+            "operation": operation,
+            "actor": None,
+            "session_id": session_id,
+            "changes": Jsonb(changes),
+        },
     )
 
 

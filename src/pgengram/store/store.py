@@ -108,8 +108,8 @@ class Store:
         return self._embedded.url
 
     async def _migrate(self, url: str, report: Report | None) -> None:
-        from pgengram.store.migrate import current_version, migrate
         from pgengram.store.database import SCHEMA_HEAD
+        from pgengram.store.migrate import current_version, migrate
 
         if await asyncio.to_thread(current_version, url) != SCHEMA_HEAD:
             if report is not None:

@@ -103,7 +103,12 @@ embedding_models = Table(
     metadata,
     Column("id", SmallInteger, Identity(always=True), primary_key=True),
     Column("name", Text, nullable=False),
-    Column("dimensions", Integer, CheckConstraint("dimensions >= 1 AND dimensions <= 4000", name="dimensions"), nullable=False),
+    Column(
+        "dimensions",
+        Integer,
+        CheckConstraint("dimensions >= 1 AND dimensions <= 4000", name="dimensions"),
+        nullable=False,
+    ),
     Column("index_lists", Integer),
     Column("rows_at_build", BigInteger),
     Column("measured_recall", Double),
@@ -120,7 +125,12 @@ memories = Table(
     Column("type", Text, _one_of("type", f.TYPES), nullable=False),
     Column("kind", Text, _one_of("kind", f.KINDS)),
     Column("status", Text, _one_of("status", f.STATUSES), nullable=False, server_default="active"),
-    Column("content", Text, CheckConstraint(f"length(content) >= 1 AND length(content) <= {f.MAX_CONTENT}", name="content"), nullable=False),
+    Column(
+        "content",
+        Text,
+        CheckConstraint(f"length(content) >= 1 AND length(content) <= {f.MAX_CONTENT}", name="content"),
+        nullable=False,
+    ),
     Column("content_hash", LargeBinary, nullable=False),
     Column("metadata", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("source", Text),
@@ -162,7 +172,9 @@ episodic_memories = _of_memory(
     Column("action_taken", JSONB),
     Column("context", JSONB),
     Column("result", JSONB),
-    Column("emotional_valence", Double, _between("emotional_valence", -1, 1), nullable=False, server_default=text("0.0")),
+    Column(
+        "emotional_valence", Double, _between("emotional_valence", -1, 1), nullable=False, server_default=text("0.0")
+    ),
     Column("verification_status", Boolean),
     _moment("event_time", nullable=False, server_default=func.now()),
 )

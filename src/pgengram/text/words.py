@@ -14,7 +14,9 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 # Identifiers whose punctuation the stemmer would cut: std::vector, PGENGRAM_X, v1.2.3, a-b.c, user@host.
 _IDENTIFIER = re.compile(r"[\w@#$]+(?:(?:::|->|[._/:@+#-])[\w@#$]+)+[+#]*|\w+(?:\+\+|#)|\w*_\w+")
 # Scripts written without spaces, or whose words carry their endings with them: two characters at a time.
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\U00020000-\U0003134f]+")
+_UNSPACED = re.compile(
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\U00020000-\U0003134f]+"
+)
 
 
 def words(text: str) -> list[str]:
