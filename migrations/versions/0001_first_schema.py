@@ -83,6 +83,8 @@ CREATE TABLE memories (
   session_id TEXT,
   session_sequence BIGINT,
   speaker TEXT,
+  voice TEXT,
+  traits SMALLINT DEFAULT 0 NOT NULL,
   "user" TEXT,
   project TEXT,
   collection TEXT,

@@ -30,6 +30,9 @@ def serve() -> None:
     from pgengram.stdio import claim_stdio
 
     claim_stdio()  # first of all: nothing but the protocol may reach the client, whatever is printed from here on
+    import gc
+
+    gc.disable()  # until everything is imported: the server freezes what is there and enables it again
     import asyncio
 
     from pgengram.errors import PgengramError

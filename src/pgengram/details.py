@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from pgengram import fields as f
@@ -20,11 +20,17 @@ Words = Annotated[list[Annotated[str, f.Text]], BeforeValidator(_as_list)]
 
 
 class Detail(BaseModel):
-    """Detail of one type; every key may be given in snake_case or camelCase."""
+    """Detail of one type; every key may be given in snake_case or camelCase, and null is told like nothing."""
 
     model_config = ConfigDict(
         extra="forbid", populate_by_name=True, alias_generator=AliasGenerator(validation_alias=to_camel)
     )
+    judged_together: ClassVar[tuple[str, ...]] = ()  # a change of one is checked with what the others are
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_nothing(cls, given: Any) -> Any:
+        return {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else given
 
 
 class Episodic(Detail):
@@ -59,6 +65,14 @@ class Procedural(Detail):
     failure_points: Any = None
     average_duration: timedelta | None = None
 
+    judged_together = ("success_count", "total_attempts")
+
+    @model_validator(mode="after")
+    def _no_more_successes_than_attempts(self) -> Procedural:
+        if self.success_count > self.total_attempts:
+            raise ValueError("success_count must not be above total_attempts")
+        return self
+
 
 class Strategic(Detail):
     """A pattern, and why it is believed."""
@@ -81,7 +95,11 @@ CONFIDENCE_NAME: Final[dict[str, str]] = {"semantic": "confidence", "strategic":
 
 
 def split_metadata(type_: str, metadata: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the keys of `metadata` that are detail of `type_`, in snake_case, and all the others as they were."""
+    """Return the keys of `metadata` that are detail of `type_`, in snake_case, and all the others as they were.
+
+    Of a key given under both of its names, the one in camelCase is one of the others.
+    """
     names = {alias: name for name in DETAILS[type_].model_fields for alias in (name, to_camel(name))}
-    known = {names[key]: value for key, value in metadata.items() if key in names}
-    return known, {key: value for key, value in metadata.items() if key not in names}
+    detail = {key for key in metadata if key in names and (key == names[key] or names[key] not in metadata)}
+    known = {names[key]: value for key, value in metadata.items() if key in detail}
+    return known, {key: value for key, value in metadata.items() if key not in detail}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
@@ -20,6 +20,8 @@ MAX_LIMIT: Final = 100
 MAX_QUERY: Final = 8_000
 MAX_METADATA_BYTES: Final = 65_536
 MAX_METADATA_DEPTH: Final = 20
+FIRST_MOMENT: Final = datetime(1, 1, 2, tzinfo=UTC)
+LAST_MOMENT: Final = datetime(9999, 12, 30, tzinfo=UTC)
 WHOLE_CONTENT: Final = 300  # characters of content a search shows before it cuts
 
 MemoryType = Literal["episodic", "semantic", "procedural", "strategic"]
@@ -132,6 +134,13 @@ def _below_eleven(value: object) -> object:
     return value
 
 
+def _within_calendars(value: datetime) -> datetime:
+    """Refuse what no time zone of PostgreSQL or Python could show."""
+    if not FIRST_MOMENT <= value <= LAST_MOMENT:
+        raise ValueError("must lie between the years 1 and 9999")
+    return value
+
+
 def _comma_separated(value: object) -> object:
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
@@ -140,7 +149,7 @@ Text = BeforeValidator(_whole_text)
 Name = Annotated[
     str, Text, BeforeValidator(_not_blank), AfterValidator(_short)
 ]  # its limit would repeat 20 times in tools/list
-Moment = AwareDatetime
+Moment = Annotated[AwareDatetime, AfterValidator(_within_calendars)]
 
 Content = Annotated[
     str, Field(max_length=MAX_CONTENT, description="One self-contained statement; names, absolute dates."),
@@ -168,6 +177,4 @@ AnyOf = BeforeValidator(_comma_separated)
 
 def as_utc(moment: datetime | None) -> str | None:
     """Return `moment` as ISO 8601 in UTC, or None."""
-    from datetime import UTC
-
     return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -137,6 +137,7 @@ class Question(Filters):
     offset: Annotated[int, Field(ge=0, le=10_000)] = 0
     min_similarity: Annotated[float | None, Field(ge=-1, le=1, description="Cosine below which hits are cut.")] = None
     detail: Annotated[bool, Field(description="Whole contents and all fields.")] = False
+    now: Annotated[f.Moment | None, Field(description="What 'last week' counts from.")] = None
     embedding: f.Vector | None = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import UUID
@@ -14,7 +15,7 @@ from pgengram.embedders import Embedder, embedder_from
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import Change, NewMemory, Question, checked, refusal
 from pgengram.search import ranking
-from pgengram.search.question import understand
+from pgengram.search.question import Frequencies, understand
 from pgengram.session import Session
 from pgengram.settings import Settings
 from pgengram.store import changes, memories
@@ -44,6 +45,7 @@ class MemoryManager:
         self.store = Store(settings)
         self.embedder: Embedder | None = embedder_from(settings.embedder, settings.embedder_api_key)
         self.session = Session()
+        self._frequencies = Frequencies()
         self._model: ranking.Model | None = None
         self._indexes: IndexKeeper | None = None
 
@@ -85,7 +87,8 @@ class MemoryManager:
 
         Use when the user states a preference, decision, correction, commitment or fact worth keeping, or a procedure worked. For several use create_memories; to correct one that exists use update_memory. Never store secrets. Permanent until forgotten. Saying the same again stores nothing twice: it confirms the memory and unites tags. metadata holds the type's detail, e.g. steps, context, result, category. Errors: INVALID_INPUT, EMBEDDING_ERROR, DATABASE_ERROR; then nothing was stored.
         """
-        outcome, extra = (await self._create([new]))[0]
+        draft = await self._draft(new)
+        [outcome] = await self._store([draft])
         async with self.store.transaction() as tx:
             row = (await memories.read(tx, [outcome.id], self._model_id))[outcome.id]
         return Stored(
@@ -93,7 +96,7 @@ class MemoryManager:
             message="Remembered." if outcome.created else "Already remembered.",
             created=outcome.created,
             memory=memory_view(row),
-            extra_metadata=extra or None,
+            extra_metadata=draft.extra_metadata or None,
             degraded=self._degraded,
         )
 
@@ -114,13 +117,15 @@ class MemoryManager:
         Use for imports, or after a conversation that gave many facts; for one use create_memory. Items are checked one by one: a bad item is reported in its place and spares the others; the good ones are stored together or, when the database fails, not at all. Order is kept within a session. Duplicates give the id of the memory that is there. Errors: INVALID_INPUT when items is no list of objects; EMBEDDING_ERROR, DATABASE_ERROR.
         """
         results: list[dict[str, Any]] = [{} for _ in items]
-        good: list[tuple[int, NewMemory]] = []
+        drafts: dict[int, memories.Draft] = {}
         for index, item in enumerate(items):
             try:
-                good.append((index, checked(NewMemory, item)))
+                drafts[index] = await self._draft(checked(NewMemory, item), place=index + 1)
             except InvalidInput as error:
                 results[index] = {"index": index, "ok": False, "error": error.as_dict()}
-        outcomes = await self._create_each(good, results)
+        outcomes = await self._store(list(drafts.values())) if drafts else []
+        for index, outcome in zip(drafts, outcomes, strict=True):
+            results[index] = {"index": index, "ok": True, "memory_id": str(outcome.id), "created": outcome.created}
         created = sum(outcome.created for outcome in outcomes)
         failed = len(items) - len(outcomes)
         return StoredMany(
@@ -131,37 +136,26 @@ class MemoryManager:
             degraded=self._degraded,
         )
 
-    async def _create_each(
-        self, good: list[tuple[int, NewMemory]], results: list[dict[str, Any]]
-    ) -> list[memories.Outcome]:
-        drafted: list[tuple[int, NewMemory]] = []
-        for index, new in good:
-            try:
-                self._draft(new)
-            except InvalidInput as error:
-                results[index] = {"index": index, "ok": False, "error": error.as_dict()}
-            else:
-                drafted.append((index, new))
-        outcomes = [outcome for outcome, _ in await self._create([new for _, new in drafted])] if drafted else []
-        for (index, _), outcome in zip(drafted, outcomes, strict=True):
-            results[index] = {"index": index, "ok": True, "memory_id": str(outcome.id), "created": outcome.created}
-        return outcomes
+    async def _draft(self, new: NewMemory, place: int = 1) -> memories.Draft:
+        """Return `new` checked and ready to be embedded; with its vector when the caller gave one."""
+        own = None if new.embedding is None else await self._own_vector(new.embedding)
+        session_id, sequence = self.session.next()
+        try:
+            draft = memories.draft(new, session_id=session_id, sequence=sequence, place=place)
+        except ValidationError as error:
+            raise refusal(error, "metadata") from None
+        draft.parts = [] if own is None else [own]
+        return draft
 
-    async def _create(self, news: Sequence[NewMemory]) -> list[tuple[memories.Outcome, list[str]]]:
-        drafts = [self._draft(new) for new in news]
-        parts = await self._embed([(new.content, new.embedding) for new in news])
-        for draft, its_parts in zip(drafts, parts, strict=True):
-            draft.parts = its_parts
+    async def _store(self, drafts: list[memories.Draft]) -> list[memories.Outcome]:
+        """Embed what has no vector yet, and store everything in one transaction."""
+        bare = [draft for draft in drafts if not len(draft.parts)]
+        for draft, parts in zip(bare, await self._embed([draft.row["content"] for draft in bare]), strict=True):
+            draft.parts = parts
         async with self.store.transaction() as tx:
             outcomes = await memories.insert(tx, drafts, self._model_id)
         self._notice_growth(len(drafts))
-        return [(outcome, draft.extra_metadata) for outcome, draft in zip(outcomes, drafts, strict=True)]
-
-    def _draft(self, new: NewMemory) -> memories.Draft:
-        try:
-            return memories.draft(new, session_id=self.session.current(), sequence=self.session.next_sequence())
-        except ValidationError as error:
-            raise refusal(error, "metadata") from None
+        return outcomes
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -186,7 +180,7 @@ class MemoryManager:
             async with self.store.transaction() as tx:
                 return await ranking.listed(tx, question, **page), "list"
         async with self.store.transaction() as tx:
-            asked = await understand(tx, question.query)
+            asked = await understand(tx, question.query, self._frequencies, question.now or datetime.now(UTC))
         vector = await self._question_vector(asked.meaning, question.embedding)
         model = await self._current_model() if vector is not None else None
         async with self.store.transaction() as tx:
@@ -233,7 +227,7 @@ class MemoryManager:
         if change.dry_run or not made.changes:
             return self._updated(row, made, dry_run=change.dry_run)
         new_text = "content" in made.base
-        parts = (await self._embed([(made.base["content"], None)]))[0] if new_text else None
+        parts = (await self._embed([made.base["content"]]))[0] if new_text else None
         async with self.store.transaction() as tx:
             await tx.rows(s.LOCK, {"ids": [row["id"]]})
             locked = (await memories.read(tx, [row["id"]], self._model_id)).get(row["id"])
@@ -399,29 +393,27 @@ class MemoryManager:
             self._indexes = IndexKeeper(self.store, self._model)
         return self._model
 
-    async def _embed(self, texts: Sequence[tuple[str, list[float] | None]]) -> list[NDArray[float32] | list[Any]]:
-        """Return the vectors of each text, shape (parts, dims): the caller's own where it gave one."""
-        model = await self._current_model()
-        if model is None or self.embedder is None:
-            if any(own is not None for _, own in texts):
-                raise InvalidInput(
-                    "No embedder is set, so a vector cannot be compared.",
-                    "Leave embedding out, or set PGENGRAM_EMBEDDER.",
-                )
+    async def _embed(self, texts: Sequence[str]) -> list[NDArray[float32] | list[Any]]:
+        """Return the vectors of each text, shape (parts, dims); none without an embedder."""
+        await self._current_model()
+        if self.embedder is None or not texts:
             return [[] for _ in texts]
-        made = iter(await self.embedder.passages([text for text, own in texts if own is None]))
-        return [next(made) if own is None else [unit_vector(own, model.dimensions)] for _, own in texts]
+        return [*await self.embedder.passages(texts)]
+
+    async def _own_vector(self, own: list[float]) -> NDArray[float32]:
+        """Return a caller's vector at unit length."""
+        model = await self._current_model()
+        if model is None:
+            raise InvalidInput(
+                "No embedder is set, so a vector cannot be compared.", "Leave embedding out, or set PGENGRAM_EMBEDDER."
+            )
+        return unit_vector(own, model.dimensions)
 
     async def _question_vector(self, text: str, own: list[float] | None) -> NDArray[float32] | None:
-        model = await self._current_model()
-        if model is None or self.embedder is None:
-            if own is not None:
-                raise InvalidInput(
-                    "No embedder is set, so a vector cannot be compared.",
-                    "Leave embedding out, or set PGENGRAM_EMBEDDER.",
-                )
-            return None
-        return unit_vector(own, model.dimensions) if own is not None else await self.embedder.query(text)
+        if own is not None:
+            return await self._own_vector(own)
+        await self._current_model()
+        return None if self.embedder is None else await self.embedder.query(text)
 
     def _notice_growth(self, rows: int) -> None:
         if self._indexes is not None:

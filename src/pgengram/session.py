@@ -28,11 +28,12 @@ class Session:
         """Return the id of the session that is on, and note that it is in use."""
         now = self._clock()
         if now - self._last_use > PAUSE_S:
-            self._id = f"session-{uuid7()}"
+            self._id, self._last_sequence = f"session-{uuid7()}", 0
         self._last_use = now
         return self._id
 
-    def next_sequence(self) -> int:
-        """Return a number that is greater than every one before: microseconds since 1970, never the same twice."""
-        self._last_sequence = max(self._last_sequence + 1, time.time_ns() // 1_000)
-        return self._last_sequence
+    def next(self) -> tuple[str, int]:
+        """Return the session that is on and the place of its next memory: 1, 2, 3 in the order of arrival."""
+        session_id = self.current()
+        self._last_sequence += 1
+        return session_id, self._last_sequence

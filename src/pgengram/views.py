@@ -24,6 +24,7 @@ BASE_FIELDS = (
 HIT_FIELDS = (
     "type", "kind", "status", "speaker", "user", "project", "tags", "importance", "relevance", "occurred_at", "created_at",
 )  # fmt: skip
+EXTRA_SIGNALS = {"near_by": "near_by", "voice": "voice_share", "period": "period"}
 EMPTY: tuple[Any, ...] = (None, [], {}, "")
 
 
@@ -144,6 +145,7 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
             "similarity": None if similarity is None else round(similarity, 4),
             "distance": None if similarity is None else round(1 - similarity, 4),
             "words": round(row["words_share"], 4),
+            **{name: round(row[column], 4) for name, column in EXTRA_SIGNALS.items() if row[column]},
         }
     return view
 

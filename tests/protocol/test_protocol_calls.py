@@ -16,12 +16,15 @@ from protocol_peer import PATIENCE_S, Peer, error_of, said, toy
 
 def test_every_parameter_is_described_and_unknown_ones_are_excluded(shared: Peer) -> None:
     for tool in shared.ask("tools/list")["result"]["tools"]:
-        schema = tool["inputSchema"]
-        assert schema["additionalProperties"] is False
-        for name, parameter in schema["properties"].items():
-            assert parameter["description"]
-            optional = name not in schema.get("required", [])
-            assert not optional or "default" in parameter or name in ("kind", "label", "when")
+        assert tool["inputSchema"]["additionalProperties"] is False
+        assert all(parameter["description"] for parameter in tool["inputSchema"]["properties"].values())
+
+
+def test_a_parameter_that_may_be_left_out_tells_its_default_unless_that_is_nothing(shared: Peer) -> None:
+    keep = shared.ask("tools/list")["result"]["tools"][0]["inputSchema"]
+
+    assert keep["required"] == ["text"]
+    assert {name: p["default"] for name, p in keep["properties"].items() if "default" in p} == {"weight": 0.5}
 
 
 def test_schemas_are_flat_and_carry_no_titles(shared: Peer) -> None:

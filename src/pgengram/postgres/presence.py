@@ -31,6 +31,8 @@ PATIENCE_S = {"fast": 30, "immediate": 10}  # how long each way to stop may take
 if sys.platform == "win32":
     import msvcrt
 
+    GONE: tuple[type[OSError], ...] = (FileNotFoundError, PermissionError)  # the second for a file somebody looks at
+
     def _grab(fd: int) -> bool:
         os.lseek(fd, 0, os.SEEK_SET)
         try:
@@ -45,6 +47,8 @@ if sys.platform == "win32":
 
 else:
     import fcntl
+
+    GONE = (FileNotFoundError,)
 
     def _grab(fd: int) -> bool:
         try:
@@ -93,7 +97,7 @@ def is_held(path: str) -> bool:
     """Return whether a living process holds the lock at `path`."""
     try:
         fd = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
+    except GONE:
         return False
     try:
         if not _grab(fd):
@@ -123,7 +127,10 @@ def sweep(home: str) -> None:
     folder = os.path.join(home, PRESENCE)
     for path in (os.path.join(folder, name) for name in os.listdir(folder)):
         if path not in living:
-            os.unlink(path)
+            try:
+                os.unlink(path)
+            except GONE:
+                continue
 
 
 def announced(home: str) -> list[str]:
@@ -263,7 +270,8 @@ def keep(home: str) -> None:
         time.sleep(POLL_S)
         if not os.path.isdir(home):
             return  # PostgreSQL ends by itself when its folder has gone
-        trim_log(home)
+        if sys.platform != "win32":  # there the server alone may write to its log
+            trim_log(home)
         was_alone, alone = alone, not present(home)
         if was_alone and alone and _stopped_for_want_of_users(home, keeper):
             return

@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -152,8 +153,18 @@ def start_embedded(
 
 
 def status(data_dir: Path) -> Status:
-    """Look at the server of `data_dir` without starting, stopping or making anything."""
-    home = _home(data_dir.absolute())
+    """Look at the server of `data_dir` without starting, stopping or making anything.
+
+    Raises:
+        NotReady: the folder is closed to us.
+    """
+    try:
+        return _seen(_home(data_dir.absolute()))
+    except PermissionError as error:
+        raise NotReady(f"The data folder {data_dir} cannot be used: {error}.", ELSEWHERE) from error
+
+
+def _seen(home: Path) -> Status:
     cluster = home / presence.CLUSTER
     initialised = (cluster / "PG_VERSION").exists()
     running = initialised and _ping(home) == pq.Ping.OK
@@ -162,7 +173,7 @@ def status(data_dir: Path) -> Status:
         initialised=initialised,
         running=running,
         major=_major(cluster) if initialised else None,
-        pid=int(presence.announced(str(home))[0]) if running else None,
+        pid=next((int(pid) for pid in presence.announced(str(home))[:1]), None) if running else None,
         log=home / presence.LOG,
         present=len(presence.present(str(home))) if (home / presence.PRESENCE).exists() else 0,
         size_bytes=_size(cluster),
@@ -379,7 +390,12 @@ def _major(cluster: Path) -> int:
 
 
 def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    total = 0
+    for place, _, files in os.walk(folder):
+        for name in files:
+            with suppress(FileNotFoundError):  # a running server removes files as it likes
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
 
 
 def _log_tail(home: Path) -> str:

@@ -126,7 +126,8 @@ def detach(
 ) -> None:
     """Start a program that outlives us: in a session of its own, orphaned at once, its output in the server's log."""
     env = environment() | (more or {})
-    log = os.open(home / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    name = "keeper.log" if sys.platform == "win32" else LOG  # Windows lets the server share its log with nobody
+    log = os.open(home / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         if sys.platform == "win32":
             flags = NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP

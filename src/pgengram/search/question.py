@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
+from pgengram.search.dates import Period, asks_for_time, periods
 from pgengram.store.database import Transaction
 from pgengram.text.words import extra_terms, words
 
@@ -15,19 +20,25 @@ COMMON_SHARE: Final = 0.2
 FEW_MEMORIES: Final = 30  # below this a share says nothing
 MAX_WORDS: Final = 64
 
-# Uses memory_postings_pkey, once for each stem of each word.
+DEAR: Final = 2_000  # rows whose counting is worth remembering
+GOOD_FOR_S: Final = 60.0
+MAX_KNOWN: Final = 10_000
+
+# Uses memory_postings_pkey to know the words that are somebody's name.
 LOOK_UP_WORDS: Final = """
-SELECT w.position, t.term, s.term IS NOT NULL AS is_name,
-  (SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term) AS memories
+SELECT w.position, t.term, s.term IS NOT NULL AS is_name
 FROM unnest(%(words)s::text[]) WITH ORDINALITY AS w(word, position)
 LEFT JOIN LATERAL pgengram_terms(w.word, '{}') AS t ON true
 LEFT JOIN LATERAL (
   SELECT k.term FROM pgengram_terms('', ARRAY['speaker:' || lower(w.word)]) AS k
   WHERE EXISTS (SELECT FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = k.term)) AS s ON true
 UNION ALL
-SELECT 0, t.term, false,
-  (SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term)
-FROM pgengram_terms('', %(extra)s::text[]) AS t
+SELECT 0, t.term, false FROM pgengram_terms('', %(extra)s::text[]) AS t
+"""
+# Uses memory_postings_pkey.
+COUNT_TERMS: Final = """
+SELECT t.term, (SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term) AS memories
+FROM unnest(%(terms)s::integer[]) AS t(term)
 """
 # Uses memory_words_pkey.
 COUNT_MEMORIES: Final = """
@@ -40,36 +51,81 @@ FROM memory_words WHERE namespace_id = %(namespace_id)s
 class Asked:
     """A question as the ranking needs it.
 
-    terms: hashed stems; weights: their inverse document frequency, one for each term.
-    meaning: the question without names and without words that most memories have; names: those taken out, lower case.
+    terms: hashed stems; weights: their inverse document frequency, one for each term; counts: in how many memories each is.
+    meaning: the question without names and without words that most memories have.
+    voice: the one speaker it names, in lower case; periods: the times it names; wants_time: whether it asks when.
     mean_length: mean number of terms of a memory, for BM25.
     """
 
     terms: list[int]
     weights: list[float]
+    counts: list[int]
     meaning: str
-    names: list[str]
+    voice: str | None
+    periods: list[Period]
+    wants_time: bool
     mean_length: float
 
 
-async def understand(tx: Transaction, query: str) -> Asked:
+@dataclass(slots=True)
+class Frequencies:
+    """How many memories there are and how many have a term, remembered where counting is dear.
+
+    A count that was small is made anew each time; a large one is close enough for a minute.
+    """
+
+    _known: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
+    _sizes: dict[int, tuple[float, int, float]] = field(default_factory=dict)
+
+    async def size(self, tx: Transaction) -> tuple[int, float]:
+        """Return the number of memories with words, and their mean number of terms."""
+        known = self._sizes.get(tx.namespace_id)
+        if known is not None and time.monotonic() < known[0]:
+            return known[1], known[2]
+        row = await tx.row(COUNT_MEMORIES)
+        size = (row["memories"], row["mean_length"]) if row else (0, 0.0)
+        if size[0] > DEAR:
+            self._sizes[tx.namespace_id] = (time.monotonic() + GOOD_FOR_S, *size)
+        return size
+
+    async def of(self, tx: Transaction, terms: Sequence[int]) -> dict[int, int]:
+        """Return in how many memories each of `terms` is."""
+        now, key = time.monotonic(), tx.namespace_id
+        known = {term: self._known[key, term][1] for term in terms if self._known.get((key, term), (0.0, 0))[0] > now}
+        missing = [term for term in terms if term not in known]
+        if missing:
+            counted = {row["term"]: row["memories"] for row in await tx.rows(COUNT_TERMS, {"terms": missing})}
+            if len(self._known) > MAX_KNOWN:
+                self._known.clear()
+            self._known |= {(key, t): (now + GOOD_FOR_S, n) for t, n in counted.items() if n > DEAR}
+            known |= counted
+        return known
+
+
+async def understand(tx: Transaction, query: str, frequencies: Frequencies, now: datetime) -> Asked:
     """Look the words of `query` up in this owner's memories."""
     asked_words = list(dict.fromkeys(words(query)))[:MAX_WORDS]
-    size = await tx.row(COUNT_MEMORIES)
+    total, mean_length = await frequencies.size(tx)
     rows = await tx.rows(LOOK_UP_WORDS, {"words": asked_words, "extra": extra_terms(query)})
-    total = max([size["memories"] if size else 0, *(row["memories"] for row in rows)])
-    frequency = {row["term"]: row["memories"] for row in rows if row["term"] is not None}
-    common = {
-        asked_words[row["position"] - 1]
-        for row in rows
-        if row["position"] and (row["is_name"] or (total >= FEW_MEMORIES and row["memories"] > COMMON_SHARE * total))
-    }
+    counts = await frequencies.of(tx, list({row["term"] for row in rows if row["term"] is not None}))
+    total = max([total, *counts.values()])
+    common, names = set(), set()
+    for row in rows:
+        if row["position"]:
+            word = asked_words[row["position"] - 1]
+            if row["is_name"]:
+                names.add(word.lower())
+            if row["is_name"] or (total >= FEW_MEMORIES and counts.get(row["term"], 0) > COMMON_SHARE * total):
+                common.add(word)
     return Asked(
-        terms=list(frequency),
-        weights=[inverse_document_frequency(count, total) for count in frequency.values()],
+        terms=list(counts),
+        weights=[inverse_document_frequency(count, total) for count in counts.values()],
+        counts=list(counts.values()),
         meaning=without(query, common) or query,
-        names=[word.lower() for word in asked_words if word in common],
-        mean_length=size["mean_length"] if size else 0.0,
+        voice=names.pop() if len(names) == 1 else None,
+        periods=periods(query, now),
+        wants_time=asks_for_time(query),
+        mean_length=mean_length,
     )
 
 
@@ -80,8 +136,6 @@ def inverse_document_frequency(memories_with_term: int, memories: int) -> float:
 
 def without(query: str, unwanted: set[str]) -> str:
     """Return `query` without the `unwanted` words, and without the possessive that follows one."""
-    import re
-
     if not unwanted:
         return query.strip()
     pattern = r"\b(?:" + "|".join(map(re.escape, sorted(unwanted, key=len, reverse=True))) + r")\b(?:['’]s\b)?"

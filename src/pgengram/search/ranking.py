@@ -10,11 +10,31 @@ from pgengram.search.filters import narrowing, visible
 from pgengram.search.question import Asked
 from pgengram.store.database import Row, Transaction
 
-WEIGHT_MEANING: Final = (
-    0.6  # cosine; chosen on half of LoCoMo, where scores fused this way beat fused ranks by 4 to 9 points
+# Weights, chosen on the five even conversations of LoCoMo leaving one out at a time, and rounded by hand. Scores are fused,
+# not ranks: that is worth 4 to 9 points where one ranker is much weaker than the other.
+WEIGHT_MEANING: Final = 0.6  # cosine of question and memory
+WEIGHT_WORDS: Final = 0.25  # words as a share of the best candidate's; 0.4 where nothing else is known of a memory
+WEIGHT_WORDS_ALONE: Final = 0.4
+WEIGHT_AROUND: Final = 0.4  # the best turn near by: what a turn leaves out stands in its neighbours
+WEIGHT_VOICE: Final = 0.2  # said by the one person whom the question names
+WEIGHT_REPLY: Final = 0.15  # the turn before asked something: how well that fits
+WEIGHT_ASKING: Final = -0.06  # a question answers nothing
+WEIGHT_TRAIT: Final = 0.05  # each of: a time, a digit, a name inside the sentence
+USUAL_TRAITS: Final = 1.5  # of a turn that answers a question, on average
+WEIGHT_TIME: Final = 0.1  # names a time, and the question asks when
+WEIGHT_PERIOD: Final = 0.2  # happened in the time that the question names; half where it names no year
+WEIGHT_RELEVANCE: Final = (
+    0.05  # live relevance; small, so memories that neither fit by meaning nor by words cannot win by it
 )
-WEIGHT_WORDS: Final = 0.4  # words as a share of the best candidate's
-CANDIDATES: Final = 100  # of each arm; more changed no answer on LoCoMo
+WEIGHT_RECENCY: Final = 0.02  # decides between memories that say nearly the same: the newer or newly confirmed one
+RECENCY_HALF_LIFE_DAYS: Final = 30
+WORDS_SHARE_OF_ASKED: Final = 0.5  # a best match with less than half of what was asked counts as less than a full one
+NEAR_BY: Final = 5  # turns before and after
+SEEDS: Final = 40  # best candidates whose neighbours are looked at
+CANDIDATES: Final = 100  # of each arm
+MAX_POSTINGS: Final = (
+    20_000  # read for one question, rarest words first; the commoner ones only score what others found
+)
 EXACT_ROWS: Final = 3_000  # a filter that leaves fewer is searched exactly: cheaper than an index, and complete
 PROBES: Final = 20  # lists visited of an ivfflat index: recall .985 at sqrt(n) lists
 BM25_K1: Final = 0.9  # saturation of repeated words; short texts want little of it
@@ -124,20 +144,24 @@ def by_meaning(model: Model, scope: Scope) -> str:
 
 
 def by_words(scope: Scope) -> str:
-    """Every memory with one of the asked words, scored by BM25.
+    """Every memory with one of the rarer asked words, scored by BM25.
 
     Active memories have postings (memory_postings_pkey); among others each one in scope is looked at (memory_words_pkey).
     """
     if scope.parameters["status"] == "active":
         return f"""SELECT p.memory_id, sum(asked.weight * {bm25("p")}) AS words
       FROM asked CROSS JOIN LATERAL (SELECT p.memory_id, p.count, p.length FROM memory_postings p
-        WHERE p.namespace_id = %(namespace_id)s AND p.term = asked.term OFFSET 0) AS p
-      WHERE {in_scope(scope, "p.memory_id")} GROUP BY p.memory_id"""
-    return f"""SELECT allowed.id AS memory_id, sum(asked.weight * {bm25("w")}) AS words
-      FROM allowed CROSS JOIN LATERAL (SELECT t.term, t.count, w.length
-        FROM memory_words w, unnest(w.terms, w.counts) AS t(term, count)
-        WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = allowed.id OFFSET 0) AS w
-      JOIN asked ON asked.term = w.term GROUP BY allowed.id"""
+        WHERE p.namespace_id = %(namespace_id)s AND p.term = asked.term LIMIT {MAX_POSTINGS}) AS p
+      WHERE asked.rare AND {in_scope(scope, "p.memory_id")} GROUP BY p.memory_id"""
+    return f"""SELECT allowed.id AS memory_id, {words_of("allowed.id", "asked.rare")} AS words FROM allowed"""
+
+
+def words_of(memory_id: str, condition: str) -> str:
+    """Return one memory's BM25 score for the asked words that meet `condition`; uses memory_words_pkey."""
+    return f"""(SELECT coalesce(sum(asked.weight * {bm25("t")}), 0)
+      FROM (SELECT t.term, t.count, w.length FROM memory_words w, unnest(w.terms, w.counts) AS t(term, count)
+            WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = {memory_id} OFFSET 0) AS t
+      JOIN asked ON asked.term = t.term WHERE {condition})"""
 
 
 def bm25(term: str) -> str:
@@ -161,33 +185,124 @@ def similarity_of(model: Model | None, memory_id: str) -> str:
       WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = {memory_id} AND v.model_id = {model.id})"""
 
 
+# Signals: each is one reason to rank, from 0 (or less) to 1, and has one weight.
+PLACED: Final = "(b.traits & 32 <> 0 AND b.session_id IS NOT NULL)"  # traits.TURN
+
+
+def by_neighbours() -> str:
+    """The best of the turns near by, itself left out; a memory outside any conversation is its own surroundings."""
+    return f"CASE WHEN {PLACED} THEN greatest(0, coalesce(max(b.base) OVER near_by, 0)) ELSE b.base END"
+
+
+def by_reply() -> str:
+    """How well the turn before fits, when another speaker asked something in it (traits.ASKS)."""
+    return f"""CASE WHEN {PLACED} AND max(b.voice) OVER before IS DISTINCT FROM b.voice
+      THEN coalesce(max(CASE WHEN b.traits & 8 <> 0 THEN b.base END) OVER before, 0) ELSE 0 END"""
+
+
+def by_voice() -> str:
+    """Said by the one person whom the question names."""
+    return "CASE WHEN %(voice)s::text = ANY(string_to_array(b.voice, ' ')) THEN 1 ELSE 0 END"
+
+
+def by_traits() -> str:
+    """How much a turn looks like one that tells something: traits TIME, DIGIT and CAPITAL; the usual for what is no turn."""
+    return f"CASE WHEN b.traits = 0 AND NOT {PLACED} THEN {USUAL_TRAITS} ELSE (b.traits & 1) + (b.traits >> 1 & 1) + (b.traits >> 2 & 1) END"
+
+
+def by_period() -> str:
+    """Happened in a time that the question names; half where it names no year."""
+    return """coalesce((SELECT max(p.fit) FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[],
+      %(fits)s::double precision[]) AS p(start, until, fit) WHERE b.occurred_at >= p.start AND b.occurred_at < p.until), 0)"""
+
+
+def by_recency() -> str:
+    """How new or newly confirmed it is, halving every month."""
+    age = "greatest(0, extract(epoch FROM now() - coalesce(b.occurred_at, b.last_confirmed_at, b.created_at))::double precision)"
+    return f"power(0.5, least({age} / 86400 / {RECENCY_HALF_LIFE_DAYS}, 100))"
+
+
+def score() -> str:
+    """The weighted sum of all signals; a memory outside any conversation lives by meaning, words, time and relevance."""
+    return f"""{WEIGHT_MEANING} * coalesce(b.similarity, 0)
+      + CASE WHEN b.traits = 0 THEN {WEIGHT_WORDS_ALONE} ELSE {WEIGHT_WORDS} END * b.words_share
+      + {WEIGHT_AROUND} * {by_neighbours()} + {WEIGHT_REPLY} * {by_reply()} + {WEIGHT_VOICE} * {by_voice()}
+      + {WEIGHT_TRAIT} * ({by_traits()}) + {WEIGHT_ASKING} * (b.traits >> 4 & 1)
+      + {WEIGHT_TIME} * (CASE WHEN %(wants_time)s THEN b.traits & 1 ELSE 0 END)
+      + {WEIGHT_PERIOD} * {by_period()} + {WEIGHT_RELEVANCE} * b.relevance + {WEIGHT_RECENCY} * {by_recency()}"""
+
+
 def statement(scope: Scope, model: Model | None) -> str:
-    """Return the whole ranking: both arms, both scores for each candidate, fused; best first."""
+    """Return the whole ranking: candidates of both arms and their neighbours, every signal of each, best first."""
     scope_set = ALLOWED.format(activation=WITH_ACTIVATION, conditions=scope.conditions) if scope.narrowed else HIDDEN
+    common = f"CASE WHEN %(some_common)s THEN {words_of('c.memory_id', 'NOT asked.rare')} ELSE 0 END"
+    base = f"{WEIGHT_MEANING} * coalesce(similarity, 0) + {WEIGHT_WORDS_ALONE} * words_share"
     return f"""
 WITH {scope_set}, asked AS MATERIALIZED (
-  SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[]) AS a(term, weight)
+  SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[]) AS a(term, weight, rare)
 ), near AS MATERIALIZED (
   {by_meaning(model, scope) if model else NO_VECTORS}
 ), worded AS MATERIALIZED (
   {by_words(scope)}
-), candidates AS MATERIALIZED (
-  SELECT memory_id FROM near
-  UNION (SELECT memory_id FROM worded ORDER BY words DESC, memory_id LIMIT {CANDIDATES})
-), judged AS MATERIALIZED (
+), seeds AS MATERIALIZED (
   SELECT c.memory_id, coalesce(near.similarity, {similarity_of(model, "c.memory_id")}) AS similarity,
-    coalesce(worded.words, 0) AS words
-  FROM candidates c LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
+    coalesce(worded.words, 0) + {common} AS words
+  FROM (SELECT memory_id FROM near
+        UNION (SELECT memory_id FROM worded WHERE words > 0 ORDER BY words DESC, memory_id LIMIT {CANDIDATES})) AS c
+  LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
+), best AS MATERIALIZED (
+  SELECT greatest(max(words), %(most_words)s::double precision, 1e-9) AS words FROM seeds
+), turns AS MATERIALIZED (
+  SELECT m.session_id, m.session_sequence
+  FROM (SELECT s.memory_id FROM seeds s CROSS JOIN best
+        ORDER BY {WEIGHT_MEANING} * coalesce(s.similarity, 0) + {WEIGHT_WORDS_ALONE} * s.words / best.words DESC LIMIT {SEEDS}) AS s
+  CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence FROM memories m
+    WHERE m.namespace_id = %(namespace_id)s AND m.id = s.memory_id AND m.traits & 32 <> 0 OFFSET 0) AS m
+), around AS MATERIALIZED (
+  SELECT DISTINCT n.memory_id FROM turns CROSS JOIN LATERAL (SELECT n.id AS memory_id FROM memories n
+    WHERE n.namespace_id = %(namespace_id)s AND n.session_id = turns.session_id
+      AND n.session_sequence BETWEEN turns.session_sequence - {NEAR_BY} AND turns.session_sequence + {NEAR_BY} OFFSET 0) AS n
+  WHERE {in_scope(scope, "n.memory_id")} AND n.memory_id NOT IN (SELECT memory_id FROM seeds)
+), members AS MATERIALIZED (
+  SELECT memory_id, similarity, words, false AS found_near_by FROM seeds
+  UNION ALL
+  SELECT c.memory_id, {similarity_of(model, "c.memory_id")}, coalesce(worded.words, 0) + {common}, true
+  FROM around c LEFT JOIN worded USING (memory_id)
+), judged AS MATERIALIZED (
+  SELECT c.*, m.*, {base} AS base
+  FROM (SELECT members.*, least(members.words / best.words, 1) AS words_share FROM members CROSS JOIN best) AS c
+  CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.voice, m.traits, m.occurred_at, m.last_confirmed_at, m.created_at
+    FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
+), relevant AS MATERIALIZED (
+  SELECT judged.*, a.relevance FROM judged
+  CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
+    WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = judged.memory_id OFFSET 0) AS a
 ), scored AS MATERIALIZED (
-  SELECT *, {WEIGHT_MEANING} * coalesce(similarity, 0) + {WEIGHT_WORDS} * words_share AS score
-  FROM (SELECT *, coalesce(words / nullif(max(words) OVER (), 0), 0) AS words_share FROM judged) AS shared
-  WHERE coalesce(similarity, -2) >= %(min_similarity)s
+  SELECT b.memory_id, b.similarity, b.words, b.words_share, b.found_near_by, {by_neighbours()} AS near_by, {by_voice()} AS voice,
+    {by_period()} AS period, {score()} AS score
+  FROM relevant b
+  WINDOW near_by AS (PARTITION BY b.session_id ORDER BY b.session_sequence
+                     RANGE BETWEEN {NEAR_BY} PRECEDING AND {NEAR_BY} FOLLOWING EXCLUDE CURRENT ROW),
+         before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING)
+), cut AS MATERIALIZED (
+  SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s
   ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
 )
-SELECT {HIT_COLUMNS}, s.similarity, s.words, s.words_share, s.score
-FROM scored s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}
+SELECT {HIT_COLUMNS}, s.similarity, s.words, s.words_share, s.near_by, s.voice AS voice_share, s.period, s.found_near_by, s.score
+FROM cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}
 ORDER BY s.score DESC, m.id DESC
 """
+
+
+def rarest(counts: list[int]) -> list[bool]:
+    """Return which terms find memories: the rarest, as long as their postings together stay below MAX_POSTINGS."""
+    rare, read = [False] * len(counts), 0
+    for place in sorted(range(len(counts)), key=counts.__getitem__):
+        if read and read + counts[place] > MAX_POSTINGS:
+            break
+        rare[place] = True
+        read += counts[place]
+    return rare
 
 
 # Uses memories_by_time.
@@ -209,10 +324,19 @@ async def ranked(
     scope = await scope_of(tx, filters, model)
     if not scope.exact:
         await tx.rows(SET_PROBES, {"probes": str(PROBES)})
+    rare = rarest(asked.counts)
     parameters = {
         **scope.parameters,
         "terms": asked.terms,
         "weights": asked.weights,
+        "rare": rare,
+        "some_common": not all(rare),
+        "most_words": WORDS_SHARE_OF_ASKED * sum(asked.weights),
+        "voice": asked.voice,
+        "wants_time": asked.wants_time,
+        "starts": [period.start for period in asked.periods],
+        "ends": [period.end for period in asked.periods],
+        "fits": [1.0 if period.sure else 0.5 for period in asked.periods],
         "mean_length": asked.mean_length,
         "vector": vector,
         "min_similarity": -2.0 if min_similarity is None else min_similarity,

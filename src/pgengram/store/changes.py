@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,11 +13,12 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
-from pgengram.inputs import Change
+from pgengram.inputs import Change, NewMemory, checked
 from pgengram.store import memories
 from pgengram.store import statements as s
 from pgengram.store.database import Row, Transaction
 from pgengram.text.normalising import content_hash
+from pgengram.text.traits import TURN, traits_of, voice_of
 from pgengram.views import moment
 
 BASE: Final = (
@@ -69,6 +72,11 @@ def plan(row: Row, change: Change) -> Plan:
         now = datetime.now(UTC)
         _note(made, "last_confirmed_at", row["last_confirmed_at"], now)
         made.base["last_confirmed_at"] = now
+    if {"content", "speaker", "session_id"} & made.base.keys():
+        after = {**row, **made.base}
+        made.base["voice"] = voice_of(after["content"], after["speaker"])
+        turn = bool(row["traits"] & TURN) if "session_id" not in made.base else after["session_id"] is not None
+        made.base["traits"] = traits_of(after["content"], voice=made.base["voice"], in_conversation=turn)
     if IDENTITY & made.base.keys():
         made.base["content_hash"] = content_hash(**{name: {**row, **made.base}[name] for name in IDENTITY})
     return made
@@ -79,7 +87,9 @@ def _plan_metadata(made: Plan, row: Row, change: Change, wanted: dict[str, Any])
     type_ = row["type"]
     known, extra = split_metadata(type_, change.metadata or {})
     model = DETAILS[type_]
-    given = model.model_validate({name: value for name, value in known.items() if value is not None})
+    given = model.model_validate(
+        {name: row["detail"][name] for name in model.judged_together if name not in known} | known
+    )
     values = {name: getattr(given, name) for name in known}
     if CONFIDENCE_NAME.get(type_) in values:
         wanted.setdefault("confidence", values.pop(CONFIDENCE_NAME[type_]))
@@ -89,26 +99,43 @@ def _plan_metadata(made: Plan, row: Row, change: Change, wanted: dict[str, Any])
         values["event_time"] = wanted["occurred_at"]
     values = {name: value for name, value in values.items() if not (name == "event_time" and value is None)}
     for name, value in values.items():
-        old, new = row["detail"].get(name), moment(value)
-        if _comparable(old) != _comparable(new):
-            _note(made, f"detail.{name}", old, new)
-            is_json = model.model_fields[name].annotation is Any
+        old, is_json = row["detail"].get(name), model.model_fields[name].annotation is Any
+        if not (same_json(old, value) if is_json else _same(old, value)):
+            _note(made, f"detail.{name}", old, value)
             made.detail[name] = Jsonb(value) if is_json and value is not None else value
     merged = merge_patch({} if "metadata" in change.clear else row["metadata"], extra)
-    if merged != row["metadata"]:
+    if not same_json(merged, row["metadata"]):
+        checked(NewMemory, {"content": "-", "metadata": merged})  # many small changes may add up to too much
         _note(made, "metadata", row["metadata"], merged)
         made.base["metadata"] = Jsonb(merged)
     made.extra_metadata = sorted(extra)
 
 
-def _comparable(value: Any) -> Any:
-    """Moments that PostgreSQL and Python write differently compare as moments."""
-    if isinstance(value, str) and value[:2].isdigit() and "T" in value:
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            return value
-    return value
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two values are the same in JSON, where true is not 1 and false not 0."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether a column, as PostgreSQL writes it in JSON, holds `new` already."""
+    if isinstance(old, str) and isinstance(new, datetime):
+        return datetime.fromisoformat(old) == new
+    if isinstance(old, str) and isinstance(new, timedelta):
+        return _duration(old) == new
+    return bool(old == new)
+
+
+_INTERVAL: Final = re.compile(r"(?:(-?\d+) days? ?)?(?:([-+]?)(\d+):(\d\d):(\d\d(?:\.\d+)?))?")
+
+
+def _duration(text: str) -> timedelta | None:
+    """Read what PostgreSQL writes for an interval of days and less."""
+    match = _INTERVAL.fullmatch(text)
+    if match is None:
+        return None
+    days, sign, hours, minutes, seconds = match.groups()
+    clock = timedelta(hours=int(hours or 0), minutes=int(minutes or 0), seconds=float(seconds or 0))
+    return timedelta(days=int(days or 0)) + (-clock if sign == "-" else clock)
 
 
 def _note(made: Plan, name: str, old: Any, new: Any) -> None:
@@ -155,6 +182,10 @@ async def apply(
     return version
 
 
+def _told(value: Any) -> Any:
+    return [str(id_) for id_ in value] if isinstance(value, list) else value
+
+
 async def forget(
     tx: Transaction, row: Row, *, reason: str | None, replaced_by: list[UUID], session_id: str | None
 ) -> None:
@@ -163,7 +194,12 @@ async def forget(
     if found is None:
         return
     await tx.run(s.DROP_POSTINGS, {"ids": [row["id"]]})
-    changes = {"status": [row["status"], "invalidated"], "reason": [row["reason"], reason]}
-    if replaced_by:
-        changes["replaced_by"] = [None, [str(id_) for id_ in replaced_by]]
+    after = {
+        "status": "invalidated",
+        "reason": reason or row["reason"],
+        "replaced_by": replaced_by or row["replaced_by"],
+    }
+    changes = {
+        name: [_told(row[name]), _told(value)] for name, value in after.items() if _told(row[name]) != _told(value)
+    }
     await memories.add_history(tx, row["id"], found["version"], "forget", changes=changes, session_id=session_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from pgengram.inputs import NewMemory
 from pgengram.store import statements as s
 from pgengram.store.database import Row, Transaction, vectors_parameter
 from pgengram.text.normalising import content_hash
+from pgengram.text.traits import traits_of, voice_of
 from pgengram.text.words import extra_terms, searched_text, speaker_terms
 
 if TYPE_CHECKING:
@@ -50,8 +51,14 @@ class Outcome:
     created: bool
 
 
-def draft(new: NewMemory, *, session_id: str | None, sequence: int) -> Draft:
+def draft(new: NewMemory, *, session_id: str, sequence: int, place: int = 1) -> Draft:
     """Return `new` with its detail checked, its rate of fading and all that it is searched by.
+
+    Args:
+        new: what to store.
+        session_id: the connection's session, for a memory that names no conversation of its own.
+        sequence: its place in that session.
+        place: its place in this batch, counted on from the last turn of a conversation that it names.
 
     Raises:
         ValidationError: a key of `metadata` that is detail of the type has a wrong value.
@@ -70,7 +77,7 @@ def draft(new: NewMemory, *, session_id: str | None, sequence: int) -> Draft:
         speaker=new.speaker,
         occurred_at=occurred_at,
     )
-    session_id = new.session_id or session_id
+    voice = voice_of(new.content, new.speaker)
     row = {
         **new.model_dump(
             mode="json", exclude={"embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type"}
@@ -83,13 +90,16 @@ def draft(new: NewMemory, *, session_id: str | None, sequence: int) -> Draft:
         "tags": tags,
         "confidence": f.DEFAULT_CONFIDENCE.get(type_) if confidence is None else confidence,
         "rate_per_day": f.rate_per_day(type_, new.kind, pinned=new.pinned),
-        "session_id": session_id,
-        "session_sequence": sequence if session_id else None,
+        "session_id": new.session_id or session_id,
+        "session_sequence": None if new.session_id else sequence,
+        "place": place,
+        "voice": voice,
+        "traits": traits_of(new.content, voice=voice, in_conversation=new.session_id is not None),
         "occurred_at": f.as_utc(occurred_at),
         "searched": searched_text(
             new.content, speaker=new.speaker, tags=tags, occurred_at=occurred_at, metadata=new.metadata
         ),
-        "extra": extra_terms(new.content) + speaker_terms(new.speaker),
+        "extra": extra_terms(new.content) + speaker_terms(voice),
         "actor": new.source_provider,
     }
     return Draft(row, digest, sorted(extra), new.expires_at, tags)
@@ -114,12 +124,27 @@ async def insert(tx: Transaction, drafts: Sequence[Draft], model_id: int | None)
         for row in await tx.rows(s.FIND_TWINS, {"hashes": [d.hash for d in drafts]})
     }
     outcomes = [Outcome(twins[d.hash], created=UUID(d.row["id"]) in created) for d in drafts]
-    for d, outcome in zip(drafts, outcomes, strict=True):
-        if not outcome.created:
-            await tx.run(s.CONFIRM_TWIN, {"id": outcome.id, "expires_at": d.expires_at})
-            if d.tags:
-                await tx.run(s.UNITE_TAGS, {"id": outcome.id, "tags": d.tags})
+    known = [(outcome.id, d) for d, outcome in zip(drafts, outcomes, strict=True) if not outcome.created]
+    # In the order of their ids, so that two batches that tell the same again cannot wait for each other in a circle.
+    for id_, d in sorted(known, key=lambda pair: pair[0]):
+        await _tell_again(tx, id_, d, model_id)
     return outcomes
+
+
+async def _tell_again(tx: Transaction, id_: UUID, again: Draft, model_id: int | None) -> None:
+    """Confirm a memory that was told once more: it lives again when it had expired, and has the tags of both."""
+    before = (await read(tx, [id_], model_id))[id_] if again.tags else {}
+    await tx.run(s.CONFIRM_TWIN, {"id": id_, "expires_at": again.expires_at})
+    if set(again.tags) <= set(before.get("tags", ())):
+        return
+    await tx.rows(s.LOCK, {"ids": [id_]})
+    await tx.run(s.UNITE_TAGS, {"id": id_, "tags": again.tags})
+    after = (await read(tx, [id_], model_id))[id_]
+    await set_words(tx, after)
+    version = after["version"] + 1
+    await set_columns(tx, "memories", id_, {"version": version, "updated_at": datetime.now(UTC)})
+    told = {"tags": [before["tags"], after["tags"]]}
+    await add_history(tx, id_, version, "update", changes=told, session_id=again.row["session_id"])
 
 
 async def read(tx: Transaction, ids: Sequence[UUID], model_id: int | None) -> dict[UUID, Row]:
@@ -130,12 +155,12 @@ async def read(tx: Transaction, ids: Sequence[UUID], model_id: int | None) -> di
 async def resolve(tx: Transaction, given: Sequence[str]) -> dict[str, list[UUID]]:
     """Return for each id or end of an id the memories it may mean: none, one, or several."""
     plain = {key: key.replace("-", "").lower() for key in given}
-    whole = {key: [UUID(hex=digits)] for key, digits in plain.items() if len(digits) == 32}
-    short = {key: digits for key, digits in plain.items() if 8 <= len(digits) < 32}
-    if not short:
-        return whole
-    rows = await tx.rows(s.FIND_BY_SHORT_ID, {"short_ids": [digits[-8:] for digits in short.values()]})
-    return whole | {key: [row["id"] for row in rows if row["id"].hex.endswith(digits)] for key, digits in short.items()}
+    short = [digits[-8:] for digits in plain.values() if len(digits) < 32]
+    rows = await tx.rows(s.FIND_BY_SHORT_ID, {"short_ids": short}) if short else []
+    return {
+        key: [UUID(hex=digits)] if len(digits) == 32 else [row["id"] for row in rows if row["id"].hex.endswith(digits)]
+        for key, digits in plain.items()
+    }
 
 
 async def set_columns(tx: Transaction, table: str, id_: UUID, values: dict[str, Any]) -> None:
@@ -163,7 +188,7 @@ async def set_words(tx: Transaction, row: Row) -> None:
         row["content"], speaker=row["speaker"], tags=row["tags"], occurred_at=row["occurred_at"],
         metadata={**row["metadata"], **(row["detail"] or {})},
     )  # fmt: skip
-    extra = extra_terms(row["content"]) + speaker_terms(row["speaker"])
+    extra = extra_terms(row["content"]) + speaker_terms(voice_of(row["content"], row["speaker"]))
     await tx.run(s.DROP_WORDS, named)
     await tx.run(s.SET_WORDS, {**named, "searched": searched, "extra": extra})
     if row["status"] == "active":

@@ -6,23 +6,29 @@ from typing import Final
 
 # One statement writes everything of up to 200 memories, so there is no moment in which half of one exists. Rows are
 # inserted in the order of their hashes: two batches that share memories cannot wait for each other in a circle.
-# Uses memories_active_content to leave out what is there already.
+# Uses memories_active_content to leave out what is there already, and memories_by_session to go on counting the turns of a
+# conversation: neighbours are told by their numbers.
 CREATE: Final = """
 WITH given AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(%(memories)s) AS g(
     id uuid, type text, kind text, content text, content_hash text, metadata jsonb, detail jsonb, tags text[],
     importance double precision, rate_per_day double precision, confidence double precision, emotion text, pinned boolean,
-    source text, source_provider text, capture_mode text, session_id text, session_sequence bigint, speaker text,
+    source text, source_provider text, capture_mode text, session_id text, session_sequence bigint, place integer, speaker text,
+    voice text, traits smallint,
     "user" text, project text, collection text, occurred_at timestamptz, expires_at timestamptz,
     searched text, extra text[], actor text)
+), before AS MATERIALIZED (
+  SELECT session_id, (SELECT coalesce(max(m.session_sequence), 0) FROM memories m
+    WHERE m.namespace_id = %(namespace_id)s AND m.session_id = named.session_id) AS last
+  FROM (SELECT DISTINCT session_id FROM given WHERE session_id IS NOT NULL AND session_sequence IS NULL) AS named
 ), stored AS (
   INSERT INTO memories (namespace_id, id, type, kind, content, content_hash, metadata, source, source_provider, capture_mode,
-    session_id, session_sequence, speaker, "user", project, collection, confidence, emotion, pinned, occurred_at,
+    session_id, session_sequence, speaker, voice, traits, "user", project, collection, confidence, emotion, pinned, occurred_at,
     expires_at, last_confirmed_at, valid_from)
   SELECT %(namespace_id)s, id, type, kind, content, decode(content_hash, 'hex'), metadata, source, source_provider,
-    capture_mode, session_id, session_sequence, speaker, "user", project, collection, confidence, emotion, pinned,
-    occurred_at, expires_at, now(), coalesce(occurred_at, now())
-  FROM given ORDER BY content_hash
+    capture_mode, session_id, coalesce(session_sequence, before.last + place), speaker, voice, traits, "user", project,
+    collection, confidence, emotion, pinned, occurred_at, expires_at, now(), coalesce(occurred_at, now())
+  FROM given LEFT JOIN before USING (session_id) ORDER BY content_hash
   ON CONFLICT (namespace_id, content_hash) WHERE status = 'active' DO NOTHING
   RETURNING id
 ), fresh AS MATERIALIZED (
@@ -202,12 +208,6 @@ UPDATE memories SET status = 'invalidated', valid_to = coalesce(valid_to, now())
   replaced_by = coalesce(%(replaced_by)s::uuid[], replaced_by), version = version + 1, updated_at = now()
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s
 RETURNING version
-"""
-
-# Uses memories_by_session.
-LAST_SEQUENCE: Final = """
-SELECT coalesce(max(session_sequence), 0) AS last FROM memories
-WHERE namespace_id = %(namespace_id)s AND session_id = %(session_id)s
 """
 
 # Erasing leaves no text, vector or word behind; detail, tags, vectors and words go by their foreign keys, postings and

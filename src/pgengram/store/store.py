@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.settings import Settings
-from pgengram.store.database import Database, Transaction
+from pgengram.store.database import SCHEMA_HEAD, Database, Transaction
 
 if TYPE_CHECKING:
     from pgengram.postgres import EmbeddedPostgres
@@ -30,7 +30,9 @@ class Store:
         self._settings = settings
         self._embedded: EmbeddedPostgres | None = None
         self._database: Database | None = None
-        self._opening = asyncio.Lock()
+        self._attempt: asyncio.Task[None] | None = None
+        self._listeners: list[Report] = []
+        self._changing = asyncio.Lock()
         self._namespace_id = 0
 
     @property
@@ -52,14 +54,29 @@ class Store:
     async def open(self, report: Report | None = None) -> None:
         """Start the server when it is ours, migrate, connect; returns at once when that is done already.
 
+        All callers share one attempt: one that is cancelled leaves the others waiting for it.
+
         Raises:
             NotReady: one of these failed; the next call tries again.
         """
-        async with self._opening:
+        if self._database is not None:
+            return
+        if self._attempt is None or self._attempt.done():
+            self._attempt = asyncio.create_task(self._open(), name="opening the store")
+        if report is not None:
+            self._listeners.append(report)
+        try:
+            await asyncio.shield(self._attempt)
+        finally:
+            if report is not None:
+                self._listeners.remove(report)
+
+    async def _open(self) -> None:
+        async with self._changing:
             if self._database is not None:
                 return
-            url = self._settings.database_url or await self._start_embedded(report)
-            await self._migrate(url, report)
+            url = self._settings.database_url or await self._start_embedded()
+            await self._migrate(url)
             database = Database(url)
             await database.open()
             try:
@@ -70,8 +87,10 @@ class Store:
             self._database = database
 
     async def close(self) -> None:
-        """Disconnect, and stop the embedded server when nobody else uses it."""
-        async with self._opening:
+        """Disconnect, and stop the embedded server when nobody else uses it; an opening under way is waited for."""
+        if self._attempt is not None:
+            await asyncio.wait({self._attempt})
+        async with self._changing:
             await self._disconnect()
             if self._embedded is not None:
                 embedded, self._embedded = self._embedded, None
@@ -93,38 +112,35 @@ class Store:
                 await self._forget_server()
             raise
 
-    async def _start_embedded(self, report: Report | None) -> str:
+    async def _start_embedded(self) -> str:
         from pgengram.postgres import start_embedded
 
         loop = asyncio.get_running_loop()
 
         def tell(message: str) -> None:
-            if report is not None:
-                asyncio.run_coroutine_threadsafe(_deliver(report, message), loop)
+            asyncio.run_coroutine_threadsafe(self._tell(message), loop)
 
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
         self._embedded = await asyncio.to_thread(start_embedded, self._settings.data_path, report=tell)
         return self._embedded.url
 
-    async def _migrate(self, url: str, report: Report | None) -> None:
-        from pgengram.store.database import SCHEMA_HEAD
+    async def _migrate(self, url: str) -> None:
         from pgengram.store.migrate import current_version, migrate
 
         if await asyncio.to_thread(current_version, url) != SCHEMA_HEAD:
-            if report is not None:
-                await report("Bringing the database's schema up to date")
+            await self._tell("Bringing the database's schema up to date")
             await asyncio.to_thread(migrate, url)
 
+    async def _tell(self, message: str) -> None:
+        for report in list(self._listeners):
+            await report(message)
+
     async def _forget_server(self) -> None:
-        async with self._opening:
+        async with self._changing:
             await self._disconnect()
 
     async def _disconnect(self) -> None:
         if self._database is not None:
             database, self._database = self._database, None
             await database.close()
-
-
-async def _deliver(report: Report, message: str) -> None:
-    await report(message)

@@ -1,0 +1,51 @@
+"""What a turn of a conversation looks like: few bits, found when it is stored, that help to rank it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+TIME: Final = 1  # names a time
+DIGIT: Final = 2
+CAPITAL: Final = 4  # a name inside a sentence
+ASKS: Final = 8  # holds a question
+ENDS_ASKING: Final = 16
+TURN: Final = 32  # belongs to a conversation that its caller named
+
+_TIME = re.compile(
+    r"\b(?:(?:yester|to|mon|tues|wednes|thurs|fri|satur|sun)days?|tonight|tomorrow|last|next|ago|weeks?|weekends?|months?|years?|"
+    r"january|february|march|april|may|june|july|august|september|october|november|december|recently|since|soon|"
+    r"mornings?|evenings?|spring|summer|autumn|fall|winter|(?:19|20)\d\d)\b",
+    re.IGNORECASE,
+)
+_CAPITAL = re.compile(r"[a-z,;] [A-Z][a-z]+")
+_VOICE = re.compile(r"([A-Z][\w'’-]{0,30}(?: [A-Z][\w'’.-]{0,30}){0,2}):\s")
+_AFTER = re.compile(r"\s*(?:\[[^\]]*\]|\([^)]*\))\s*$")  # a caption or a date that was added to what was said
+
+
+def voice_of(content: str, speaker: str | None) -> str | None:
+    """Return who speaks, in lower case: the speaker, else the name that a line of dialogue begins with."""
+    if speaker:
+        return speaker.lower()
+    found = _VOICE.match(content)
+    return found[1].lower() if found else None
+
+
+def traits_of(content: str, *, voice: str | None, in_conversation: bool) -> int:
+    """Return the bits of a turn; 0 for a memory that nobody says and that belongs to no conversation."""
+    if voice is None and not in_conversation:
+        return 0
+    said = content
+    if found := _VOICE.match(said):
+        said = said[found.end() :]
+    while (shorter := _AFTER.sub("", said)) != said and shorter:
+        said = shorter
+    bits = {
+        TIME: _TIME.search(said),
+        DIGIT: re.search(r"\d", said),
+        CAPITAL: _CAPITAL.search(said),
+        ASKS: "?" in said,
+        ENDS_ASKING: said.rstrip().endswith("?"),
+        TURN: in_conversation,
+    }
+    return sum(bit for bit, there in bits.items() if there)

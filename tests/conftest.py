@@ -1,0 +1,150 @@
+"""One PostgreSQL for the whole run, one migrated template in it, and a copy of that for whoever needs a database."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+import pytest_asyncio
+from door import Database, connected, in_database
+from mcp import Client
+
+from pgengram.manager import MemoryManager
+from pgengram.settings import Settings
+
+TEST_DATABASE_URL = os.environ.get("PGENGRAM_TEST_DATABASE_URL", "")
+NewDatabase = Callable[[], "contextmanager[Database]"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_from_outside() -> Iterator[None]:
+    """Whoever runs the tests may use pgengram; its settings are none of theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("PGENGRAM_")]:
+            patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL whose login may create databases: the one given from outside, else an embedded one."""
+    if TEST_DATABASE_URL:
+        yield TEST_DATABASE_URL
+        return
+    from pgengram.postgres import start_embedded
+
+    server = start_embedded(tmp_path_factory.mktemp("postgres"))
+    yield server.url
+    server.stop()
+
+
+@contextmanager
+def database_of(postgres: str, template: str = "template1") -> Iterator[Database]:
+    name = f"pgengram_test_{secrets.token_hex(6)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
+        yield Database(in_database(postgres, name))
+    finally:
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def template(postgres: str) -> Iterator[str]:
+    """The name of a migrated database without memories."""
+    from pgengram.store.migrate import migrate
+
+    with database_of(postgres) as database:
+        migrate(database.url)
+        yield psycopg.conninfo.conninfo_to_dict(database.url)["dbname"]
+
+
+@pytest.fixture
+def blank(postgres: str) -> Iterator[Database]:
+    """A database in which nothing is."""
+    with database_of(postgres) as database:
+        yield database
+
+
+@pytest.fixture
+def database(postgres: str, template: str) -> Iterator[Database]:
+    """A migrated database of the test's own."""
+    with database_of(postgres, template) as made:
+        yield made
+
+
+@pytest.fixture
+def settings(database: Database) -> Settings:
+    """Settings for the test's own database, without an embedder."""
+    return Settings(database_url=database.url, embedder="none:")
+
+
+@pytest_asyncio.fixture
+async def manager(settings: Settings) -> AsyncIterator[MemoryManager]:
+    """A manager in this process, for laws that are asked hundreds of times."""
+    made = MemoryManager(settings)
+    await made.ready()
+    yield made
+    await made.close()
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server process, its client and the database behind it."""
+
+    client: Client
+    db: Database
+
+
+@pytest_asyncio.fixture(scope="module")
+async def serving(postgres: str, template: str) -> AsyncIterator[Served]:
+    """A server with the built-in model, for all tests of a module."""
+    with database_of(postgres, template) as db:
+        async with connected(database_url=db.url) as client:
+            yield Served(client, db)
+
+
+@pytest_asyncio.fixture(scope="module")
+async def serving_words(postgres: str, template: str) -> AsyncIterator[Served]:
+    """A server without an embedder, for all tests of a module."""
+    with database_of(postgres, template) as db:
+        async with connected(database_url=db.url, embedder="none:") as client:
+            yield Served(client, db)
+
+
+@pytest.fixture
+def served(serving: Served) -> Served:
+    """A server that remembers nothing yet."""
+    serving.db.empty(owned_tables())
+    return serving
+
+
+@pytest.fixture
+def client(served: Served) -> Client:
+    """The client of a server that remembers nothing yet."""
+    return served.client
+
+
+@pytest.fixture
+def db(served: Served) -> Database:
+    """The database behind `client`."""
+    return served.db
+
+
+@pytest.fixture
+def wordless(serving_words: Served) -> Served:
+    """A server without an embedder that remembers nothing yet."""
+    serving_words.db.empty(owned_tables())
+    return serving_words
+
+
+def owned_tables() -> list[str]:
+    from pgengram.store.tables import OWNED
+
+    return [table.name for table in OWNED]

@@ -1,0 +1,162 @@
+"""The doors that tests go through: a real client of a real server process, and a look at the tables behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+from mcp import Client, StdioServerParameters
+from mcp.types import CallToolResult, TextContent
+from psycopg.rows import dict_row
+
+from pgengram.store.database import APP_ROLE
+
+NAMESPACE = "default"
+Answer = dict[str, Any]
+
+
+def environment(**settings: str) -> dict[str, str]:
+    """Return the environment of a server: the machine's, and of ours only `settings`."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
+    return inherited | {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
+
+
+@asynccontextmanager
+async def connected(**settings: str) -> AsyncIterator[Client]:
+    """Start `pgengram` as an assistant would, and be its client.
+
+    The client lives in a task of its own, so that a fixture may open it in one task and close it in another.
+    """
+    server = StdioServerParameters(command=sys.executable, args=["-m", "pgengram"], env=environment(**settings))
+    client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+    done = asyncio.Event()
+
+    async def talk() -> None:
+        try:
+            async with Client(server) as opened:
+                client.set_result(opened)
+                await done.wait()
+        except BaseException as error:
+            if client.done():
+                raise
+            client.set_exception(error)
+
+    talking = asyncio.create_task(talk())
+    try:
+        yield await client
+    finally:
+        done.set()
+        await talking
+
+
+def said(answer: CallToolResult) -> str:
+    """Return the text of an answer."""
+    [block] = answer.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> Answer:
+    """Call a tool that must succeed and return what it answers."""
+    answer = await client.call_tool(tool, arguments)
+    assert not answer.is_error, said(answer)
+    assert answer.structured_content == json.loads(said(answer))
+    return dict(answer.structured_content)
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> dict[str, str]:
+    """Call a tool that must refuse, and return the error's code, message and hint."""
+    answer = await client.call_tool(tool, arguments)
+    assert answer.is_error, said(answer)
+    told = json.loads(said(answer))
+    assert told.keys() == {"ok", "error"}
+    assert told["ok"] is False
+    assert told["error"].keys() == {"code", "message", "hint"}
+    return dict(told["error"])
+
+
+async def remember(client: Client, content: str, **more: Any) -> str:
+    """Store a memory and return its id."""
+    answer = await call(client, "create_memory", content=content, **more)
+    return str(answer["memory_id"])
+
+
+async def read(client: Client, id_: str) -> Answer:
+    """Read one memory whole."""
+    [memory] = (await call(client, "get_memories", ids=[id_]))["memories"]
+    return dict(memory)
+
+
+async def hits(client: Client, query: str = "", **filters: Any) -> list[Answer]:
+    """Return what a search finds, best first."""
+    found = await call(client, "search_memories", query=query, **filters)
+    assert found["count"] == len(found["results"])
+    return list(found["results"])
+
+
+async def found(client: Client, query: str = "", **filters: Any) -> list[str]:
+    """Return the ids that a search finds, best first."""
+    return [hit["id"] for hit in await hits(client, query, **filters)]
+
+
+async def until(true: Callable[[], Awaitable[object]], timeout_s: float = 60) -> None:
+    """Ask again and again until `true` holds, and fail when it does not within `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while not await true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.05)
+
+
+def in_database(url: str, name: str) -> str:
+    """Return `url` with another database in it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/{name}" + (f"?{parts.query}" if parts.query else "")
+
+
+class Database:
+    """A database of a test's own, looked into as the application's role, behind the wall."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def rows(
+        self, statement: str, parameters: Any = None, *, namespace: str | None = NAMESPACE, role: str = APP_ROLE
+    ) -> list[dict[str, Any]]:
+        """Run a statement that needs no namespace condition, and return its rows."""
+        with psycopg.connect(self.url, row_factory=dict_row) as connection:
+            if namespace is not None:
+                key = connection.execute("SELECT id FROM namespaces WHERE name = %s", [namespace]).fetchone()
+                assert key is not None
+                connection.execute("SELECT set_config('pgengram.namespace_id', %s, true)", [str(key["id"])])
+            connection.execute("SELECT set_config('role', %s, true)", [role])
+            cursor = connection.execute(statement, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def value(self, statement: str, parameters: Any = None, **how: Any) -> Any:
+        """Run a statement that gives one row of one column."""
+        [row] = self.rows(statement, parameters, **how)
+        [value] = row.values()
+        return value
+
+    def as_login(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run statements as the owner of the tables, and return the rows of the last."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def history(self, id_: str) -> list[dict[str, Any]]:
+        """Return what happened to a memory, oldest first."""
+        return self.rows("SELECT * FROM memory_history WHERE memory_id = %s ORDER BY version", [id_])
+
+    def empty(self, tables: Sequence[str]) -> None:
+        """Take every memory away."""
+        self.as_login(f"TRUNCATE {', '.join(tables)}")
