@@ -156,22 +156,23 @@ Content = Annotated[
     Text, BeforeValidator(_not_blank),
 ]  # fmt: skip
 Importance = Annotated[
-    float, Field(ge=0, le=1, allow_inf_nan=False, description="How much it matters: 0 trivia, 1 never forget."),
+    float, Field(ge=0, le=1, allow_inf_nan=False, description="0 is trivia, 1 never to forget."),
     BeforeValidator(_below_eleven),
 ]  # fmt: skip
+Bound = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_below_eleven)]
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="How sure it is.")]
 Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank)]
 Tags = Annotated[
-    list[Tag], Field(max_length=MAX_TAGS, description="Labels; a comma-separated text will do."),
+    list[Tag], Field(max_length=MAX_TAGS, description="Labels; also comma-separated."),
     BeforeValidator(_comma_separated),
 ]  # fmt: skip
 Metadata = Annotated[
     dict[str, Any], AfterValidator(_storable),
-    Field(description="The type's detail (steps, context, result, category, …); other keys are kept."),
+    Field(description="The type's detail (steps, context, category, …); other keys are kept."),
 ]  # fmt: skip
 Reason = Annotated[str, Text, Field(max_length=MAX_REASON)]
 MemoryId = Annotated[str, Field(description="An id, or its last 8 or more hex digits."), AfterValidator(_hexadecimal)]
-Vector = Annotated[list[float], Field(max_length=4_000, description="Leave out: the server embeds the text.")]
+Vector = Annotated[list[float], Field(max_length=4_000, description="Leave out: made from the text.")]
 AnyOf = BeforeValidator(_comma_separated)
 
 

@@ -112,8 +112,8 @@ class Filters(Request):
     kind: Annotated[list[f.Kind] | None, f.AnyOf, Field(description="Any of these.")] = None
     tags: f.Tags | None = None
     tags_match: Annotated[Literal["any", "all"], Field(description="Any or all of the tags.")] = "any"
-    min_importance: f.Importance | None = None
-    max_importance: f.Importance | None = None
+    min_importance: Annotated[f.Bound | None, Field(description="At least.")] = None
+    max_importance: Annotated[f.Bound | None, Field(description="At most.")] = None
     since: Annotated[f.Moment | None, Field(description="Happened (or stored) from.")] = None
     until: Annotated[f.Moment | None, Field(description="… until.")] = None
     user: f.Name | None = None

@@ -316,16 +316,12 @@ SELECT set_config('ivfflat.probes', %(probes)s, true), set_config('ivfflat.itera
 """
 
 
-async def ranked(
-    tx: Transaction, asked: Asked, filters: Filters, model: Model | None, vector: Any, *,
-    min_similarity: float | None, limit: int, offset: int,
-) -> tuple[list[Row], bool]:  # fmt: skip
-    """Return the best hits, and whether every memory in scope was compared with the question."""
-    scope = await scope_of(tx, filters, model)
-    if not scope.exact:
-        await tx.rows(SET_PROBES, {"probes": str(PROBES)})
+def parameters(
+    asked: Asked, scope: Scope, vector: Any, *, limit: int, offset: int = 0, min_similarity: float | None = None
+) -> dict[str, Any]:
+    """Return what `statement` needs to know of a question."""
     rare = rarest(asked.counts)
-    parameters = {
+    return {
         **scope.parameters,
         "terms": asked.terms,
         "weights": asked.weights,
@@ -343,7 +339,18 @@ async def ranked(
         "limit": limit,
         "offset": offset,
     }
-    return await tx.rows(statement(scope, model), parameters), scope.exact
+
+
+async def ranked(
+    tx: Transaction, asked: Asked, filters: Filters, model: Model | None, vector: Any, *,
+    min_similarity: float | None, limit: int, offset: int,
+) -> tuple[list[Row], bool]:  # fmt: skip
+    """Return the best hits, and whether every memory in scope was compared with the question."""
+    scope = await scope_of(tx, filters, model)
+    if not scope.exact:
+        await tx.rows(SET_PROBES, {"probes": str(PROBES)})
+    given = parameters(asked, scope, vector, min_similarity=min_similarity, limit=limit, offset=offset)
+    return await tx.rows(statement(scope, model), given), scope.exact
 
 
 async def listed(tx: Transaction, filters: Filters, *, limit: int, offset: int) -> list[Row]:
