@@ -20,7 +20,7 @@ from pgengram.session import Session
 from pgengram.settings import Settings
 from pgengram.store import changes, memories
 from pgengram.store import statements as s
-from pgengram.store.database import Row, Transaction, model_id, vectors_parameter
+from pgengram.store.database import Row, Transaction, model_id, stored_model_id, vectors_parameter
 from pgengram.store.indexes import IndexKeeper, describe_index
 from pgengram.store.store import Report, Store
 from pgengram.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
@@ -47,6 +47,7 @@ class MemoryManager:
         self.session = Session()
         self._frequencies = Frequencies()
         self._model: ranking.Model | None = None
+        self._stored_model_id: int | None = None
         self._indexes: IndexKeeper | None = None
 
     @cached_property
@@ -199,6 +200,7 @@ class MemoryManager:
 
         Use after search_memories when a hit is cut or its detail is needed, and before update_memory; to find ids use search_memories. An id may be shortened to its last 8 or more hex digits. Forgotten memories are shown with their status. Reading strengthens a memory a little; nothing else changes. Ids without a memory are listed in missing; it is an error only when none is found.
         """
+        await self._find_model()
         async with self.store.transaction() as tx:
             await tx.run(s.COMMIT_WITHOUT_WAITING)  # losing the trace of a reading is no loss
             found, missing = await self._resolved(tx, ids)
@@ -221,6 +223,7 @@ class MemoryManager:
         if not change.given and not change.clear and not change.confirm:
             raise InvalidInput("No change given.", "Name at least one field to set, clear or confirm.")
         self._refuse_bad_metadata(change.metadata)
+        await self._find_model()
         async with self.store.transaction() as tx:
             row = await self._one(tx, change.id)
         made = self._planned(row, change)
@@ -234,6 +237,8 @@ class MemoryManager:
             if locked is None:
                 raise NotFound("memory", change.id)
             made = self._planned(locked, change)
+            if "content" in made.base and parts is None:
+                raise Conflict("The memory's content was changed at the same moment.")
             if made.changes:
                 await changes.apply(
                     tx, locked, made, parts=parts if "content" in made.base else None, model_id=self._model_id,
@@ -379,7 +384,13 @@ class MemoryManager:
 
     @property
     def _model_id(self) -> int | None:
-        return self._model.id if self._model else None
+        return self._model.id if self._model else self._stored_model_id
+
+    async def _find_model(self) -> None:
+        """Look up the key of the embedder's model, so that reading needs no embedder; none while it has no vectors."""
+        if self._model_id is None and self.embedder is not None:
+            await self.store.open()
+            self._stored_model_id = await stored_model_id(self.store.database, self.embedder.name)
 
     async def _current_model(self) -> ranking.Model | None:
         """Return the key of the embedder's model in this store, and whether its index is built."""
@@ -389,8 +400,9 @@ class MemoryManager:
             dimensions = await self.embedder.dimensions()
             await self.store.open()
             id_ = await model_id(self.store.database, self.embedder.name, dimensions)
-            self._model = ranking.Model(id_, dimensions)
-            self._indexes = IndexKeeper(self.store, self._model)
+            if self._model is None:  # another call may have been faster
+                self._model = ranking.Model(id_, dimensions)
+                self._indexes = IndexKeeper(self.store, self._model)
         return self._model
 
     async def _embed(self, texts: Sequence[str]) -> list[NDArray[float32] | list[Any]]:

@@ -225,6 +225,13 @@ async def model_id(database: Database, name: str, dimensions: int) -> int:
         return int(row["id"])
 
 
+async def stored_model_id(database: Database, name: str) -> int | None:
+    """Return the key of the embedding model `name`, or None when it has never been used here."""
+    async with database.as_login() as connection:
+        row = await (await connection.execute(FIND_MODEL, {"name": name})).fetchone()
+    return None if row is None else int(row["id"])
+
+
 async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
     """Teach a new connection the vector types; they are there once the schema is."""
     from pgvector.psycopg import register_vector_async

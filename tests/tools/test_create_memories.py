@@ -1,0 +1,175 @@
+"""create_memories: many at once, each judged alone."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from conftest import Served
+from door import Database, call, found, read, refused
+from mcp import Client
+
+from pgengram.manager import MemoryManager
+from pgengram.settings import Settings
+
+BAD_ITEMS: dict[str, dict[str, Any]] = {
+    "blank": {"content": "  "},
+    "too long": {"content": "x" * 16_001},
+    "no content": {},
+    "unknown field": {"content": "x", "colour": "red"},
+    "unknown type": {"content": "x", "type": "emotional"},
+    "importance": {"content": "x", "importance": 1.5},
+    "detail": {"content": "x", "type": "episodic", "metadata": {"emotional_valence": 7}},
+    "more successes than attempts": {"content": "x", "type": "procedural", "metadata": {"success_count": 2}},
+    "moment": {"content": "x", "occurred_at": "9999-12-31T23:59:59-05:00"},
+    "vector": {"content": "x", "embedding": [1.0, 2.0]},
+    "NUL": {"content": "a\0"},
+    "half a character": {"content": "x", "metadata": {"a": {"b": "\0"}}},
+}
+
+
+@pytest.mark.parametrize("bad", BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
+async def test_a_bad_item_among_two_hundred_leaves_the_other_199(client: Client, db: Database, bad: object) -> None:
+    items: list[Any] = [{"content": f"Shelf {n} holds box {n}."} for n in range(200)]
+    items[117] = bad
+
+    answer = await call(client, "create_memories", items=items)
+
+    assert (answer["created"], answer["failed"]) == (199, 1)
+    assert [result["index"] for result in answer["results"]] == list(range(200))
+    assert [result["index"] for result in answer["results"] if not result["ok"]] == [117]
+    assert answer["results"][117]["error"]["code"] == "INVALID_INPUT"
+    assert db.value("SELECT count(*) FROM memories") == 199
+
+
+async def test_the_results_stand_in_the_order_of_the_items(client: Client, db: Database) -> None:
+    answer = await call(client, "create_memories", items=[{"content": f"Item number {n}."} for n in range(50)])
+
+    stored = {str(row["id"]): row["content"] for row in db.rows("SELECT id, content FROM memories")}
+    assert [stored[result["memory_id"]] for result in answer["results"]] == [f"Item number {n}." for n in range(50)]
+    assert all(result["ok"] and result["created"] for result in answer["results"])
+
+
+async def test_memories_of_one_session_keep_the_order_in_which_they_came(client: Client, db: Database) -> None:
+    await call(client, "create_memories", items=[{"content": f"First call, {n}."} for n in range(20)])
+    await call(client, "create_memory", content="In between.")
+    await call(client, "create_memories", items=[{"content": f"Second call, {n}."} for n in range(20)])
+
+    rows = db.rows("SELECT content, session_id, session_sequence FROM memories ORDER BY session_sequence")
+    assert [row["content"] for row in rows] == [
+        *(f"First call, {n}." for n in range(20)),
+        "In between.",
+        *(f"Second call, {n}." for n in range(20)),
+    ]
+    assert len({row["session_id"] for row in rows}) == 1
+    assert all(one["session_sequence"] < next_["session_sequence"] for one, next_ in pairwise(rows))
+
+
+async def test_memories_of_a_named_session_keep_their_order_over_several_calls(client: Client, db: Database) -> None:
+    for call_ in range(3):
+        items = [{"content": f"Turn {call_}.{n}.", "session_id": "talk-1"} for n in range(5)]
+        await call(client, "create_memories", items=items)
+
+    rows = db.rows("SELECT content FROM memories WHERE session_id = 'talk-1' ORDER BY session_sequence")
+    assert [row["content"] for row in rows] == [f"Turn {c}.{n}." for c in range(3) for n in range(5)]
+
+
+async def test_items_of_all_types_are_stored_with_their_detail(client: Client) -> None:
+    items = [
+        {"content": "The boiler was repaired.", "type": "episodic", "metadata": {"result": {"ok": True}}},
+        {"content": "The boiler is a Vaillant.", "type": "semantic", "metadata": {"category": ["house"]}},
+        {"content": "To restart the boiler hold the knob.", "type": "procedural", "metadata": {"steps": ["hold"]}},
+        {"content": "Repair before replacing.", "type": "strategic", "metadata": {"confidenceScore": 1}},
+    ]
+
+    ids = [result["memory_id"] for result in (await call(client, "create_memories", items=items))["results"]]
+
+    details = [(await read(client, id_))["detail"] for id_ in ids]
+    assert details[0]["result"] == {"ok": True}
+    assert details[1]["category"] == ["house"]
+    assert details[2]["steps"] == ["hold"]
+    assert details[3]["confidence_score"] == 1
+
+
+async def test_an_item_that_says_the_same_as_another_gets_its_id(client: Client, db: Database) -> None:
+    answer = await call(
+        client, "create_memories", items=[{"content": "Twice."}, {"content": "Once."}, {"content": " TWICE. "}]
+    )
+
+    first, _, again = answer["results"]
+    assert first["memory_id"] == again["memory_id"]
+    assert answer["created"] == 2
+    assert db.value("SELECT count(*) FROM memories") == 2
+
+
+async def test_when_all_items_are_bad_each_one_says_why(client: Client) -> None:
+    answer = await call(client, "create_memories", items=[{"content": ""}, {"content": "x", "importance": 9}])
+
+    assert (answer["created"], answer["failed"]) == (0, 2)
+    assert all(not result["ok"] for result in answer["results"])
+
+
+@pytest.mark.parametrize(
+    "items", [[], "one", [{"content": "x"}] * 201, {"content": "x"}], ids=["none", "text", "201", "an object"]
+)
+async def test_what_is_no_list_of_one_to_two_hundred_is_refused(client: Client, items: object) -> None:
+    error = await refused(client, "create_memories", items=items)
+
+    assert error["code"] == "INVALID_INPUT"
+    assert "200" in error["message"]
+
+
+async def test_two_hundred_long_items_are_found_by_their_own_words(client: Client) -> None:
+    items = [
+        {"content": f"Parcel zx{n:03} arrived. " + "It was heavy and had to be carried. " * 10} for n in range(200)
+    ]
+    results = (await call(client, "create_memories", items=items))["results"]
+
+    for n in (0, 99, 199):
+        assert (await found(client, f"zx{n:03}", limit=1)) == [results[n]["memory_id"]]
+
+
+async def test_no_item_is_stored_when_the_database_cannot_store_one_of_them(served: Served) -> None:
+    client, db = served.client, served.db
+    db.as_login(
+        "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$",
+        """CREATE TRIGGER broken BEFORE INSERT ON memories FOR EACH ROW WHEN (NEW.content = 'Item 7.')
+           EXECUTE FUNCTION broken()""",
+    )
+    try:
+        error = await refused(client, "create_memories", items=[{"content": f"Item {n}."} for n in range(20)])
+    finally:
+        db.as_login("DROP FUNCTION broken CASCADE")
+
+    assert error["code"] == "DATABASE_ERROR"
+    assert db.rows("SELECT FROM memories") == []
+
+
+class Counting:
+    """Counts the calls of the real embedder, and passes them on."""
+
+    def __init__(self, embedder: Any) -> None:
+        self._embedder = embedder
+        self.asked: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    async def passages(self, texts: list[str]) -> Any:
+        self.asked.append(len(texts))
+        return await self._embedder.passages(texts)
+
+
+async def test_all_items_are_embedded_in_one_call(database: Database) -> None:
+    manager = MemoryManager(Settings(database_url=database.url))
+    counting = Counting(manager.embedder)
+    manager.embedder = counting  # type: ignore[assignment]
+    own = [1.0, *[0.0] * 383]
+    items = [{"content": f"Item {n}."} for n in range(20)] + [{"content": ""}, {"content": "own", "embedding": own}]
+
+    answer = await manager.create_memories(items)
+    await manager.close()
+
+    assert answer.created == 21
+    assert counting.asked == [20]
