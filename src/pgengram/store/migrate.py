@@ -12,6 +12,7 @@ from pgengram.store.database import SCHEMA_HEAD
 
 MIGRATION_LOCK: Final = 0x70_67_65_6E  # any number will do, as long as every version uses the same
 
+NO_VECTOR: Final = ("0A000", "58P01", "42704")  # no such extension on this server, or one without halfvec
 HAS_VERSION: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
 FIND_VERSION: Final = "SELECT version_num FROM alembic_version"
 
@@ -97,12 +98,13 @@ def _unreachable(error: psycopg.Error) -> NotReady:
 
 def _refused(error: BaseException | None) -> NotReady:
     state = getattr(error, "sqlstate", None)
-    if state in ("0A000", "58P01") or "vector" in str(error):
+    if state in NO_VECTOR:
         return NotReady(
             "This PostgreSQL has no pgvector 0.8 or newer.",
             "Install pgvector on the server, or leave PGENGRAM_DATABASE_URL empty to use the embedded PostgreSQL.",
         )
     return NotReady(
         f"PostgreSQL refused the schema change (SQLSTATE {state}).",
-        "The login needs the right to create tables, a role and the extension vector; or ask an administrator to run `pgengram migrate`.",
+        "The login must own the database and may need CREATEROLE; where it may not create the extension vector, an "
+        "administrator runs CREATE EXTENSION vector once in this database.",
     )

@@ -70,7 +70,7 @@ WITH given AS MATERIALIZED (
 ), vectors AS (
   INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
   SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
-  FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)s::halfvec[]) AS v(id, part, embedding)
+  FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
   JOIN stored USING (id)
 ), terms AS MATERIALIZED (
   SELECT id, t.term, t.count FROM fresh, pgengram_terms(searched, extra) AS t
@@ -171,7 +171,7 @@ DROP_VECTORS: Final = "DELETE FROM memory_vectors WHERE namespace_id = %(namespa
 ADD_VECTORS: Final = """
 INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
 SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
-FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)s::halfvec[]) AS v(id, part, embedding)
+FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
 """
 
 # Only active memories have postings, so that ranking by words needs no look at the memory itself. Uses memory_words_pkey

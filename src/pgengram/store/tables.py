@@ -318,10 +318,17 @@ def setup_statements() -> list[str]:
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
             CREATE ROLE {APP_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
           END IF;
-          IF NOT pg_has_role(current_user, '{APP_ROLE}', 'MEMBER') THEN
-            EXECUTE format('GRANT {APP_ROLE} TO %I', current_user);
-          END IF;
         EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another database's migration was faster
+        END $$""",
+        # From PostgreSQL 16 on a role's maker is a member that may not take the role unless told so.
+        f"""DO $$ BEGIN
+          IF current_setting('server_version_num')::integer < 160000 THEN
+            IF NOT pg_has_role(current_user, '{APP_ROLE}', 'MEMBER') THEN
+              EXECUTE format('GRANT {APP_ROLE} TO %I', current_user);
+            END IF;
+          ELSIF NOT pg_has_role(current_user, '{APP_ROLE}', 'SET') THEN
+            EXECUTE format('GRANT {APP_ROLE} TO %I WITH SET TRUE', current_user);
+          END IF;
         END $$""",
         f"GRANT USAGE ON SCHEMA public TO {APP_ROLE}",
         *grants,
