@@ -161,7 +161,7 @@ Importance = Annotated[
 ]  # fmt: skip
 Bound = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_below_eleven)]
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="How sure it is.")]
-Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank)]
+Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank), AfterValidator(str.strip)]
 Tags = Annotated[
     list[Tag], Field(max_length=MAX_TAGS, description="Labels; also comma-separated."),
     BeforeValidator(_comma_separated),

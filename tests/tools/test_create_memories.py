@@ -143,7 +143,7 @@ async def test_no_item_is_stored_when_the_database_cannot_store_one_of_them(serv
         db.as_login("DROP FUNCTION broken CASCADE")
 
     assert error["code"] == "DATABASE_ERROR"
-    assert db.rows("SELECT FROM memories") == []
+    assert db.rows("SELECT true FROM memories") == []
 
 
 class Counting:

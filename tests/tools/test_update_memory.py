@@ -223,7 +223,7 @@ async def test_a_text_that_someone_else_changes_meanwhile_never_keeps_the_vector
 
 async def _waits_for_a_lock(db: Database) -> bool:
     return bool(
-        db.as_login("SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+        db.as_login("SELECT true FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
     )
 
 

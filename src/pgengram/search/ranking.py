@@ -9,6 +9,7 @@ from pgengram.inputs import Filters
 from pgengram.search.filters import narrowing, visible
 from pgengram.search.question import Asked
 from pgengram.store.database import Row, Transaction
+from pgengram.store.indexes import PROBES, PROBES_NARROWED
 
 # Weights, chosen on the five even conversations of LoCoMo leaving one out at a time, and rounded by hand. Scores are fused,
 # not ranks: that is worth 4 to 9 points where one ranker is much weaker than the other.
@@ -36,7 +37,6 @@ MAX_POSTINGS: Final = (
     20_000  # read for one question, rarest words first; the commoner ones only score what others found
 )
 EXACT_ROWS: Final = 3_000  # a filter that leaves fewer is searched exactly: cheaper than an index, and complete
-PROBES: Final = 20  # lists visited of an ivfflat index: recall .985 at sqrt(n) lists
 BM25_K1: Final = 0.9  # saturation of repeated words; short texts want little of it
 BM25_B: Final = 0.4  # how much longer memories are discounted
 
@@ -312,7 +312,8 @@ WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}
 ORDER BY m.created_at DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s
 """
 SET_PROBES: Final = """
-SELECT set_config('ivfflat.probes', %(probes)s, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true)
+SELECT set_config('ivfflat.probes', %(probes)s, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true),
+       set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
 """
 
 
@@ -348,7 +349,7 @@ async def ranked(
     """Return the best hits, and whether every memory in scope was compared with the question."""
     scope = await scope_of(tx, filters, model)
     if not scope.exact:
-        await tx.rows(SET_PROBES, {"probes": str(PROBES)})
+        await tx.rows(SET_PROBES, {"probes": str(PROBES_NARROWED if scope.narrowed else PROBES)})
     given = parameters(asked, scope, vector, min_similarity=min_similarity, limit=limit, offset=offset)
     return await tx.rows(statement(scope, model), given), scope.exact
 

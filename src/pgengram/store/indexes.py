@@ -1,26 +1,34 @@
-"""The ivfflat index of each model: built by a background job once it pays, exact search until then."""
+"""The index of each model's vectors: built by a background job once it pays, rebuilt as the vectors grow or change."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass
+from datetime import datetime
 from math import isqrt
 from typing import Any, Final, Protocol
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import class_row
 
 from pgengram.store.database import Database
 
 log = logging.getLogger(__name__)
 
-FIRST_BUILD_ROWS: Final = (
-    5_000  # below this exact search costs a few milliseconds, and k-means has too little to learn from
-)
+FIRST_BUILD_ROWS: Final = 5_000  # below this exact search costs a few milliseconds, and k-means has too little to learn from
+GROWTH: Final = 2.0  # rebuilt at this many times the rows of the last build, as the number of lists should grow with them
+LOOK_AGAIN_GROWTH: Final = 1.2  # recall is measured again after this much growth
+LEAST_RECALL: Final = 0.95  # rebuilt when fewer of the true ten nearest are found: the subjects have changed
+SAMPLES: Final = 32  # stored vectors that stand for questions when recall is measured
 CHECK_EVERY_S: Final = 300.0
 UPKEEP_LOCK: Final = 0x70_67_65_69
 MAINTENANCE_MEMORY: Final = "256MB"  # ivfflat refuses to build with less than its sample needs
+PROBES: Final = 20  # lists visited for a question: recall .985 at sqrt(n) lists
+PROBES_NARROWED: Final = 60  # the same when a filter leaves only some of what each list holds
+METHODS: Final = ("ivfflat", "hnsw")
 
 
 class Model(Protocol):
@@ -39,23 +47,49 @@ class HasDatabase(Protocol):
         """The open database."""
 
 
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What is known of a model's index: method wanted, lists, rows at the last build and check, recall then."""
+
+    index_method: str
+    index_lists: int | None
+    rows_at_build: int | None
+    rows_at_check: int | None
+    measured_recall: float | None
+    built_at: datetime | None
+    usable: bool
+
+
 def index_name(model_id: int) -> str:
     """Return the name of a model's index."""
-    return f"memory_vectors_ivfflat_{model_id}"
+    return f"memory_vectors_index_{model_id}"
+
+
+def lists_for(rows: int) -> int:
+    """Return how many lists ivfflat should have: sqrt(rows), the best balance of build time and latency measured."""
+    return max(1, isqrt(rows))
 
 
 # Uses memory_vectors_pkey; the count is over all owners, which only upkeep may see.
-COUNT_ROWS: Final = "SELECT count(*) AS rows FROM memory_vectors WHERE model_id = %(model_id)s"
-FIND_INDEX: Final = """
-SELECT i.indisvalid AND i.indisready AS usable FROM pg_index i WHERE i.indexrelid = to_regclass(%(name)s)
-"""
+COUNT_ROWS: Final = "SELECT count(*) FROM memory_vectors WHERE model_id = %(model_id)s"
 FIND_BUILD: Final = """
-SELECT m.index_lists, m.rows_at_build, m.built_at, EXISTS (
+SELECT m.index_method, m.index_lists, m.rows_at_build, m.rows_at_check, m.measured_recall, m.built_at, EXISTS (
   SELECT FROM pg_index i WHERE i.indexrelid = to_regclass(%(name)s) AND i.indisvalid AND i.indisready) AS usable
 FROM embedding_models m WHERE m.id = %(model_id)s
 """
+FIND_LEFTOVERS: Final = """
+SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE i.indrelid = to_regclass('memory_vectors') AND NOT i.indisvalid AND c.relname LIKE 'memory\\_vectors\\_index\\_%%'
+"""
 NOTE_BUILD: Final = """
-UPDATE embedding_models SET index_lists = %(lists)s, rows_at_build = %(rows)s, built_at = now() WHERE id = %(model_id)s
+UPDATE embedding_models SET index_lists = %(lists)s, rows_at_build = %(rows)s, rows_at_check = %(rows)s, built_at = now(),
+  measured_recall = NULL WHERE id = %(model_id)s
+"""
+NOTE_CHECK: Final = """
+UPDATE embedding_models SET rows_at_check = %(rows)s, measured_recall = %(recall)s WHERE id = %(model_id)s
+"""
+SET_METHOD: Final = """
+UPDATE embedding_models SET index_method = %(method)s, rows_at_build = NULL WHERE id = %(model_id)s AND index_method <> %(method)s
 """
 
 
@@ -89,11 +123,11 @@ class IndexKeeper:
 
     async def _watch(self) -> None:
         while True:
+            self._grown.clear()
             try:
                 self._model.indexed = await tend(self._store.database.url, self._model.id, self._model.dimensions)
             except psycopg.Error as error:
                 log.warning("The vector index could not be looked after: SQLSTATE %s", error.sqlstate)
-            self._grown.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_EVERY_S):  # wait_for of Python 3.11 may lose a cancellation
                     await self._grown.wait()
@@ -101,45 +135,113 @@ class IndexKeeper:
 
 async def describe_index(database: Database, model_id: int) -> str:
     """Say in words what stands between a question and the vectors of a model."""
-    async with database.as_login() as connection:
+    async with database.as_login() as connection, connection.cursor(row_factory=class_row(Build)) as cursor:
         parameters = {"name": index_name(model_id), "model_id": model_id}
-        row = await (await connection.execute(FIND_BUILD, parameters)).fetchone()
-    if row is None or not row["usable"]:
-        return f"exact search; an ivfflat index is built once there are {FIRST_BUILD_ROWS} vectors"
-    return f"ivfflat, {row['index_lists']} lists, built at {row['rows_at_build']} vectors on {row['built_at']:%Y-%m-%d %H:%M} UTC"
+        build = await (await cursor.execute(FIND_BUILD, parameters)).fetchone()
+    if build is None or not build.usable or build.built_at is None:
+        return f"exact search; an index is built once there are {FIRST_BUILD_ROWS:,} vectors"
+    lists = f", {build.index_lists} lists" if build.index_method == "ivfflat" else ""
+    recall = "" if build.measured_recall is None else f", recall {build.measured_recall:.2f} when last measured"
+    return f"{build.index_method}{lists}, built at {build.rows_at_build:,} vectors on {build.built_at:%Y-%m-%d %H:%M} UTC{recall}"
+
+
+async def choose_method(database: Database, model_id: int, method: str) -> None:
+    """Have the index of a model built by `method` from the next look on; a change rebuilds it."""
+    async with database.as_login() as connection:
+        await connection.execute(SET_METHOD, {"model_id": model_id, "method": method})
 
 
 async def tend(url: str, model_id: int, dimensions: int) -> bool:
-    """Build the model's index when there are enough vectors and no other process does; return whether it can be used."""
+    """Build or rebuild the model's index where that is due and no other process does it; return whether it can be used."""
     connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
     async with connection:
-        usable = await _one(connection, FIND_INDEX, {"name": index_name(model_id)})
-        if usable:
-            return True
+        build = await _build_of(connection, model_id)
         await connection.execute("SELECT set_config('pgengram.upkeep', 'on', false)")
-        rows = await _one(connection, COUNT_ROWS, {"model_id": model_id}) or 0
-        if rows < FIRST_BUILD_ROWS:
-            return False
-        if not await _one(connection, "SELECT pg_try_advisory_lock(%(key)s)", {"key": UPKEEP_LOCK}):
-            return False
-        await _build(connection, model_id, dimensions, rows)
-        return bool(await _one(connection, FIND_INDEX, {"name": index_name(model_id)}))
+        rows = await _value(connection, COUNT_ROWS, {"model_id": model_id}) or 0
+        if rows >= FIRST_BUILD_ROWS and not _is_fresh(build, rows):
+            locked = await _value(connection, "SELECT pg_try_advisory_lock(%(key)s)", {"key": UPKEEP_LOCK})
+            if locked:
+                await _renew(connection, build, model_id, dimensions, rows)
+                return (await _build_of(connection, model_id)).usable
+        return build.usable
 
 
-async def _build(connection: psycopg.AsyncConnection[Any], model_id: int, dimensions: int, rows: int) -> None:
-    name = sql.Identifier(index_name(model_id))
-    lists = max(1, isqrt(rows))  # sqrt(n): the best balance of build time and latency measured from 10 k to 300 k
+def _is_fresh(build: Build, rows: int) -> bool:
+    checked = build.rows_at_check or 0
+    return build.usable and build.rows_at_build is not None and rows < LOOK_AGAIN_GROWTH * checked
+
+
+async def _renew(
+    connection: psycopg.AsyncConnection[Any], build: Build, model_id: int, dimensions: int, rows: int
+) -> None:
+    for (name,) in await (await connection.execute(FIND_LEFTOVERS)).fetchall():
+        await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
     await connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(MAINTENANCE_MEMORY))
+    if not build.usable or build.rows_at_build is None:
+        await _create(connection, build.index_method, model_id, dimensions, rows)
+    elif rows >= GROWTH * build.rows_at_build:
+        await _rebuild(connection, build.index_method, model_id, rows)
+    else:
+        recall = await measured_recall(connection, model_id, dimensions)
+        await connection.execute(NOTE_CHECK, {"rows": rows, "recall": recall, "model_id": model_id})
+        if recall < LEAST_RECALL:
+            await _rebuild(connection, build.index_method, model_id, rows)
+
+
+async def _create(
+    connection: psycopg.AsyncConnection[Any], method: str, model_id: int, dimensions: int, rows: int
+) -> None:
+    name = sql.Identifier(index_name(model_id))
+    lists = lists_for(rows)
+    options = sql.SQL("WITH (lists = {})").format(sql.Literal(lists)) if method == "ivfflat" else sql.SQL("")
     await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name))
     await connection.execute(
         sql.SQL(
-            "CREATE INDEX CONCURRENTLY {} ON memory_vectors USING ivfflat ((embedding::halfvec({})) halfvec_cosine_ops) "
-            "WITH (lists = {}) WHERE model_id = {}"
-        ).format(name, sql.Literal(dimensions), sql.Literal(lists), sql.Literal(model_id))
+            "CREATE INDEX CONCURRENTLY {} ON memory_vectors USING {} ((embedding::halfvec({})) halfvec_cosine_ops) {} "
+            "WHERE model_id = {}"
+        ).format(name, sql.Identifier(method), sql.Literal(dimensions), options, sql.Literal(model_id))
     )
     await connection.execute(NOTE_BUILD, {"lists": lists, "rows": rows, "model_id": model_id})
 
 
-async def _one(connection: psycopg.AsyncConnection[Any], statement: str, parameters: dict[str, Any]) -> Any:
+async def _rebuild(connection: psycopg.AsyncConnection[Any], method: str, model_id: int, rows: int) -> None:
+    """Build the index anew beside the old one, which serves searches and writes meanwhile."""
+    name = sql.Identifier(index_name(model_id))
+    lists = lists_for(rows)
+    if method == "ivfflat":
+        await connection.execute(sql.SQL("ALTER INDEX {} SET (lists = {})").format(name, sql.Literal(lists)))
+    await connection.execute(sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(name))
+    await connection.execute(NOTE_BUILD, {"lists": lists, "rows": rows, "model_id": model_id})
+
+
+async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: int, dimensions: int) -> float:
+    """Return the share of the true ten nearest that the index finds for stored vectors taken as questions."""
+    distance = sql.SQL("(embedding::halfvec({})) <=> %(vector)s::halfvec({})").format(*[sql.Literal(dimensions)] * 2)
+    nearest = sql.SQL(
+        "SELECT ARRAY(SELECT memory_id FROM memory_vectors WHERE model_id = {} ORDER BY {} LIMIT 10)"
+    )
+    indexed = nearest.format(sql.Literal(model_id), distance)
+    exact = nearest.format(sql.Literal(model_id), sql.SQL("({}) + 0").format(distance))
+    sample = sql.SQL(
+        "SELECT embedding::text FROM memory_vectors TABLESAMPLE SYSTEM (10) WHERE model_id = {} ORDER BY random() LIMIT {}"
+    ).format(sql.Literal(model_id), sql.Literal(SAMPLES))
+    vectors = [row[0] for row in await (await connection.execute(sample)).fetchall()]
+    await connection.execute("SELECT set_config('ivfflat.probes', %(probes)s, false)", {"probes": str(PROBES)})
+    shares = []
+    for vector in vectors:
+        truth = set(await _value(connection, exact, {"vector": vector}) or ())
+        found = set(await _value(connection, indexed, {"vector": vector}) or ())
+        shares.append(len(truth & found) / max(1, len(truth)))
+    return sum(shares) / len(shares) if shares else 1.0
+
+
+async def _build_of(connection: psycopg.AsyncConnection[Any], model_id: int) -> Build:
+    async with connection.cursor(row_factory=class_row(Build)) as cursor:
+        await cursor.execute(FIND_BUILD, {"name": index_name(model_id), "model_id": model_id})
+        found = await cursor.fetchone()
+    return found or Build("ivfflat", None, None, None, None, None, usable=False)
+
+
+async def _value(connection: psycopg.AsyncConnection[Any], statement: Any, parameters: dict[str, Any]) -> Any:
     row = await (await connection.execute(statement, parameters)).fetchone()
     return row[0] if row else None
