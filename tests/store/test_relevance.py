@@ -149,7 +149,7 @@ def test_a_memory_of_twenty_thousand_days_does_not_underflow(
 def test_an_order_by_the_stored_line_is_the_order_by_live_relevance_at_any_time(line: psycopg.Connection[Any]) -> None:
     """Within one rate, so that an index can hold it."""
     moments = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=days) for days in (0, 30, 3_000)]
-    order = "SELECT array_agg(n ORDER BY {} DESC, n) FROM (SELECT n, ln(n / 100.0) + 0.003 * (n * 37 % 50) AS a FROM generate_series(1, 100) AS n) AS t"  # fmt: skip
+    order = "SELECT array_agg(n ORDER BY {} DESC, n) FROM (SELECT n, ln(n / 100.0) + 0.003 * mod(n * 37, 50) AS a FROM generate_series(1, 100) AS n) AS t"  # fmt: skip
     by_line = line.execute(order.format("a")).fetchone()
 
     for at in moments:
@@ -183,7 +183,7 @@ async def test_a_pinned_memory_does_not_fade(served: Served) -> None:
 
     memory = await read(served.client, id_)
 
-    assert "half_life_days" not in memory
+    assert memory["half_life_days"] is None
     assert memory["relevance"] == pytest.approx(0.7 + USE, abs=1e-6)
 
 

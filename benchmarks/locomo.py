@@ -1,0 +1,174 @@
+"""Retrieval quality on LoCoMo (Maharana et al. 2024), through a real MCP client.
+
+    python benchmarks/locomo.py locomo10.json
+
+The file is the data set's own JSON (its authors publish it under CC BY-NC 4.0; it is not part of this project). Each turn
+of a conversation becomes one memory, stored by create_memories; each question of categories 1 to 4 is asked by
+search_memories, and its evidence turns are looked for among the first k. R@k is the mean share of them found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from pgengram.cli.client import call, connected
+from pgengram.settings import Settings
+
+CUTS = (1, 5, 10, 20)
+ADVERSARIAL = 5
+MODES = ("conversation", "content", "pooled", "vectors", "words")
+TURN_ID = re.compile(r"D\d+:\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One line of a conversation: its id in the data set, and what create_memories takes."""
+
+    id: str
+    memory: dict[str, Any]
+
+
+def turns(conversation: dict[str, Any], *, plain: bool) -> Iterator[Turn]:
+    """Yield the turns in order; `plain` puts speaker and date into the text instead of fields of their own."""
+    talk, number = conversation["conversation"], 1
+    while (key := f"session_{number}") in talk:
+        said_at = talk[f"{key}_date_time"]
+        moment = datetime.strptime(said_at, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+        for turn in talk[key]:
+            caption = f" [image: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+            text = f"{turn['speaker']}: {turn['text']}{caption}"
+            fields = {"speaker": turn["speaker"], "session_id": key, "occurred_at": moment.isoformat()}
+            memory = {"content": f"{text} ({said_at})"} if plain else {"content": text, **fields}
+            yield Turn(turn["dia_id"], {**memory, "type": "episodic"})
+        number += 1
+
+
+def evidence(question: dict[str, Any], known: set[str]) -> set[str]:
+    """Return the turns that answer a question, those that the conversation has."""
+    return {turn for text in question["evidence"] for turn in TURN_ID.findall(text)} & known
+
+
+async def measure(data: list[dict[str, Any]], mode: str, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Store the conversations, ask every question, and return the mean of each measure and R@10 by conversation."""
+    scores: list[dict[str, float]] = []
+    by_conversation: list[float] = []
+    pool = mode == "pooled"
+    settings = replace(settings, embedder="none:" if mode == "words" else settings.embedder)
+    task = progress.add_task(mode, total=sum(len(one["qa"]) for one in data))
+    turn_of: dict[str, set[tuple[str, str]]] = {}
+    if pool:
+        for one in data:
+            await store(one, replace(settings, namespace=mode), turn_of, plain=False, apart=one["sample_id"])
+    for one in data:
+        owner = replace(settings, namespace=mode if pool else f"{mode} {one['sample_id']}")
+        if not pool:
+            await store(one, owner, turn_of, plain=mode == "content", apart="")
+        found = await ask(one, owner, turn_of, mode, progress, task)
+        scores += found
+        by_conversation.append(mean([score["R@10"] for score in found]))
+    names = scores[0].keys()
+    return {
+        "mode": mode,
+        "questions": len(scores),
+        **{name: mean([score[name] for score in scores if not math.isnan(score[name])]) for name in names},
+        "R@10 by conversation": by_conversation,
+    }
+
+
+async def store(
+    one: dict[str, Any], owner: Settings, turn_of: dict[str, set[tuple[str, str]]], *, plain: bool, apart: str
+) -> None:
+    """Store one conversation and remember which turn each memory is."""
+    said = list(turns(one, plain=plain))
+    async with connected(owner) as client:
+        for start in range(0, len(said), 200):
+            batch = said[start : start + 200]
+            items = [with_session_apart(turn.memory, apart) for turn in batch]
+            answer = await call(client, "create_memories", {"items": items})
+            for turn, result in zip(batch, answer["results"], strict=True):
+                turn_of.setdefault(result["memory_id"], set()).add((one["sample_id"], turn.id))
+
+
+def with_session_apart(memory: dict[str, Any], apart: str) -> dict[str, Any]:
+    """Keep the sessions of different conversations apart where they share an owner."""
+    return {**memory, "session_id": f"{apart} {memory['session_id']}"} if apart else memory
+
+
+async def ask(
+    one: dict[str, Any], owner: Settings, turn_of: dict[str, set[tuple[str, str]]], mode: str, progress: Progress, task: Any
+) -> list[dict[str, float]]:
+    """Ask every question of one conversation and return its measures."""
+    known = {turn for sample, turn in set().union(*turn_of.values()) if sample == one["sample_id"]}
+    found = []
+    async with connected(owner) as client:
+        for question in one["qa"]:
+            progress.advance(task)
+            wanted = {(one["sample_id"], turn) for turn in evidence(question, known)}
+            if not wanted or question["category"] == ADVERSARIAL:
+                continue
+            asked: dict[str, Any] = {"query": question["question"], "limit": max(CUTS)}
+            if mode == "vectors":
+                asked["mode"] = "semantic"
+            hits = [turn_of.get(hit["id"], set()) for hit in (await call(client, "search_memories", asked))["results"]]
+            found.append(measures(hits, wanted))
+    return found
+
+
+def measures(hits: list[set[tuple[str, str]]], wanted: set[tuple[str, str]]) -> dict[str, float]:
+    """Return recall (all), whether any or a turn of a right session is found, and nDCG of one ranking."""
+    at: dict[str, float] = {f"R@{k}": len(wanted & set().union(*hits[:k])) / len(wanted) for k in CUTS}
+    at["any@10"] = float(bool(wanted & set().union(*hits[:10])))
+    sessions = {(sample, turn.split(":")[0]) for sample, turn in wanted}
+    seen = {(sample, turn.split(":")[0]) for hit in hits[:10] for sample, turn in hit}
+    at["session R@10"] = len(sessions & seen) / len(sessions)
+    gain = sum(1 / math.log2(place + 2) for place, hit in enumerate(hits[:10]) if hit & wanted)
+    at["nDCG@10"] = gain / sum(1 / math.log2(place + 2) for place in range(min(10, len(wanted))))
+    return at
+
+
+def mean(values: list[float]) -> float:
+    """Return the mean, 0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", type=Path, help="LoCoMo's JSON")
+    parser.add_argument("--modes", default="conversation,content,pooled", help=f"of {', '.join(MODES)}")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    arguments = parser.parse_args()
+    data = json.loads(arguments.file.read_text(encoding="utf-8"))
+    screen = Console()
+    with tempfile.TemporaryDirectory(prefix="pgengram-locomo-", ignore_cleanup_errors=True) as folder, Progress() as progress:
+        settings = replace(Settings.from_environment(), **({} if Settings.from_environment().database_url else {"data_dir": folder}))
+        results = [await measure(data, mode, settings, progress) for mode in arguments.modes.split(",")]
+    table = Table(title=f"LoCoMo, {len(data)} conversations, categories 1 to 4, in per cent")
+    names = [name for name in results[0] if name not in ("mode", "questions", "R@10 by conversation")]
+    for name in ("mode", "n", *names, "R@10 by conversation"):
+        table.add_column(name, justify="right")
+    for result in results:
+        spread = " ".join(f"{100 * value:.0f}" for value in result["R@10 by conversation"])
+        table.add_row(result["mode"], str(result["questions"]), *(f"{100 * result[name]:.1f}" for name in names), spread)
+    screen.print(table)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

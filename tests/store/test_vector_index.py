@@ -1,0 +1,161 @@
+"""The ivfflat index: made by the server itself once it pays, and used from then on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from conftest import database_of
+from door import Database, call, connected, until
+from mcp import Client
+
+from pgengram.store.database import APP_ROLE
+
+MEMORIES = 6_000
+BELOW = 4_800
+BATCH = 200
+DIMENSIONS = 384
+NAME = "memory_vectors_ivfflat_"
+
+
+@dataclass(frozen=True)
+class Filled:
+    client: Client
+    db: Database
+    vectors: Any
+
+
+def unit_vectors() -> Any:
+    """Vectors in clumps, as texts are: shape (6000, 384)."""
+    random = np.random.default_rng(7)
+    clumps = random.normal(size=(60, DIMENSIONS))
+    made = clumps[random.integers(60, size=MEMORIES)] + 0.8 * random.normal(size=(MEMORIES, DIMENSIONS))
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+async def store(client: Client, vectors: Any, start: int, end: int) -> None:
+    for first in range(start, end, BATCH):
+        items = [{"content": f"Memory number {n}.", "embedding": [round(float(x), 5) for x in vectors[n]]}
+                 for n in range(first, min(first + BATCH, end))]  # fmt: skip
+        answer = await call(client, "create_memories", items=items)
+        assert answer["created"] == len(items)
+
+
+def index_of(db: Database) -> list[tuple[str]]:
+    return db.as_login(
+        f"""SELECT pg_get_indexdef(indexrelid) FROM pg_index JOIN pg_class c ON c.oid = indexrelid
+            WHERE indisvalid AND indisready AND c.relname LIKE '{NAME}%'"""
+    )
+
+
+async def asked(client: Client, vector: Any, **more: Any) -> dict[str, Any]:
+    """Search by meaning alone."""
+    return await call(client, "search_memories", embedding=[float(x) for x in vector], **more)
+
+
+@pytest.fixture(scope="module")
+async def below(postgres: str, template: str) -> AsyncIterator[Filled]:
+    """A server whose store has fewer vectors than an index would pay for."""
+    vectors = unit_vectors()
+    with database_of(postgres, template) as db:
+        async with connected(database_url=db.url) as client:
+            await store(client, vectors, 0, BELOW)
+            yield Filled(client, db, vectors)
+
+
+@pytest.fixture(scope="module")
+async def above(below: Filled) -> Filled:
+    """The same store with enough of them, after the server has noticed."""
+    await store(below.client, below.vectors, BELOW, MEMORIES)
+
+    async def built() -> bool:
+        return (await asked(below.client, below.vectors[0]))["search"] == "approximate"
+
+    await until(built)
+    return below
+
+
+async def test_a_small_store_has_no_index_and_is_searched_exactly(below: Filled) -> None:
+    vector = below.vectors[17]
+
+    answer = await asked(below.client, vector)
+
+    assert index_of(below.db) == []
+    assert answer["search"] == "exact"
+    expected = np.argsort(-(below.vectors[:BELOW] @ vector))[:10]
+    assert [hit["content"] for hit in answer["results"]] == [f"Memory number {n}." for n in expected]
+
+
+async def test_the_index_of_a_grown_store_appears_by_itself(above: Filled) -> None:
+    [(definition,)] = index_of(above.db)
+
+    assert "USING ivfflat" in definition
+    assert "halfvec_cosine_ops" in definition
+    assert f"halfvec({DIMENSIONS})" in definition
+    assert "WHERE (model_id =" in definition
+
+
+async def test_a_search_uses_the_index_and_says_so(above: Filled) -> None:
+    answer = await asked(above.client, above.vectors[5_900], limit=5)
+
+    assert answer["search"] == "approximate"
+    assert answer["results"][0]["content"] == "Memory number 5900."
+    assert NAME in explained(above)
+
+
+def explained(filled: Filled) -> str:
+    """Return the plans of what a search runs, told by PostgreSQL itself while the search runs it."""
+    from pgengram.search import ranking
+
+    model = ranking.Model(int(filled.db.value("SELECT max(model_id) FROM memory_vectors")), DIMENSIONS, indexed=True)
+    conditions, parameters = ranking.visible(ranking.Filters())
+    scope = ranking.Scope(conditions, narrowed=False, exact=False, parameters=parameters)
+    vector = json.dumps([float(x) for x in filled.vectors[0]])
+    with psycopg.connect(filled.db.url) as connection:
+        connection.execute("SELECT set_config('pgengram.namespace_id', id::text, true) FROM namespaces")
+        connection.execute("SELECT set_config('role', %s, true)", [APP_ROLE])
+        connection.execute(ranking.SET_PROBES, {"probes": str(ranking.PROBES)})
+        near = ranking.by_meaning(model, scope)
+        statement = f"EXPLAIN WITH {ranking.HIDDEN} {near}"
+        key = connection.execute("SELECT id FROM namespaces").fetchone()
+        assert key is not None
+        given = {**parameters, "namespace_id": key[0], "vector": vector}
+        return "\n".join(row[0] for row in connection.execute(statement, given))
+
+
+async def test_the_approximate_search_finds_what_the_exact_one_would(above: Filled) -> None:
+    found, wanted = 0, 0
+    for n in range(0, MEMORIES, 200):
+        expected = {f"Memory number {m}." for m in np.argsort(-(above.vectors @ above.vectors[n]))[:10]}
+        answer = await asked(above.client, above.vectors[n])
+        found += len(expected & {hit["content"] for hit in answer["results"]})
+        wanted += 10
+
+    assert found / wanted >= 0.9
+
+
+async def test_a_narrow_filter_is_searched_exactly_beside_the_index(above: Filled) -> None:
+    for n in range(3):
+        await call(above.client, "create_memory", content=f"Rare {n}.", project="rare",
+                   embedding=[float(x) for x in -above.vectors[n]])  # fmt: skip
+
+    answer = await asked(above.client, above.vectors[0], project="rare")
+
+    assert answer["search"] == "exact"
+    assert answer["count"] == 3
+
+
+async def test_another_server_on_the_store_uses_the_same_index(above: Filled) -> None:
+    async with connected(database_url=above.db.url) as other:
+
+        async def approximate() -> bool:
+            return (await asked(other, above.vectors[0]))["search"] == "approximate"
+
+        await until(approximate)
+
+    assert len(index_of(above.db)) == 1

@@ -1,0 +1,110 @@
+"""What a client sees before it calls: six tools, small, plain and complete."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from conftest import Served
+from mcp.types import Tool
+
+TOOLS = ["create_memory", "create_memories", "search_memories", "get_memories", "update_memory", "forget_memories"]
+OBVIOUS = {"boolean", "enum", "number", "integer"}  # their bounds and their name say it all
+
+
+@pytest.fixture(scope="module")
+async def tools(serving_words: Served) -> list[Tool]:
+    return (await serving_words.client.list_tools()).tools
+
+
+def compact(tools: list[Tool]) -> bytes:
+    dumped = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+    return json.dumps({"tools": dumped}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def parts(schema: Any) -> list[dict[str, Any]]:
+    """Return every schema inside a schema, itself included."""
+    if not isinstance(schema, dict):
+        return []
+    inner = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    return [schema, *(part for one in inner for part in parts(one))]
+
+
+def test_the_six_tools_of_a_memory_are_there_in_this_order(tools: list[Tool]) -> None:
+    assert [tool.name for tool in tools] == TOOLS
+
+
+def test_the_whole_list_is_at_most_fourteen_thousand_bytes(tools: list[Tool]) -> None:
+    assert len(compact(tools)) <= 14_000
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_each_description_says_what_when_and_what_instead_in_ninety_words(tools: list[Tool], name: str) -> None:
+    [tool] = [tool for tool in tools if tool.name == name]
+    text = tool.description or ""
+
+    assert 30 <= len(text.split()) <= 90
+    assert re.search(r"\bUse (when|at|after|for|it)\b", text)
+    assert any(other in text for other in TOOLS if other != name)
+    assert re.search(r"[Ee]rror", text)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_each_input_schema_is_flat(tools: list[Tool], name: str) -> None:
+    [tool] = [tool for tool in tools if tool.name == name]
+
+    assert not re.search(r'"(\$ref|\$defs|oneOf|anyOf|allOf)"', json.dumps(tool.input_schema))
+    assert tool.input_schema["type"] == "object"
+    assert tool.input_schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_each_property_has_a_description_unless_it_is_obvious(tools: list[Tool], name: str) -> None:
+    [tool] = [tool for tool in tools if tool.name == name]
+
+    for property_, schema in tool.input_schema["properties"].items():
+        obvious = "enum" in schema or "enum" in schema.get("items", {}) or schema.get("type") in OBVIOUS
+        named = property_ in ("user", "project", "collection", "session_id", "speaker", "source", "ids", "id")
+        assert schema.get("description") or obvious or named, property_
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_each_answer_has_a_schema(tools: list[Tool], name: str) -> None:
+    [tool] = [tool for tool in tools if tool.name == name]
+
+    assert tool.output_schema is not None
+    assert "ok" in tool.output_schema["properties"]
+    assert all("embedding" not in part.get("properties", {}) for part in parts(tool.output_schema))
+
+
+def test_the_annotations_say_what_a_call_does(tools: list[Tool]) -> None:
+    told = {
+        tool.name: (
+            tool.annotations.read_only_hint,
+            tool.annotations.destructive_hint,
+            tool.annotations.open_world_hint,
+        )
+        for tool in tools
+        if tool.annotations
+    }
+
+    assert told == {
+        "create_memory": (False, False, False),
+        "create_memories": (False, False, False),
+        "search_memories": (True, False, False),
+        "get_memories": (True, False, False),
+        "update_memory": (False, True, False),
+        "forget_memories": (False, True, False),
+    }
+
+
+def test_the_bounds_of_the_fields_are_told(tools: list[Tool]) -> None:
+    schemas = {tool.name: tool.input_schema["properties"] for tool in tools}
+
+    assert schemas["create_memory"]["content"]["maxLength"] == 16_000
+    assert schemas["create_memory"]["importance"]["default"] == 0.5
+    assert schemas["create_memories"]["items"]["maxItems"] == 200
+    assert schemas["get_memories"]["ids"]["maxItems"] == 20
+    assert schemas["search_memories"]["limit"]["maximum"] == 100
