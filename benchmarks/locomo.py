@@ -110,7 +110,12 @@ def with_session_apart(memory: dict[str, Any], apart: str) -> dict[str, Any]:
 
 
 async def ask(
-    one: dict[str, Any], owner: Settings, turn_of: dict[str, set[tuple[str, str]]], mode: str, progress: Progress, task: Any
+    one: dict[str, Any],
+    owner: Settings,
+    turn_of: dict[str, set[tuple[str, str]]],
+    mode: str,
+    progress: Progress,
+    task: Any,
 ) -> list[dict[str, float]]:
     """Ask every question of one conversation and return its measures."""
     known = {turn for sample, turn in set().union(*turn_of.values()) if sample == one["sample_id"]}
@@ -154,8 +159,13 @@ async def main() -> int:
     arguments = parser.parse_args()
     data = json.loads(arguments.file.read_text(encoding="utf-8"))
     screen = Console()
-    with tempfile.TemporaryDirectory(prefix="pgengram-locomo-", ignore_cleanup_errors=True) as folder, Progress() as progress:
-        settings = replace(Settings.from_environment(), **({} if Settings.from_environment().database_url else {"data_dir": folder}))
+    with (
+        tempfile.TemporaryDirectory(prefix="pgengram-locomo-", ignore_cleanup_errors=True) as folder,
+        Progress() as progress,
+    ):
+        settings = replace(
+            Settings.from_environment(), **({} if Settings.from_environment().database_url else {"data_dir": folder})
+        )
         results = [await measure(data, mode, settings, progress) for mode in arguments.modes.split(",")]
     table = Table(title=f"LoCoMo, {len(data)} conversations, categories 1 to 4, in per cent")
     names = [name for name in results[0] if name not in ("mode", "questions", "R@10 by conversation")]
@@ -163,7 +173,9 @@ async def main() -> int:
         table.add_column(name, justify="right")
     for result in results:
         spread = " ".join(f"{100 * value:.0f}" for value in result["R@10 by conversation"])
-        table.add_row(result["mode"], str(result["questions"]), *(f"{100 * result[name]:.1f}" for name in names), spread)
+        table.add_row(
+            result["mode"], str(result["questions"]), *(f"{100 * result[name]:.1f}" for name in names), spread
+        )
     screen.print(table)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -23,7 +23,9 @@ class Synthetic:
     def __init__(self, seed: int = 7) -> None:
         self.random = np.random.default_rng(seed)
         self.topics = self._unit(self.random.normal(size=(TOPICS, DIMENSIONS)))
-        self.subtopics = self._unit(self.topics[:, None] + 0.9 * self._unit(self.random.normal(size=(TOPICS, SUBTOPICS, DIMENSIONS))))
+        self.subtopics = self._unit(
+            self.topics[:, None] + 0.9 * self._unit(self.random.normal(size=(TOPICS, SUBTOPICS, DIMENSIONS)))
+        )
         self.basis = self._unit(self.random.normal(size=(48, DIMENSIONS)))
         ranks = np.arange(1, VOCABULARY + 1)
         self.word_share = (1 / ranks) / (1 / ranks).sum()

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 import pytest_asyncio
-from door import Database, connected, in_database
 from mcp import Client
 
+from door import Database, connected, in_database
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 

@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from door import environment
 
+from door import environment
 from pgengram.errors import InvalidInput
 from pgengram.settings import PREFIX, Settings, settings_table
 

@@ -84,7 +84,7 @@ class Change(Provenance):
     )
     confirm: Annotated[bool, Field(description="It still holds, as of now.")] = False
     clear: Annotated[list[str], AfterValidator(_clearable), Field(description="Names of fields to empty.")] = []
-    expected_version: Annotated[int | None, Field(ge=1, description="Refuse when it has changed since.")] = None
+    expected_version: Annotated[int | None, Field(ge=1, description="Refuse if changed since.")] = None
     dry_run: Annotated[bool, Field(description="Only say what would change.")] = False
 
     @model_validator(mode="after")
@@ -103,6 +103,10 @@ class Change(Provenance):
             for name in type(self).model_fields
             if name in self.model_fields_set and name not in steering and getattr(self, name) is not None
         }
+
+
+Mode = Literal["auto", "semantic", "text", "substring"]
+Sort = Literal["created", "updated", "occurred", "importance", "relevance", "accessed"]
 
 
 class Filters(Request):
@@ -130,14 +134,20 @@ class Filters(Request):
 class Question(Filters):
     """A search."""
 
-    query: Annotated[
-        str, f.Text, Field(max_length=f.MAX_QUERY, description="What you want to know, in plain words.")
-    ] = ""
+    query: Annotated[str, f.Text, Field(max_length=f.MAX_QUERY, description="In plain words.")] = ""
+    mode: Annotated[Mode, Field(description='text: words, "phrases", -without; substring: the exact characters.')] = (
+        "auto"
+    )
+    sort: Annotated[Sort | None, Field(description="Instead of best first.")] = None
     limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = 10
     offset: Annotated[int, Field(ge=0, le=10_000)] = 0
-    min_similarity: Annotated[float | None, Field(ge=-1, le=1, description="Cosine below which hits are cut.")] = None
-    detail: Annotated[bool, Field(description="Whole contents and all fields.")] = False
-    now: Annotated[f.Moment | None, Field(description="What 'last week' counts from.")] = None
+    cursor: Annotated[str, Field(max_length=512, description="From the page before.")] = ""
+    min_similarity: Annotated[float | None, Field(ge=-1, le=1, description="Least cosine.")] = None
+    max_chars: Annotated[int | None, Field(ge=100, le=200_000, description="Contents together.")] = None
+    detail: Annotated[bool, Field(description="Whole contents, all fields.")] = False
+    count_only: Annotated[bool, Field(description="Only how many match.")] = False
+    as_of: Annotated[f.Moment | None, Field(description="What held true then.")] = None
+    now: Annotated[f.Moment | None, Field(description="For 'last week' and the like.")] = None
     embedding: f.Vector | None = None
 
 

@@ -264,8 +264,9 @@ class Offer:
         )
 
     def _output_schema(self) -> Schema:
+        """What the tool answers; the list of what is always there is left out, as it helps no caller and costs them room."""
         schema = flattened(self._view.model_json_schema(mode="serialization"), answers=True)
-        return {key: value for key, value in schema.items() if key != "description"}
+        return {key: value for key, value in schema.items() if key not in ("description", "required")}
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments for the method; those left out, or null where that is allowed, keep their default.

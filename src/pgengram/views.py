@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
+from pgengram.text.fencing import one_line
 
 Shown = dict[str, Any]
 
@@ -41,14 +42,14 @@ class Stored(Answer):
     message: str
     created: bool
     memory: Shown
-    extra_metadata: Annotated[list[str] | None, Field(description="Keys kept that are no detail of the type.")] = None
-    degraded: Annotated[bool | None, Field(description="No embedder.")] = None
+    extra_metadata: list[str] | None = None
+    degraded: bool | None = None
 
 
 class StoredMany(Answer):
     """Answer of create_memories."""
 
-    results: Annotated[list[Shown], Field(description="{index, ok, memory_id, created | error} per item, in order.")]
+    results: Annotated[list[Shown], Field(description="{index, ok, memory_id | error} per item.")]
     created: int
     failed: int
     message: str
@@ -60,9 +61,21 @@ class Found(Answer):
 
     query: str
     count: int
-    results: Annotated[list[Shown], Field(description="Best first: {id, content, score, why, …}.")]
-    search: Annotated[str, Field(description="exact, approximate, or list.")]
-    degraded: Annotated[bool | None, Field(description="No embedder: by words only.")] = None
+    results: Annotated[list[Shown], Field(description="{id, content, score, why, …}")]
+    search: str
+    total: int | None = None
+    next_cursor: str | None = None
+    hidden: Shown | None = None
+    degraded: bool | None = None
+
+
+class Recalled(Answer):
+    """Answer of recall_context."""
+
+    count: int
+    context: str
+    memory_ids: list[str]
+    degraded: bool | None = None
 
 
 class Read(Answer):
@@ -148,6 +161,14 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
             **{name: round(row[column], 4) for name, column in EXTRA_SIGNALS.items() if row[column]},
         }
     return view
+
+
+def recalled_line(row: dict[str, Any]) -> str:
+    """Return one memory as a line of recalled text: what, when, how it got here, and the end of its id."""
+    when = row["occurred_at"] or row["created_at"]
+    source = f", {row['speaker']}" if row["speaker"] else ""
+    sure = ", inferred" if row["capture_mode"] == "inferred" else ""
+    return f"- {one_line(row['content'])} ({when:%Y-%m-%d}{one_line(source)}{sure}; {str(row['id'])[-8:]})"
 
 
 def statistics_view(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from conftest import Served, database_of
-from door import Database, call, read, remember
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
+from conftest import Served, database_of
+from door import Database, call, read, remember
 from pgengram.fields import KINDS, TYPES
 
 RATES_OF_KINDS = {

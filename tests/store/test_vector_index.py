@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import psycopg
 import pytest
-from conftest import database_of
-from door import Database, call, connected, until
 from mcp import Client
 
-from pgengram.store.database import APP_ROLE
+from conftest import database_of
+from door import Database, call, connected, until
+from pgengram.inputs import Question
+from pgengram.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.store.database import Transaction
+from pgengram.store.indexes import index_name
 
 MEMORIES = 6_000
 BELOW = 4_800
 BATCH = 200
 DIMENSIONS = 384
-NAME = "memory_vectors_ivfflat_"
+NAME = index_name(0).removesuffix("0")
 
 
 @dataclass(frozen=True)
@@ -105,27 +107,46 @@ async def test_a_search_uses_the_index_and_says_so(above: Filled) -> None:
 
     assert answer["search"] == "approximate"
     assert answer["results"][0]["content"] == "Memory number 5900."
-    assert NAME in explained(above)
 
 
-def explained(filled: Filled) -> str:
-    """Return the plans of what a search runs, told by PostgreSQL itself while the search runs it."""
-    from pgengram.search import ranking
+async def test_the_plan_of_a_search_shows_the_index(above: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[str] = []
+    run = Transaction.rows
 
-    model = ranking.Model(int(filled.db.value("SELECT max(model_id) FROM memory_vectors")), DIMENSIONS, indexed=True)
-    conditions, parameters = ranking.visible(ranking.Filters())
-    scope = ranking.Scope(conditions, narrowed=False, exact=False, parameters=parameters)
-    vector = json.dumps([float(x) for x in filled.vectors[0]])
-    with psycopg.connect(filled.db.url) as connection:
-        connection.execute("SELECT set_config('pgengram.namespace_id', id::text, true) FROM namespaces")
-        connection.execute("SELECT set_config('role', %s, true)", [APP_ROLE])
-        connection.execute(ranking.SET_PROBES, {"probes": str(ranking.PROBES)})
-        near = ranking.by_meaning(model, scope)
-        statement = f"EXPLAIN WITH {ranking.HIDDEN} {near}"
-        key = connection.execute("SELECT id FROM namespaces").fetchone()
-        assert key is not None
-        given = {**parameters, "namespace_id": key[0], "vector": vector}
-        return "\n".join(row[0] for row in connection.execute(statement, given))
+    async def explained(tx: Transaction, statement: Any, parameters: Any = None) -> Any:
+        if "<=>" in str(statement):
+            plan = await run(tx, f"EXPLAIN {statement}", parameters)
+            plans.append("\n".join(str(*line.values()) for line in plan))
+        return await run(tx, statement, parameters)
+
+    monkeypatch.setattr(Transaction, "rows", explained)
+    manager = MemoryManager(Settings(database_url=above.db.url))
+    question = Question(embedding=[float(x) for x in above.vectors[0]])
+
+    async def approximate() -> bool:
+        return (await manager.search_memories(question)).search == "approximate"
+
+    await until(approximate)
+    await manager.close()
+
+    print(plans[-1]); assert NAME in plans[-1]
+
+
+async def test_each_search_is_a_scan_of_the_index(above: Filled) -> None:
+    def scans() -> int:
+        [(count,)] = above.db.as_login(
+            f"SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE '{NAME}%'"
+        )
+        return int(count)
+
+    before = scans()
+    for n in range(5):
+        await asked(above.client, above.vectors[n])
+
+    async def counted() -> bool:
+        return scans() >= before + 5
+
+    await until(counted)
 
 
 async def test_the_approximate_search_finds_what_the_exact_one_would(above: Filled) -> None:

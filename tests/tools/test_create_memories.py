@@ -6,10 +6,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from conftest import Served
-from door import Database, call, found, read, refused
 from mcp import Client
 
+from conftest import Served
+from door import Database, call, found, read, refused
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 

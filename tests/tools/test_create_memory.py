@@ -6,13 +6,13 @@ import unicodedata
 from typing import Any
 
 import pytest
-from conftest import Served
-from door import Database, call, found, read, refused, remember
 from hypothesis import HealthCheck, event, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from mcp import Client
 
+from conftest import Served
+from door import Database, call, found, read, refused, remember
 from pgengram.fields import TYPE_OF_KIND, TYPES
 from pgengram.inputs import NewMemory
 from pgengram.manager import MemoryManager

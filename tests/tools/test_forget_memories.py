@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from door import Database, call, found, read, refused, remember, said
 from mcp import Client
+
+from door import Database, call, found, read, refused, remember, said
 
 
 async def test_a_forgotten_memory_is_found_no_more_and_still_read_by_id(client: Client) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from uuid import UUID, uuid4
 
 import pytest
-from conftest import Served
-from door import call, read, refused, remember, said
 from mcp import Client
 
+from conftest import Served
+from door import call, read, refused, remember, said
 from pgengram.inputs import Change
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mcp import Client
+
 from conftest import Served
 from door import Answer, Database, call, found, hits, read, refused, remember
-from mcp import Client
 
 FACTS = [
     "Mira's dog is called Mochi.",

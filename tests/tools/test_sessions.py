@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from conftest import Served
-from door import call, connected, found, read, remember
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import Served
+from door import call, connected, found, read, remember
 from pgengram.session import PAUSE_S, Session
 
 

@@ -7,9 +7,10 @@ import unicodedata
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from mcp import Client
+
 from conftest import Served
 from door import Database, call, connected, found, hits, read, remember
-from mcp import Client
 
 SAME = {
     "as it is": ("The café opens at nine.", "The café opens at nine."),

@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 import pytest
-from conftest import Served
 from mcp.types import Tool
+
+from conftest import Served
 
 TOOLS = ["create_memory", "create_memories", "search_memories", "get_memories", "update_memory", "forget_memories"]
 OBVIOUS = {"boolean", "enum", "number", "integer"}  # their bounds and their name say it all

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from conftest import Served
 from door import call, connected, found, hits, refused, remember
 

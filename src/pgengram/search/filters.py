@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pgengram.inputs import Filters
+from pgengram.inputs import Question
 
 CONDITIONS: Final[dict[str, str]] = {
     "type": "m.type = ANY(%(type)s)",
@@ -26,19 +26,34 @@ ANY_TAG: Final = """EXISTS (SELECT FROM memory_tags t WHERE t.namespace_id = m.n
   AND t.tag = ANY(%(tags)s))"""
 ALL_TAGS: Final = """(SELECT count(*) FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id
   AND t.tag = ANY(%(tags)s)) = cardinality(%(tags)s)"""
+SUBSTRING: Final = "m.content ILIKE %(substring)s"
 VISIBLE: Final = "m.status = %(status)s AND (m.expires_at IS NULL OR m.expires_at > now())"
 
 
-def visible(filters: Filters) -> tuple[str, dict[str, Any]]:
+# What was held true at a moment, whatever has become of it since.
+HELD_THEN: Final = "m.valid_from <= %(as_of)s AND (m.valid_to IS NULL OR m.valid_to > %(as_of)s)"
+
+
+def visible(filters: Question) -> tuple[str, dict[str, Any]]:
     """Return the condition that every hit meets whatever is asked, with its parameters."""
+    if filters.as_of is not None:
+        return HELD_THEN, {"status": "held then", "as_of": filters.as_of}
     return VISIBLE, {"status": filters.status}
 
 
-def narrowing(filters: Filters) -> tuple[list[str], dict[str, Any]]:
+def narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:
     """Return the conditions the caller set, with their parameters; none when the whole store is asked."""
     given = {name: getattr(filters, name) for name in CONDITIONS if getattr(filters, name) is not None}
     conditions = [CONDITIONS[name] for name in given]
     if filters.tags:
         conditions.append(ALL_TAGS if filters.tags_match == "all" else ANY_TAG)
         given["tags"] = list(dict.fromkeys(filters.tags))
+    if filters.mode == "substring" and filters.query:
+        conditions.append(SUBSTRING)
+        given["substring"] = f"%{_escaped(filters.query)}%"
     return conditions, given
+
+
+def _escaped(text: str) -> str:
+    """Return `text` for LIKE, where it stands for itself."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from pgengram.inputs import Question
 from pgengram.search.dates import Period, asks_for_time, periods
 from pgengram.store.database import Transaction
 from pgengram.text.words import extra_terms, words
@@ -35,6 +36,7 @@ LEFT JOIN LATERAL (
 UNION ALL
 SELECT 0, t.term, false FROM pgengram_terms('', %(extra)s::text[]) AS t
 """
+HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
 # Uses memory_postings_pkey.
 COUNT_TERMS: Final = """
 SELECT t.term, (SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term) AS memories
@@ -53,6 +55,7 @@ class Asked:
 
     terms: hashed stems; weights: their inverse document frequency, one for each term; counts: in how many memories each is.
     meaning: the question without names and without words that most memories have.
+    phrases: exact words that a hit must hold; unwanted: terms that it must not; only for searches of mode text.
     voice: the one speaker it names, in lower case; periods: the times it names; wants_time: whether it asks when.
     mean_length: mean number of terms of a memory, for BM25.
     """
@@ -65,6 +68,8 @@ class Asked:
     periods: list[Period]
     wants_time: bool
     mean_length: float
+    phrases: list[str] = field(default_factory=list)
+    unwanted: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -102,8 +107,13 @@ class Frequencies:
         return known
 
 
-async def understand(tx: Transaction, query: str, frequencies: Frequencies, now: datetime) -> Asked:
-    """Look the words of `query` up in this owner's memories."""
+async def understand(tx: Transaction, question: Question, frequencies: Frequencies, now: datetime) -> Asked:
+    """Look the words of a question up in this owner's memories."""
+    query = question.query
+    phrases: list[str] = []
+    unwanted = ""
+    if question.mode == "text":
+        query, phrases, unwanted = websearch(query)
     asked_words = list(dict.fromkeys(words(query)))[:MAX_WORDS]
     total, mean_length = await frequencies.size(tx)
     rows = await tx.rows(LOOK_UP_WORDS, {"words": asked_words, "extra": extra_terms(query)})
@@ -126,7 +136,24 @@ async def understand(tx: Transaction, query: str, frequencies: Frequencies, now:
         periods=periods(query, now),
         wants_time=asks_for_time(query),
         mean_length=mean_length,
+        phrases=phrases,
+        unwanted=[row["term"] for row in await tx.rows(HASH_TERMS, {"words": unwanted})] if unwanted else [],
     )
+
+
+_UNWANTED: Final = re.compile(r'(?:^|(?<=\s))-(?:"([^"]*)"|(\S+))')
+_PHRASE: Final = re.compile(r'"([^"]*)"')
+
+
+def websearch(query: str) -> tuple[str, list[str], str]:
+    """Return the words to look for, the "phrases" that must be there, and the words after a minus that must not.
+
+    Any text is fine: a quote that is not closed, or a lone minus, is read as nothing.
+    """
+    unwanted = " ".join(first or second for first, second in _UNWANTED.findall(query))
+    rest = _UNWANTED.sub(" ", query)
+    phrases = [" ".join(phrase.split()) for phrase in _PHRASE.findall(rest) if phrase.strip()]
+    return rest.replace('"', " "), phrases, unwanted
 
 
 def inverse_document_frequency(memories_with_term: int, memories: int) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
-from pgengram.inputs import Filters
+from pgengram.inputs import Mode, Question
 from pgengram.search.filters import narrowing, visible
 from pgengram.search.question import Asked
 from pgengram.store.database import Row, Transaction
@@ -84,12 +86,12 @@ SELECT count(*) AS matches FROM (
 """
 
 
-async def scope_of(tx: Transaction, filters: Filters, model: Model | None) -> Scope:
+async def scope_of(tx: Transaction, filters: Question, model: Model | None) -> Scope:
     """Decide whether few enough memories are left to compare the question with each."""
     base, parameters = visible(filters)
     extra, more = narrowing(filters)
     conditions = " AND ".join([base, *extra])
-    narrowed = bool(extra) or filters.status != "active"
+    narrowed = bool(extra) or filters.status != "active" or filters.as_of is not None
     exact = True
     if model is not None and model.indexed:
         statement = (
@@ -232,10 +234,14 @@ def score() -> str:
       + {WEIGHT_PERIOD} * {by_period()} + {WEIGHT_RELEVANCE} * b.relevance + {WEIGHT_RECENCY} * {by_recency()}"""
 
 
-def statement(scope: Scope, model: Model | None) -> str:
-    """Return the whole ranking: candidates of both arms and their neighbours, every signal of each, best first."""
+def statement(scope: Scope, model: Model | None, mode: Mode = "auto") -> str:
+    """Return the whole ranking: candidates of both arms and their neighbours, every signal of each, best first.
+
+    In mode semantic only meaning counts, in mode text only words; the rest is the same.
+    """
     scope_set = ALLOWED.format(activation=WITH_ACTIVATION, conditions=scope.conditions) if scope.narrowed else HIDDEN
     common = f"CASE WHEN %(some_common)s THEN {words_of('c.memory_id', 'NOT asked.rare')} ELSE 0 END"
+    total = {"semantic": "b.similarity", "text": "b.words_share"}.get(mode) or score()
     base = f"{WEIGHT_MEANING} * coalesce(similarity, 0) + {WEIGHT_WORDS_ALONE} * words_share"
     return f"""
 WITH {scope_set}, asked AS MATERIALIZED (
@@ -279,19 +285,28 @@ WITH {scope_set}, asked AS MATERIALIZED (
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = judged.memory_id OFFSET 0) AS a
 ), scored AS MATERIALIZED (
   SELECT b.memory_id, b.similarity, b.words, b.words_share, b.found_near_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS near_by, {by_voice()} AS voice,
-    {by_period()} AS period, {score()} AS score
+    {by_period()} AS period, {total} AS score
   FROM relevant b
   WINDOW near_by AS (PARTITION BY b.session_id ORDER BY b.session_sequence
                      RANGE BETWEEN {NEAR_BY} PRECEDING AND {NEAR_BY} FOLLOWING EXCLUDE CURRENT ROW),
          before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING)
 ), cut AS MATERIALIZED (
-  SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s
+  SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {TEXT_ONLY if mode == "text" else ""}
   ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
 )
 SELECT {HIT_COLUMNS}, s.similarity, s.words, s.words_share, s.near_by, s.voice AS voice_share, s.period, s.found_near_by, s.score
 FROM cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}
 ORDER BY s.score DESC, m.id DESC
 """
+
+
+# Phrases are looked for in the text itself, which nothing indexes: only in memories that hold one of their words.
+TEXT_ONLY: Final = """AND words > 0 AND EXISTS (
+    SELECT FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = scored.memory_id
+      AND (SELECT coalesce(bool_and(position(lower(phrase) IN lower(regexp_replace(m.content, '\\s+', ' ', 'g'))) > 0), true)
+           FROM unnest(%(phrases)s::text[]) AS phrase))
+    AND NOT EXISTS (SELECT FROM memory_words w, unnest(w.terms) AS t(term)
+      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = scored.memory_id AND t.term = ANY(%(unwanted)s::integer[]))"""
 
 
 def rarest(counts: list[int]) -> list[bool]:
@@ -305,11 +320,28 @@ def rarest(counts: list[int]) -> list[bool]:
     return rare
 
 
-# Uses memories_by_time.
+SORT_KEYS: Final[dict[str, str]] = {
+    "created": "m.created_at",
+    "updated": "m.updated_at",
+    "occurred": "coalesce(m.occurred_at, m.created_at)",
+    "importance": "a.importance",
+    "relevance": "pgengram_relevance(a.relevance_anchor, a.rate_per_day, %(now)s)",
+    "accessed": "coalesce(a.last_accessed_at, '-infinity')",
+}
+# Uses memories_by_time when sorted by creation, memory_activation_rank or a sort of what matches otherwise.
 LIST: Final = f"""
-SELECT {HIT_COLUMNS} FROM memories m {WITH_ACTIVATION}
+SELECT {HIT_COLUMNS}, ({{key}})::text AS sort_key FROM memories m {WITH_ACTIVATION}
 WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}
-ORDER BY m.created_at DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s
+ORDER BY {{key}} DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s
+"""
+AFTER: Final = "({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
+COUNT: Final = f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}"
+# Uses memories_hidden.
+COUNT_HIDDEN: Final = """
+SELECT count(*) FILTER (WHERE status = 'active') AS expired, count(*) FILTER (WHERE status = 'archived') AS archived,
+  count(*) FILTER (WHERE status = 'invalidated') AS forgotten
+FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
+  AND (status <> 'active' OR expires_at <= now())
 """
 SET_PROBES: Final = """
 SELECT set_config('ivfflat.probes', %(probes)s, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true),
@@ -337,13 +369,15 @@ def parameters(
         "mean_length": asked.mean_length,
         "vector": vector,
         "min_similarity": -2.0 if min_similarity is None else min_similarity,
+        "phrases": asked.phrases,
+        "unwanted": asked.unwanted,
         "limit": limit,
         "offset": offset,
     }
 
 
 async def ranked(
-    tx: Transaction, asked: Asked, filters: Filters, model: Model | None, vector: Any, *,
+    tx: Transaction, asked: Asked, filters: Question, model: Model | None, vector: Any, *,
     min_similarity: float | None, limit: int, offset: int,
 ) -> tuple[list[Row], bool]:  # fmt: skip
     """Return the best hits, and whether every memory in scope was compared with the question."""
@@ -351,12 +385,46 @@ async def ranked(
     if not scope.exact:
         await tx.rows(SET_PROBES, {"probes": str(PROBES_NARROWED if scope.narrowed else PROBES)})
     given = parameters(asked, scope, vector, min_similarity=min_similarity, limit=limit, offset=offset)
-    return await tx.rows(statement(scope, model), given), scope.exact
+    return await tx.rows(statement(scope, model, filters.mode), given), scope.exact
 
 
-async def listed(tx: Transaction, filters: Filters, *, limit: int, offset: int) -> list[Row]:
-    """Return the newest memories that pass the filters."""
+def _conditions(filters: Question) -> tuple[str, dict[str, Any]]:
     base, parameters = visible(filters)
     extra, more = narrowing(filters)
-    conditions = " AND ".join([base, *extra])
-    return await tx.rows(LIST.format(conditions=conditions), {**parameters, **more, "limit": limit, "offset": offset})
+    return " AND ".join([base, *extra]), parameters | more
+
+
+async def listed(
+    tx: Transaction, filters: Question, *, now: datetime, after: tuple[str, UUID] | None, limit: int, offset: int
+) -> list[Row]:
+    """Return the memories that pass the filters in the order asked for, newest first unless told otherwise.
+
+    Args:
+        tx: the owner's transaction.
+        filters: which memories, and `sort`.
+        now: the moment of which live relevance is meant; the same for all pages.
+        after: key and id of the last memory of the page before.
+        limit: how many; offset: how many to pass over.
+    """
+    conditions, parameters = _conditions(filters)
+    sort = filters.sort or "created"
+    key = SORT_KEYS[sort]
+    if after is not None:
+        kind = "double precision" if sort in ("importance", "relevance") else "timestamptz"
+        conditions += " AND " + AFTER.format(key=key, kind=kind)
+        parameters |= {"after_key": after[0], "after_id": after[1]}
+    given = {**parameters, "now": now, "limit": limit, "offset": offset}
+    return await tx.rows(LIST.format(conditions=conditions, key=key), given)
+
+
+async def counted(tx: Transaction, filters: Question) -> int:
+    """Return how many memories pass the filters."""
+    conditions, parameters = _conditions(filters)
+    row = await tx.row(COUNT.format(conditions=conditions), parameters)
+    return int(row["matches"]) if row else 0
+
+
+async def hidden(tx: Transaction) -> dict[str, int]:
+    """Return how many memories no ordinary search shows, by reason; reasons without any are left out."""
+    row = await tx.row(COUNT_HIDDEN)
+    return {name: number for name, number in (row or {}).items() if number}

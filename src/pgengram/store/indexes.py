@@ -18,8 +18,12 @@ from pgengram.store.database import Database
 
 log = logging.getLogger(__name__)
 
-FIRST_BUILD_ROWS: Final = 5_000  # below this exact search costs a few milliseconds, and k-means has too little to learn from
-GROWTH: Final = 2.0  # rebuilt at this many times the rows of the last build, as the number of lists should grow with them
+FIRST_BUILD_ROWS: Final = (
+    5_000  # below this exact search costs a few milliseconds, and k-means has too little to learn from
+)
+GROWTH: Final = (
+    2.0  # rebuilt at this many times the rows of the last build, as the number of lists should grow with them
+)
 LOOK_AGAIN_GROWTH: Final = 1.2  # recall is measured again after this much growth
 LEAST_RECALL: Final = 0.95  # rebuilt when fewer of the true ten nearest are found: the subjects have changed
 SAMPLES: Final = 32  # stored vectors that stand for questions when recall is measured
@@ -217,9 +221,7 @@ async def _rebuild(connection: psycopg.AsyncConnection[Any], method: str, model_
 async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: int, dimensions: int) -> float:
     """Return the share of the true ten nearest that the index finds for stored vectors taken as questions."""
     distance = sql.SQL("(embedding::halfvec({})) <=> %(vector)s::halfvec({})").format(*[sql.Literal(dimensions)] * 2)
-    nearest = sql.SQL(
-        "SELECT ARRAY(SELECT memory_id FROM memory_vectors WHERE model_id = {} ORDER BY {} LIMIT 10)"
-    )
+    nearest = sql.SQL("SELECT ARRAY(SELECT memory_id FROM memory_vectors WHERE model_id = {} ORDER BY {} LIMIT 10)")
     indexed = nearest.format(sql.Literal(model_id), distance)
     exact = nearest.format(sql.Literal(model_id), sql.SQL("({}) + 0").format(distance))
     sample = sql.SQL(

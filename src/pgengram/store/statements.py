@@ -149,6 +149,12 @@ FROM (SELECT memory_id, ln(%(weight)s::double precision)
       FROM memory_activation WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)) AS used
 WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = used.memory_id
 """
+# A hit is counted and no more. Uses memory_activation_pkey.
+COUNT_HITS: Final = """
+UPDATE memory_activation a SET access_count = a.access_count + hit.times, last_accessed_at = now()
+FROM unnest(%(ids)s::uuid[], %(times)s::integer[]) AS hit(id, times)
+WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = hit.id
+"""
 COMMIT_WITHOUT_WAITING: Final = "SET LOCAL synchronous_commit = off"
 
 # A change of the rate keeps what use has earned until now: the line is turned around this moment.

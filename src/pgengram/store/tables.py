@@ -109,7 +109,9 @@ embedding_models = Table(
         CheckConstraint("dimensions >= 1 AND dimensions <= 4000", name="dimensions"),
         nullable=False,
     ),
-    Column("index_method", Text, _one_of("index_method", ("ivfflat", "hnsw")), nullable=False, server_default="ivfflat"),
+    Column(
+        "index_method", Text, _one_of("index_method", ("ivfflat", "hnsw")), nullable=False, server_default="ivfflat"
+    ),
     Column("index_lists", Integer),
     Column("rows_at_build", BigInteger),
     Column("rows_at_check", BigInteger),

@@ -1,0 +1,57 @@
+"""Cursors: where a page of results ended, as a text that callers hand back and need not understand."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from pgengram.errors import InvalidInput
+from pgengram.fields import as_utc
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the next page begins: after a sort key and id in a list, at an offset in a ranking; `now` is the first page's."""
+
+    now: datetime
+    offset: int = 0
+    after: tuple[str, UUID] | None = None
+
+
+def question_mark(question: BaseModel) -> str:
+    """Return a short text that is the same for the same question on every page."""
+    same = question.model_dump_json(exclude={"cursor", "offset", "limit", "detail", "max_chars", "now"})
+    return sha256(same.encode()).hexdigest()[:12]
+
+
+def written(place: Place, mark: str) -> str:
+    """Return `place` as a cursor that is good for the question of `mark` only."""
+    after = None if place.after is None else [place.after[0], str(place.after[1])]
+    return base64.urlsafe_b64encode(json.dumps([mark, as_utc(place.now), place.offset, after]).encode()).decode()
+
+
+def read(cursor: str, mark: str) -> Place:
+    """Return the place that a cursor stands for.
+
+    Raises:
+        InvalidInput: it is none of ours, or belongs to another question.
+    """
+    try:
+        its_mark, now, offset, after = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        place = Place(
+            datetime.fromisoformat(now), int(offset), None if after is None else (str(after[0]), UUID(after[1]))
+        )
+    except (ValueError, TypeError, binascii.Error, IndexError):
+        raise InvalidInput("cursor is not one that an earlier page gave.", "Leave it out to begin again.") from None
+    if its_mark != mark or not 0 <= place.offset <= 100_000:
+        raise InvalidInput(
+            "cursor belongs to another question.", "Repeat the question unchanged, or leave the cursor out."
+        )
+    return place
