@@ -129,7 +129,7 @@ async def test_the_plan_of_a_search_shows_the_index(above: Filled, monkeypatch: 
     await until(approximate)
     await manager.close()
 
-    print(plans[-1]); assert NAME in plans[-1]
+    assert NAME in plans[-1]
 
 
 async def test_each_search_is_a_scan_of_the_index(above: Filled) -> None:

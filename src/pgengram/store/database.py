@@ -33,7 +33,8 @@ Query = str | sql.Composable
 # so a pooled connection (or a pooler in transaction mode) never carries one owner's rights to the next.
 ENTER: Final = """
 SELECT set_config('role', %(role)s, true), set_config('pgengram.namespace_id', %(namespace_id)s, true),
-       set_config('statement_timeout', %(statement_timeout)s, true), set_config('lock_timeout', %(lock_timeout)s, true)
+       set_config('statement_timeout', %(statement_timeout)s, true), set_config('lock_timeout', %(lock_timeout)s, true),
+       set_config('plan_cache_mode', 'force_generic_plan', true)
 """
 
 

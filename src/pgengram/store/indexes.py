@@ -81,6 +81,11 @@ SELECT m.index_method, m.index_lists, m.rows_at_build, m.rows_at_check, m.measur
   SELECT FROM pg_index i WHERE i.indexrelid = to_regclass(%(name)s) AND i.indisvalid AND i.indisready) AS usable
 FROM embedding_models m WHERE m.id = %(model_id)s
 """
+# Autovacuum looks once a minute; after an import a minute of bad plans is long.
+GROWN_SINCE_ANALYZE: Final = """
+SELECT n_mod_since_analyze > 200 + 0.5 * n_live_tup FROM pg_stat_user_tables WHERE relid = 'memories'::regclass
+"""
+ANALYZE: Final = "ANALYZE memories, memory_activation, memory_postings, memory_words, memory_vectors, memory_tags"
 FIND_LEFTOVERS: Final = """
 SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE i.indrelid = to_regclass('memory_vectors') AND NOT i.indisvalid AND c.relname LIKE 'memory\\_vectors\\_index\\_%%'
@@ -162,6 +167,8 @@ async def tend(url: str, model_id: int, dimensions: int) -> bool:
         build = await _build_of(connection, model_id)
         await connection.execute("SELECT set_config('pgengram.upkeep', 'on', false)")
         rows = await _value(connection, COUNT_ROWS, {"model_id": model_id}) or 0
+        if await _value(connection, GROWN_SINCE_ANALYZE, {}):
+            await connection.execute(ANALYZE)
         if rows >= FIRST_BUILD_ROWS and not _is_fresh(build, rows):
             locked = await _value(connection, "SELECT pg_try_advisory_lock(%(key)s)", {"key": UPKEEP_LOCK})
             if locked:

@@ -1,0 +1,51 @@
+"""The machine a person has: a shell, the command `pgengram`, and processes that can be looked for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from door import environment
+from pgengram.postgres import presence, status
+
+
+def pgengram(*arguments: str, expect: int = 0, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a person would and return what it printed."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "pgengram", *arguments],
+        env=environment(**settings) | {"COLUMNS": "200"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == expect, f"{arguments}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended
+
+
+def answered(*arguments: str, expect: int = 0, **settings: str) -> Any:
+    """Run a command that prints JSON, and return it."""
+    return json.loads(pgengram(*arguments, expect=expect, **settings).stdout)
+
+
+def is_over(folder: Path) -> bool:
+    """Whether nothing of the folder's server is left."""
+    return not status(folder).running and not presence.is_held(str(folder / "postgres" / presence.SERVER))
+
+
+@contextmanager
+def closed_in_the_end(folder: Path) -> Iterator[Path]:
+    """Yield the folder and stop its server afterwards, whatever happened."""
+    try:
+        yield folder
+    finally:
+        home = str(folder / "postgres")
+        if Path(home).exists():
+            presence.stop_server(home)

@@ -1,0 +1,178 @@
+"""What a person types, and what they get."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from machine import answered, closed_in_the_end, is_over, pgengram
+
+from door import Database
+from pgengram import __version__
+
+WORDS = {"embedder": "none:"}
+
+
+def test_the_version_is_told() -> None:
+    assert pgengram("--version").stdout.strip() == f"pgengram {__version__}"
+
+
+def test_the_help_names_every_command() -> None:
+    told = pgengram("--help").stdout
+
+    assert all(command in told for command in ("demo", "doctor", "migrate", "call", "stats"))
+
+
+def test_a_memory_is_stored_found_and_read_by_typing(database: Database) -> None:
+    url = {"database_url": database.url}
+
+    made = answered(
+        "call", "create_memory", "content=Mira's dog is called Mochi.", "importance=0", "tags=dogs,names", **url
+    )
+    found = answered("call", "search_memories", "query=what is the pet's name?", "limit=3", **url)
+    read = answered("call", "get_memories", f'ids=["{made["memory_id"]}"]', **url)
+
+    assert made["memory"]["importance"] == 0
+    assert made["memory"]["tags"] == ["dogs", "names"]
+    assert [hit["id"] for hit in found["results"]] == [made["memory_id"]]
+    assert read["memories"][0]["content"] == "Mira's dog is called Mochi."
+    assert read["memories"][0]["embedded"] is True
+
+
+def test_lists_and_objects_are_typed_as_json(database: Database) -> None:
+    items = json.dumps([{"content": "One."}, {"content": ""}])
+
+    answer = answered("call", "create_memories", f"items={items}", database_url=database.url, **WORDS)
+
+    assert [result["ok"] for result in answer["results"]] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["call", "create_memory", "content="], 2, "INVALID_INPUT"),
+        (["call", "create_memory", "content=x", "colour=red"], 2, "colour"),
+        (["call", "create_memory", "x"], 2, "name=value"),
+        (["call", "no_such_tool"], 2, "create_memory"),
+        (["call", "update_memory", "id=0123456789abcdef", "importance=1"], 1, "NOT_FOUND"),
+        (["no-such-command"], 2, "no-such-command"),
+    ],
+)
+def test_what_cannot_be_done_has_an_exit_code_and_a_reason(
+    database: Database, arguments: list[str], code: int, said: str
+) -> None:
+    ended = pgengram(*arguments, expect=code, database_url=database.url, **WORDS)
+
+    assert said in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_asking_for_what_is_not_there_prints_the_answer_and_fails(database: Database) -> None:
+    answer = answered("call", "get_memories", "ids=0123456789abcdef", expect=1, database_url=database.url, **WORDS)
+
+    assert answer["ok"] is False
+    assert answer["missing"][0]["error"]["code"] == "NOT_FOUND"
+
+
+def test_statistics_count_what_is_there(database: Database) -> None:
+    url = {"database_url": database.url, **WORDS}
+    pgengram("call", "create_memory", "content=A fact.", "kind=fact", **url)
+    pgengram("call", "create_memory", "content=An error.", "kind=error", **url)
+
+    found = answered("stats", "--json", **url)
+
+    assert found["totals"]["active"] == 2
+    assert found["by_type"] == {"episodic": 1, "semantic": 1}
+    assert found["by_kind"] == {"error": 1, "fact": 1}
+    told = pgengram("stats", **url).stdout
+    assert "episodic" in told
+    assert "\x1b" not in told
+
+
+def test_migrating_is_done_once_and_may_be_asked_again(blank: Database) -> None:
+    for _ in range(2):
+        assert "up to date" in pgengram("migrate", database_url=blank.url, **WORDS).stdout
+
+    assert blank.as_login("SELECT count(*) FROM alembic_version") == [(1,)]
+
+
+def test_the_doctor_finds_everything_well(database: Database) -> None:
+    findings = answered("doctor", "--json", database_url=database.url)
+
+    assert all(finding["ok"] for finding in findings)
+    assert {"Settings", "Database", "Wall between owners", "Embedder", "Memory", "Index"} <= {
+        finding["what"] for finding in findings
+    }
+    assert database.as_login("SELECT count(*) FROM memories") == [(0,)]
+
+
+def test_the_doctor_says_what_is_wrong_and_how_to_repair_it() -> None:
+    nowhere = "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2"
+
+    findings = answered("doctor", "--json", expect=1, database_url=nowhere, **WORDS)
+
+    [bad] = [finding for finding in findings if not finding["ok"]]
+    assert bad["what"] == "Database"
+    assert bad["repair"]
+
+
+def test_a_database_that_cannot_be_reached_is_one_line_and_an_exit_code() -> None:
+    nowhere = "postgresql://nobody:secret-word@127.0.0.1:1/nothing?connect_timeout=2"
+
+    for command in (["stats"], ["migrate"], ["call", "search_memories", "query=x"]):
+        ended = pgengram(*command, expect=1, database_url=nowhere, **WORDS)
+        assert "DATABASE_ERROR" in ended.stderr
+        assert "secret-word" not in ended.stderr + ended.stdout
+
+
+def test_the_demo_finds_nine_in_ten_among_the_first_three() -> None:
+    shown = answered("demo", "--json")
+
+    assert shown["asked"] >= 10
+    assert shown["in_first_three"] >= 0.9 * shown["asked"]
+    assert len(shown["questions"]) == shown["asked"]
+    assert all(question.keys() == {"question", "expected_id", "rank", "score"} for question in shown["questions"])
+
+
+def test_without_an_embedder_the_demo_ranks_visibly_worse() -> None:
+    meant = answered("demo", "--json")
+    worded = answered("demo", "--json", expect=1, **WORDS)
+
+    assert [one["question"] for one in meant["questions"]] == [one["question"] for one in worded["questions"]]
+    assert [one["rank"] for one in meant["questions"]] != [one["rank"] for one in worded["questions"]]
+    assert worded["in_first_three"] < 0.9 * worded["asked"]
+
+
+def test_a_demo_that_is_kept_can_be_connected_to(tmp_path: Path) -> None:
+    kept = tmp_path / "kept memories"
+    with closed_in_the_end(kept):
+        told = pgengram("demo", "--keep", str(kept)).stdout
+        found = answered("call", "search_memories", "limit=100", data_dir=str(kept), namespace="demo")
+
+        assert found["count"] >= 80
+        assert str(kept) in told
+        entry = json.loads(told[told.index("{\n") :])
+        assert entry["mcpServers"]["memory"]["env"]["PGENGRAM_DATA_DIR"] == str(kept)
+        assert is_over(kept)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
+def test_typing_the_command_alone_explains_itself_instead_of_waiting() -> None:
+    import os
+    import pty
+    import subprocess
+
+    from door import environment
+
+    terminal, theirs = pty.openpty()
+    ended = subprocess.run(
+        [sys.executable, "-m", "pgengram"], stdin=theirs, capture_output=True, text=True, env=environment(), timeout=60, check=False
+    )  # fmt: skip
+    os.close(terminal)
+    os.close(theirs)
+
+    assert ended.returncode == 2
+    assert "pgengram demo" in ended.stderr
+    assert ended.stdout == ""

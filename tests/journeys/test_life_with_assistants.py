@@ -1,0 +1,148 @@
+"""Assistants come and go, several at once; their memories and their database behave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from machine import closed_in_the_end, is_over
+
+from door import call, connected, environment, found, hits, read, remember, until
+
+GOODBYE_S = 10  # from the end of stdin until the process and its database are gone
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that does not exist yet, with a space in its name."""
+    with closed_in_the_end(tmp_path / "my memories") as chosen:
+        yield chosen
+
+
+async def test_two_servers_started_at_once_on_an_empty_folder_share_one_database(folder: Path) -> None:
+    async def assistant(name: str, other: str, told: asyncio.Event, heard: asyncio.Event) -> list[str]:
+        async with connected(data_dir=str(folder)) as client:
+            await remember(client, f"{name} was here.", user=name)
+            told.set()
+            await heard.wait()
+            ids = await found(client, user=other)
+            told_both.release()
+            await both_done.wait()
+            return ids
+
+    one, two, both_done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    told_both = asyncio.Semaphore(0)
+
+    async def wait_for_both() -> None:
+        await told_both.acquire()
+        await told_both.acquire()
+        made = [path.name for path in (folder / "postgres").iterdir() if path.name.startswith("cluster")]
+        assert made == ["cluster"]
+        both_done.set()
+
+    mine, theirs, _ = await asyncio.gather(
+        assistant("Ada", "Ben", one, two), assistant("Ben", "Ada", two, one), wait_for_both()
+    )
+
+    assert len(mine) == len(theirs) == 1
+
+
+async def test_what_one_assistant_was_told_another_remembers_in_the_next_session(folder: Path) -> None:
+    async with connected(data_dir=str(folder)) as client:
+        id_ = await remember(client, "Mira is allergic to walnuts.", type="semantic", metadata={"category": ["health"]})
+    assert is_over(folder)
+
+    async with connected(data_dir=str(folder)) as client:
+        [first, *_] = await hits(client, "May I bake her a cake with nuts?")
+        memory = await read(client, first["id"])
+
+    assert first["id"] == id_
+    assert memory["detail"]["category"] == ["health"]
+
+
+async def test_a_fact_that_changes_is_corrected_and_the_old_one_is_told_as_old(folder: Path) -> None:
+    async with connected(data_dir=str(folder)) as client:
+        old = await remember(client, "Tomas lives in Oslo.")
+        new = await remember(client, "Tomas has moved to Bergen.")
+        await call(client, "forget_memories", ids=[old], reason="He moved.", replaced_by_ids=[new])
+
+        assert await found(client, "Where does Tomas live?") == [new]
+        [past] = await hits(client, "Where did Tomas live?", status="invalidated", detail=True)
+        assert (past["id"], past["reason"], past["replaced_by"]) == (old, "He moved.", [new])
+
+        await call(client, "update_memory", id=old, status="active")
+        await call(client, "forget_memories", ids=[new], reason="A misunderstanding.")
+        assert await found(client, "Where does Tomas live?") == [old]
+
+
+def test_process_and_database_are_gone_soon_after_stdin_closes(folder: Path) -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "pgengram"],
+        env=environment(data_dir=str(folder)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        for message in (
+            {"id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": {"name": "create_memory", "arguments": {"content": "Once."}}},
+        ):  # fmt: skip
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            server.stdin.flush()
+        answers = {}
+        while 2 not in answers:
+            answer = json.loads(server.stdout.readline())
+            answers[answer.get("id")] = answer
+        assert "Remembered." in json.dumps(answers[2])
+        assert not is_over(folder)
+
+        server.stdin.close()
+        server.wait(GOODBYE_S)
+
+        assert server.returncode == 0
+        assert is_over(folder)
+        assert server.stdout.read() == ""
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+async def test_a_server_whose_database_was_killed_answers_again(folder: Path) -> None:
+    from pgengram.postgres import presence
+
+    async with connected(data_dir=str(folder)) as client:
+        id_ = await remember(client, "Survives a crash.")
+        assert presence.stop_server(str(folder / "postgres"))
+
+        async def answers() -> bool:
+            answer = await client.call_tool("get_memories", {"ids": [id_]})
+            return not answer.is_error
+
+        await until(answers)
+        assert await found(client, "crash") == [id_]
+
+
+async def test_a_first_memory_is_stored_while_everything_still_starts(folder: Path) -> None:
+    told: list[str | None] = []
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message)
+
+    async with connected(data_dir=str(folder)) as client:
+        begun = time.monotonic()
+        answer = await client.call_tool("create_memory", {"content": "The very first."}, progress_callback=progress)
+
+        assert not answer.is_error
+        assert told, f"nothing was reported in {time.monotonic() - begun:.1f} s"
