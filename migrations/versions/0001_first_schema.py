@@ -51,6 +51,16 @@ CREATE TABLE memory_history (
 )
     """,
     r"""
+CREATE TABLE memory_posting_lists (
+  namespace_id INTEGER NOT NULL,
+  term INTEGER NOT NULL,
+  segment INTEGER NOT NULL,
+  memory_ids UUID[] NOT NULL,
+  measures INTEGER[] NOT NULL,
+  CONSTRAINT memory_posting_lists_pkey PRIMARY KEY (namespace_id, term, segment)
+)
+    """,
+    r"""
 CREATE TABLE memory_postings (
   namespace_id INTEGER NOT NULL,
   term INTEGER NOT NULL,
@@ -188,9 +198,13 @@ CREATE TABLE memory_words (
   terms INTEGER[] NOT NULL,
   counts SMALLINT[] NOT NULL,
   length INTEGER NOT NULL,
+  segment INTEGER,
   CONSTRAINT memory_words_pkey PRIMARY KEY (namespace_id, memory_id),
   CONSTRAINT memory_words_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 )
+    """,
+    r"""
+CREATE INDEX memory_words_unfolded ON memory_words (namespace_id, memory_id) WHERE segment IS NULL
     """,
     r"""
 CREATE TABLE procedural_memories (
@@ -294,6 +308,9 @@ GRANT SELECT ON embedding_models TO pgengram_app
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app
     """,
     r"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app
+    """,
+    r"""
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory_postings TO pgengram_app
     """,
     r"""
@@ -331,6 +348,17 @@ ALTER TABLE memory_history FORCE ROW LEVEL SECURITY
     """,
     r"""
 CREATE POLICY one_owner ON memory_history
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_posting_lists ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_posting_lists FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_posting_lists
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,

@@ -23,6 +23,7 @@ from pgengram.store import changes, memories
 from pgengram.store import statements as s
 from pgengram.store.accesses import AccessLog
 from pgengram.store.database import Row, Transaction, model_id, stored_model_id, vectors_parameter
+from pgengram.store.folding import WordKeeper
 from pgengram.store.indexes import IndexKeeper, describe_index
 from pgengram.store.store import Report, Store
 from pgengram.text.fencing import fenced
@@ -67,6 +68,7 @@ class MemoryManager:
         self.session = Session()
         self._frequencies = Frequencies()
         self._accesses = AccessLog(self.store)
+        self._words = WordKeeper(self.store)
         self._model: ranking.Model | None = None
         self._stored_model_id: int | None = None
         self._indexes: IndexKeeper | None = None
@@ -97,6 +99,7 @@ class MemoryManager:
         """Let go of the database, the model and the background work."""
         if self._indexes is not None:
             await self._indexes.close()
+        await self._words.close()
         await self._accesses.close()
         await self.store.close()
         if self.embedder is not None:
@@ -397,7 +400,9 @@ class MemoryManager:
         async with self.store.transaction() as tx:
             found, _ = await self._resolved(tx, ids)
             named = {"ids": list(found.values())}
-            await tx.run(s.DROP_POSTINGS, named)
+            await tx.rows(s.LOCK, named)
+            for id_ in found.values():
+                await memories.unpost(tx, id_)
             await tx.run(s.ERASE_HISTORY, named)
             return await tx.run(s.ERASE, named)
 
@@ -506,6 +511,7 @@ class MemoryManager:
     def _notice_growth(self, rows: int) -> None:
         if self._indexes is not None:
             self._indexes.notice(rows)
+        self._words.notice(rows)
 
 
 def _within_budget(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:

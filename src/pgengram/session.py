@@ -11,6 +11,12 @@ from pgengram.ids import uuid7
 PAUSE_S: Final = 1_800.0  # a longer silence begins a new session
 
 
+def new_id() -> str:
+    """Return a short id that sorts by time: milliseconds and 32 random bits."""
+    digits = uuid7().hex
+    return f"s-{digits[:12]}-{digits[-8:]}"
+
+
 class Session:
     """One connection's session: a new id after thirty idle minutes, and the order in which memories arrive.
 
@@ -22,13 +28,13 @@ class Session:
         self._clock = clock
         self._last_use = clock()
         self._last_sequence = 0
-        self._id = f"session-{uuid7()}"
+        self._id = new_id()
 
     def current(self) -> str:
         """Return the id of the session that is on, and note that it is in use."""
         now = self._clock()
         if now - self._last_use > PAUSE_S:
-            self._id, self._last_sequence = f"session-{uuid7()}", 0
+            self._id, self._last_sequence = new_id(), 0
         self._last_use = now
         return self._id
 

@@ -70,7 +70,7 @@ def test_what_cannot_be_done_has_an_exit_code_and_a_reason(
 
 
 def test_asking_for_what_is_not_there_prints_the_answer_and_fails(database: Database) -> None:
-    answer = answered("call", "get_memories", "ids=0123456789abcdef", expect=1, database_url=database.url, **WORDS)
+    answer = answered("call", "get_memories", 'ids=["0123456789abcdef"]', expect=1, database_url=database.url, **WORDS)
 
     assert answer["ok"] is False
     assert answer["missing"][0]["error"]["code"] == "NOT_FOUND"

@@ -25,21 +25,24 @@ DEAR: Final = 2_000  # rows whose counting is worth remembering
 GOOD_FOR_S: Final = 60.0
 MAX_KNOWN: Final = 10_000
 
-# Uses memory_postings_pkey to know the words that are somebody's name.
+# Uses memory_postings_pkey and memory_posting_lists_pkey to know the words that are somebody's name.
 LOOK_UP_WORDS: Final = """
 SELECT w.position, t.term, s.term IS NOT NULL AS is_name
 FROM unnest(%(words)s::text[]) WITH ORDINALITY AS w(word, position)
 LEFT JOIN LATERAL pgengram_terms(w.word, '{}') AS t ON true
 LEFT JOIN LATERAL (
   SELECT k.term FROM pgengram_terms('', ARRAY['speaker:' || lower(w.word)]) AS k
-  WHERE EXISTS (SELECT FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = k.term)) AS s ON true
+  WHERE EXISTS (SELECT FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = k.term)
+    OR EXISTS (SELECT FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = k.term)) AS s ON true
 UNION ALL
 SELECT 0, t.term, false FROM pgengram_terms('', %(extra)s::text[]) AS t
 """
 HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
-# Uses memory_postings_pkey.
+# Uses memory_postings_pkey and memory_posting_lists_pkey.
 COUNT_TERMS: Final = """
-SELECT t.term, (SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term) AS memories
+SELECT t.term, (SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term)
+  + (SELECT coalesce(sum(cardinality(l.memory_ids)), 0) FROM memory_posting_lists l
+     WHERE l.namespace_id = %(namespace_id)s AND l.term = t.term)::bigint AS memories
 FROM unnest(%(terms)s::integer[]) AS t(term)
 """
 # Uses memory_words_pkey.

@@ -148,12 +148,17 @@ def by_meaning(model: Model, scope: Scope) -> str:
 def by_words(scope: Scope) -> str:
     """Every memory with one of the rarer asked words, scored by BM25.
 
-    Active memories have postings (memory_postings_pkey); among others each one in scope is looked at (memory_words_pkey).
+    Active memories have postings (memory_postings_pkey, memory_posting_lists_pkey); among others each one in scope is looked at (memory_words_pkey).
     """
     if scope.parameters["status"] == "active":
         return f"""SELECT p.memory_id, sum(asked.weight * {bm25("p")}) AS words
-      FROM asked CROSS JOIN LATERAL (SELECT p.memory_id, p.count, p.length FROM memory_postings p
-        WHERE p.namespace_id = %(namespace_id)s AND p.term = asked.term LIMIT {MAX_POSTINGS}) AS p
+      FROM asked CROSS JOIN LATERAL (
+        (SELECT p.memory_id, p.count, p.length FROM memory_postings p
+         WHERE p.namespace_id = %(namespace_id)s AND p.term = asked.term LIMIT {MAX_POSTINGS})
+        UNION ALL
+        (SELECT e.id, (e.measure >> 16)::smallint, (e.measure & 65535)::smallint
+         FROM memory_posting_lists l, unnest(l.memory_ids, l.measures) AS e(id, measure)
+         WHERE l.namespace_id = %(namespace_id)s AND l.term = asked.term LIMIT {MAX_POSTINGS})) AS p
       WHERE asked.rare AND {in_scope(scope, "p.memory_id")} GROUP BY p.memory_id"""
     return f"""SELECT allowed.id AS memory_id, {words_of("allowed.id", "asked.rare")} AS words FROM allowed"""
 
@@ -406,6 +411,9 @@ async def listed(
         after: key and id of the last memory of the page before.
         limit: how many; offset: how many to pass over.
     """
+    narrowed = bool(narrowing(filters)[0]) or filters.status != "active" or filters.as_of is not None
+    if filters.sort == "relevance" and not narrowed:
+        return await most_relevant(tx, now=now, limit=limit, offset=offset)
     conditions, parameters = _conditions(filters)
     sort = filters.sort or "created"
     key = SORT_KEYS[sort]
@@ -415,6 +423,28 @@ async def listed(
         parameters |= {"after_key": after[0], "after_id": after[1]}
     given = {**parameters, "now": now, "limit": limit, "offset": offset}
     return await tx.rows(LIST.format(conditions=conditions, key=key), given)
+
+
+# The best of each rate of fading are the first of its index, whatever the time is. Uses memory_activation_rank.
+MOST_RELEVANT: Final = f"""
+WITH {HIDDEN}, moment AS MATERIALIZED (
+  SELECT extract(epoch FROM %(now)s::timestamptz)::double precision / 86400 - 20000 AS days
+), best AS MATERIALIZED (
+  SELECT top.memory_id, top.line FROM decay_classes c CROSS JOIN moment CROSS JOIN LATERAL (
+    SELECT a.memory_id, a.relevance_anchor - a.rate_per_day * moment.days AS line FROM memory_activation a
+    WHERE a.namespace_id = %(namespace_id)s AND a.rate_per_day = c.rate_per_day AND a.memory_id NOT IN (SELECT id FROM hidden)
+    ORDER BY a.relevance_anchor DESC, a.memory_id LIMIT %(limit)s + %(offset)s) AS top
+  ORDER BY top.line DESC, top.memory_id LIMIT %(limit)s OFFSET %(offset)s
+)
+SELECT {HIT_COLUMNS} FROM best
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = best.memory_id {WITH_ACTIVATION}
+ORDER BY best.line DESC, m.id
+"""
+
+
+async def most_relevant(tx: Transaction, *, now: datetime, limit: int, offset: int) -> list[Row]:
+    """Return the memories that matter most at `now`: importance faded by time and renewed by use."""
+    return await tx.rows(MOST_RELEVANT, {"now": now, "limit": limit, "offset": offset})
 
 
 async def counted(tx: Transaction, filters: Question) -> int:

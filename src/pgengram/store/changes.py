@@ -193,7 +193,7 @@ async def forget(
     found = await tx.row(s.FORGET, {"id": row["id"], "reason": reason, "replaced_by": replaced_by or None})
     if found is None:
         return
-    await tx.run(s.DROP_POSTINGS, {"ids": [row["id"]]})
+    await memories.unpost(tx, row["id"])
     after = {
         "status": "invalidated",
         "reason": reason or row["reason"],

@@ -22,6 +22,7 @@ APP_ROLE: Final = "pgengram_app"
 SCHEMA_HEAD: Final = "0001"  # the newest migration; a test compares it with the migrations folder
 POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
+PROBE_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_MS: Final = 30_000
 LOCK_TIMEOUT_MS: Final = 10_000
 PGVECTOR: Final = (0, 8)
@@ -147,8 +148,9 @@ class Database:
             DatabaseFailed: PostgreSQL cannot be used now; nothing of the block was kept unless it had committed.
             Conflict: another transaction holds or has taken what this one needs.
         """
+        pool = self._open_pool()
         with _translated():
-            connection = await self._entered(namespace_id)
+            connection = await self._entered(pool, namespace_id)
         try:
             with _translated():
                 yield Transaction(connection, namespace_id)
@@ -157,7 +159,7 @@ class Database:
             await _abandon(connection)
             raise
         finally:
-            await self._open_pool().putconn(connection)
+            await pool.putconn(connection)  # of a pool that was closed meanwhile, too
 
     @asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
@@ -166,8 +168,9 @@ class Database:
             async with self._open_pool().connection() as connection:
                 yield connection
 
-    async def _entered(self, namespace_id: int) -> psycopg.AsyncConnection[Row]:
-        pool = self._open_pool()
+    async def _entered(
+        self, pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]], namespace_id: int
+    ) -> psycopg.AsyncConnection[Row]:
         parameters = {
             "role": self.role,
             "namespace_id": str(namespace_id),
@@ -175,13 +178,18 @@ class Database:
             "lock_timeout": str(LOCK_TIMEOUT_MS),
         }
         for attempt in range(POOL_MAX + 1):
-            connection = await pool.getconn()
+            try:
+                connection = await pool.getconn()
+            except PoolTimeout as error:
+                if await self._answers():
+                    raise
+                raise ConnectionLost("The connection to the database was lost.") from error
             try:
                 await connection.execute(ENTER, parameters)
             except psycopg.OperationalError:
                 await connection.close()
                 await pool.putconn(connection)
-                if attempt == POOL_MAX:
+                if attempt == POOL_MAX or not await self._answers():
                     raise
             except BaseException:
                 await _abandon(connection)
@@ -190,6 +198,15 @@ class Database:
             else:
                 return connection
         raise AssertionError("unreachable")
+
+    async def _answers(self) -> bool:
+        """Whether the server accepts connections; without asking, the pool would wait for it for half a minute."""
+        try:
+            connection = await psycopg.AsyncConnection.connect(self.url, connect_timeout=PROBE_TIMEOUT_S)
+        except psycopg.OperationalError:
+            return False
+        await connection.close()
+        return True
 
     def _open_pool(self) -> AsyncConnectionPool[psycopg.AsyncConnection[Row]]:
         if self._pool is None:

@@ -180,10 +180,21 @@ async def set_vectors(tx: Transaction, id_: UUID, parts: Any, model_id: int | No
         await tx.run(s.ADD_VECTORS, {"model_id": model_id, **_vectors([(id_, parts)])})
 
 
+async def unpost(tx: Transaction, id_: UUID) -> None:
+    """Take a locked memory out of all postings; its own list of words stays."""
+    await tx.run(s.DROP_POSTINGS, {"id": id_})
+    await tx.rows(s.LOCK_LISTS, {"id": id_})
+    folded = await tx.row(s.UNFOLD, {"id": id_})
+    if folded is not None:
+        where = {"id": id_, "segment": folded["segment"], "terms": folded["terms"]}
+        await tx.run(s.DROP_FROM_LISTS, where)
+        await tx.run(s.DROP_EMPTY_LISTS, where)
+
+
 async def set_words(tx: Transaction, row: Row) -> None:
     """Make a memory found by the words it has now; only an active one has postings."""
     named = {"ids": [row["id"]], "id": row["id"]}
-    await tx.run(s.DROP_POSTINGS, named)
+    await unpost(tx, row["id"])
     searched = searched_text(
         row["content"], speaker=row["speaker"], tags=row["tags"], occurred_at=row["occurred_at"],
         metadata={**row["metadata"], **(row["detail"] or {})},

@@ -180,12 +180,66 @@ SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
 FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
 """
 
-# Only active memories have postings, so that ranking by words needs no look at the memory itself. Uses memory_words_pkey
-# and memory_postings_pkey.
+# Only active memories have postings, so that ranking by words needs no look at the memory itself. These four take a memory
+# out of them: its rows, or its places in the posting lists of its segment, locked in one order. Use memory_words_pkey,
+# memory_postings_pkey and memory_posting_lists_pkey.
 DROP_POSTINGS: Final = """
 DELETE FROM memory_postings p USING memory_words w
-WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s)
+WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s AND w.segment IS NULL
   AND p.namespace_id = w.namespace_id AND p.term = ANY(w.terms) AND p.memory_id = w.memory_id
+"""
+LOCK_LISTS: Final = """
+SELECT l.term FROM memory_posting_lists l JOIN memory_words w ON l.segment = w.segment AND l.term = ANY(w.terms)
+WHERE l.namespace_id = %(namespace_id)s AND w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s
+ORDER BY l.term FOR UPDATE OF l
+"""
+DROP_FROM_LISTS: Final = """
+UPDATE memory_posting_lists l SET (memory_ids, measures) = (
+  SELECT coalesce(array_agg(e.id ORDER BY e.place), '{}'), coalesce(array_agg(e.measure ORDER BY e.place), '{}')
+  FROM unnest(l.memory_ids, l.measures) WITH ORDINALITY AS e(id, measure, place) WHERE e.id <> %(id)s)
+WHERE l.namespace_id = %(namespace_id)s AND l.segment = %(segment)s AND l.term = ANY(%(terms)s::integer[])
+"""
+DROP_EMPTY_LISTS: Final = """
+DELETE FROM memory_posting_lists WHERE namespace_id = %(namespace_id)s AND segment = %(segment)s
+  AND term = ANY(%(terms)s::integer[]) AND memory_ids = '{}'
+"""
+UNFOLD: Final = """
+UPDATE memory_words w SET segment = NULL FROM memory_words old
+WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s AND w.segment IS NOT NULL
+  AND old.namespace_id = w.namespace_id AND old.memory_id = w.memory_id
+RETURNING old.segment, old.terms
+"""
+
+# Folds the postings of the oldest memories that have rows into arrays, by one statement, so that no search sees a memory
+# twice or not at all. Memories that somebody changes at this moment are left for the next time; whoever wants to change
+# one of those taken waits. Uses memory_words_unfolded, memories_pkey and memory_postings_pkey.
+FOLD: Final = """
+WITH chosen AS MATERIALIZED (
+  SELECT m.id FROM memory_words w JOIN memories m ON m.namespace_id = w.namespace_id AND m.id = w.memory_id
+  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND m.status = 'active'
+  ORDER BY w.memory_id LIMIT %(limit)s FOR UPDATE OF m SKIP LOCKED
+), next AS MATERIALIZED (
+  SELECT coalesce(max(segment), 0) + 1 AS segment FROM memory_words WHERE namespace_id = %(namespace_id)s
+), marked AS (
+  UPDATE memory_words w SET segment = next.segment FROM chosen, next
+  WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = chosen.id
+  RETURNING w.memory_id, w.terms, w.counts, w.length
+), parts AS MATERIALIZED (
+  SELECT marked.memory_id, t.term, t.count, marked.length FROM marked, unnest(marked.terms, marked.counts) AS t(term, count)
+), dropped AS (
+  DELETE FROM memory_postings p USING parts
+  WHERE p.namespace_id = %(namespace_id)s AND p.term = parts.term AND p.memory_id = parts.memory_id
+), listed AS (
+  INSERT INTO memory_posting_lists (namespace_id, term, segment, memory_ids, measures)
+  SELECT %(namespace_id)s, parts.term, next.segment, array_agg(parts.memory_id ORDER BY parts.memory_id),
+    array_agg(parts.count::integer << 16 | least(parts.length, 32767) ORDER BY parts.memory_id)
+  FROM parts, next GROUP BY parts.term, next.segment
+)
+SELECT count(*) AS folded FROM chosen
+"""
+COUNT_UNFOLDED: Final = """
+SELECT count(*) AS memories FROM (
+  SELECT FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL LIMIT %(limit)s) AS some_of_them
 """
 SET_WORDS: Final = """
 WITH terms AS MATERIALIZED (SELECT term, count FROM pgengram_terms(%(searched)s, %(extra)s))

@@ -104,12 +104,13 @@ class Store:
             DatabaseFailed: see Database.transaction. A lost embedded server is started again by the next call.
         """
         await self.open()
+        database = self.database
         try:
-            async with self.database.transaction(self._namespace_id) as tx:
+            async with database.transaction(self._namespace_id) as tx:
                 yield tx
         except DatabaseFailed as error:
             if error.connection_lost and self._embedded is not None:
-                await self._forget_server()
+                await self._forget_server(database)
             raise
 
     async def _start_embedded(self) -> str:
@@ -136,9 +137,11 @@ class Store:
         for report in list(self._listeners):
             await report(message)
 
-    async def _forget_server(self) -> None:
+    async def _forget_server(self, lost: Database) -> None:
+        """Let the next call start the server again, unless another call has done so already."""
         async with self._changing:
-            await self._disconnect()
+            if self._database is lost:
+                await self._disconnect()
 
     async def _disconnect(self) -> None:
         if self._database is not None:

@@ -251,7 +251,10 @@ memory_words = _of_memory(
     Column("terms", ARRAY(Integer), nullable=False),
     Column("counts", ARRAY(SmallInteger), nullable=False),
     Column("length", Integer, nullable=False),
+    Column("segment", Integer),  # of the posting lists that its terms are folded into; none while they are rows
 )
+Index("memory_words_unfolded", memory_words.c.namespace_id, memory_words.c.memory_id,
+      postgresql_where=memory_words.c.segment.is_(None))  # fmt: skip
 memory_postings = Table(
     "memory_postings",
     metadata,
@@ -260,6 +263,16 @@ memory_postings = Table(
     Column("memory_id", UUID, primary_key=True),
     Column("count", SmallInteger, nullable=False),
     Column("length", SmallInteger, nullable=False),
+)
+# Rows are quick to write and dear to keep: 120 bytes a posting. A background job folds them into arrays, a third of that.
+memory_posting_lists = Table(
+    "memory_posting_lists",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("term", Integer, primary_key=True, autoincrement=False),
+    Column("segment", Integer, primary_key=True, autoincrement=False),
+    Column("memory_ids", ARRAY(UUID), nullable=False),
+    Column("measures", ARRAY(Integer), nullable=False),  # count << 16 | length, one for each memory
 )
 memory_tags = _of_memory(
     "memory_tags",

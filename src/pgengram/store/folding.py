@@ -1,0 +1,106 @@
+"""Folding the words of memories from rows into arrays: in the background, when nobody writes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+
+from pgengram.errors import PgengramError
+from pgengram.store import statements as s
+
+if TYPE_CHECKING:
+    from pgengram.store.store import Store
+
+log = logging.getLogger(__name__)
+
+SEGMENT: Final = 4_096  # memories in one segment; larger ones make a change of one memory dearer
+FOLD_AT: Final = 1_024  # memories with rows that are worth a segment
+QUIET_S: Final = 2.0  # without a new memory, before folding begins
+FULL: Final = 50_000  # memories with rows at which folding no longer waits for quiet
+LARGE_INDEX_BYTES: Final = 4_000_000  # an index of rows that is larger and nearly empty is built anew
+
+INDEX_SIZE: Final = "SELECT pg_relation_size('memory_postings_pkey'), (SELECT count(*) FROM (SELECT FROM memory_postings LIMIT 100000) AS p)"
+SHRINK: Final = (
+    "VACUUM memory_postings, memory_words",
+    "REINDEX INDEX CONCURRENTLY memory_postings_pkey",
+    "REINDEX INDEX CONCURRENTLY memory_words_unfolded",
+)
+
+
+class WordKeeper:
+    """Folds one owner's postings once there are enough of them.
+
+    Args:
+        store: whose memories.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rows = FOLD_AT  # look once after the first new memory: an earlier process may have left rows
+        self._quiet = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def notice(self, rows: int) -> None:
+        """Say that `rows` memories were added."""
+        self._rows += rows
+        self._quiet.set()
+        if self._rows >= FOLD_AT and self._task is None:
+            self._task = asyncio.create_task(self._run(), name="word keeper")
+
+    async def close(self) -> None:
+        """Stop; what is not folded yet is searched as rows."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        try:
+            await self._wait_for_quiet()
+            self._rows = 0
+            if await self._fold():
+                await shrink(self._store.database.url)
+        except PgengramError as error:
+            log.warning("Words were not folded: %s", error.message)
+        except psycopg.Error as error:
+            log.warning("Words were folded, but their old room was not freed: SQLSTATE %s", error.sqlstate)
+        finally:
+            self._task = None
+
+    async def _wait_for_quiet(self) -> None:
+        while self._rows < FULL:
+            self._quiet.clear()
+            try:
+                async with asyncio.timeout(QUIET_S):
+                    await self._quiet.wait()
+            except TimeoutError:
+                return
+
+    async def _fold(self) -> int:
+        """Fold until fewer than `FOLD_AT` memories have rows; return how many were folded."""
+        folded = 0
+        while True:
+            async with self._store.transaction() as tx:
+                waiting = await tx.row(s.COUNT_UNFOLDED, {"limit": FOLD_AT})
+                if waiting is None or waiting["memories"] < FOLD_AT:
+                    return folded
+                row = await tx.row(s.FOLD, {"limit": SEGMENT})
+                done = row["folded"] if row else 0
+            if not done:
+                return folded
+            folded += done
+
+
+async def shrink(url: str) -> None:
+    """Give back the room of rows that were folded, when it is much."""
+    connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(url, autocommit=True)
+    async with connection:
+        row = await (await connection.execute(INDEX_SIZE)).fetchone()
+        if row is None or row[0] < LARGE_INDEX_BYTES or row[1] >= LARGE_INDEX_BYTES / 200:
+            return
+        for statement in SHRINK:
+            await connection.execute(statement)
