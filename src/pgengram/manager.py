@@ -272,7 +272,7 @@ class MemoryManager:
     @tool(READS, title="Read memories")
     async def get_memories(
         self,
-        ids: Annotated[list[f.MemoryId], Field(min_length=1, max_length=f.MAX_GET)],
+        ids: Annotated[list[f.MemoryId], f.AnyOf, Field(min_length=1, max_length=f.MAX_GET)],
     ) -> Read:
         """Read up to 20 memories whole, by id: content, type detail, provenance, version.
 
@@ -352,10 +352,10 @@ class MemoryManager:
     @tool(REMOVES, title="Forget memories")
     async def forget_memories(
         self,
-        ids: Annotated[list[f.MemoryId], Field(min_length=1, max_length=f.MAX_BATCH)],
+        ids: Annotated[list[f.MemoryId], f.AnyOf, Field(min_length=1, max_length=f.MAX_BATCH)],
         reason: Annotated[f.Reason, Field(description="Why, for whoever looks later.")] = "",
         replaced_by_ids: Annotated[
-            list[f.MemoryId], Field(max_length=f.MAX_GET, description="Memories that hold instead.")
+            list[f.MemoryId], f.AnyOf, Field(max_length=f.MAX_GET, description="Memories that hold instead.")
         ] = [],  # noqa: B006
     ) -> Forgotten:
         """Take memories out of every search, with a reason; nothing is erased.

@@ -145,16 +145,24 @@ async def test_hits_below_the_wanted_similarity_are_cut(client: Client, facts: d
     assert cut == similar
 
 
-async def test_asking_changes_nothing(client: Client, db: Database, facts: dict[str, str]) -> None:
-    tables = ("memories", "memory_activation", "memory_history", "memory_vectors")
-    state = {table: db.rows(f"SELECT *, xmin::text FROM {table} ORDER BY 2, 3") for table in tables}
+async def test_asking_changes_neither_a_memory_nor_the_next_answer(
+    client: Client, db: Database, facts: dict[str, str]
+) -> None:
+    """That it was shown may be counted, but the count weighs nothing."""
+    unmoved = {
+        "memories": "*, xmin::text", "memory_history": "*, xmin::text", "memory_vectors": "*, xmin::text",
+        "memory_activation": "memory_id, importance, rate_per_day, started_at, reinforcement, relevance_anchor",
+    }  # fmt: skip
 
-    first = await hits(client, "Mira's dog")
+    def state() -> dict[str, list[Answer]]:
+        return {table: db.rows(f"SELECT {columns} FROM {table} ORDER BY 1, 2, 3") for table, columns in unmoved.items()}
+
+    before, first = state(), await hits(client, "Mira's dog")
     for _ in range(5):
         await hits(client, "Mira's dog")
 
     assert [hit["id"] for hit in await hits(client, "Mira's dog")] == [hit["id"] for hit in first]
-    assert {table: db.rows(f"SELECT *, xmin::text FROM {table} ORDER BY 2, 3") for table in tables} == state
+    assert state() == before
 
 
 PROBE: dict[str, Any] = {
