@@ -281,7 +281,7 @@ DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
           END IF;
-        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another database's migration was faster
+        EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
         END $$
     """,
     r"""
@@ -293,52 +293,15 @@ DO $$ BEGIN
           ELSIF NOT pg_has_role(current_user, 'pgengram_app', 'SET') THEN
             EXECUTE format('GRANT pgengram_app TO %I WITH SET TRUE', current_user);
           END IF;
+        EXCEPTION WHEN insufficient_privilege OR undefined_object THEN NULL;
         END $$
     """,
     r"""
-GRANT USAGE ON SCHEMA public TO pgengram_app
-    """,
-    r"""
-GRANT SELECT ON decay_classes TO pgengram_app
-    """,
-    r"""
-GRANT SELECT ON embedding_models TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory_postings TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app
-    """,
-    r"""
-GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app
+DO $$ BEGIN
+          IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
+            GRANT USAGE ON SCHEMA public TO pgengram_app; GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_postings TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app;
+          END IF;
+        END $$
     """,
     r"""
 ALTER TABLE memory_history ENABLE ROW LEVEL SECURITY

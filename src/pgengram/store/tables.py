@@ -322,7 +322,8 @@ $$
 
 def setup_statements() -> list[str]:
     """Return what the tables cannot say: functions, the application's role and rights, and the wall around each owner."""
-    grants = [f"GRANT SELECT ON {table.name} TO {APP_ROLE}" for table in LOOKUPS]
+    grants = [f"GRANT USAGE ON SCHEMA public TO {APP_ROLE}"]
+    grants += [f"GRANT SELECT ON {table.name} TO {APP_ROLE}" for table in LOOKUPS]
     grants += [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.name} TO {APP_ROLE}" for table in OWNED]
     rates = sorted({*f.RATE_PER_DAY_OF_KIND.values(), *f.RATE_PER_DAY_OF_TYPE.values(), f.PINNED_RATE_PER_DAY})
     return [
@@ -331,11 +332,12 @@ def setup_statements() -> list[str]:
         f"INSERT INTO decay_classes VALUES {', '.join(f'({rate})' for rate in rates)}",
         "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN",
         "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0",  # nobody asks how vectors are spread
+        # A login that may not make the role, or not take it, is held by the wall itself: it is no superuser.
         f"""DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
             CREATE ROLE {APP_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
           END IF;
-        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another database's migration was faster
+        EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
         END $$""",
         # From PostgreSQL 16 on a role's maker is a member that may not take the role unless told so.
         f"""DO $$ BEGIN
@@ -346,9 +348,13 @@ def setup_statements() -> list[str]:
           ELSIF NOT pg_has_role(current_user, '{APP_ROLE}', 'SET') THEN
             EXECUTE format('GRANT {APP_ROLE} TO %I WITH SET TRUE', current_user);
           END IF;
+        EXCEPTION WHEN insufficient_privilege OR undefined_object THEN NULL;
         END $$""",
-        f"GRANT USAGE ON SCHEMA public TO {APP_ROLE}",
-        *grants,
+        f"""DO $$ BEGIN
+          IF EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
+            {" ".join(f"{grant};" for grant in grants)}
+          END IF;
+        END $$""",
         *(statement for table in OWNED for statement in _wall(table.name)),
         """CREATE POLICY upkeep ON memory_vectors FOR SELECT TO CURRENT_USER
            USING (current_setting('pgengram.upkeep', true) = 'on')""",
