@@ -158,6 +158,8 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
             "similarity": None if similarity is None else round(similarity, 4),
             "distance": None if similarity is None else round(1 - similarity, 4),
             "words": round(row["words_share"], 4),
+            "relevance": round(row["relevance"], 4),
+            "found_by": row["found_by"],
             **{name: round(row[column], 4) for name, column in EXTRA_SIGNALS.items() if row[column]},
         }
     return view

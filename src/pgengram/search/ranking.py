@@ -257,7 +257,9 @@ WITH {scope_set}, asked AS MATERIALIZED (
   {by_words(scope)}
 ), seeds AS MATERIALIZED (
   SELECT c.memory_id, coalesce(near.similarity, {similarity_of(model, "c.memory_id")}) AS similarity,
-    coalesce(worded.words, 0) + {common} AS words
+    coalesce(worded.words, 0) + {common} AS words,
+    concat_ws(' and ', CASE WHEN near.memory_id IS NOT NULL THEN 'meaning' END,
+              CASE WHEN worded.words > 0 THEN 'words' END) AS found_by
   FROM (SELECT memory_id FROM near
         UNION (SELECT memory_id FROM worded WHERE words > 0 ORDER BY words DESC, memory_id LIMIT {CANDIDATES})) AS c
   LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
@@ -275,9 +277,9 @@ WITH {scope_set}, asked AS MATERIALIZED (
       AND n.session_sequence BETWEEN turns.session_sequence - {NEAR_BY} AND turns.session_sequence + {NEAR_BY} OFFSET 0) AS n
   WHERE {in_scope(scope, "n.memory_id")} AND n.memory_id NOT IN (SELECT memory_id FROM seeds)
 ), members AS MATERIALIZED (
-  SELECT memory_id, similarity, words, false AS found_near_by FROM seeds
+  SELECT memory_id, similarity, words, found_by FROM seeds
   UNION ALL
-  SELECT c.memory_id, {similarity_of(model, "c.memory_id")}, coalesce(worded.words, 0) + {common}, true
+  SELECT c.memory_id, {similarity_of(model, "c.memory_id")}, coalesce(worded.words, 0) + {common}, 'conversation'
   FROM around c LEFT JOIN worded USING (memory_id)
 ), judged AS MATERIALIZED (
   SELECT c.*, m.*, {base} AS base
@@ -289,7 +291,7 @@ WITH {scope_set}, asked AS MATERIALIZED (
   CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = judged.memory_id OFFSET 0) AS a
 ), scored AS MATERIALIZED (
-  SELECT b.memory_id, b.similarity, b.words, b.words_share, b.found_near_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS near_by, {by_voice()} AS voice,
+  SELECT b.memory_id, b.similarity, b.words, b.words_share, b.found_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS near_by, {by_voice()} AS voice,
     {by_period()} AS period, {total} AS score
   FROM relevant b
   WINDOW near_by AS (PARTITION BY b.session_id ORDER BY b.session_sequence
@@ -299,7 +301,7 @@ WITH {scope_set}, asked AS MATERIALIZED (
   SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {TEXT_ONLY if mode == "text" else ""}
   ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
 )
-SELECT {HIT_COLUMNS}, s.similarity, s.words, s.words_share, s.near_by, s.voice AS voice_share, s.period, s.found_near_by, s.score
+SELECT {HIT_COLUMNS}, s.similarity, s.words, s.words_share, s.near_by, s.voice AS voice_share, s.period, s.found_by, s.score
 FROM cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}
 ORDER BY s.score DESC, m.id DESC
 """

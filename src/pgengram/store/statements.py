@@ -277,7 +277,7 @@ ERASE: Final = "DELETE FROM memories WHERE namespace_id = %(namespace_id)s AND i
 
 # Uses memories_by_time and memory_activation_pkey; one pass over this owner's memories.
 STATISTICS: Final = """
-SELECT m.type, coalesce(m.kind, '-') AS kind, m.status, a.rate_per_day, count(*) AS memories, sum(a.access_count) AS accesses,
+SELECT m.type, coalesce(m.kind, 'none given') AS kind, m.status, a.rate_per_day, count(*) AS memories, sum(a.access_count) AS accesses,
   count(*) FILTER (WHERE m.expires_at <= now()) AS expired, count(*) FILTER (WHERE m.pinned) AS pinned,
   count(*) FILTER (WHERE EXISTS (SELECT FROM memory_vectors v
     WHERE v.namespace_id = m.namespace_id AND v.memory_id = m.id AND v.model_id = %(model_id)s)) AS embedded
