@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
 
 import psycopg
 import pytest
 import pytest_asyncio
 from mcp import Client
 
-from door import Database, connected, in_database
+from door import Database, Served, connected, database_of, owned_tables
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 
 TEST_DATABASE_URL = os.environ.get("PGENGRAM_TEST_DATABASE_URL", "")
-NewDatabase = Callable[[], "contextmanager[Database]"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,18 +37,6 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server = start_embedded(tmp_path_factory.mktemp("postgres"))
     yield server.url
     server.stop()
-
-
-@contextmanager
-def database_of(postgres: str, template: str = "template1") -> Iterator[Database]:
-    name = f"pgengram_test_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-    try:
-        yield Database(in_database(postgres, name))
-    finally:
-        with psycopg.connect(postgres, autocommit=True) as connection:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")
@@ -92,14 +76,6 @@ async def manager(settings: Settings) -> AsyncIterator[MemoryManager]:
     await made.ready()
     yield made
     await made.close()
-
-
-@dataclass(frozen=True)
-class Served:
-    """A server process, its client and the database behind it."""
-
-    client: Client
-    db: Database
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -142,9 +118,3 @@ def wordless(serving_words: Served) -> Served:
     """A server without an embedder that remembers nothing yet."""
     serving_words.db.empty(owned_tables())
     return serving_words
-
-
-def owned_tables() -> list[str]:
-    from pgengram.store.tables import OWNED
-
-    return [table.name for table in OWNED]

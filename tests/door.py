@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -160,3 +162,30 @@ class Database:
     def empty(self, tables: Sequence[str]) -> None:
         """Take every memory away."""
         self.as_login(f"TRUNCATE {', '.join(tables)}")
+
+
+@contextmanager
+def database_of(postgres: str, template: str = "template1") -> Iterator[Database]:
+    """Make a copy of a template for a while."""
+    name = f"pgengram_test_{secrets.token_hex(6)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
+        yield Database(in_database(postgres, name))
+    finally:
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server process, its client and the database behind it."""
+
+    client: Client
+    db: Database
+
+
+def owned_tables() -> list[str]:
+    from pgengram.store.tables import OWNED
+
+    return [table.name for table in OWNED]

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 def main() -> None:
@@ -36,6 +32,7 @@ def serve() -> None:
     import asyncio
 
     from pgengram.errors import PgengramError
+    from pgengram.loop import event_loop
     from pgengram.manager import MemoryManager
     from pgengram.server import serve_stdio
     from pgengram.settings import Settings
@@ -50,13 +47,6 @@ def serve() -> None:
     except PgengramError as error:
         sys.stderr.write(f"pgengram: {error.message} {error.hint}\n")
         raise SystemExit(2) from None
-
-
-def event_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop that psycopg can use: on Windows that is the selector loop, not the default."""
-    import asyncio
-
-    return asyncio.SelectorEventLoop() if sys.platform == "win32" else asyncio.new_event_loop()
 
 
 if __name__ == "__main__":

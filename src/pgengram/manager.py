@@ -15,7 +15,7 @@ from pgengram import fields as f
 from pgengram.embedders import Embedder, embedder_from
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import Change, NewMemory, Question, checked, refusal
-from pgengram.search import cursors, ranking
+from pgengram.search import budget, cursors, ranking
 from pgengram.search.question import Frequencies, understand
 from pgengram.session import Session
 from pgengram.settings import Settings
@@ -26,8 +26,6 @@ from pgengram.store.database import Row, Transaction, model_id, stored_model_id,
 from pgengram.store.folding import WordKeeper
 from pgengram.store.indexes import IndexKeeper, describe_index
 from pgengram.store.store import Report, Store
-from pgengram.text.fencing import fenced
-from pgengram.text.normalising import folded
 from pgengram.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
 from pgengram.views import (
     Forgotten,
@@ -39,7 +37,6 @@ from pgengram.views import (
     Updated,
     hit_view,
     memory_view,
-    recalled_line,
     statistics_view,
 )
 
@@ -48,8 +45,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RECALLED: Final = 30  # memories looked at for a context
-RECALL_FLOOR: Final = 0.5  # of the best score; what scores less is junk more often than not
-LEAST_SIMILARITY: Final = 0.15  # cosine of texts that have nothing in common, with the built-in model
 MAX_COUNTED: Final = 10_000
 UNIT_TOLERANCE: Final = 1e-12  # a vector shorter than this has no direction
 
@@ -195,14 +190,16 @@ class MemoryManager:
         if question.count_only:
             return await self._count(question)
         rows, how, hidden = await self._search(question, place)
-        within = _within_budget(rows, question.max_chars, whole=question.detail)
+        within = budget.within(rows, question.max_chars, whole=question.detail)
         self._accesses.note([row["id"] for row in within])
         return Found(
             query=question.query,
             count=len(within),
             results=[hit_view(row, detail=question.detail) for row in within],
             search=how,
-            next_cursor=_next_cursor(question, place, mark, rows, within),
+            next_cursor=cursors.next_cursor(
+                place, mark, within, more=len(within) < len(rows) or len(rows) == question.limit
+            ),
             hidden=hidden or None,
             degraded=self._degraded,
         )
@@ -260,11 +257,11 @@ class MemoryManager:
         """
         question = Question(query=context, limit=RECALLED, project=project, user=user)
         rows, _, _ = await self._search(question, cursors.Place(datetime.now(UTC))) if context.strip() else ([], "", {})
-        chosen = _worth_recalling(rows, max_chars)
+        chosen = budget.worth_recalling(rows, max_chars)
         self._accesses.note([row["id"] for row in chosen])
         return Recalled(
             count=len(chosen),
-            context=fenced([recalled_line(row) for row in chosen]) if chosen else "",
+            context=budget.recalled(chosen),
             memory_ids=[str(row["id"]) for row in chosen],
             degraded=self._degraded,
         )
@@ -512,52 +509,6 @@ class MemoryManager:
         if self._indexes is not None:
             self._indexes.notice(rows)
         self._words.notice(rows)
-
-
-def _within_budget(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:
-    """Return as many of the first rows as fit, at least one."""
-    if max_chars is None:
-        return rows
-    within: list[Row] = []
-    used = 0
-    for row in rows:
-        used += len(row["content"]) if whole else min(len(row["content"]), f.WHOLE_CONTENT)
-        if within and used > max_chars:
-            break
-        within.append(row)
-    return within
-
-
-def _next_cursor(question: Question, place: cursors.Place, mark: str, rows: list[Row], within: list[Row]) -> str | None:
-    """Return where the next page begins, or None when this one was the last."""
-    if len(within) == len(rows) and len(rows) < question.limit:
-        return None
-    last = within[-1]
-    if "sort_key" in last:
-        return cursors.written(cursors.Place(place.now, after=(last["sort_key"], last["id"])), mark)
-    return cursors.written(cursors.Place(place.now, place.offset + len(within)), mark)
-
-
-def _worth_recalling(rows: list[Row], max_chars: int) -> list[Row]:
-    """Return the rows that fit well beside the best one, no two of which say the same, within the budget."""
-    chosen: list[Row] = []
-    seen: set[str] = set()
-    left = max_chars - len(fenced([]))
-    for row in rows:
-        said = folded(row["content"])
-        if row["score"] < RECALL_FLOOR * rows[0]["score"] or not _matches(row) or said in seen:
-            continue
-        left -= len(recalled_line(row)) + 1
-        if left < 0:
-            break
-        seen.add(said)
-        chosen.append(row)
-    return chosen
-
-
-def _matches(row: Row) -> bool:
-    """Whether a memory has anything to do with what was asked, however good it looks beside the others."""
-    return row["words_share"] > 0 or row["similarity"] is None or row["similarity"] >= LEAST_SIMILARITY
 
 
 def unit_vector(values: list[float], dimensions: int) -> NDArray[float32]:

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from conftest import Served, database_of
-from door import Database, call, read, remember
+from door import Database, Served, call, database_of, read, remember
 from pgengram.fields import KINDS, TYPES
 
 RATES_OF_KINDS = {

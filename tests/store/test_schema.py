@@ -10,8 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
-from conftest import database_of
-from door import Database
+from door import Database, database_of
 from pgengram.embedders import embedder_from
 from pgengram.fields import RATE_PER_DAY_OF_KIND, RATE_PER_DAY_OF_TYPE, TYPES
 from pgengram.store import migrate

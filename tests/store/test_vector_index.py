@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from mcp import Client
 
-from conftest import database_of
-from door import Database, call, connected, until
+from door import Database, call, connected, database_of, until
 from pgengram.inputs import Question
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings

@@ -8,8 +8,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from conftest import database_of
-from door import Database, call, connected, found, read, refused, remember
+from door import Database, call, connected, database_of, found, read, refused, remember
 from pgengram.errors import NotReady
 from pgengram.inputs import NewMemory
 from pgengram.manager import MemoryManager

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from conftest import Served
-from door import Database, call, found, read, refused
+from door import Database, Served, call, found, read, refused
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 

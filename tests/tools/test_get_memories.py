@@ -7,8 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from mcp import Client
 
-from conftest import Served
-from door import call, read, refused, remember, said
+from door import Served, call, read, refused, remember, said
 from pgengram.inputs import Change
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings

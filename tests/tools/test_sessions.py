@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Served
-from door import call, connected, found, read, remember
+from door import Served, call, connected, found, read, remember
 from pgengram.session import PAUSE_S, Session
 
 

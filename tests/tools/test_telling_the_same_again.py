@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from mcp import Client
 
-from conftest import Served
-from door import Database, call, connected, found, hits, read, remember
+from door import Database, Served, call, connected, found, hits, read, remember
 
 SAME = {
     "as it is": ("The café opens at nine.", "The café opens at nine."),

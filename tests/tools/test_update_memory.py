@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
 
-from conftest import Served
-from door import Answer, Database, call, found, hits, read, refused, remember, said, until
+from door import Answer, Database, Served, call, found, hits, read, refused, remember, said, until
 from pgengram.inputs import CLEARABLE
 from pgengram.store.changes import merge_patch
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import Served
-from door import call, connected, found, hits, refused, remember
+from door import Served, call, connected, found, hits, refused, remember
 
 
 async def test_words_still_find(wordless: Served) -> None:

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pgengram import __version__
-from pgengram.__main__ import event_loop
 from pgengram.errors import InvalidInput, PgengramError
+from pgengram.loop import event_loop
 from pgengram.settings import Settings
 
 Parameters = ParamSpec("Parameters")

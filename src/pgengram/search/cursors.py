@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from pgengram.errors import InvalidInput
 from pgengram.fields import as_utc
+from pgengram.store.database import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +56,13 @@ def read(cursor: str, mark: str) -> Place:
             "cursor belongs to another question.", "Repeat the question unchanged, or leave the cursor out."
         )
     return place
+
+
+def next_cursor(place: Place, mark: str, shown: list[Row], *, more: bool) -> str | None:
+    """Return where the page after the rows `shown` begins, or None when there may be no more."""
+    if not more or not shown:
+        return None
+    last = shown[-1]
+    if "sort_key" in last:
+        return written(Place(place.now, after=(last["sort_key"], last["id"])), mark)
+    return written(Place(place.now, place.offset + len(shown)), mark)

@@ -1,0 +1,55 @@
+"""How much of what was found is worth a caller's room."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pgengram.fields import WHOLE_CONTENT
+from pgengram.store.database import Row
+from pgengram.text.fencing import fenced
+from pgengram.text.normalising import folded
+from pgengram.views import recalled_line
+
+RECALL_FLOOR: Final = 0.5  # of the best score; what scores less is junk more often than not
+LEAST_SIMILARITY: Final = 0.15  # cosine of texts that have nothing in common, with the built-in model
+
+
+def within(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:
+    """Return as many of the first rows as fit into `max_chars` of content, at least one."""
+    if max_chars is None:
+        return rows
+    fitting: list[Row] = []
+    used = 0
+    for row in rows:
+        used += len(row["content"]) if whole else min(len(row["content"]), WHOLE_CONTENT)
+        if fitting and used > max_chars:
+            break
+        fitting.append(row)
+    return fitting
+
+
+def worth_recalling(rows: list[Row], max_chars: int) -> list[Row]:
+    """Return the rows that fit well beside the best one, no two of which say the same, within the budget."""
+    chosen: list[Row] = []
+    seen: set[str] = set()
+    left = max_chars - len(fenced([]))
+    for row in rows:
+        said = folded(row["content"])
+        if row["score"] < RECALL_FLOOR * rows[0]["score"] or not _matches(row) or said in seen:
+            continue
+        left -= len(recalled_line(row)) + 1
+        if left < 0:
+            break
+        seen.add(said)
+        chosen.append(row)
+    return chosen
+
+
+def recalled(rows: list[Row]) -> str:
+    """Return the rows as one fenced text; nothing for none."""
+    return fenced([recalled_line(row) for row in rows]) if rows else ""
+
+
+def _matches(row: Row) -> bool:
+    """Whether a memory has anything to do with what was asked, however good it looks beside the others."""
+    return row["words_share"] > 0 or row["similarity"] is None or row["similarity"] >= LEAST_SIMILARITY
