@@ -22,7 +22,7 @@ class Provenance(Request):
     source: Annotated[f.Name | None, Field(description="Where it comes from.")] = None
     source_provider: Annotated[f.Name | None, Field(description="Who stores it.")] = None
     capture_mode: Annotated[f.CaptureMode | None, Field(description="Said, or inferred.")] = None
-    session_id: Annotated[f.Name | None, Field(description="Conversation; default: this connection.")] = None
+    session_id: Annotated[f.Name | None, Field(description="Conversation; default: this one.")] = None
     speaker: Annotated[f.Name | None, Field(description="Who said it.")] = None
     user: Annotated[f.Name | None, Field(description="Whom it is about or for.")] = None
     project: Annotated[f.Name | None, Field(description="Project it belongs to.")] = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from typing import Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -15,6 +15,9 @@ from pydantic import BaseModel
 from pgengram.errors import InvalidInput
 from pgengram.fields import as_utc
 from pgengram.store.database import Row
+
+NOT_OURS: Final = "cursor is not one that an earlier page gave."
+BEGIN_AGAIN: Final = "Leave it out to begin again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,13 @@ def question_mark(question: BaseModel) -> str:
 def written(place: Place, mark: str) -> str:
     """Return `place` as a cursor that is good for the question of `mark` only."""
     after = None if place.after is None else [place.after[0], str(place.after[1])]
-    return base64.urlsafe_b64encode(json.dumps([mark, as_utc(place.now), place.offset, after]).encode()).decode()
+    where = [as_utc(place.now), place.offset, after]
+    return base64.urlsafe_b64encode(json.dumps([mark, _seal(mark, where), *where]).encode()).decode()
+
+
+def _seal(mark: str, where: list[Any]) -> str:
+    """Return a short text that another place does not have, so that a cursor with a changed sort key is known."""
+    return sha256(json.dumps([mark, *where]).encode()).hexdigest()[:12]
 
 
 def read(cursor: str, mark: str) -> Place:
@@ -45,12 +54,14 @@ def read(cursor: str, mark: str) -> Place:
         InvalidInput: it is none of ours, or belongs to another question.
     """
     try:
-        its_mark, now, offset, after = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        its_mark, seal, now, offset, after = json.loads(base64.urlsafe_b64decode(cursor.encode()))
         place = Place(
             datetime.fromisoformat(now), int(offset), None if after is None else (str(after[0]), UUID(after[1]))
         )
-    except (ValueError, TypeError, binascii.Error, IndexError):
-        raise InvalidInput("cursor is not one that an earlier page gave.", "Leave it out to begin again.") from None
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError):
+        raise InvalidInput(NOT_OURS, BEGIN_AGAIN) from None
+    if seal != _seal(its_mark, [now, offset, after]):
+        raise InvalidInput(NOT_OURS, BEGIN_AGAIN)
     if its_mark != mark or not 0 <= place.offset <= 100_000:
         raise InvalidInput(
             "cursor belongs to another question.", "Repeat the question unchanged, or leave the cursor out."

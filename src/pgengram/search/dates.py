@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,27 +19,29 @@ WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "satu
 _MONTH: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
 _DAY: Final = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
+# Of ASCII only: Unicode holds a long s to be an s, and then no table knows the word.
+IGNORING_CASE: Final = re.IGNORECASE | re.ASCII
 UNITS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 # Tried in this order; what a pattern has taken is not read again.
-_ISO: Final = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b")
-_DAY_MONTH: Final = re.compile(rf"\b{_DAY}(?:\s+of)?\s+(?P<month>{_MONTH})\b\.?(?:,?\s+{_YEAR})?", re.IGNORECASE)
-_MONTH_DAY: Final = re.compile(rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY}\b(?:,?\s+{_YEAR})?", re.IGNORECASE)
-_MONTH_YEAR: Final = re.compile(rf"\b(?P<month>{_MONTH})\b\.?,?\s+{_YEAR}", re.IGNORECASE)
+_ISO: Final = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b", re.ASCII)
+_DAY_MONTH: Final = re.compile(rf"\b{_DAY}(?:\s+of)?\s+(?P<month>{_MONTH})\b\.?(?:,?\s+{_YEAR})?", IGNORING_CASE)
+_MONTH_DAY: Final = re.compile(rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY}\b(?:,?\s+{_YEAR})?", IGNORING_CASE)
+_MONTH_YEAR: Final = re.compile(rf"\b(?P<month>{_MONTH})\b\.?,?\s+{_YEAR}", IGNORING_CASE)
 _BARE_MONTH: Final = re.compile(
-    rf"\b(?:(?P<last>last|this)|in|during|since|by|of|early|late|mid)\s+(?P<month>{_MONTH})\b", re.IGNORECASE
+    rf"\b(?:(?P<last>last|this)|in|during|since|by|of|early|late|mid)\s+(?P<month>{_MONTH})\b", IGNORING_CASE
 )
-_BARE_YEAR: Final = re.compile(rf"\b{_YEAR}\b")
-_RELATIVE: Final = re.compile(r"\b(?P<which>last|this|past)\s+(?P<unit>day|week|month|year)\b", re.IGNORECASE)
+_BARE_YEAR: Final = re.compile(rf"\b{_YEAR}\b", re.ASCII)
+_RELATIVE: Final = re.compile(r"\b(?P<which>last|this|past)\s+(?P<unit>day|week|month|year)\b", IGNORING_CASE)
 _AGO: Final = re.compile(
-    r"\b(?P<count>\d{1,3}|an?|one|two|three)\s+(?P<unit>day|week|month|year)s?\s+ago\b", re.IGNORECASE
+    r"\b(?P<count>\d{1,3}|an?|one|two|three)\s+(?P<unit>day|week|month|year)s?\s+ago\b", IGNORING_CASE
 )
-_NAMED_DAY: Final = re.compile(r"\b(?P<name>today|yesterday|tonight)\b", re.IGNORECASE)
-_WEEKDAY: Final = re.compile(rf"\b(?:last|on|this)\s+(?P<name>{'|'.join(WEEKDAYS)})\b", re.IGNORECASE)
+_NAMED_DAY: Final = re.compile(r"\b(?P<name>today|yesterday|tonight)\b", IGNORING_CASE)
+_WEEKDAY: Final = re.compile(rf"\b(?:last|on|this)\s+(?P<name>{'|'.join(WEEKDAYS)})\b", IGNORING_CASE)
 ASKS_FOR_TIME: Final = re.compile(
     r"^\s*(?:when\b|since when\b|how long\b|how many (?:years|days|weeks|months)\b|"
     r"(?:in |on |during )?(?:what|which) (?:year|date|day|month|time|season)\b)",
-    re.IGNORECASE,
+    IGNORING_CASE,
 )
 
 
@@ -62,12 +65,13 @@ def periods(question: str, now: datetime) -> list[Period]:
     rest = question
     for pattern, reading in _READINGS:
         for match in pattern.finditer(rest):
-            found += [period for period in (reading(match, now.astimezone(UTC)),) if period is not None]
+            with contextlib.suppress(ValueError, OverflowError):  # the 31st of February, or before the year 1
+                found.append(reading(match, now.astimezone(UTC)))
         rest = pattern.sub(" ", rest)
     return found
 
 
-def _date(match: re.Match[str], now: datetime) -> Period | None:
+def _date(match: re.Match[str], now: datetime) -> Period:
     """Read a year, month and day, of which the smaller ones may be missing."""
     given = match.groupdict()
     month_word = given.get("month")
@@ -76,10 +80,7 @@ def _date(match: re.Match[str], now: datetime) -> Period | None:
     sure = year is not None
     if year is None and month is not None:
         year = now.year if (month, day or 1) <= (now.month, now.day) else now.year - 1
-    try:
-        start = datetime(year or now.year, month or 1, day or 1, tzinfo=UTC)
-    except ValueError:  # the 31st of February is no date
-        return None
+    start = datetime(year or now.year, month or 1, day or 1, tzinfo=UTC)
     if day:
         return Period(start, start + timedelta(days=1), sure)
     return Period(start, _next_month(start) if month else start.replace(year=start.year + 1), sure)

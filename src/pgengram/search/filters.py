@@ -31,7 +31,8 @@ VISIBLE: Final = "m.status = %(status)s AND (m.expires_at IS NULL OR m.expires_a
 
 
 # What was held true at a moment, whatever has become of it since.
-HELD_THEN: Final = "m.valid_from <= %(as_of)s AND (m.valid_to IS NULL OR m.valid_to > %(as_of)s)"
+HELD_THEN: Final = """m.valid_from <= %(as_of)s AND (m.valid_to IS NULL OR m.valid_to > %(as_of)s)
+  AND (m.expires_at IS NULL OR m.expires_at > %(as_of)s)"""
 
 
 def visible(filters: Question) -> tuple[str, dict[str, Any]]:

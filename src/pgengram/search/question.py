@@ -28,10 +28,10 @@ MAX_KNOWN: Final = 10_000
 # Uses memory_postings_pkey and memory_posting_lists_pkey to know the words that are somebody's name.
 LOOK_UP_WORDS: Final = """
 SELECT w.position, t.term, s.term IS NOT NULL AS is_name
-FROM unnest(%(words)s::text[]) WITH ORDINALITY AS w(word, position)
+FROM unnest(%(words)s::text[], %(lowered)s::text[]) WITH ORDINALITY AS w(word, lowered, position)
 LEFT JOIN LATERAL pgengram_terms(w.word, '{}') AS t ON true
 LEFT JOIN LATERAL (
-  SELECT k.term FROM pgengram_terms('', ARRAY['speaker:' || lower(w.word)]) AS k
+  SELECT k.term FROM pgengram_terms('', ARRAY['speaker:' || w.lowered]) AS k
   WHERE EXISTS (SELECT FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = k.term)
     OR EXISTS (SELECT FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = k.term)) AS s ON true
 UNION ALL
@@ -45,10 +45,11 @@ SELECT t.term, (SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(
      WHERE l.namespace_id = %(namespace_id)s AND l.term = t.term)::bigint AS memories
 FROM unnest(%(terms)s::integer[]) AS t(term)
 """
-# Uses memory_words_pkey.
+# Only active memories have postings, so only they are the whole that a share is of. Uses memory_words_pkey, memories_hidden.
 COUNT_MEMORIES: Final = """
 SELECT count(*) AS memories, coalesce(avg(length), 0)::double precision AS mean_length
 FROM memory_words WHERE namespace_id = %(namespace_id)s
+  AND memory_id NOT IN (SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND status <> 'active')
 """
 
 
@@ -58,7 +59,8 @@ class Asked:
 
     terms: hashed stems; weights: their inverse document frequency, one for each term; counts: in how many memories each is.
     meaning: the question without names and without words that most memories have.
-    phrases: exact words that a hit must hold; unwanted: terms that it must not; only for searches of mode text.
+    phrases: exact words that a hit must hold; unwanted and unwanted_phrases: terms and exact words that it must not; only
+        for searches of mode text.
     voice: the one speaker it names, in lower case; periods: the times it names; wants_time: whether it asks when.
     mean_length: mean number of terms of a memory, for BM25.
     """
@@ -73,6 +75,7 @@ class Asked:
     mean_length: float
     phrases: list[str] = field(default_factory=list)
     unwanted: list[int] = field(default_factory=list)
+    unwanted_phrases: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -114,12 +117,16 @@ async def understand(tx: Transaction, question: Question, frequencies: Frequenci
     """Look the words of a question up in this owner's memories."""
     query = question.query
     phrases: list[str] = []
-    unwanted = ""
+    unwanted: list[str] = []
+    unwanted_phrases: list[str] = []
     if question.mode == "text":
-        query, phrases, unwanted = websearch(query)
+        query, phrases, unwanted, unwanted_phrases = websearch(query)
     asked_words = list(dict.fromkeys(words(query)))[:MAX_WORDS]
     total, mean_length = await frequencies.size(tx)
-    rows = await tx.rows(LOOK_UP_WORDS, {"words": asked_words, "extra": extra_terms(query)})
+    lowered = [
+        _POSSESSIVE.sub("", word.lower()) for word in asked_words
+    ]  # as speakers are; PostgreSQL's lower() is its locale's
+    rows = await tx.rows(LOOK_UP_WORDS, {"words": asked_words, "lowered": lowered, "extra": extra_terms(query)})
     counts = await frequencies.of(tx, list({row["term"] for row in rows if row["term"] is not None}))
     total = max([total, *counts.values()])
     common, names = set(), set()
@@ -127,7 +134,7 @@ async def understand(tx: Transaction, question: Question, frequencies: Frequenci
         if row["position"]:
             word = asked_words[row["position"] - 1]
             if row["is_name"]:
-                names.add(word.lower())
+                names.add(lowered[row["position"] - 1])
             if row["is_name"] or (total >= FEW_MEMORIES and counts.get(row["term"], 0) > COMMON_SHARE * total):
                 common.add(word)
     return Asked(
@@ -140,23 +147,31 @@ async def understand(tx: Transaction, question: Question, frequencies: Frequenci
         wants_time=asks_for_time(query),
         mean_length=mean_length,
         phrases=phrases,
-        unwanted=[row["term"] for row in await tx.rows(HASH_TERMS, {"words": unwanted})] if unwanted else [],
+        unwanted=[row["term"] for row in await tx.rows(HASH_TERMS, {"words": " ".join(unwanted)})] if unwanted else [],
+        unwanted_phrases=unwanted_phrases,
     )
 
 
+_POSSESSIVE: Final = re.compile(r"['’]s$")
 _UNWANTED: Final = re.compile(r'(?:^|(?<=\s))-(?:"([^"]*)"|(\S+))')
 _PHRASE: Final = re.compile(r'"([^"]*)"')
 
 
-def websearch(query: str) -> tuple[str, list[str], str]:
-    """Return the words to look for, the "phrases" that must be there, and the words after a minus that must not.
+_AT_THE_END: Final = ".,;:!?"
 
-    Any text is fine: a quote that is not closed, or a lone minus, is read as nothing.
+
+def websearch(query: str) -> tuple[str, list[str], list[str], list[str]]:
+    """Return the words to look for, the "phrases" that must be there, and the words and phrases after a minus that must not.
+
+    Any text is fine: a quote that is not closed, or a lone minus, is read as nothing. What stemming would cut to pieces
+    (-std::vector, -烏龍茶) is unwanted as a whole, like a phrase.
     """
-    unwanted = " ".join(first or second for first, second in _UNWANTED.findall(query))
+    unwanted = [" ".join((first or second).split()) for first, second in _UNWANTED.findall(query)]
+    plain = [text for text in unwanted if len(words(text)) == 1 and not extra_terms(text)]
+    whole = [text.strip(_AT_THE_END) for text in unwanted if words(text) and text not in plain]
     rest = _UNWANTED.sub(" ", query)
     phrases = [" ".join(phrase.split()) for phrase in _PHRASE.findall(rest) if phrase.strip()]
-    return rest.replace('"', " "), phrases, unwanted
+    return rest.replace('"', " "), phrases, plain, whole
 
 
 def inverse_document_frequency(memories_with_term: int, memories: int) -> float:

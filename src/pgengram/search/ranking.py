@@ -261,7 +261,8 @@ WITH {scope_set}, asked AS MATERIALIZED (
     concat_ws(' and ', CASE WHEN near.memory_id IS NOT NULL THEN 'meaning' END,
               CASE WHEN worded.words > 0 THEN 'words' END) AS found_by
   FROM (SELECT memory_id FROM near
-        UNION (SELECT memory_id FROM worded WHERE words > 0 ORDER BY words DESC, memory_id LIMIT {CANDIDATES})) AS c
+        UNION (SELECT memory_id FROM worded WHERE words > 0 {TEXT_ONLY if mode == "text" else ""}
+               ORDER BY words DESC, memory_id DESC LIMIT {ALL_WORDED if mode == "text" else CANDIDATES})) AS c
   LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
 ), best AS MATERIALIZED (
   SELECT greatest(max(words), %(most_words)s::double precision, 1e-9) AS words FROM seeds
@@ -298,7 +299,7 @@ WITH {scope_set}, asked AS MATERIALIZED (
                      RANGE BETWEEN {NEAR_BY} PRECEDING AND {NEAR_BY} FOLLOWING EXCLUDE CURRENT ROW),
          before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING)
 ), cut AS MATERIALIZED (
-  SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {TEXT_ONLY if mode == "text" else ""}
+  SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {HITS_OF_MODE.get(mode, "")}
   ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
 )
 SELECT {HIT_COLUMNS}, s.similarity, s.words, s.words_share, s.near_by, s.voice AS voice_share, s.period, s.found_by, s.score
@@ -307,13 +308,21 @@ ORDER BY s.score DESC, m.id DESC
 """
 
 
-# Phrases are looked for in the text itself, which nothing indexes: only in memories that hold one of their words.
-TEXT_ONLY: Final = """AND words > 0 AND EXISTS (
-    SELECT FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = scored.memory_id
-      AND (SELECT coalesce(bool_and(position(lower(phrase) IN lower(regexp_replace(m.content, '\\s+', ' ', 'g'))) > 0), true)
-           FROM unnest(%(phrases)s::text[]) AS phrase))
-    AND NOT EXISTS (SELECT FROM memory_words w, unnest(w.terms) AS t(term)
-      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = scored.memory_id AND t.term = ANY(%(unwanted)s::integer[]))"""
+# Scores of words alone do not depend on who else is a candidate, so a later page may take more of them.
+ALL_WORDED: Final = f"greatest({CANDIDATES}, %(limit)s + %(offset)s)"
+# What one mode does not show: turns that only stand near by, memories that have no vector of this model.
+HITS_OF_MODE: Final = {"text": "AND found_by <> 'conversation'", "semantic": "AND similarity IS NOT NULL"}
+# Phrases are looked for in the text itself, which nothing indexes: only in memories that hold one of their words, and
+# before the cut. Subqueries that give a value, because the planner turns no such one into a join.
+TEXT_ONLY: Final = """
+    AND CASE WHEN %(phrases)s::text[] = '{}' AND %(unwanted_phrases)s::text[] = '{}' THEN true ELSE (
+      SELECT (SELECT coalesce(bool_and(position(lower(phrase) IN said.text) > 0), true) FROM unnest(%(phrases)s::text[]) AS phrase)
+        AND (SELECT coalesce(bool_and(position(lower(phrase) IN said.text) = 0), true) FROM unnest(%(unwanted_phrases)s::text[]) AS phrase)
+      FROM memories m CROSS JOIN LATERAL (SELECT lower(regexp_replace(m.content, '\\s+', ' ', 'g')) OFFSET 0) AS said(text)
+      WHERE m.namespace_id = %(namespace_id)s AND m.id = worded.memory_id) END
+    AND CASE WHEN %(unwanted)s::integer[] = '{}' THEN true ELSE NOT coalesce((
+      SELECT w.terms && %(unwanted)s::integer[] FROM memory_words w
+      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = worded.memory_id), false) END"""
 
 
 def rarest(counts: list[int]) -> list[bool]:
@@ -378,6 +387,7 @@ def parameters(
         "min_similarity": -2.0 if min_similarity is None else min_similarity,
         "phrases": asked.phrases,
         "unwanted": asked.unwanted,
+        "unwanted_phrases": asked.unwanted_phrases,
         "limit": limit,
         "offset": offset,
     }
@@ -415,7 +425,7 @@ async def listed(
     """
     narrowed = bool(narrowing(filters)[0]) or filters.status != "active" or filters.as_of is not None
     if filters.sort == "relevance" and not narrowed:
-        return await most_relevant(tx, now=now, limit=limit, offset=offset)
+        return await most_relevant(tx, now=now, after=after, limit=limit, offset=offset)
     conditions, parameters = _conditions(filters)
     sort = filters.sort or "created"
     key = SORT_KEYS[sort]
@@ -427,7 +437,8 @@ async def listed(
     return await tx.rows(LIST.format(conditions=conditions, key=key), given)
 
 
-# The best of each rate of fading are the first of its index, whatever the time is. Uses memory_activation_rank.
+# The best of each rate of fading are the first of its index, whatever the time is; a page begins near its place in the index
+# and there after the last memory of the page before. Uses memory_activation_rank.
 MOST_RELEVANT: Final = f"""
 WITH {HIDDEN}, moment AS MATERIALIZED (
   SELECT extract(epoch FROM %(now)s::timestamptz)::double precision / 86400 - 20000 AS days
@@ -435,18 +446,29 @@ WITH {HIDDEN}, moment AS MATERIALIZED (
   SELECT top.memory_id, top.line FROM decay_classes c CROSS JOIN moment CROSS JOIN LATERAL (
     SELECT a.memory_id, a.relevance_anchor - a.rate_per_day * moment.days AS line FROM memory_activation a
     WHERE a.namespace_id = %(namespace_id)s AND a.rate_per_day = c.rate_per_day AND a.memory_id NOT IN (SELECT id FROM hidden)
+      {{after}}
     ORDER BY a.relevance_anchor DESC, a.memory_id LIMIT %(limit)s + %(offset)s) AS top
   ORDER BY top.line DESC, top.memory_id LIMIT %(limit)s OFFSET %(offset)s
 )
-SELECT {HIT_COLUMNS} FROM best
+SELECT {HIT_COLUMNS}, best.line::text AS sort_key FROM best
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = best.memory_id {WITH_ACTIVATION}
 ORDER BY best.line DESC, m.id
 """
 
 
-async def most_relevant(tx: Transaction, *, now: datetime, limit: int, offset: int) -> list[Row]:
+AFTER_LINE: Final = """AND a.relevance_anchor <= %(line)s + a.rate_per_day * moment.days + 1e-6
+      AND (a.relevance_anchor - a.rate_per_day * moment.days < %(line)s
+           OR a.relevance_anchor - a.rate_per_day * moment.days = %(line)s AND a.memory_id > %(after_id)s)"""
+
+
+async def most_relevant(
+    tx: Transaction, *, now: datetime, limit: int, offset: int, after: tuple[str, UUID] | None = None
+) -> list[Row]:
     """Return the memories that matter most at `now`: importance faded by time and renewed by use."""
-    return await tx.rows(MOST_RELEVANT, {"now": now, "limit": limit, "offset": offset})
+    given: dict[str, Any] = {"now": now, "limit": limit, "offset": offset}
+    if after is not None:
+        given |= {"line": float(after[0]), "after_id": after[1]}
+    return await tx.rows(MOST_RELEVANT.format(after=AFTER_LINE if after else ""), given)
 
 
 async def counted(tx: Transaction, filters: Question) -> int:

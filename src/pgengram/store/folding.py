@@ -23,6 +23,13 @@ QUIET_S: Final = 2.0  # without a new memory, before folding begins
 FULL: Final = 50_000  # memories with rows at which folding no longer waits for quiet
 LARGE_INDEX_BYTES: Final = 4_000_000  # an index of rows that is larger and nearly empty is built anew
 
+# Forgotten memories keep their words and have no rows: were they counted, each start would fold the few new ones into a
+# segment of their own. Uses memory_words_unfolded and memories_pkey.
+COUNT_WAITING: Final = """
+SELECT count(*) AS memories FROM (
+  SELECT FROM memory_words w JOIN memories m ON m.namespace_id = w.namespace_id AND m.id = w.memory_id
+  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND m.status = 'active' LIMIT %(limit)s) AS some_of_them
+"""
 INDEX_SIZE: Final = "SELECT pg_relation_size('memory_postings_pkey'), (SELECT count(*) FROM (SELECT FROM memory_postings LIMIT 100000) AS p)"
 SHRINK: Final = (
     "VACUUM memory_postings, memory_words",
@@ -85,7 +92,7 @@ class WordKeeper:
         folded = 0
         while True:
             async with self._store.transaction() as tx:
-                waiting = await tx.row(s.COUNT_UNFOLDED, {"limit": FOLD_AT})
+                waiting = await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
                 if waiting is None or waiting["memories"] < FOLD_AT:
                     return folded
                 row = await tx.row(s.FOLD, {"limit": SEGMENT})

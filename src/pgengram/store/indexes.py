@@ -172,6 +172,8 @@ async def tend(url: str, model_id: int, dimensions: int) -> bool:
         if rows >= FIRST_BUILD_ROWS and not _is_fresh(build, rows):
             locked = await _value(connection, "SELECT pg_try_advisory_lock(%(key)s)", {"key": UPKEEP_LOCK})
             if locked:
+                build = await _build_of(connection, model_id)  # another process may have built it meanwhile
+            if locked and not _is_fresh(build, rows):
                 await _renew(connection, build, model_id, dimensions, rows)
                 return (await _build_of(connection, model_id)).usable
         return build.usable
@@ -194,9 +196,10 @@ async def _renew(
         await _rebuild(connection, build.index_method, model_id, rows)
     else:
         recall = await measured_recall(connection, model_id, dimensions)
-        await connection.execute(NOTE_CHECK, {"rows": rows, "recall": recall, "model_id": model_id})
-        if recall < LEAST_RECALL:
+        if recall < LEAST_RECALL:  # noted by the rebuild: one that is broken off must be due again
             await _rebuild(connection, build.index_method, model_id, rows)
+        else:
+            await connection.execute(NOTE_CHECK, {"rows": rows, "recall": recall, "model_id": model_id})
 
 
 async def _create(

@@ -20,7 +20,7 @@ _TIME = re.compile(
 )
 _CAPITAL = re.compile(r"[a-z,;] [A-Z][a-z]+")
 _VOICE = re.compile(r"([A-Z][\w'’-]{0,30}(?: [A-Z][\w'’.-]{0,30}){0,2}):\s")
-_AFTER = re.compile(r"\s*(?:\[[^\]]*\]|\([^)]*\))\s*$")  # a caption or a date that was added to what was said
+_OPENING = {"]": "[", ")": "("}
 
 
 def voice_of(content: str, speaker: str | None) -> str | None:
@@ -38,8 +38,7 @@ def traits_of(content: str, *, voice: str | None, in_conversation: bool) -> int:
     said = content
     if found := _VOICE.match(said):
         said = said[found.end() :]
-    while (shorter := _AFTER.sub("", said)) != said and shorter:
-        said = shorter
+    said = _without_captions(said)
     bits = {
         TIME: _TIME.search(said),
         DIGIT: re.search(r"\d", said),
@@ -49,3 +48,13 @@ def traits_of(content: str, *, voice: str | None, in_conversation: bool) -> int:
         TURN: in_conversation,
     }
     return sum(bit for bit, there in bits.items() if there)
+
+
+def _without_captions(said: str) -> str:
+    """Return what was said without the [captions] and (dates) that were added at its end."""
+    while (end := said.rstrip()) and end[-1] in _OPENING:
+        start = end.find(_OPENING[end[-1]], end.rfind(end[-1], 0, -1) + 1)
+        if start < 0 or not (shorter := end[:start].rstrip()):
+            break
+        said = shorter
+    return said

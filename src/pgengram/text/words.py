@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -10,22 +11,40 @@ from typing import Any, Final
 MAX_DETAIL_CHARACTERS: Final = 4_000  # of metadata that is searched; more would drown the content
 MAX_EXTRA_TERMS: Final = 4_000
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+# Python holds no vowel sign or accent that follows its letter to be part of a word; most words of Hindi or Tamil have one.
+_MARKS = (
+    r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8"
+    r"\u0711-\u074a\u07a6-\u07b0\u0900-\u0963\u0966-\u0df3\u0f18-\u0f3f\u0f71-\u0fbc\u1dc0-\u1dff\u20d0-\u20f0\u302a-\u302f"
+    r"\ufe20-\ufe2f\u200c\u200d"
+)
+_WORD = re.compile(rf"(?:[^\W_]+|[{_MARKS}])+(?:['’](?:[^\W_]+|[{_MARKS}])+)*")
 # Identifiers whose punctuation the stemmer would cut: std::vector, PGENGRAM_X, v1.2.3, a-b.c, user@host.
-_IDENTIFIER = re.compile(r"[\w@#$]+(?:(?:::|->|[._/:@+#-])[\w@#$]+)+[+#]*|\w+(?:\+\+|#)|\w*_\w+")
+# Each begins where a run of its characters begins: a text of one long word is read once, not once for each character.
+_IDENTIFIER = re.compile(
+    r"(?<![\w@#$])[\w@#$]+(?:(?:::|->|[._/:@+#-])[\w@#$]+)+[+#]*|(?<!\w)\w+(?:\+\+|#)|(?<!\w)\w*_\w+"
+)
 # Scripts written without spaces, or whose words carry their endings with them: two characters at a time.
 _UNSPACED = re.compile(
-    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\U00020000-\U0003134f]+"
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17d3\U00020000-\U0003134f]+"
 )
 
 
 def words(text: str) -> list[str]:
     """Return the words of `text` in order, as written."""
-    return _WORD.findall(text)
+    return _WORD.findall(apart(text))
+
+
+def apart(text: str) -> str:
+    """Return `text` with a space wherever a script without spaces meets another, and characters composed.
+
+    Otherwise "我用Python写" would be one word, that nobody who looks for Python finds.
+    """
+    return _UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
 
 
 def extra_terms(text: str) -> list[str]:
     """Return the terms of `text` that stemming loses: whole identifiers, and character pairs of unspaced scripts."""
+    text = apart(text)
     found = [match.lower() for match in _IDENTIFIER.findall(text)]
     for run in _UNSPACED.findall(text):
         found += [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
@@ -43,7 +62,7 @@ def searched_text(
     """Return the text whose stems a memory is found by: content, who said it, its tags, its day and its detail."""
     detail = " ".join(_texts(metadata))[:MAX_DETAIL_CHARACTERS]
     day = f"{occurred_at:%d %B %Y}".lstrip("0") if occurred_at else ""
-    return "\n".join(part for part in (content, speaker or "", " ".join(tags), day, detail) if part)
+    return apart("\n".join(part for part in (content, speaker or "", " ".join(tags), day, detail) if part))
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -1,0 +1,173 @@
+"""Ranking in conversations: neighbours, speakers and days help, and memories outside them do not suffer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from door import call, found, hits, remember
+
+NOW = "2026-05-13T12:00:00Z"
+
+
+async def told(client: Client, session_id: str, *turns: tuple[str, str], **more: Any) -> list[str]:
+    items = [{"content": said, "speaker": speaker, "session_id": session_id, **more} for speaker, said in turns]
+    return [result["memory_id"] for result in (await call(client, "create_memories", items=items))["results"]]
+
+
+SMALL_TALK = [("Ann", "Good morning to you."), ("Bob", "Lovely weather, isn't it."), ("Ann", "The bus was late again.")]
+
+
+async def test_a_reply_that_leaves_the_subject_out_is_found_by_the_question_before_it(client: Client) -> None:
+    await told(
+        client, "other", ("Ann", "Did the plumber come?"), ("Bob", "Since Tuesday, under the old oak."), *SMALL_TALK
+    )
+
+    question, reply, *_ = await told(
+        client, "talk", ("Ann", "Where have you buried the treasure chest?"), ("Bob", "Under the old oak, since May."), *SMALL_TALK
+    )  # fmt: skip
+
+    ranked = await hits(client, "Where is the treasure chest buried?", limit=10)
+    assert {hit["id"] for hit in ranked[:2]} == {question, reply}
+    [hit] = [hit for hit in ranked if hit["id"] == reply]
+    assert hit["why"]["near_by"] > 0.3
+    assert hit["why"]["words"] == 0
+
+
+async def test_the_same_reply_is_worth_less_away_from_its_question(client: Client) -> None:
+    [_, near] = await told(client, "talk", ("Ann", "Where is the treasure chest?"), ("Bob", "Under the old oak."))
+    [far] = await told(client, "elsewhere", ("Bob", "Under the old oaks."))
+    alone = await remember(client, "Under the old oak!")
+
+    order = await found(client, "Where is the treasure chest?")
+
+    assert order.index(near) < min(order.index(far), order.index(alone))
+
+
+async def test_a_turn_far_away_in_the_same_conversation_is_not_lifted(client: Client) -> None:
+    fillers = [("Bob", f"Small talk of no matter, part {n}.") for n in range(12)]
+    ids = await told(client, "talk", ("Ann", "Where is the treasure chest?"), *fillers, ("Bob", "Under the old oak."))
+
+    by_id = {hit["id"]: hit for hit in await hits(client, "Where is the treasure chest?", limit=50)}
+
+    assert by_id[ids[1]]["why"]["near_by"] > 3 * by_id[ids[-1]]["why"].get("near_by", 0)
+
+
+async def test_what_the_named_person_said_comes_before_what_was_said_of_them(client: Client) -> None:
+    _, ann, bob = await told(
+        client, "talk", ("Bob", "Well."), ("Ann", "I adore long hikes in the hills."), ("Bob", "I adore long hikes in the hills too.")
+    )  # fmt: skip
+
+    for name, wanted in (("Ann", ann), ("Bob", bob), ("ANN", ann), ("Ann's", ann)):
+        ranked = await hits(client, f"Does {name} adore long hikes?")
+        assert ranked[0]["id"] == wanted
+        assert ranked[0]["why"]["voice"] == 1
+
+
+async def test_of_two_people_named_none_is_preferred(client: Client) -> None:
+    await told(client, "talk", ("Ann", "I adore hikes."), ("Bob", "I detest hikes."))
+
+    assert all("voice" not in hit["why"] for hit in await hits(client, "Do Ann and Bob adore hikes?"))
+
+
+@pytest.mark.parametrize("name", ["Élodie", "İpek", "Иван", "Ångström", "민준", "O'Neil"])
+async def test_a_speaker_of_any_script_is_known_by_name(client: Client, name: str) -> None:
+    await told(client, "talk", ("Bob", "I like elephants very much."), (name, "I like elephants well enough."))
+
+    [first, *_] = await hits(client, f"Which animals does {name} like?")
+
+    assert (first["speaker"], first["why"].get("voice")) == (name, 1)
+
+
+async def test_a_name_does_not_pull_all_memories_of_that_person(client: Client) -> None:
+    chatter = [("Caroline", f"Caroline here, it is Caroline again, number {n}.") for n in range(40)]
+    await told(client, "chatter", *chatter)
+    [pottery] = await told(client, "talk", ("Caroline", "My pottery class began in spring."))
+
+    [first, *_] = await found(client, "Does Caroline make ceramics?")
+
+    assert first == pottery
+
+
+DAYS = {
+    "last March": "2026-03-10T10:00:00Z",
+    "in 2023": "2023-08-01T10:00:00Z",
+    "yesterday": "2026-05-12T18:00:00Z",
+    "three weeks ago": "2026-04-22T10:00:00Z",
+    "last week": "2026-05-06T10:00:00Z",
+    "on 24 December 2024": "2024-12-24T20:00:00Z",
+}
+
+
+@pytest.fixture
+async def walks(client: Client) -> dict[str, str]:
+    """The same walk on many days, in conversations and outside."""
+    days = {**DAYS, "long ago": "2011-01-01T00:00:00Z", "now": NOW}
+    return {
+        when: await remember(client, "We walked along the river.", occurred_at=day, session_id=f"day {day}", speaker="Ann")
+        for when, day in days.items()
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("when", DAYS)
+async def test_a_time_in_the_question_prefers_what_happened_then(
+    client: Client, walks: dict[str, str], when: str
+) -> None:
+    [first, *others] = await hits(client, f"Where did we walk {when}?", now=NOW)
+
+    assert first["id"] == walks[when]
+    assert first["why"]["period"] >= 0.5
+    assert len(others) == len(walks) - 1
+
+
+async def test_yesterday_is_the_day_before_the_moment_that_is_given(client: Client, walks: dict[str, str]) -> None:
+    [first, *_] = await found(client, "Where did we walk yesterday?", now="2026-04-23T08:00:00+02:00")
+
+    assert first == walks["three weeks ago"]
+
+
+async def test_a_time_is_a_preference_and_no_filter(client: Client) -> None:
+    id_ = await remember(client, "The treasure chest is under the oak.", occurred_at="2020-01-01T00:00:00Z")
+
+    assert (await found(client, "Where was the treasure chest in 2023?"))[0] == id_
+
+
+async def test_a_fact_outside_any_conversation_is_found_among_many_turns(client: Client) -> None:
+    for talk in range(4):
+        turns = [("Ann", f"Did you see the garden, part {n}?") for n in range(6)] + [
+            ("Bob", f"I saw the gate {n}.") for n in range(6)
+        ]
+        await told(client, f"talk {talk}", *turns)  # fmt: skip
+    fact = await remember(client, "The key to the garden gate hangs behind the door.")
+
+    for query in ("Where does the key to the garden gate hang?", "garden gate key", "key behind the door"):
+        assert (await found(client, query))[0] == fact
+
+
+async def test_the_same_words_outside_a_conversation_are_worth_as_much_as_in_one(client: Client) -> None:
+    said, *_ = await told(client, "talk", ("Ann", "The boiler is serviced by the firm Dahl."), *SMALL_TALK)
+    fact = await remember(client, "The boiler is serviced by the firm Dahl!")
+
+    scores = {hit["id"]: hit["score"] for hit in await hits(client, "Which firm services the boiler?")}
+
+    assert scores[fact] >= scores[said]
+
+
+async def test_turns_of_another_conversation_are_no_neighbours(client: Client) -> None:
+    await told(client, "one", ("Ann", "Where is the treasure chest?"))
+    [other] = await told(client, "two", ("Bob", "Under the old oak."))
+
+    by_id = {hit["id"]: hit for hit in await hits(client, "Where is the treasure chest?")}
+
+    assert "near_by" not in by_id[other]["why"]
+
+
+async def test_a_forgotten_neighbour_lifts_nobody(client: Client) -> None:
+    asked, reply = await told(client, "talk", ("Ann", "Where is the treasure chest?"), ("Bob", "Under the old oak."))
+    await call(client, "forget_memories", ids=[asked])
+
+    [hit] = await hits(client, "Where is the treasure chest?")
+
+    assert (hit["id"], hit["why"].get("near_by", 0)) == (reply, 0)

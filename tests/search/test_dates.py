@@ -1,0 +1,117 @@
+"""Dates in a question: which stretch of time its words mean, seen from a given moment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+
+from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
+from pgengram.search.dates import MONTHS, WEEKDAYS, asks_for_time, periods
+
+NOW = datetime(2026, 5, 13, 15, 30, tzinfo=UTC)  # a Wednesday
+
+MEANT = {
+    "What did we plan last March?": ("2026-03-01", "2026-04-01"),
+    "What happened in July?": ("2025-07-01", "2025-08-01"),
+    "the trip in 2023": ("2023-01-01", "2024-01-01"),
+    "March 2024": ("2024-03-01", "2024-04-01"),
+    "on the 3rd of June, 2025": ("2025-06-03", "2025-06-04"),
+    "Sept. 9th": ("2025-09-09", "2025-09-10"),
+    "2025-12": ("2025-12-01", "2026-01-01"),
+    "2025-12-31": ("2025-12-31", "2026-01-01"),
+    "yesterday": ("2026-05-12", "2026-05-13"),
+    "What did I eat TODAY?": ("2026-05-13", "2026-05-14"),
+    "tonight": ("2026-05-13", "2026-05-14"),
+    "last week": ("2026-05-04", "2026-05-11"),
+    "this week": ("2026-05-11", "2026-05-18"),
+    "last month": ("2026-04-01", "2026-05-01"),
+    "this month": ("2026-05-01", "2026-06-01"),
+    "last year": ("2025-01-01", "2026-01-01"),
+    "this year": ("2026-01-01", "2027-01-01"),
+    "two days ago": ("2026-05-11", "2026-05-12"),
+    "last Tuesday": ("2026-05-12", "2026-05-13"),
+    "last Wednesday": ("2026-05-06", "2026-05-07"),
+    "29 February 2024": ("2024-02-29", "2024-03-01"),
+}
+
+
+@pytest.mark.parametrize(("question", "meant"), MEANT.items(), ids=MEANT.keys())
+def test_words_for_a_time_mean_a_stretch_of_it(question: str, meant: tuple[str, str]) -> None:
+    [period] = periods(question, NOW)
+
+    assert (f"{period.start:%Y-%m-%d}", f"{period.end:%Y-%m-%d}") == meant
+
+
+def test_three_weeks_ago_is_a_week_around_that_day() -> None:
+    [period] = periods("three weeks ago", NOW)
+
+    assert period.start < datetime(2026, 4, 22, 12, tzinfo=UTC) < period.end
+    assert timedelta(days=7) <= period.end - period.start <= timedelta(days=9)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["", "Who may come?", "March on!", "31 February 2024", "2023-13", "room 2150 or 12", "the last dance", "on my way"],
+)
+def test_what_names_no_time_means_none(question: str) -> None:
+    assert [period for period in periods(question, NOW) if period.end - period.start < timedelta(days=360)] == []
+
+
+def test_a_time_without_a_year_is_less_sure() -> None:
+    [unsure], [sure] = periods("in March", NOW), periods("in March 2026", NOW)
+
+    assert (unsure.sure, sure.sure) == (False, True)
+
+
+def test_a_question_may_name_several_times() -> None:
+    assert len(periods("between March 2024, 5 May 2025 and yesterday", NOW)) == 3
+
+
+def test_days_are_those_of_utc_whatever_zone_now_is_told_in() -> None:
+    tokyo = NOW.astimezone(timezone(timedelta(hours=9)))  # already tomorrow there
+
+    assert periods("today", tokyo) == periods("today", NOW)
+
+
+@pytest.mark.parametrize(
+    "question", ["last Tue\u017fday", "on fr\u0131day", "\u0661\u0669\u0669\u0669", "May \u00b2, 2024"]
+)
+def test_letters_and_digits_that_only_look_alike_are_no_dates_and_no_failure(question: str) -> None:
+    periods(question, NOW)
+
+
+@pytest.mark.parametrize("now", [FIRST_MOMENT, LAST_MOMENT, FIRST_MOMENT.astimezone(timezone(timedelta(hours=-9)))])
+@pytest.mark.parametrize("question", [*MEANT, "999 years ago", "this month", "in December", "31 December"])
+def test_the_ends_of_the_calendar_are_no_failure(question: str, now: datetime) -> None:
+    for period in periods(question, now):
+        assert period.start < period.end
+
+
+WORDS = st.sampled_from(
+    [*MONTHS, *WEEKDAYS, "last", "this", "past", "in", "on", "of", "ago", "day", "weeks", "month", "years", "yesterday", "a",
+     "two", "31", "30th", "1st", "0", "99", "999", "1999", "2024", "2024-02", "2023-02-31", "2024-00-00", ",", ".", "-"]
+)  # fmt: skip
+QUESTIONS = st.text(max_size=80) | st.lists(WORDS | st.text(max_size=3), max_size=12).map(" ".join)
+MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)) | st.just(NOW)
+
+
+@effort(max_examples=400, deadline=None)
+@given(question=QUESTIONS, now=MOMENTS)
+def test_no_text_is_a_failure_and_every_stretch_has_a_beginning_before_its_end(question: str, now: datetime) -> None:
+    for period in periods(question, now):
+        assert period.start < period.end
+        assert period.start.tzinfo is UTC
+        assert period.end.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [("When did we meet?", True), ("  which YEAR was it", True), ("How long has it run?", True), ("On what day?", True),
+     ("Who was there when it rained?", False), ("Whenever", False), ("", False)],
+)  # fmt: skip
+def test_it_is_known_whether_a_question_asks_when(question: str, wanted: bool) -> None:
+    assert asks_for_time(question) is wanted
