@@ -171,6 +171,6 @@ def refusal(error: ValidationError, *where: str) -> InvalidInput:
     found = []
     for line in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
         path = ".".join(str(step) for step in (*where, *line["loc"])) or "the request"
-        message = line["msg"].removeprefix("Value error, ")
+        message = "must be an object" if line["type"] == "model_type" else line["msg"].removeprefix("Value error, ")
         found.append(f"{path}: {'is not known here' if line['type'] == 'extra_forbidden' else message}")
     return InvalidInput("; ".join(found) + ".")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import UUID
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, WithJsonSchema
 
 from pgengram import fields as f
 from pgengram.embedders import Embedder, embedder_from
@@ -117,7 +117,7 @@ class MemoryManager:
             message="Remembered." if outcome.created else "Already remembered.",
             created=outcome.created,
             memory=memory_view(row),
-            extra_metadata=draft.extra_metadata or None,
+            extra_metadata=(outcome.created and draft.extra_metadata) or None,
             degraded=self._degraded,
         )
 
@@ -125,7 +125,7 @@ class MemoryManager:
     async def create_memories(
         self,
         items: Annotated[
-            list[dict[str, Any]],
+            list[Annotated[Any, WithJsonSchema({"type": "object"})]],  # each is checked alone, whatever it is
             Field(
                 min_length=1,
                 max_length=f.MAX_BATCH,

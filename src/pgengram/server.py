@@ -46,7 +46,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import ErrorDetails, from_json
 
 from pgengram import __version__
-from pgengram.errors import InvalidInput, PgengramError
+from pgengram.errors import InvalidInput, LimitExceeded, PgengramError
 from pgengram.stdio import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -273,12 +273,15 @@ class Offer:
 
         Raises:
             InvalidInput: some are unknown, missing or out of bounds; the message says what is allowed.
+            LimitExceeded: a list holds more than one call may bring.
         """
         try:
             checked = self._model.model_validate(_meant(dict(given), self.input_schema))
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False)
-            raise InvalidInput("; ".join(_problem(one, self.input_schema) for one in problems[:MAX_PROBLEMS])) from None
+            message = "; ".join(_problem(one, self.input_schema) for one in problems[:MAX_PROBLEMS])
+            too_much = all(_is_too_much(one, self.input_schema) for one in problems)
+            raise (LimitExceeded(message) if too_much else InvalidInput(message)) from None
         if self._whole is not None:
             return {self._whole: checked}
         return {name: getattr(checked, name) for name in checked.model_fields_set}
@@ -313,6 +316,7 @@ def _meant(value: Any, schema: Schema) -> Any:
 # ------------------------------------------------------------------------------------------------ what is wrong with it
 
 MAX_PROBLEMS: Final = 5  # named in one error
+SMALLEST_BATCH: Final = 20  # a list that may hold as many is a batch
 MAX_ECHO: Final = 64  # characters of a client's own word in an error
 
 
@@ -328,6 +332,14 @@ def _problem(error: ErrorDetails, schema: Schema) -> str:
         return f"{where} {error.get('ctx', {}).get('error', 'is not allowed')}".strip()
     verb = "is required:" if error["type"] == "missing" else "must be"
     return f"{where or 'arguments'} {verb} {allowed(node)}"
+
+
+def _is_too_much(error: ErrorDetails, schema: Schema) -> bool:
+    """Whether a call brings more things at once than it may, rather than one that is too large."""
+    if error["type"] != "too_long" or len(error["loc"]) != 1:
+        return False
+    argument = schema.get("properties", {}).get(error["loc"][0], {})
+    return bool(argument.get("maxItems", 0) >= SMALLEST_BATCH)
 
 
 def _place(path: Sequence[int | str], schema: Schema) -> tuple[str, Schema, list[str]]:

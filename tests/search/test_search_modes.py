@@ -37,6 +37,9 @@ FACTS = {
     "japanese": "東京でコーヒーを飲みました。",
     "korean": "민준은 부산에 삽니다.",
     "thai": "ฉันชอบดื่มกาแฟเย็น",
+    "hindi": "मुझे मिठाई में जलेबी पसंद है।",
+    "tamil": "எனக்கு இட்லி பிடிக்கும்.",
+    "arabic": "ميرا تشرب القهوة صباحا.",
 }
 MODES = ("auto", "semantic", "text", "substring")
 
@@ -65,7 +68,7 @@ TEXT = [
     ("PGENGRAM_X", ["key"]), ("pgengram_x", ["key"]), ("v1.2.3", ["version"]), ("C++", ["language"]), ("user@host", ["mail"]),
     ("tracker -C++", ["vector"]), ("tracker -std::vector", ["language"]), ("烏龍茶", ["chinese"]), ("烏龍", ["chinese"]),
     ("喜歡 -烏龍茶", []), ("Python", ["mixed"]), ("写代码", ["mixed"]), ("東京", ["japanese"]), ("コーヒー", ["japanese"]), ("부산", ["korean"]),
-    ("กาแฟ", ["thai"]), ("the of and", []), ("", None), ("?!", []), ("zebra", []),
+    ("กาแฟ", ["thai"]), ("जलेबी", ["hindi"]), ("இட்லி", ["tamil"]), ("القهوة", ["arabic"]), ("the of and", []), ("", None), ("?!", []), ("zebra", []),
 ]  # fmt: skip
 
 

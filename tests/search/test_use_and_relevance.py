@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -192,5 +193,5 @@ async def test_a_list_by_relevance_is_that_of_the_formula_at_any_moment_before_a
 
             assert sorted(shown) == sorted(truth)
             values = [truth[id_] for id_ in shown]
-            assert all(one >= two - 1e-12 for one, two in zip(values, values[1:], strict=False)), at
+            assert all(one >= two - 1e-12 for one, two in pairwise(values)), at
             assert values[:10] == pytest.approx(sorted(truth.values(), reverse=True)[:10], abs=1e-9)

@@ -112,11 +112,18 @@ async def test_when_all_items_are_bad_each_one_says_why(client: Client) -> None:
 @pytest.mark.parametrize(
     "items", [[], "one", [{"content": "x"}] * 201, {"content": "x"}], ids=["none", "text", "201", "an object"]
 )
-async def test_what_is_no_list_of_one_to_two_hundred_is_refused(client: Client, items: object) -> None:
+async def test_what_is_no_list_of_one_to_two_hundred_is_refused(client: Client, items: list[object]) -> None:
     error = await refused(client, "create_memories", items=items)
 
-    assert error["code"] == "INVALID_INPUT"
+    assert error["code"] == ("LIMIT_EXCEEDED" if len(items) > 200 else "INVALID_INPUT")
     assert "200" in error["message"]
+
+
+async def test_an_item_that_is_no_object_spares_the_others(client: Client) -> None:
+    answer = await call(client, "create_memories", items=["a text", {"content": "A good one."}, 7])
+
+    assert [result["ok"] for result in answer["results"]] == [False, True, False]
+    assert "object" in answer["results"][0]["error"]["message"]
 
 
 async def test_two_hundred_long_items_are_found_by_their_own_words(client: Client) -> None:

@@ -94,7 +94,7 @@ async def test_what_is_no_list_of_ids_is_refused(client: Client, tool: str, ids:
 
     error = await refused(client, tool, ids=ids)
 
-    assert error["code"] == "INVALID_INPUT"
+    assert error["code"] == ("LIMIT_EXCEEDED" if len(ids) > 20 else "INVALID_INPUT")
     assert "ids" in error["message"]
 
 

@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
+from pgengram.errors import PgengramError
 from pgengram.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -137,6 +138,8 @@ class IndexKeeper:
                 self._model.indexed = await tend(self._store.database.url, self._model.id, self._model.dimensions)
             except psycopg.Error as error:
                 log.warning("The vector index could not be looked after: SQLSTATE %s", error.sqlstate)
+            except PgengramError as error:  # the database is away; the calls that need it bring it back
+                log.info("The vector index could not be looked after: %s", error.message)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_EVERY_S):  # wait_for of Python 3.11 may lose a cancellation
                     await self._grown.wait()
@@ -229,11 +232,14 @@ async def _rebuild(connection: psycopg.AsyncConnection[Any], method: str, model_
 
 
 async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: int, dimensions: int) -> float:
-    """Return the share of the true ten nearest that the index finds for stored vectors taken as questions."""
+    """Return the share of the ten nearest that the index finds for stored vectors taken as questions.
+
+    Distances are compared, not memories: of many that say the same, any ten are the nearest.
+    """
     distance = sql.SQL("(embedding::halfvec({})) <=> %(vector)s::halfvec({})").format(*[sql.Literal(dimensions)] * 2)
-    nearest = sql.SQL("SELECT ARRAY(SELECT memory_id FROM memory_vectors WHERE model_id = {} ORDER BY {} LIMIT 10)")
-    indexed = nearest.format(sql.Literal(model_id), distance)
-    exact = nearest.format(sql.Literal(model_id), sql.SQL("({}) + 0").format(distance))
+    nearest = sql.SQL("SELECT ARRAY(SELECT {} FROM memory_vectors WHERE model_id = {} ORDER BY {} LIMIT 10)")
+    indexed = nearest.format(distance, sql.Literal(model_id), distance)
+    exact = nearest.format(distance, sql.Literal(model_id), sql.SQL("({}) + 0").format(distance))
     sample = sql.SQL(
         "SELECT embedding::text FROM memory_vectors TABLESAMPLE SYSTEM (10) WHERE model_id = {} ORDER BY random() LIMIT {}"
     ).format(sql.Literal(model_id), sql.Literal(SAMPLES))
@@ -241,9 +247,9 @@ async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: in
     await connection.execute("SELECT set_config('ivfflat.probes', %(probes)s, false)", {"probes": str(PROBES)})
     shares = []
     for vector in vectors:
-        truth = set(await _value(connection, exact, {"vector": vector}) or ())
-        found = set(await _value(connection, indexed, {"vector": vector}) or ())
-        shares.append(len(truth & found) / max(1, len(truth)))
+        truth = await _value(connection, exact, {"vector": vector}) or [0.0]
+        found = await _value(connection, indexed, {"vector": vector}) or []
+        shares.append(sum(distance <= truth[-1] for distance in found) / len(truth))
     return sum(shares) / len(shares) if shares else 1.0
 
 

@@ -123,7 +123,13 @@ async def insert(tx: Transaction, drafts: Sequence[Draft], model_id: int | None)
         bytes(row["content_hash"]): row["id"]
         for row in await tx.rows(s.FIND_TWINS, {"hashes": [d.hash for d in drafts]})
     }
-    outcomes = [Outcome(twins[d.hash], created=UUID(d.row["id"]) in created) for d in drafts]
+    gone = [d for d in drafts if d.hash not in twins]  # forgotten by somebody in this very moment: told anew
+    fresh = await insert(tx, gone, model_id) if gone else []
+    told_anew = {id(d): outcome for d, outcome in zip(gone, fresh, strict=True)}
+    outcomes = [
+        told_anew[id(d)] if id(d) in told_anew else Outcome(twins[d.hash], created=UUID(d.row["id"]) in created)
+        for d in drafts
+    ]
     known = [(outcome.id, d) for d, outcome in zip(drafts, outcomes, strict=True) if not outcome.created]
     # In the order of their ids, so that two batches that tell the same again cannot wait for each other in a circle.
     for id_, d in sorted(known, key=lambda pair: pair[0]):
@@ -133,18 +139,26 @@ async def insert(tx: Transaction, drafts: Sequence[Draft], model_id: int | None)
 
 async def _tell_again(tx: Transaction, id_: UUID, again: Draft, model_id: int | None) -> None:
     """Confirm a memory that was told once more: it lives again when it had expired, and has the tags of both."""
-    before = (await read(tx, [id_], model_id))[id_] if again.tags else {}
+    before = (await read(tx, [id_], model_id))[id_]
     await tx.run(s.CONFIRM_TWIN, {"id": id_, "expires_at": again.expires_at})
-    if set(again.tags) <= set(before.get("tags", ())):
+    revived = before["expires_at"] is not None and before["expires_at"] <= datetime.now(UTC)
+    new_tags = not set(again.tags) <= set(before["tags"])
+    if not revived and not new_tags:
         return
     await tx.rows(s.LOCK, {"ids": [id_]})
-    await tx.run(s.UNITE_TAGS, {"id": id_, "tags": again.tags})
+    if new_tags:
+        await tx.run(s.UNITE_TAGS, {"id": id_, "tags": again.tags})
     after = (await read(tx, [id_], model_id))[id_]
-    await set_words(tx, after)
+    if new_tags:
+        await set_words(tx, after)
     version = after["version"] + 1
     await set_columns(tx, "memories", id_, {"version": version, "updated_at": datetime.now(UTC)})
-    told = {"tags": [before["tags"], after["tags"]]}
-    await add_history(tx, id_, version, "update", changes=told, session_id=again.row["session_id"])
+    told = {"tags": [before["tags"], after["tags"]]} if new_tags else {}
+    if revived:
+        told["expires_at"] = [f.as_utc(before["expires_at"]), f.as_utc(after["expires_at"])]
+    await add_history(
+        tx, id_, version, "revive" if revived else "update", changes=told, session_id=again.row["session_id"]
+    )
 
 
 async def read(tx: Transaction, ids: Sequence[UUID], model_id: int | None) -> dict[UUID, Row]:
