@@ -24,7 +24,7 @@ from pgengram.store import statements as s
 from pgengram.store.accesses import AccessLog
 from pgengram.store.database import Row, Transaction, model_id, stored_model_id, vectors_parameter
 from pgengram.store.folding import WordKeeper
-from pgengram.store.indexes import IndexKeeper, describe_index
+from pgengram.store.indexes import METHODS, IndexKeeper, choose_method, describe_index, tend
 from pgengram.store.store import Report, Store
 from pgengram.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
 from pgengram.views import (
@@ -412,6 +412,21 @@ class MemoryManager:
 
     def _embedder_state(self) -> dict[str, Any]:
         return {"embedder": "none"} if self.embedder is None else {"embedder": self.embedder.name}
+
+    async def reindex(self, method: str) -> str:
+        """Build the vector index anew by `method`, ivfflat or hnsw, and say what there is now.
+
+        Raises:
+            InvalidInput: there is no such method, or no embedder.
+        """
+        if method not in METHODS:
+            raise InvalidInput(f"There is no index method {method!r}.", f"Known are {', '.join(METHODS)}.")
+        model = await self._current_model()
+        if model is None:
+            raise InvalidInput("No embedder is set, so there are no vectors to index.")
+        await choose_method(self.store.database, model.id, method)
+        model.indexed = await tend(self.store.database.url, model.id, model.dimensions)
+        return await self.index_state()
 
     async def index_state(self) -> str:
         """Say in words whether searches by meaning are exact or go through the ivfflat index."""

@@ -139,6 +139,28 @@ def _pair(argument: str) -> tuple[str, str]:
 
 @app.command()
 @command
+async def reindex(
+    method: Annotated[
+        str, typer.Option(help="ivfflat builds fast and suits a store that changes; hnsw answers faster.")
+    ] = "ivfflat",
+) -> None:
+    """Build the index of the vectors anew. The server does it by itself when it is due.
+
+    Example: `pgengram reindex --method hnsw`
+    """
+    from pgengram.manager import MemoryManager
+
+    manager = MemoryManager(Settings.from_environment())
+    try:
+        with notes.status("Building the index"):
+            state = await manager.reindex(method)
+    finally:
+        await manager.close()
+    screen.print(state)
+
+
+@app.command()
+@command
 async def stats(as_json: AsJson = False) -> None:
     """Show how many memories there are, of what kind, how fast they fade, and the state of the index."""
     from pgengram.manager import MemoryManager

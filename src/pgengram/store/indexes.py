@@ -99,7 +99,7 @@ NOTE_CHECK: Final = """
 UPDATE embedding_models SET rows_at_check = %(rows)s, measured_recall = %(recall)s WHERE id = %(model_id)s
 """
 SET_METHOD: Final = """
-UPDATE embedding_models SET index_method = %(method)s, rows_at_build = NULL WHERE id = %(model_id)s AND index_method <> %(method)s
+UPDATE embedding_models SET index_method = %(method)s, rows_at_build = NULL WHERE id = %(model_id)s
 """
 
 
@@ -158,7 +158,7 @@ async def describe_index(database: Database, model_id: int) -> str:
 
 
 async def choose_method(database: Database, model_id: int, method: str) -> None:
-    """Have the index of a model built by `method` from the next look on; a change rebuilds it."""
+    """Have the index of a model built anew by `method` at the next look."""
     async with database.as_login() as connection:
         await connection.execute(SET_METHOD, {"model_id": model_id, "method": method})
 
