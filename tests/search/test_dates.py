@@ -78,10 +78,10 @@ def test_days_are_those_of_utc_whatever_zone_now_is_told_in() -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["last Tue\u017fday", "on fr\u0131day", "\u0661\u0669\u0669\u0669", "May \u00b2, 2024"]
+    "question", ["last Tue\u017fday", "on fr\u0131day", "ye\u017fterday", "\u0661\u0669\u0669\u0669"]
 )
-def test_letters_and_digits_that_only_look_alike_are_no_dates_and_no_failure(question: str) -> None:
-    periods(question, NOW)
+def test_letters_and_digits_that_only_look_alike_are_no_dates(question: str) -> None:
+    assert periods(question, NOW) == []
 
 
 @pytest.mark.parametrize("now", [FIRST_MOMENT, LAST_MOMENT, FIRST_MOMENT.astimezone(timezone(timedelta(hours=-9)))])
