@@ -122,6 +122,12 @@ CREATE TABLE memories (
 CREATE UNIQUE INDEX memories_active_content ON memories (namespace_id, content_hash) WHERE status = 'active'
     """,
     r"""
+CREATE INDEX memories_by_collection ON memories (namespace_id, collection, id) WHERE collection IS NOT NULL
+    """,
+    r"""
+CREATE INDEX memories_by_project ON memories (namespace_id, project, id) WHERE project IS NOT NULL
+    """,
+    r"""
 CREATE INDEX memories_by_session ON memories (namespace_id, session_id, session_sequence)
     """,
     r"""
@@ -129,6 +135,9 @@ CREATE INDEX memories_by_short_id ON memories (namespace_id, short_id)
     """,
     r"""
 CREATE INDEX memories_by_time ON memories (namespace_id, created_at)
+    """,
+    r"""
+CREATE INDEX memories_by_user ON memories (namespace_id, "user", id) WHERE "user" IS NOT NULL
     """,
     r"""
 CREATE INDEX memories_hidden ON memories (namespace_id, status, expires_at, id) WHERE status <> 'active' OR expires_at IS NOT NULL

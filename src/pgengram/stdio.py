@@ -442,6 +442,7 @@ class Lifeline:
     def __init__(self, wire: Wire, ask: Callable[[], None]) -> None:
         self._wire = wire
         self._ask = ask
+        self._gone = ancestors_gone(wire.parent)  # before the first answer: a client may die right after it
         self._asked = False
         self._deadline = self._ask_at = math.inf
         self._code = 1
@@ -476,7 +477,6 @@ class Lifeline:
                 os.write(self._wake_write, b"\0")
 
     def _watch(self) -> None:
-        gone = ancestors_gone(self._wire.parent)
         if sys.platform == "win32":
             wait = _doze  # nothing wakes it, so it must look more often
         else:
@@ -486,7 +486,7 @@ class Lifeline:
             if now >= self._deadline:
                 os._exit(self._code)
             wait(max(0.0, min(TICK_S, self._deadline - now, math.inf if self._asked else self._ask_at - now)))
-            if not self._asked and (gone() or time.monotonic() >= self._ask_at):
+            if not self._asked and (self._gone() or time.monotonic() >= self._ask_at):
                 self.stop()
 
     if sys.platform != "win32":

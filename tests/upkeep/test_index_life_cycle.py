@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from door import Database, database_of
+from door import Database, database_of, until
 from pgengram.errors import DatabaseFailed
 from pgengram.store import indexes
 from pgengram.store.database import Database as Opened
@@ -249,11 +249,20 @@ async def test_one_that_looked_before_another_had_built_does_not_build_again(
     built = counted_builds(monkeypatch)
     value, first = indexes._value, True
 
+    async def unlocked() -> bool:  # a server process outlives its connection by a moment
+        return (
+            enough.db.as_login(
+                "SELECT FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            )
+            == []
+        )
+
     async def after_another(connection: Any, statement: Any, parameters: dict[str, Any]) -> Any:
         nonlocal first
         if "pg_try_advisory_lock" in str(statement) and first:
             first = False
             assert await enough.tended() is True
+            await until(unlocked)
         return await value(connection, statement, parameters)
 
     monkeypatch.setattr(indexes, "_value", after_another)

@@ -37,9 +37,10 @@ def worth_recalling(rows: list[Row], max_chars: int) -> list[Row]:
         said = folded(row["content"])
         if row["score"] < RECALL_FLOOR * rows[0]["score"] or not _matches(row) or said in seen:
             continue
-        left -= len(recalled_line(row)) + 1
-        if left < 0:
-            break
+        length = len(recalled_line(row)) + 1
+        if length > left:
+            continue  # a shorter one may still fit
+        left -= length
         seen.add(said)
         chosen.append(row)
     return chosen

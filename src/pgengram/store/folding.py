@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 SEGMENT: Final = 4_096  # memories in one segment; larger ones make a change of one memory dearer
 FOLD_AT: Final = 1_024  # memories with rows that are worth a segment
 QUIET_S: Final = 2.0  # without a new memory, before folding begins
-FULL: Final = 50_000  # memories with rows at which folding no longer waits for quiet
+FULL: Final = 200_000  # memories with rows at which folding no longer waits for quiet
+BYTES_PER_ROW: Final = 60  # of that index when it is well filled
 LARGE_INDEX_BYTES: Final = 4_000_000  # an index of rows that is larger and nearly empty is built anew
 
 # Forgotten memories keep their words and have no rows: were they counted, each start would fold the few new ones into a
@@ -30,11 +31,15 @@ SELECT count(*) AS memories FROM (
   SELECT FROM memory_words w JOIN memories m ON m.namespace_id = w.namespace_id AND m.id = w.memory_id
   WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND m.status = 'active' LIMIT %(limit)s) AS some_of_them
 """
-INDEX_SIZE: Final = "SELECT pg_relation_size('memory_postings_pkey'), (SELECT count(*) FROM (SELECT FROM memory_postings LIMIT 100000) AS p)"
-SHRINK: Final = (
-    "VACUUM memory_postings, memory_words",
-    "REINDEX INDEX CONCURRENTLY memory_postings_pkey",
+# The server's own count of live rows: no owner's wall hides any of them from it.
+INDEX_SIZE: Final = """
+SELECT pg_relation_size('memory_postings_pkey') AS bytes, n_live_tup AS rows FROM pg_stat_user_tables
+WHERE relid = 'memory_postings'::regclass
+"""
+VACUUM: Final = "VACUUM memory_postings, memory_words"
+REBUILD: Final = (
     "REINDEX INDEX CONCURRENTLY memory_words_unfolded",
+    "REINDEX INDEX CONCURRENTLY memory_postings_pkey",
 )
 
 
@@ -106,8 +111,15 @@ async def shrink(url: str) -> None:
     """Give back the room of rows that were folded, when it is much."""
     connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(url, autocommit=True)
     async with connection:
-        row = await (await connection.execute(INDEX_SIZE)).fetchone()
-        if row is None or row[0] < LARGE_INDEX_BYTES or row[1] >= LARGE_INDEX_BYTES / 200:
-            return
-        for statement in SHRINK:
-            await connection.execute(statement)
+        size = await (await connection.execute(INDEX_SIZE)).fetchone()
+        if size is not None and size[0] > LARGE_INDEX_BYTES:
+            await connection.execute(VACUUM)  # counts the live rows anew
+            if await _is_slack(connection, 2 * BYTES_PER_ROW):
+                for statement in REBUILD:
+                    await connection.execute(statement)
+
+
+async def _is_slack(connection: psycopg.AsyncConnection[Any], bytes_per_row: int) -> bool:
+    """Whether the index of the rows is large, and larger than its live rows need."""
+    size = await (await connection.execute(INDEX_SIZE)).fetchone()
+    return size is not None and bool(size[0] > LARGE_INDEX_BYTES and size[0] > bytes_per_row * (size[1] or 0))

@@ -151,7 +151,7 @@ WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = used.memory_id
 """
 # A hit is counted and no more. Uses memory_activation_pkey.
 COUNT_HITS: Final = """
-UPDATE memory_activation a SET access_count = a.access_count + hit.times, last_accessed_at = now()
+UPDATE memory_activation a SET access_count = a.access_count + hit.times
 FROM unnest(%(ids)s::uuid[], %(times)s::integer[]) AS hit(id, times)
 WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = hit.id
 """

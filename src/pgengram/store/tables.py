@@ -171,6 +171,9 @@ Index("memories_by_short_id", memories.c.namespace_id, memories.c.short_id)
 Index("memories_by_time", memories.c.namespace_id, memories.c.created_at)
 Index("memories_hidden", memories.c.namespace_id, memories.c.status, memories.c.expires_at, memories.c.id,
       postgresql_where=text("status <> 'active' OR expires_at IS NOT NULL"))  # fmt: skip
+for _column in ("collection", "project", "user"):
+    Index(f"memories_by_{_column}", memories.c.namespace_id, memories.c[_column], memories.c.id,
+          postgresql_where=memories.c[_column].is_not(None))  # fmt: skip
 Index("memories_by_session", memories.c.namespace_id, memories.c.session_id, memories.c.session_sequence)
 
 episodic_memories = _of_memory(
