@@ -69,9 +69,12 @@ class AccessLog:
             await self.flush()
 
     async def _flush_later(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH_AFTER_S):
-                await self._full.wait()
-        self._full.clear()
-        self._task = None
-        await self.flush()
+        try:
+            while self._hits:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(FLUSH_AFTER_S):
+                        await self._full.wait()
+                self._full.clear()
+                await self.flush()
+        finally:
+            self._task = None

@@ -35,7 +35,8 @@ Query = str | sql.Composable
 ENTER: Final = """
 SELECT set_config('role', %(role)s, true), set_config('pgengram.namespace_id', %(namespace_id)s, true),
        set_config('statement_timeout', %(statement_timeout)s, true), set_config('lock_timeout', %(lock_timeout)s, true),
-       set_config('plan_cache_mode', 'force_generic_plan', true)
+       set_config('plan_cache_mode', 'force_generic_plan', true),
+       set_config('idle_in_transaction_session_timeout', '15000', true)
 """
 
 
