@@ -50,7 +50,7 @@ from pgengram.search.question import Asked, Frequencies, understand
 from pgengram.settings import Settings
 from pgengram.store import statements as s
 from pgengram.store.database import model_id, vectors_parameter
-from pgengram.store.folding import FOLD_AT
+from pgengram.store.folding import COUNT_WAITING, FOLD_AT
 from pgengram.store.indexes import GROWTH, PROBES, index_name, tend
 from protocol import REFERENCE, TEN_NOTES, Peer
 
@@ -205,7 +205,7 @@ class Lab:
         active = (await cursor.fetchone() or (0,))[0]
         for manager in self.owners.values():
             async with manager.store.transaction() as tx:
-                waiting = await tx.row(s.COUNT_UNFOLDED, {"limit": FOLD_AT})
+                waiting = await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
             active += waiting is not None and waiting["memories"] >= FOLD_AT
         return active > 0
 

@@ -91,10 +91,6 @@ DETAILS: Final[dict[str, type[Detail]]] = {
     "procedural": Procedural,
     "strategic": Strategic,
 }
-NAMES: Final[dict[str, dict[str, str]]] = {
-    type_: {alias: name for name in model.model_fields for alias in (name, to_camel(name))}
-    for type_, model in DETAILS.items()
-}
 CONFIDENCE_NAME: Final[dict[str, str]] = {"semantic": "confidence", "strategic": "confidence_score"}
 
 

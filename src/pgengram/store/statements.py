@@ -237,10 +237,6 @@ WITH chosen AS MATERIALIZED (
 )
 SELECT count(*) AS folded FROM chosen
 """
-COUNT_UNFOLDED: Final = """
-SELECT count(*) AS memories FROM (
-  SELECT FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL LIMIT %(limit)s) AS some_of_them
-"""
 SET_WORDS: Final = """
 WITH terms AS MATERIALIZED (SELECT term, count FROM pgengram_terms(%(searched)s, %(extra)s))
 INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length)
