@@ -27,6 +27,8 @@ CREATE TABLE embedding_models (
   name TEXT NOT NULL,
   dimensions INTEGER NOT NULL CONSTRAINT embedding_models_dimensions_check CHECK (dimensions >= 1 AND dimensions <= 4000),
   index_method TEXT DEFAULT 'ivfflat' NOT NULL CONSTRAINT embedding_models_index_method_check CHECK (index_method IN ('ivfflat', 'hnsw')),
+  state TEXT DEFAULT 'retired' NOT NULL CONSTRAINT embedding_models_state_check CHECK (state IN ('active', 'filling', 'retired')),
+  embedder TEXT,
   index_lists INTEGER,
   rows_at_build BIGINT,
   rows_at_check BIGINT,
@@ -35,6 +37,23 @@ CREATE TABLE embedding_models (
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   CONSTRAINT embedding_models_pkey PRIMARY KEY (id),
   CONSTRAINT embedding_models_name_key UNIQUE (name)
+)
+    """,
+    r"""
+CREATE UNIQUE INDEX embedding_models_active ON embedding_models (state) WHERE state = 'active'
+    """,
+    r"""
+CREATE UNIQUE INDEX embedding_models_filling ON embedding_models (state) WHERE state = 'filling'
+    """,
+    r"""
+CREATE TABLE memory_confirmations (
+  namespace_id INTEGER NOT NULL,
+  token_hash BYTEA NOT NULL,
+  action TEXT NOT NULL,
+  arguments JSONB NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT memory_confirmations_pkey PRIMARY KEY (namespace_id, token_hash)
 )
     """,
     r"""
@@ -71,6 +90,14 @@ CREATE TABLE memory_postings (
 )
     """,
     r"""
+CREATE TABLE memory_tag_synonyms (
+  namespace_id INTEGER NOT NULL,
+  alias TEXT NOT NULL,
+  tag TEXT NOT NULL,
+  CONSTRAINT memory_tag_synonyms_pkey PRIMARY KEY (namespace_id, alias)
+)
+    """,
+    r"""
 CREATE TABLE namespaces (
   id INTEGER GENERATED ALWAYS AS IDENTITY,
   name TEXT NOT NULL CONSTRAINT namespaces_name_check CHECK (length(name) >= 1 AND length(name) <= 128),
@@ -85,7 +112,7 @@ CREATE TABLE memories (
   id UUID NOT NULL,
   type TEXT NOT NULL CONSTRAINT memories_type_check CHECK (type IN ('episodic', 'semantic', 'procedural', 'strategic')),
   kind TEXT CONSTRAINT memories_kind_check CHECK (kind IN ('observation', 'decision', 'learning', 'error', 'pattern', 'preference', 'insight', 'fact', 'connection', 'project', 'person', 'process', 'goal', 'general')),
-  status TEXT DEFAULT 'active' NOT NULL CONSTRAINT memories_status_check CHECK (status IN ('active', 'archived', 'invalidated')),
+  status TEXT DEFAULT 'active' NOT NULL CONSTRAINT memories_status_check CHECK (status IN ('active', 'archived', 'invalidated', 'working')),
   content TEXT NOT NULL CONSTRAINT memories_content_check CHECK (length(content) >= 1 AND length(content) <= 16000),
   content_hash BYTEA NOT NULL,
   metadata JSONB DEFAULT '{}'::jsonb NOT NULL,
@@ -102,7 +129,9 @@ CREATE TABLE memories (
   collection TEXT,
   confidence DOUBLE PRECISION CONSTRAINT memories_confidence_check CHECK (confidence >= 0 AND confidence <= 1),
   emotion TEXT CONSTRAINT memories_emotion_check CHECK (emotion IN ('curiosity', 'satisfaction', 'concern', 'neutral', 'excitement')),
+  sources JSONB,
   pinned BOOLEAN DEFAULT false NOT NULL,
+  idempotency_key TEXT,
   version INTEGER DEFAULT 1 NOT NULL,
   reason TEXT,
   replaced_by UUID[],
@@ -125,6 +154,9 @@ CREATE UNIQUE INDEX memories_active_content ON memories (namespace_id, content_h
 CREATE INDEX memories_by_collection ON memories (namespace_id, collection, id) WHERE collection IS NOT NULL
     """,
     r"""
+CREATE UNIQUE INDEX memories_by_idempotency_key ON memories (namespace_id, idempotency_key) WHERE idempotency_key IS NOT NULL
+    """,
+    r"""
 CREATE INDEX memories_by_project ON memories (namespace_id, project, id) WHERE project IS NOT NULL
     """,
     r"""
@@ -141,6 +173,64 @@ CREATE INDEX memories_by_user ON memories (namespace_id, "user", id) WHERE "user
     """,
     r"""
 CREATE INDEX memories_hidden ON memories (namespace_id, status, expires_at, id) WHERE status <> 'active' OR expires_at IS NOT NULL
+    """,
+    r"""
+CREATE TABLE memory_beliefs (
+  namespace_id INTEGER NOT NULL,
+  id UUID NOT NULL,
+  category TEXT NOT NULL,
+  belief TEXT NOT NULL,
+  belief_hash BYTEA NOT NULL,
+  confidence DOUBLE PRECISION DEFAULT 0.8 NOT NULL CONSTRAINT memory_beliefs_confidence_check CHECK (confidence >= 0 AND confidence <= 1),
+  stability DOUBLE PRECISION DEFAULT 0.5 NOT NULL CONSTRAINT memory_beliefs_stability_check CHECK (stability >= 0 AND stability <= 1),
+  emotional_valence DOUBLE PRECISION DEFAULT 0.0 NOT NULL CONSTRAINT memory_beliefs_emotional_valence_check CHECK (emotional_valence >= -1 AND emotional_valence <= 1),
+  details JSONB DEFAULT '{}'::jsonb NOT NULL,
+  version INTEGER DEFAULT 1 NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_beliefs_pkey PRIMARY KEY (namespace_id, id),
+  CONSTRAINT memory_beliefs_namespace_id_belief_hash_key UNIQUE (namespace_id, belief_hash),
+  CONSTRAINT memory_beliefs_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE TABLE memory_clusters (
+  namespace_id INTEGER NOT NULL,
+  id UUID NOT NULL,
+  type TEXT NOT NULL CONSTRAINT memory_clusters_type_check CHECK (type IN ('theme', 'emotion', 'temporal', 'person', 'pattern', 'mixed')),
+  name TEXT NOT NULL,
+  description TEXT,
+  keywords TEXT[] DEFAULT '{}'::text[] NOT NULL,
+  emotional_signature JSONB,
+  importance DOUBLE PRECISION DEFAULT 0.5 NOT NULL CONSTRAINT memory_clusters_importance_check CHECK (importance >= 0 AND importance <= 1),
+  activation_count INTEGER DEFAULT 0 NOT NULL,
+  last_activated_at TIMESTAMP WITH TIME ZONE,
+  model_id SMALLINT,
+  centroid halfvec,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_clusters_pkey PRIMARY KEY (namespace_id, id),
+  CONSTRAINT memory_clusters_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id),
+  CONSTRAINT memory_clusters_model_id_fkey FOREIGN KEY(model_id) REFERENCES embedding_models (id)
+)
+    """,
+    r"""
+CREATE TABLE memory_identities (
+  namespace_id INTEGER NOT NULL,
+  id UUID NOT NULL,
+  self_concept JSONB,
+  agency_beliefs JSONB,
+  purpose_framework JSONB,
+  group_identifications JSONB,
+  boundary_definitions JSONB,
+  emotional_baseline JSONB,
+  threat_sensitivity DOUBLE PRECISION CONSTRAINT memory_identities_threat_sensitivity_check CHECK (threat_sensitivity >= 0 AND threat_sensitivity <= 1),
+  change_resistance DOUBLE PRECISION CONSTRAINT memory_identities_change_resistance_check CHECK (change_resistance >= 0 AND change_resistance <= 1),
+  session_id TEXT,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_identities_pkey PRIMARY KEY (namespace_id, id),
+  CONSTRAINT memory_identities_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
     """,
     r"""
 CREATE TABLE episodic_memories (
@@ -174,6 +264,72 @@ CREATE TABLE memory_activation (
     """,
     r"""
 CREATE INDEX memory_activation_rank ON memory_activation (namespace_id, rate_per_day, relevance_anchor DESC, memory_id)
+    """,
+    r"""
+CREATE TABLE memory_belief_evidence (
+  namespace_id INTEGER NOT NULL,
+  belief_id UUID NOT NULL,
+  memory_id UUID NOT NULL,
+  supports BOOLEAN DEFAULT true NOT NULL,
+  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_belief_evidence_pkey PRIMARY KEY (namespace_id, belief_id, memory_id),
+  CONSTRAINT memory_belief_evidence_namespace_id_belief_id_fkey FOREIGN KEY(namespace_id, belief_id) REFERENCES memory_beliefs (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_belief_evidence_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX memory_belief_evidence_by_memory ON memory_belief_evidence (namespace_id, memory_id)
+    """,
+    r"""
+CREATE TABLE memory_cluster_activations (
+  namespace_id INTEGER NOT NULL,
+  cluster_id UUID NOT NULL,
+  id UUID NOT NULL,
+  context TEXT,
+  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_activations_strength_check CHECK (strength >= 0 AND strength <= 1),
+  session_id TEXT,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_cluster_activations_pkey PRIMARY KEY (namespace_id, cluster_id, id),
+  CONSTRAINT memory_cluster_activations_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX memory_cluster_activations_by_time ON memory_cluster_activations (namespace_id, at)
+    """,
+    r"""
+CREATE TABLE memory_cluster_members (
+  namespace_id INTEGER NOT NULL,
+  cluster_id UUID NOT NULL,
+  memory_id UUID NOT NULL,
+  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_members_strength_check CHECK (strength >= 0 AND strength <= 1),
+  automatic BOOLEAN DEFAULT false NOT NULL,
+  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_cluster_members_pkey PRIMARY KEY (namespace_id, cluster_id, memory_id),
+  CONSTRAINT memory_cluster_members_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_cluster_members_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX memory_cluster_members_by_memory ON memory_cluster_members (namespace_id, memory_id)
+    """,
+    r"""
+CREATE TABLE memory_relationships (
+  namespace_id INTEGER NOT NULL,
+  from_id UUID NOT NULL,
+  to_id UUID NOT NULL,
+  type TEXT NOT NULL CONSTRAINT memory_relationships_type_check CHECK (length(type) >= 1 AND length(type) <= 64),
+  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_relationships_strength_check CHECK (strength >= 0 AND strength <= 1),
+  properties JSONB DEFAULT '{}'::jsonb NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_relationships_pkey PRIMARY KEY (namespace_id, from_id, to_id, type),
+  CONSTRAINT memory_relationships_two_ends_check CHECK (from_id <> to_id),
+  CONSTRAINT memory_relationships_namespace_id_from_id_fkey FOREIGN KEY(namespace_id, from_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_relationships_namespace_id_to_id_fkey FOREIGN KEY(namespace_id, to_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX memory_relationships_to ON memory_relationships (namespace_id, to_id, type)
     """,
     r"""
 CREATE TABLE memory_tags (
@@ -257,6 +413,16 @@ CREATE TABLE strategic_memories (
 )
     """,
     r"""
+CREATE TABLE working_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  promote BOOLEAN DEFAULT false NOT NULL,
+  context JSONB,
+  CONSTRAINT working_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT working_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
 CREATE FUNCTION pgengram_terms(body text, extra text[]) RETURNS TABLE(term integer, count smallint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -308,9 +474,20 @@ DO $$ BEGIN
     r"""
 DO $$ BEGIN
           IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-            GRANT USAGE ON SCHEMA public TO pgengram_app; GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_postings TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app;
+            GRANT USAGE ON SCHEMA public TO pgengram_app; GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_postings TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
           END IF;
         END $$
+    """,
+    r"""
+ALTER TABLE memory_confirmations ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_confirmations FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_confirmations
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
     r"""
 ALTER TABLE memory_history ENABLE ROW LEVEL SECURITY
@@ -346,6 +523,17 @@ CREATE POLICY one_owner ON memory_postings
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
     r"""
+ALTER TABLE memory_tag_synonyms ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_tag_synonyms FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_tag_synonyms
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
 ALTER TABLE memories ENABLE ROW LEVEL SECURITY
     """,
     r"""
@@ -353,6 +541,39 @@ ALTER TABLE memories FORCE ROW LEVEL SECURITY
     """,
     r"""
 CREATE POLICY one_owner ON memories
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_beliefs ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_beliefs FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_beliefs
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_clusters ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_clusters FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_clusters
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_identities ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_identities FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_identities
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -375,6 +596,50 @@ ALTER TABLE memory_activation FORCE ROW LEVEL SECURITY
     """,
     r"""
 CREATE POLICY one_owner ON memory_activation
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_belief_evidence ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_belief_evidence FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_belief_evidence
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_cluster_activations ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_cluster_activations FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_cluster_activations
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_cluster_members ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_cluster_members FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_cluster_members
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_relationships ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_relationships FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_relationships
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -441,6 +706,17 @@ ALTER TABLE strategic_memories FORCE ROW LEVEL SECURITY
     """,
     r"""
 CREATE POLICY one_owner ON strategic_memories
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE working_memories ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE working_memories FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON working_memories
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,

@@ -29,15 +29,17 @@ Kind = Literal[
     "observation", "decision", "learning", "error", "pattern", "preference", "insight",
     "fact", "connection", "project", "person", "process", "goal", "general",
 ]  # fmt: skip
-Status = Literal["active", "archived", "invalidated"]
+Status = Literal["active", "archived", "invalidated", "working"]
 CaptureMode = Literal["explicit", "inferred"]
 Emotion = Literal["curiosity", "satisfaction", "concern", "neutral", "excitement"]
+ClusterType = Literal["theme", "emotion", "temporal", "person", "pattern", "mixed"]
 
 TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 STATUSES: Final[tuple[str, ...]] = get_args(Status)
 CAPTURE_MODES: Final[tuple[str, ...]] = get_args(CaptureMode)
 EMOTIONS: Final[tuple[str, ...]] = get_args(Emotion)
+CLUSTER_TYPES: Final[tuple[str, ...]] = get_args(ClusterType)
 
 TYPE_OF_KIND: Final[dict[str, MemoryType]] = {
     "error": "episodic", "observation": "episodic",

@@ -1,5 +1,6 @@
 """One user of an embedded server, as a process: says `ready URL`, then obeys `stop` and `start` from its stdin."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ def started():
     return database
 
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who was started in the background inherits that it is ignored
 try:
     database = started()
     for order in sys.stdin:

@@ -117,7 +117,7 @@ def test_nothing_of_the_server_holds_the_pipes_or_the_terminal_of_the_user_who_s
     session = os.getsid(starter.process.pid)
 
     os.killpg(session, signal.SIGINT)  # what Ctrl-C does
-    starter.process.wait()
+    starter.process.wait(10)
 
     assert starter.process.stdout is not None
     reader = threading.Thread(target=starter.process.stdout.read, daemon=True)

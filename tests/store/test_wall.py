@@ -21,6 +21,20 @@ OWNED_NAMES = [table.name for table in OWNED]
 FOLDED = """INSERT INTO memory_posting_lists (namespace_id, term, segment, memory_ids, measures)
   SELECT namespace_id, 1, 1, array_agg(id), array_agg(1) FROM memories GROUP BY namespace_id"""
 
+# The tables that storing alone does not fill.
+FILLED = """WITH two AS (SELECT namespace_id, min(id::text)::uuid AS one, max(id::text)::uuid AS other FROM memories GROUP BY 1),
+  synonym AS (INSERT INTO memory_tag_synonyms SELECT namespace_id, 'a', 'b' FROM two),
+  waiting AS (INSERT INTO memory_confirmations SELECT namespace_id, 'x', 'erase', '{}', now(), now() FROM two),
+  edge AS (INSERT INTO memory_relationships SELECT namespace_id, one, other, 'causes' FROM two),
+  held AS (INSERT INTO working_memories SELECT namespace_id, one FROM two),
+  cluster AS (INSERT INTO memory_clusters (namespace_id, id, type, name) SELECT namespace_id, one, 'theme', 'x' FROM two),
+  member AS (INSERT INTO memory_cluster_members SELECT namespace_id, one, one FROM two),
+  used AS (INSERT INTO memory_cluster_activations (namespace_id, cluster_id, id) SELECT namespace_id, one, one FROM two),
+  self AS (INSERT INTO memory_identities (namespace_id, id) SELECT namespace_id, one FROM two),
+  belief AS (INSERT INTO memory_beliefs (namespace_id, id, category, belief, belief_hash)
+             SELECT namespace_id, one, 'x', 'x', 'x' FROM two)
+INSERT INTO memory_belief_evidence SELECT namespace_id, one, one FROM two"""
+
 
 @pytest.fixture(scope="module")
 async def two_owners(postgres: str, template: str) -> AsyncIterator[Database]:
@@ -33,6 +47,7 @@ async def two_owners(postgres: str, template: str) -> AsyncIterator[Database]:
                 await manager.create_memory(NewMemory.model_validate(new))
             await manager.close()
             database.rows(FOLDED, namespace=owner)
+            database.rows(FILLED, namespace=owner)
         yield database
 
 
@@ -78,7 +93,8 @@ def test_only_ones_own_rows_are_visible(two_owners: Database, table: str) -> Non
 @pytest.mark.parametrize("table", OWNED_NAMES)
 def test_no_row_of_another_owner_can_be_changed_or_removed(two_owners: Database, table: str) -> None:
     before = two_owners.rows(f"SELECT *, xmin::text FROM {table}", namespace="ben")
-    column = next(name for name in ("reason", "actor", "count", "length", "position", "part", "version", "memory_id", "segment")
+    column = next(name for name in ("reason", "actor", "count", "length", "position", "part", "version", "memory_id", "segment",
+                               "tag", "action", "strength", "name", "session_id")
                   if name in [column.name for column in next(t for t in OWNED if t.name == table).c])  # fmt: skip
 
     with psycopg.connect(two_owners.url) as connection:

@@ -112,6 +112,8 @@ embedding_models = Table(
     Column(
         "index_method", Text, _one_of("index_method", ("ivfflat", "hnsw")), nullable=False, server_default="ivfflat"
     ),
+    Column("state", Text, _one_of("state", ("active", "filling", "retired")), nullable=False, server_default="retired"),
+    Column("embedder", Text),  # the setting that makes this model again, for a server that was set to another one
     Column("index_lists", Integer),
     Column("rows_at_build", BigInteger),
     Column("rows_at_check", BigInteger),
@@ -120,6 +122,9 @@ embedding_models = Table(
     _moment("created_at", nullable=False, server_default=func.now()),
     UniqueConstraint("name"),
 )
+for _state in ("active", "filling"):  # searches use one model; one other may be filled meanwhile
+    Index(f"embedding_models_{_state}", embedding_models.c.state, unique=True,
+          postgresql_where=embedding_models.c.state == text(f"'{_state}'"))  # fmt: skip
 
 memories = Table(
     "memories",
@@ -150,7 +155,9 @@ memories = Table(
     Column("collection", Text),
     Column("confidence", Double, _between("confidence", 0, 1)),
     Column("emotion", Text, _one_of("emotion", f.EMOTIONS)),
+    Column("sources", JSONB),  # a list of {kind, ref, label, author, observed_at, trust}
     Column("pinned", Boolean, nullable=False, server_default=text("false")),
+    Column("idempotency_key", Text),
     Column("version", Integer, nullable=False, server_default=text("1")),
     Column("reason", Text),
     Column("replaced_by", ARRAY(UUID)),
@@ -167,6 +174,8 @@ memories = Table(
 # Only active memories must differ: what was forgotten can be told again.
 Index("memories_active_content", memories.c.namespace_id, memories.c.content_hash, unique=True,
       postgresql_where=memories.c.status == text("'active'"))  # fmt: skip
+Index("memories_by_idempotency_key", memories.c.namespace_id, memories.c.idempotency_key, unique=True,
+      postgresql_where=memories.c.idempotency_key.is_not(None))  # fmt: skip
 Index("memories_by_short_id", memories.c.namespace_id, memories.c.short_id)
 Index("memories_by_time", memories.c.namespace_id, memories.c.created_at)
 Index("memories_hidden", memories.c.namespace_id, memories.c.status, memories.c.expires_at, memories.c.id,
@@ -212,6 +221,13 @@ strategic_memories = _of_memory(
     Column("success_metrics", JSONB),
     Column("adaptation_history", JSONB),
     Column("context_applicability", JSONB),
+)
+
+# Working memories are memories of status 'working' that expire; those worth keeping become active instead of being removed.
+working_memories = _of_memory(
+    "working_memories",
+    Column("promote", Boolean, nullable=False, server_default=text("false")),
+    Column("context", JSONB),
 )
 
 # ln(importance) + rate·days is a line in log space: live relevance at any moment t is exp(anchor − rate·t), so within one
@@ -297,6 +313,141 @@ memory_history = Table(
     Column("changes", JSONB),
     _moment("at", nullable=False, server_default=func.now()),
 )
+
+memory_tag_synonyms = Table(
+    "memory_tag_synonyms",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("alias", Text, primary_key=True),
+    Column("tag", Text, nullable=False),
+)
+
+# What was shown and waits for a yes: only the token's hash is kept, and it is used once.
+memory_confirmations = Table(
+    "memory_confirmations",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("token_hash", LargeBinary, primary_key=True),
+    Column("action", Text, nullable=False),
+    Column("arguments", JSONB, nullable=False),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    _moment("expires_at", nullable=False),
+)
+
+
+def _points_at(column: str, table: str) -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(["namespace_id", column], [f"{table}.namespace_id", f"{table}.id"], ondelete="CASCADE")
+
+
+memory_relationships = Table(
+    "memory_relationships",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("from_id", UUID, primary_key=True),
+    Column("to_id", UUID, primary_key=True),
+    Column("type", Text, CheckConstraint(f"length(type) >= 1 AND length(type) <= {f.MAX_TAG}", name="type"), primary_key=True),
+    Column("strength", Double, _between("strength", 0, 1), nullable=False, server_default=text("1.0")),
+    Column("properties", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    _moment("updated_at", nullable=False, server_default=func.now()),
+    CheckConstraint("from_id <> to_id", name="two_ends"),
+    _points_at("from_id", "memories"),
+    _points_at("to_id", "memories"),
+)  # fmt: skip
+Index("memory_relationships_to", memory_relationships.c.namespace_id, memory_relationships.c.to_id,
+      memory_relationships.c.type)  # fmt: skip
+
+memory_clusters = Table(
+    "memory_clusters",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("id", UUID, primary_key=True),
+    Column("type", Text, _one_of("type", f.CLUSTER_TYPES), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("keywords", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")),
+    Column("emotional_signature", JSONB),
+    Column("importance", Double, _between("importance", 0, 1), nullable=False, server_default=text("0.5")),
+    Column("activation_count", Integer, nullable=False, server_default=text("0")),
+    _moment("last_activated_at"),
+    Column("model_id", SmallInteger, ForeignKey("embedding_models.id")),
+    Column("centroid", HalfVector),  # none while there is no member with a vector
+    _moment("created_at", nullable=False, server_default=func.now()),
+    _moment("updated_at", nullable=False, server_default=func.now()),
+)
+memory_cluster_members = Table(
+    "memory_cluster_members",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("cluster_id", UUID, primary_key=True),
+    Column("memory_id", UUID, primary_key=True),
+    Column("strength", Double, _between("strength", 0, 1), nullable=False, server_default=text("1.0")),
+    Column("automatic", Boolean, nullable=False, server_default=text("false")),
+    _moment("added_at", nullable=False, server_default=func.now()),
+    _points_at("cluster_id", "memory_clusters"),
+    _points_at("memory_id", "memories"),
+)
+Index("memory_cluster_members_by_memory", memory_cluster_members.c.namespace_id, memory_cluster_members.c.memory_id)
+memory_cluster_activations = Table(
+    "memory_cluster_activations",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("cluster_id", UUID, primary_key=True),
+    Column("id", UUID, primary_key=True),
+    Column("context", Text),
+    Column("strength", Double, _between("strength", 0, 1), nullable=False, server_default=text("1.0")),
+    Column("session_id", Text),
+    _moment("at", nullable=False, server_default=func.now()),
+    _points_at("cluster_id", "memory_clusters"),
+)
+Index("memory_cluster_activations_by_time", memory_cluster_activations.c.namespace_id, memory_cluster_activations.c.at)
+
+# Who the assistant is to this owner; every recording is kept, the newest one holds.
+memory_identities = Table(
+    "memory_identities",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("id", UUID, primary_key=True),
+    Column("self_concept", JSONB),
+    Column("agency_beliefs", JSONB),
+    Column("purpose_framework", JSONB),
+    Column("group_identifications", JSONB),
+    Column("boundary_definitions", JSONB),
+    Column("emotional_baseline", JSONB),
+    Column("threat_sensitivity", Double, _between("threat_sensitivity", 0, 1)),
+    Column("change_resistance", Double, _between("change_resistance", 0, 1)),
+    Column("session_id", Text),
+    _moment("created_at", nullable=False, server_default=func.now()),
+)
+memory_beliefs = Table(
+    "memory_beliefs",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("id", UUID, primary_key=True),
+    Column("category", Text, nullable=False),
+    Column("belief", Text, nullable=False),
+    Column("belief_hash", LargeBinary, nullable=False),
+    Column("confidence", Double, _between("confidence", 0, 1), nullable=False, server_default=text("0.8")),
+    Column("stability", Double, _between("stability", 0, 1), nullable=False, server_default=text("0.5")),
+    Column("emotional_valence", Double, _between("emotional_valence", -1, 1), nullable=False, server_default=text("0.0")),
+    Column("details", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("version", Integer, nullable=False, server_default=text("1")),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    _moment("updated_at", nullable=False, server_default=func.now()),
+    UniqueConstraint("namespace_id", "belief_hash"),
+)  # fmt: skip
+memory_belief_evidence = Table(
+    "memory_belief_evidence",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("belief_id", UUID, primary_key=True),
+    Column("memory_id", UUID, primary_key=True),
+    Column("supports", Boolean, nullable=False, server_default=text("true")),
+    _moment("added_at", nullable=False, server_default=func.now()),
+    _points_at("belief_id", "memory_beliefs"),
+    _points_at("memory_id", "memories"),
+)
+Index("memory_belief_evidence_by_memory", memory_belief_evidence.c.namespace_id, memory_belief_evidence.c.memory_id)
 
 OWNED: Final = tuple(table for table in metadata.sorted_tables if "namespace_id" in table.c)
 LOOKUPS: Final = (decay_classes, embedding_models)
