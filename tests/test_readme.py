@@ -20,7 +20,6 @@ from pgengram.cli import app
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings, settings_table
 from pgengram.store.tables import metadata
-from pgengram.tools import tools_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -128,7 +127,7 @@ def test_the_two_commands_stand_on_lines_of_their_own(command: str) -> None:
 def test_the_tools_in_the_table_are_those_of_the_manager_in_their_order() -> None:
     manager = MemoryManager(Settings(embedder="none:"))
 
-    assert table_column("Tools") == [tool.name for tool in tools_of(manager, manager.settings.toolset_names)]
+    assert table_column("Tools") == [tool.name for tool in manager.tools]
 
 
 def test_every_command_is_in_the_table_of_commands() -> None:

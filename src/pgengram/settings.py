@@ -12,7 +12,7 @@ from typing import Any
 from pgengram.errors import InvalidInput
 
 PREFIX = "PGENGRAM_"
-TOOLSETS = frozenset({"core"})
+TOOLSETS = ("core", "graph", "upkeep", "clusters", "working", "identity")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -43,7 +43,10 @@ class Settings:
     )
     embedder_api_key: str = _setting("", "Key sent to an `openai+…` embedder.")
     namespace: str = _setting("default", "Whose memories these are; owners are walled off from each other.")
-    toolsets: str = _setting("core", "Which groups of tools to list, comma-separated.")
+    toolsets: str = _setting(
+        "core,graph,upkeep",
+        "Which groups of tools to list, comma-separated: `core`, `graph`, `upkeep`, `clusters`, `working`, `identity`, or `all`.",
+    )
     log_level: str = _setting("WARNING", "How much is logged to stderr: DEBUG, INFO, WARNING or ERROR.")
 
     def __post_init__(self) -> None:
@@ -51,9 +54,9 @@ class Settings:
             raise InvalidInput("PGENGRAM_NAMESPACE must have 1 to 128 characters.")
         if self.log_level.upper() not in LOG_LEVELS:
             raise InvalidInput(f"PGENGRAM_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}.")
-        unknown = self.toolset_names - TOOLSETS
+        unknown = self.toolset_names - set(TOOLSETS)
         if unknown or not self.toolset_names:
-            raise InvalidInput(f"PGENGRAM_TOOLSETS: choose from {', '.join(sorted(TOOLSETS))}.")
+            raise InvalidInput(f"PGENGRAM_TOOLSETS: choose from {', '.join(TOOLSETS)}, or all.")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -73,8 +76,9 @@ class Settings:
 
     @property
     def toolset_names(self) -> frozenset[str]:
-        """The names in `toolsets`."""
-        return frozenset(name.strip() for name in self.toolsets.split(",") if name.strip())
+        """The names in `toolsets`; `all` stands for every one."""
+        names = frozenset(name.strip() for name in self.toolsets.split(",") if name.strip())
+        return frozenset(TOOLSETS) | names - {"all"} if "all" in names else names
 
     @property
     def data_path(self) -> Path:

@@ -36,25 +36,24 @@ class Tool:
     name: str
     title: str
     hints: Hints
-    toolset: str
     method: Callable[..., Awaitable[Any]]
 
 
-def tool(hints: Hints, *, title: str, toolset: str = "core") -> Callable[[Method], Method]:
-    """Mark a method as a tool of `toolset`."""
+def tool(hints: Hints, *, title: str) -> Callable[[Method], Method]:
+    """Mark a method as a tool."""
 
     def mark(method: Method) -> Method:
-        setattr(method, MARK, (hints, title, toolset))
+        setattr(method, MARK, (hints, title))
         return method
 
     return mark
 
 
-def tools_of(owner: object, toolsets: frozenset[str]) -> list[Tool]:
-    """Return the marked methods of `owner` in the order of their definition, those of `toolsets` only."""
+def tools_of(owner: object) -> list[Tool]:
+    """Return the marked methods of `owner` in the order of their definition."""
     found: list[Tool] = []
     for name in dict.fromkeys(name for kind in reversed(type(owner).__mro__) for name in vars(kind)):
         mark = getattr(getattr(type(owner), name, None), MARK, None)
-        if mark is not None and mark[2] in toolsets:
-            found.append(Tool(name, mark[1], mark[0], mark[2], getattr(owner, name)))
+        if mark is not None:
+            found.append(Tool(name, mark[1], mark[0], getattr(owner, name)))
     return found

@@ -116,7 +116,7 @@ async def test_the_pages_of_a_list_by_use_are_the_whole_list_though_being_shown_
     for _ in range(10):
         answer = await manager.search_memories(Question(sort="accessed", limit=4, cursor=cursor))
         shown += [hit["id"] for hit in answer.results]
-        await manager._accesses.flush()
+        await manager.accesses.flush()
         cursor = answer.next_cursor or ""
         if not cursor:
             break

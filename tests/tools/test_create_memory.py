@@ -409,8 +409,8 @@ async def test_a_vector_that_cannot_be_compared_is_refused(client: Client, db: D
 
 
 async def test_a_vector_that_is_no_number_is_refused() -> None:
+    from pgengram.core import unit_vector
     from pgengram.errors import InvalidInput
-    from pgengram.manager import unit_vector
 
     with pytest.raises(InvalidInput):
         unit_vector([float("nan")] * 384, 384)

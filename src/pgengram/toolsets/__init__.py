@@ -1,0 +1,23 @@
+"""The groups of tools beside the core: one class each, loaded only when its group is chosen."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from pgengram.tools import Tool, tools_of
+
+if TYPE_CHECKING:
+    from pgengram.core import Core
+
+CLASSES: Final[dict[str, str]] = {}
+
+
+def offered(core: Core, chosen: frozenset[str]) -> list[Tool]:
+    """Return the tools of the chosen groups, each group as one object on `core`."""
+    found: list[Tool] = []
+    for name, class_name in CLASSES.items():
+        if name in chosen:
+            module = import_module(f"{__name__}.{name}")
+            found += tools_of(getattr(module, class_name)(core))
+    return found
