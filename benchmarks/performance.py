@@ -227,12 +227,13 @@ class Lab:
         self, name: str, asked: Asked, question: Question, vector: Vector, *, indexed: bool = True
     ) -> list[UUID]:
         """Return the memories that the ranking statement finds, in a transaction of its own; without index exactly."""
-        model = ranking.Model(await self.model(), DIMENSIONS, indexed)
-        async with (await self.owner(name)).store.transaction() as tx:
-            rows, _ = await ranking.ranked(
+        owner = await self.owner(name)
+        model = await owner.current_model() if indexed else ranking.Model(await self.model(), DIMENSIONS)
+        async with owner.store.transaction() as tx:
+            found = await ranking.ranked(
                 tx, asked, question, model, halfvec(vector), min_similarity=None, limit=question.limit, offset=0
             )
-        return [row["id"] for row in rows]
+        return [row["id"] for row in found.rows]
 
     async def search(self, name: str, question: Question) -> list[UUID]:
         """Return what the tool finds."""

@@ -18,7 +18,7 @@ import typer
 
 from pgengram.cli import app
 from pgengram.manager import MemoryManager
-from pgengram.settings import Settings, settings_table
+from pgengram.settings import TOOLSETS, Settings, settings_table
 from pgengram.store.tables import metadata
 
 ROOT = Path(__file__).parents[1]
@@ -128,6 +128,18 @@ def test_the_tools_in_the_table_are_those_of_the_manager_in_their_order() -> Non
     manager = MemoryManager(Settings(embedder="none:"))
 
     assert table_column("Tools") == [tool.name for tool in manager.tools]
+
+
+def test_the_table_of_more_tools_names_those_of_every_other_group() -> None:
+    usual = Settings(embedder="none:").toolset_names
+    section = README.partition("\n## More tools\n")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^\| `(\w+)` \| `(\w+)` \|", section, re.MULTILINE) == [
+        (group, tool.name)
+        for group in TOOLSETS
+        if group not in usual
+        for tool in MemoryManager(Settings(embedder="none:", toolsets=group)).tools
+    ]
 
 
 def test_every_command_is_in_the_table_of_commands() -> None:

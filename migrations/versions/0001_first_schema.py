@@ -62,7 +62,7 @@ CREATE TABLE memory_history (
   memory_id UUID NOT NULL,
   version INTEGER NOT NULL,
   operation TEXT NOT NULL,
-  actor TEXT,
+  actor TEXT DEFAULT nullif(current_setting('pgengram.actor', true), ''),
   session_id TEXT,
   changes JSONB,
   at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
@@ -437,9 +437,10 @@ $$
 CREATE FUNCTION pgengram_relevance(anchor double precision, rate_per_day double precision, at timestamptz)
 RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-  -- exp(anchor - rate * days), 0 where that would underflow; above 1 only the answer is cut, the order stays.
-  SELECT CASE WHEN x < -700 THEN 0.0 ELSE least(1.0, exp(x)) END
-  FROM (SELECT anchor - rate_per_day * (extract(epoch FROM at AT TIME ZONE 'UTC')::double precision / 86400 - 20000)) AS line(x)
+  -- exp(anchor - rate * days), 0 where that would underflow; above 1 only the answer is cut, the order stays. One
+  -- expression without FROM, so that PostgreSQL writes it into the statement that asks: a tenth of the cost of a call.
+  SELECT CASE WHEN anchor - rate_per_day * (date_part('epoch', at AT TIME ZONE 'UTC') / 86400 - 20000) < -700 THEN 0.0
+    ELSE least(1.0, exp(anchor - rate_per_day * (date_part('epoch', at AT TIME ZONE 'UTC') / 86400 - 20000))) END
 $$
     """,
     r"""

@@ -34,12 +34,21 @@ def serve() -> None:
     from pgengram.errors import PgengramError
     from pgengram.loop import event_loop
     from pgengram.manager import MemoryManager
+    from pgengram.resources import Handlers
     from pgengram.server import serve_stdio
     from pgengram.settings import Settings
 
     async def run() -> None:
         settings = Settings.from_environment()
-        await serve_stdio(MemoryManager(settings), settings)
+        manager = MemoryManager(settings)
+        more = Handlers(manager).by_parameter
+        if settings.compat:
+            from pgengram.compat import speaking_as
+
+            speaker = speaking_as(settings.compat, manager)
+            await serve_stdio(speaker, settings, instructions=speaker.instructions, more=more)
+        else:
+            await serve_stdio(manager, settings, more=more)
 
     try:
         with asyncio.Runner(loop_factory=event_loop) as runner:

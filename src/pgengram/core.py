@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
 from pydantic import ValidationError
 
-from pgengram.embedders import Embedder, embedder_from
-from pgengram.errors import Conflict, InvalidInput, NotFound
+from pgengram.embedders import Embedder
+from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
+from pgengram.models import Models
+from pgengram.screening import screened
 from pgengram.search import cursors, ranking
-from pgengram.search.question import Frequencies, understand
+from pgengram.search.question import Asked, Frequencies, understand
 from pgengram.session import Session
 from pgengram.settings import Settings
-from pgengram.store import memories
+from pgengram.store import duplicates, memories, past, telling
 from pgengram.store.accesses import AccessLog
-from pgengram.store.database import Row, Transaction, model_id, stored_model_id, vectors_parameter
+from pgengram.store.database import Row, Transaction, vectors_parameter
 from pgengram.store.folding import WordKeeper
-from pgengram.store.indexes import IndexKeeper
+from pgengram.store.indexes import describe_index
 from pgengram.store.store import Report, Store
+from pgengram.store.synonyms import SynonymBook
+from pgengram.store.working import WorkingKeeper
+from pgengram.text.tags import mapped_tags
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -40,14 +45,13 @@ class Core:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.store = Store(settings)
-        self.embedder: Embedder | None = embedder_from(settings.embedder, settings.embedder_api_key)
+        self.models = Models(self.store, settings)
         self.session = Session()
+        self._synonyms = SynonymBook(self.store)
         self._frequencies = Frequencies()
         self.accesses = AccessLog(self.store)
         self._words = WordKeeper(self.store)
-        self._model: ranking.Model | None = None
-        self._stored_model_id: int | None = None
-        self._indexes: IndexKeeper | None = None
+        self.working = WorkingKeeper(self.store)
 
     async def ready(self, report: Report | None = None) -> None:
         """Bring up the database if it is not up; the first call waits for it.
@@ -64,64 +68,117 @@ class Core:
             NotReady: the database did not come up.
         """
         await self.ready()
+        self.working.notice()
         await self.current_model()
 
     async def close(self) -> None:
         """Let go of the database, the model and the background work."""
-        if self._indexes is not None:
-            await self._indexes.close()
+        await self.models.close()
         await self._words.close()
+        await self.working.close()
         await self.accesses.close()
         await self.store.close()
-        if self.embedder is not None:
-            await self.embedder.close()
 
     # -- storing ---------------------------------------------------------------------------------------------------
 
-    async def draft(self, new: NewMemory, place: int = 1) -> memories.Draft:
-        """Return `new` checked and ready to be embedded; with its vector when the caller gave one."""
+    async def draft(
+        self, new: NewMemory, place: int = 1, *, status: Literal["active", "working"] = "active"
+    ) -> memories.Draft:
+        """Return `new` checked and ready to be embedded; with its vector when the caller gave one.
+
+        Raises:
+            SecretRejected: it holds a secret, and secrets are not to be redacted.
+            InvalidInput: a detail or the vector is wrong.
+        """
+        new, redacted = screened(new, redact=self.settings.secrets == "redact")
+        if new.tags:
+            new = new.model_copy(update={"tags": await self.tags(new.tags)})
         own = None if new.embedding is None else await self.own_vector(new.embedding)
         session_id, sequence = self.session.next()
         try:
-            draft = memories.draft(new, session_id=session_id, sequence=sequence, place=place)
+            draft = memories.draft(new, session_id=session_id, sequence=sequence, place=place, status=status)
         except ValidationError as error:
             raise refusal(error, "metadata") from None
         draft.parts = [] if own is None else [own]
+        draft.redacted = redacted
         return draft
 
-    async def store_drafts(self, drafts: list[memories.Draft]) -> list[memories.Outcome]:
-        """Embed what has no vector yet, and store everything in one transaction."""
+    async def tags(self, given: Sequence[str]) -> list[str]:
+        """Return tags as they are stored: in one spelling, synonyms replaced, each once."""
+        return mapped_tags(given, await self._synonyms.current())
+
+    async def relate(self, drafts: Sequence[memories.Draft]) -> list[NotFound | Conflict | None]:
+        """Find the memories that drafts name in `related_to`; return for each draft what is wrong with its ids, if anything."""
+        given = list(dict.fromkeys(key for draft in drafts for key in draft.told.related_to))
+        errors: dict[str, NotFound | Conflict] = {}
+        found: dict[str, UUID] = {}
+        if given:
+            async with self.store.transaction() as tx:
+                found, missing = await self.resolved(tx, given)
+            for one in missing:
+                error, key = one["error"], one["id"]
+                unknown = error["code"] == NotFound.code
+                errors[key] = NotFound("memory", key) if unknown else Conflict(error["message"], error["hint"])
+        for draft in drafts:
+            draft.related = list(dict.fromkeys(found[key] for key in draft.told.related_to if key in found))
+        return [next((errors[key] for key in draft.told.related_to if key in errors), None) for draft in drafts]
+
+    async def store_drafts(self, drafts: list[memories.Draft], *, whole: bool = False) -> list[telling.Told]:
+        """Embed what has no vector yet, and store everything in one transaction; with `whole` read back what there is now."""
         bare = [draft for draft in drafts if not len(draft.parts)]
+        own_are_of = self.model_key if len(bare) < len(drafts) else None
         for draft, parts in zip(bare, await self.embed([draft.row["content"] for draft in bare]), strict=True):
             draft.parts = parts
+        if own_are_of is not None and own_are_of != self.model_key:
+            raise ModelSwitched
+        least = duplicates.NEAR_OTHERWISE if self.embedder is None else duplicates.threshold(self.embedder.name)
         async with self.store.transaction() as tx:
-            outcomes = await memories.insert(tx, drafts, self.model_key)
+            told = await telling.tell(tx, drafts, self.models.made_by(tx), self.model_key, least)
+            if whole:
+                rows = await memories.read(tx, [one.id for one in told], self.model_key)
+                told = [replace(one, row=rows[one.id]) for one in told]
         self.notice_growth(len(drafts))
-        return outcomes
+        return told
 
     # -- finding ---------------------------------------------------------------------------------------------------
 
     async def search(self, question: Question, place: cursors.Place) -> tuple[list[Row], str, dict[str, int]]:
         """Return the hits, how they were found, and how many memories are hidden, by reason."""
         self.session.current()  # whoever asks is not idle
+        question = await self.with_synonyms(question)
         page = {"limit": question.limit, "offset": place.offset}
         blank = not question.query.strip() and question.embedding is None
         if blank or question.mode == "substring" or question.sort is not None:
             async with self.store.transaction() as tx:
                 rows = await ranking.listed(tx, question, now=place.now, after=place.after, **page)
+                await past.complete(tx, rows, question.as_of)
                 return rows, "list", await ranking.hidden(tx)
+        ready = question.mode == "text" or question.embedding is not None or self.embedder is None
+        vector = None
+        if question.embedding is not None and question.mode != "text":
+            vector = await self.own_vector(question.embedding)
         async with self.store.transaction() as tx:
             asked = await understand(tx, question, self._frequencies, place.now)
-        if question.mode == "semantic":
-            asked = replace(asked, terms=[], weights=[], counts=[])
-        vector = None if question.mode == "text" else await self.question_vector(asked.meaning, question.embedding)
-        model = await self.current_model() if vector is not None else None
+            if ready:  # there is nothing slow to be done in between
+                return await self._ranked(tx, question, place, asked, vector)
+        vector = await self.question_vector(asked.meaning, None)
         async with self.store.transaction() as tx:
-            rows, exact = await ranking.ranked(
-                tx, asked, question, model, None if vector is None else vectors_parameter([vector])[0],
-                min_similarity=question.min_similarity, **page,
-            )  # fmt: skip
-            return rows, "exact" if exact else "approximate", await ranking.hidden(tx)
+            return await self._ranked(tx, question, place, asked, vector)
+
+    async def with_synonyms(self, question: Question) -> Question:
+        """Return `question` asking for each tag by all the words it may be stored as."""
+        return question.with_synonyms(await self._synonyms.current()) if question.tags else question
+
+    async def _ranked(
+        self, tx: Transaction, question: Question, place: cursors.Place, asked: Asked, vector: NDArray[float32] | None
+    ) -> tuple[list[Row], str, dict[str, int]]:
+        model = None if vector is None else self.models.made_by(tx)
+        found = await ranking.ranked(
+            tx, asked, question, model, None if vector is None else vectors_parameter([vector])[0],
+            min_similarity=question.min_similarity, limit=question.limit, offset=place.offset,
+        )  # fmt: skip
+        await past.complete(tx, found.rows, question.as_of)
+        return found.rows, "exact" if found.exact else "approximate", found.hidden
 
     # -- ids and vectors -------------------------------------------------------------------------------------------
 
@@ -171,61 +228,61 @@ class Core:
             checked(NewMemory, {"content": "-", "metadata": {k: v for k, v in metadata.items() if v is not None}})
 
     @property
+    def embedder(self) -> Embedder | None:
+        """What turns text into vectors: the active model's once the store is known; None for `none:`."""
+        return self.models.embedder
+
+    @property
     def degraded(self) -> bool | None:
         """Whether searches go without meaning, as there is no embedder; else None."""
         return True if self.embedder is None else None
 
     @property
     def model_key(self) -> int | None:
-        """The key of the embedder's model in this store, None while it is not known to have any vector."""
-        return self._model.id if self._model else self._stored_model_id
+        """The key of the model that made this call's vectors, else of the active one; None while there is none."""
+        return self.models.key
 
     async def find_model(self) -> None:
-        """Look up the key of the embedder's model, so that reading needs no embedder; none while it has no vectors."""
-        if self.model_key is None and self.embedder is not None:
-            await self.store.open()
-            self._stored_model_id = await stored_model_id(self.store.database, self.embedder.name)
+        """Begin a call that may need no embedder; each transaction says which model is the active one."""
+        await self.store.open()
+        self.models.begin()
 
     async def current_model(self) -> ranking.Model | None:
-        """Return the key of the embedder's model in this store, and whether its index is built."""
-        if self.embedder is None:
-            return None
-        if self._model is None:
-            dimensions = await self.embedder.dimensions()
-            await self.store.open()
-            id_ = await model_id(self.store.database, self.embedder.name, dimensions)
-            if self._model is None:  # another call may have been faster
-                self._model = ranking.Model(id_, dimensions)
-                self._indexes = IndexKeeper(self.store, self._model)
-        return self._model
+        """Return the key of the store's active model, and whether its index is built; None without an embedder."""
+        in_use = await self.models.current()
+        return None if in_use is None else in_use.model
 
     async def embed(self, texts: Sequence[str]) -> list[NDArray[float32] | list[Any]]:
         """Return the vectors of each text, shape (parts, dims); none without an embedder."""
-        await self.current_model()
-        if self.embedder is None or not texts:
+        in_use = await self.models.embedding()
+        if in_use is None or not texts:
             return [[] for _ in texts]
-        return [*await self.embedder.passages(texts)]
+        return [*await in_use.embedder.passages(texts)]
 
     async def own_vector(self, own: list[float]) -> NDArray[float32]:
         """Return a caller's vector at unit length."""
-        model = await self.current_model()
-        if model is None:
+        in_use = await self.models.embedding()
+        if in_use is None:
             raise InvalidInput(
                 "No embedder is set, so a vector cannot be compared.", "Leave embedding out, or set PGENGRAM_EMBEDDER."
             )
-        return unit_vector(own, model.dimensions)
+        return unit_vector(own, in_use.model.dimensions)
 
     async def question_vector(self, text: str, own: list[float] | None) -> NDArray[float32] | None:
         """Return the vector of a question, shape (dims,): the caller's own, else the embedder's; None without one."""
         if own is not None:
             return await self.own_vector(own)
-        await self.current_model()
-        return None if self.embedder is None else await self.embedder.query(text)
+        in_use = await self.models.embedding()
+        return None if in_use is None else await in_use.embedder.query(text)
+
+    async def index_state(self) -> str:
+        """Say in words whether searches by meaning are exact or go through an index."""
+        model = await self.current_model()
+        return "none: there is no embedder" if model is None else await describe_index(self.store.database, model.id)
 
     def notice_growth(self, rows: int) -> None:
         """Tell the background work that so many memories were stored."""
-        if self._indexes is not None:
-            self._indexes.notice(rows)
+        self.models.note_growth(rows)
         self._words.notice(rows)
 
 

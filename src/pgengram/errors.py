@@ -5,9 +5,13 @@ PgengramError
 ├── NotFound             NOT_FOUND          no such memory
 ├── Conflict             CONFLICT           someone else changed it first, or it would collide
 ├── LimitExceeded        LIMIT_EXCEEDED     too much at once
+├── SecretRejected       SECRET_REJECTED    a text holds a password, key or token; nothing was stored
+├── ConfirmRequired      CONFIRM_REQUIRED   nobody has said yes to this yet
+├── ItemRefused          the item's own     one item of a batch that is stored whole or not at all is wrong
 ├── EmbeddingFailed      EMBEDDING_ERROR    the embedder gave no vector
 └── DatabaseFailed       DATABASE_ERROR     PostgreSQL cannot be used now
     ├── ConnectionLost   DATABASE_ERROR     the connection broke; the call can be repeated
+    ├── ModelSwitched    DATABASE_ERROR     the store took another embedding model meanwhile; the call can be repeated
     └── NotReady         DATABASE_ERROR     the embedded server or the schema did not come up
 """
 
@@ -47,8 +51,8 @@ class NotFound(PgengramError):
 
     code = "NOT_FOUND"
 
-    def __init__(self, what: str, key: object) -> None:
-        super().__init__(f"No {what} has id {key}.", "Use search_memories to find the right id.")
+    def __init__(self, what: str, key: object, hint: str = "Use search_memories to find the right id.") -> None:
+        super().__init__(f"No {what} has id {key}.", hint)
 
 
 class Conflict(PgengramError):
@@ -63,6 +67,43 @@ class LimitExceeded(PgengramError):
 
     code = "LIMIT_EXCEEDED"
     default_hint = "Send less at once."
+
+
+class ConfirmRequired(PgengramError):
+    """Nobody has said yes to this yet, or the yes was for something else."""
+
+    code = "CONFIRM_REQUIRED"
+    default_hint = "Nothing was changed. Call without confirm_token to see what would go and get a new token."
+
+
+class SecretRejected(PgengramError):
+    """A text holds what looks like a password, a key, a token or a card number; nothing was stored.
+
+    Args:
+        where: the argument that holds it.
+        name: what it looks like, never the secret itself.
+    """
+
+    code = "SECRET_REJECTED"
+    default_hint = "Leave the secret out and say where it is kept instead. Nothing was stored."
+
+    def __init__(self, where: str, name: str) -> None:
+        super().__init__(f"{where} holds what looks like a secret ({name}).")
+        self.where = where
+        self.name = name
+
+
+class ItemRefused(PgengramError):
+    """One item of a batch that stands or falls together is wrong; its error has the item's own code.
+
+    Args:
+        index: the item's place, from 0 on.
+        error: what is wrong with it, as it leaves in an answer.
+    """
+
+    def __init__(self, index: int, error: dict[str, str]) -> None:
+        super().__init__(f"Item {index}: {error['message']}", f"Nothing was stored. {error['hint']}")
+        self.code = error["code"]
 
 
 class EmbeddingFailed(PgengramError):
@@ -85,6 +126,15 @@ class ConnectionLost(DatabaseFailed):
 
     default_hint = "The call can be retried: a repeated create stores nothing twice."
     connection_lost = True
+
+
+class ModelSwitched(DatabaseFailed):
+    """The store took another embedding model while a call held vectors of the one before."""
+
+    default_hint = "Nothing was changed; call again."
+
+    def __init__(self) -> None:
+        super().__init__("The store took another embedding model at this very moment.")
 
 
 class NotReady(DatabaseFailed):

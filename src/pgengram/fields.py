@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from math import exp
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
@@ -14,7 +15,9 @@ MAX_TAGS: Final = 16
 MAX_TAG: Final = 64
 MAX_NAME: Final = 256
 MAX_REASON: Final = 1_024
+MAX_DURATION_S: Final = 1e9  # of one attempt; thirty years
 MAX_BATCH: Final = 200
+MAX_SOURCES: Final = 16
 MAX_GET: Final = 20
 MAX_LIMIT: Final = 100
 MAX_QUERY: Final = 8_000
@@ -22,6 +25,7 @@ MAX_METADATA_BYTES: Final = 65_536
 MAX_METADATA_DEPTH: Final = 20
 FIRST_MOMENT: Final = datetime(1, 1, 2, tzinfo=UTC)
 LAST_MOMENT: Final = datetime(9999, 12, 30, tzinfo=UTC)
+CLOCK_SKEW: Final = timedelta(minutes=5)  # of a caller's clock
 WHOLE_CONTENT: Final = 300  # characters of content a search shows before it cuts
 
 MemoryType = Literal["episodic", "semantic", "procedural", "strategic"]
@@ -63,6 +67,10 @@ RATE_PER_DAY_OF_TYPE: Final[dict[str, float]] = {
 }  # fmt: skip
 PINNED_RATE_PER_DAY: Final = 0.0
 DEFAULT_CONFIDENCE: Final[dict[str, float]] = {"semantic": 0.8, "strategic": 0.7}
+# Trust of a memory that names no source: what was lived through is trusted, what is merely said needs somebody who says so.
+TRUST_OF_TYPE: Final[dict[str, float]] = {"episodic": 0.95, "semantic": 0.20, "procedural": 0.70, "strategic": 0.70}
+LEAST_TRUST: Final = 0.15  # of sources that nobody trusts
+TRUST_GROWTH: Final = 0.8  # how fast further sources add to it
 
 
 def rate_per_day(type_: str, kind: str | None, *, pinned: bool) -> float:
@@ -70,6 +78,19 @@ def rate_per_day(type_: str, kind: str | None, *, pinned: bool) -> float:
     if pinned:
         return PINNED_RATE_PER_DAY
     return RATE_PER_DAY_OF_KIND[kind] if kind else RATE_PER_DAY_OF_TYPE[type_]
+
+
+def trust(type_: str, confidence: float | None, sources: list[dict[str, Any]] | None) -> float:
+    """Return how far a memory can be relied on, 0 to 1; never more than its confidence.
+
+    Without sources the start value of its type. With n of them a noisy accumulation of independent sources:
+    0.15 + 0.85 * (1 - exp(-0.8 * n * mean trust)). Each adds to what the others left open, and none makes it certain.
+    """
+    if sources:
+        grown = LEAST_TRUST + (1 - LEAST_TRUST) * (1 - exp(-TRUST_GROWTH * sum(source["trust"] for source in sources)))
+    else:
+        grown = TRUST_OF_TYPE[type_]
+    return min(1.0 if confidence is None else confidence, grown)
 
 
 _ESCAPED_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -85,8 +106,8 @@ def _whole_text(value: object) -> object:
     return value
 
 
-def _storable(value: dict[str, Any]) -> dict[str, Any]:
-    """Refuse metadata that PostgreSQL's jsonb cannot keep, or that is too much."""
+def _storable(value: Any) -> Any:
+    """Refuse JSON that PostgreSQL's jsonb cannot keep, or that is too much."""
     if _depth(value) > MAX_METADATA_DEPTH:
         raise ValueError(f"must not be nested deeper than {MAX_METADATA_DEPTH}")
     try:
@@ -143,7 +164,14 @@ def _within_calendars(value: datetime) -> datetime:
     return value
 
 
-def _comma_separated(value: object) -> object:
+def _not_ahead(value: datetime) -> datetime:
+    if value > datetime.now(UTC) + CLOCK_SKEW:
+        raise ValueError("must not lie in the future")
+    return value
+
+
+def comma_separated(value: object) -> object:
+    """Return text as the list of what stands between its commas, all else as it is."""
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
@@ -152,6 +180,7 @@ Name = Annotated[
     str, Text, BeforeValidator(_not_blank), AfterValidator(_short)
 ]  # its limit would repeat 20 times in tools/list
 Moment = Annotated[AwareDatetime, AfterValidator(_within_calendars)]
+Past = Annotated[Moment, AfterValidator(_not_ahead)]
 
 Content = Annotated[
     str, Field(max_length=MAX_CONTENT, description="One self-contained statement; names, absolute dates."),
@@ -166,16 +195,18 @@ Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description
 Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank), AfterValidator(str.strip)]
 Tags = Annotated[
     list[Tag], Field(max_length=MAX_TAGS, description="Labels; also comma-separated."),
-    BeforeValidator(_comma_separated),
+    BeforeValidator(comma_separated),
 ]  # fmt: skip
 Metadata = Annotated[
     dict[str, Any], AfterValidator(_storable),
     Field(description="The type's detail (steps, context, category, …); other keys are kept."),
 ]  # fmt: skip
+AnyJson = Annotated[Any, AfterValidator(_storable)]
 Reason = Annotated[str, Text, Field(max_length=MAX_REASON)]
-MemoryId = Annotated[str, Field(description="An id, or its last 8 or more hex digits."), AfterValidator(_hexadecimal)]
+BareId = Annotated[str, AfterValidator(_hexadecimal)]  # where another tool tells what an id looks like
+MemoryId = Annotated[BareId, Field(description="An id, or its last 8 or more hex digits.")]
 Vector = Annotated[list[float], Field(max_length=4_000, description="Leave out: made from the text.")]
-AnyOf = BeforeValidator(_comma_separated)
+AnyOf = BeforeValidator(comma_separated)
 
 
 def as_utc(moment: datetime | None) -> str | None:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
+from pgengram.text.tags import SYNONYMS, tag_groups
 
 
 class Request(BaseModel):
@@ -29,6 +41,49 @@ class Provenance(Request):
     collection: Annotated[f.Name | None, Field(description="Any grouping of yours.")] = None
 
 
+class Source(Request):
+    """Who or what says it: anything that can be held against what another says."""
+
+    kind: f.Name | None = None
+    ref: Annotated[str | None, f.Text, Field(max_length=f.MAX_REASON)] = None
+    label: f.Name | None = None
+    author: f.Name | None = None
+    observed_at: f.Moment | None = None
+    trust: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
+
+    @model_validator(mode="after")
+    def _says_who(self) -> Source:
+        if not any((self.kind, self.ref, self.label, self.author)):
+            raise ValueError("needs a kind, ref, label or author")
+        return self
+
+
+def _each_once(sources: list[Source]) -> list[Source]:
+    """Leave out a source that stands there already; of two that differ in trust alone the later one counts."""
+    return list({source.model_copy(update={"trust": 0.0}).model_dump_json(): source for source in sources}.values())
+
+
+Sources = Annotated[
+    list[Source],
+    Field(max_length=f.MAX_SOURCES),
+    AfterValidator(_each_once),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "{kind, ref, label, author, observed_at, trust}",
+        }
+    ),
+]
+RelatedTo = Annotated[
+    list[f.MemoryId],
+    f.AnyOf,
+    Field(max_length=f.MAX_GET),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "Ids."}),
+]
+DedupPolicy = Literal["ask", "skip_if_near", "insert", "merge"]
+
+
 class NewMemory(Provenance):
     """A memory to store."""
 
@@ -42,7 +97,12 @@ class NewMemory(Provenance):
     emotion: f.Emotion | None = None
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened; ISO 8601 with zone.")] = None
     expires_at: Annotated[f.Moment | None, Field(description="Hidden after this.")] = None
+    last_confirmed_at: f.Past | None = None
     pinned: Annotated[bool, Field(description="Never fades.")] = False
+    sources: Sources = []
+    related_to: RelatedTo = []
+    dedup_policy: Annotated[DedupPolicy, Field(description="For near duplicates.")] = "ask"
+    idempotency_key: Annotated[f.Name | None, Field(description="Same key, same memory.")] = None
     embedding: f.Vector | None = None
 
     @property
@@ -53,7 +113,7 @@ class NewMemory(Provenance):
 
 CLEARABLE: Final = (
     "kind", "tags", "metadata", "confidence", "emotion", "occurred_at", "expires_at", "source", "source_provider",
-    "capture_mode", "session_id", "speaker", "user", "project", "collection",
+    "capture_mode", "session_id", "speaker", "user", "project", "collection", "sources",
 )  # fmt: skip
 
 
@@ -66,8 +126,15 @@ def _clearable(names: list[str]) -> list[str]:
 
 
 class Change(Provenance):
-    """A change of one memory; only the fields given are changed."""
+    """A change of one memory; only the fields given are changed. What create_memory describes is not described again."""
 
+    source: f.Name | None = None
+    capture_mode: f.CaptureMode | None = None
+    session_id: f.Name | None = None
+    speaker: f.Name | None = None
+    user: f.Name | None = None
+    project: f.Name | None = None
+    collection: f.Name | None = None
     id: f.MemoryId
     content: f.Content | None = None
     kind: Annotated[f.Kind | None, Field(description="Finer word.")] = None
@@ -78,11 +145,16 @@ class Change(Provenance):
     emotion: f.Emotion | None = None
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened.")] = None
     expires_at: Annotated[f.Moment | None, Field(description="Hidden after this.")] = None
+    last_confirmed_at: f.Past | None = None
     pinned: Annotated[bool | None, Field(description="Never fades.")] = None
+    sources: Sources | None = None
     status: Annotated[Literal["active", "archived"] | None, Field(description="active restores a forgotten one.")] = (
         None
     )
     confirm: Annotated[bool, Field(description="It still holds, as of now.")] = False
+    outcome: Annotated[Literal["success", "failure"] | None, Field(description="A procedure was tried.")] = None
+    failure_point: Annotated[f.Reason | None, Field(description="Where it failed.")] = None
+    duration: Annotated[float | None, Field(ge=0, le=f.MAX_DURATION_S, description="Seconds it took.")] = None
     clear: Annotated[list[str], AfterValidator(_clearable), Field(description="Names of fields to empty.")] = []
     expected_version: Annotated[int | None, Field(ge=1, description="Refuse if changed since.")] = None
     dry_run: Annotated[bool, Field(description="Only say what would change.")] = False
@@ -92,12 +164,16 @@ class Change(Provenance):
         both = sorted(set(self.clear) & {name for name in self.model_fields_set if getattr(self, name) is not None})
         if both:
             raise ValueError(f"{', '.join(both)}: either set it or clear it, not both")
+        if self.outcome is None and not (self.failure_point is None and self.duration is None):
+            raise ValueError("failure_point and duration belong to an outcome")
+        if self.outcome == "success" and self.failure_point is not None:
+            raise ValueError("failure_point belongs to the outcome failure")
         return self
 
     @property
     def given(self) -> dict[str, Any]:
         """The fields to set, without those that only steer the call."""
-        steering = {"id", "clear", "expected_version", "dry_run", "confirm"}
+        steering = {"id", "clear", "expected_version", "dry_run", "confirm", "outcome", "failure_point", "duration"}
         return {
             name: getattr(self, name)
             for name in type(self).model_fields
@@ -129,6 +205,23 @@ class Filters(Request):
     emotion: f.Emotion | None = None
     capture_mode: f.CaptureMode | None = None
     status: Annotated[f.Status, Field(description="invalidated shows forgotten ones.")] = "active"
+    # For those who tidy up; tools/list, which every model reads, leaves them out.
+    untagged: SkipJsonSchema[bool | None] = None
+    min_length: SkipJsonSchema[Annotated[int, Field(ge=0, le=f.MAX_CONTENT)] | None] = None
+    max_length: SkipJsonSchema[Annotated[int, Field(ge=0, le=f.MAX_CONTENT)] | None] = None
+    not_confirmed_since: SkipJsonSchema[f.Moment | None] = None
+    _tag_groups: list[list[str]] | None = PrivateAttr(None)
+
+    @property
+    def tag_groups(self) -> list[list[str]]:
+        """For each tag that is asked for all those it may be stored as."""
+        return tag_groups(self.tags or [], SYNONYMS) if self._tag_groups is None else self._tag_groups
+
+    def with_synonyms(self, synonyms: Mapping[str, str]) -> Self:
+        """Return these filters with an owner's synonyms instead of the shipped ones."""
+        made = self.model_copy()
+        made._tag_groups = tag_groups(self.tags or [], synonyms)
+        return made
 
 
 class Question(Filters):

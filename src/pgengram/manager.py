@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
 
 from pydantic import Field, ValidationError, WithJsonSchema
 
 from pgengram import fields as f
 from pgengram.core import Core
-from pgengram.errors import Conflict, InvalidInput, NotFound
+from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, ItemRefused, NotFound, SecretRejected
 from pgengram.inputs import Change, NewMemory, Question, checked, refusal
 from pgengram.search import budget, cursors, ranking
-from pgengram.store import changes, memories
+from pgengram.store import changes, confirmations, erasing, memories, past
 from pgengram.store import statements as s
-from pgengram.store.database import Row
-from pgengram.store.indexes import METHODS, choose_method, describe_index, tend
+from pgengram.store.database import Row, Transaction
+from pgengram.store.indexes import METHODS, choose_method, tend
+from pgengram.store.telling import Told
+from pgengram.text.fencing import one_line
 from pgengram.text.words import words
-from pgengram.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
+from pgengram.tools import ADDS, CHANGES, READS, REMOVES, Tool, asked, tool, tools_of
 from pgengram.toolsets import offered
+from pgengram.toolsets.upkeep import Upkeep
 from pgengram.views import (
     Forgotten,
     Found,
@@ -29,13 +34,92 @@ from pgengram.views import (
     Stored,
     StoredMany,
     Updated,
+    around_view,
+    corrected_view,
+    cut,
     hit_view,
     memory_view,
-    statistics_view,
+    near_view,
+    receipt_view,
 )
 
 RECALLED: Final = 30  # memories looked at for a context
 MAX_COUNTED: Final = 10_000
+FREELY: Final = 20  # memories forgotten at once without asking
+SHOWN_IN_QUESTION: Final = 5  # memories that a question to the user quotes
+WHOLE_ID: Final = 32  # hex digits
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """Memories to be forgotten or erased: their rows, ids that mean none, and the rows of what holds instead."""
+
+    rows: dict[UUID, Row]
+    missing: list[dict[str, Any]]
+    instead: dict[UUID, Row]
+    hard: bool
+
+    @property
+    def action(self) -> str:
+        """What a token confirms."""
+        return "erase" if self.hard else "forget"
+
+    @property
+    def named(self) -> dict[str, list[str]]:
+        """What a token is good for."""
+        return {"ids": sorted(map(str, self.rows)), "replaced_by": sorted(map(str, self.instead))}
+
+    @property
+    def needs_a_yes(self) -> bool:
+        """Whether somebody has to agree first; where nothing is found, nothing can be lost."""
+        return bool(self.rows) and (self.hard or len(self.rows) > FREELY)
+
+    @property
+    def question(self) -> str:
+        """What the user is asked; the same words for the same memories."""
+        what = "Erase for good" if self.hard else "Forget"
+        shown = [f"- {one_line(cut(row['content']))}" for row in [*self.rows.values()][:SHOWN_IN_QUESTION]]
+        more = len(self.rows) - len(shown)
+        return "\n".join([f"{what} {len(self.rows)} memories?", *shown, *([f"and {more} more"] if more else [])])
+
+    @property
+    def not_found(self) -> list[dict[str, Any]]:
+        """The results of ids that mean no memory."""
+        return [{"id": one["id"], "ok": False, "error": one["error"]} for one in self.missing]
+
+    def was_forgotten(self, id_: UUID) -> bool:
+        """Whether a memory had been forgotten before."""
+        return bool(self.rows[id_]["status"] == "invalidated")
+
+
+def message_of(told: Told) -> str:
+    """Say what became of a memory that was told."""
+    said = {
+        "new": "Remembered.",
+        "known": "Already remembered.",
+        "near": "Not stored: a memory says nearly the same already.",
+        "merged": "Merged into a memory that says nearly the same.",
+        "key": "Nothing stored: this is the memory of the first call with this idempotency_key.",
+    }[told.outcome.how]
+    if told.kept:
+        said += f" Kept as stored: {', '.join(told.kept)}; update_memory changes that."
+    if told.created and told.near:
+        said += " Others say nearly the same: see near_duplicates."
+    if told.corrected:
+        said += " Something like it was forgotten: see previously_corrected."
+    return said
+
+
+def noticed(told: Told) -> dict[str, Any]:
+    """Return what stands beside a memory that was told, as it is shown; nothing for what there is not."""
+    seen = {
+        "merged": told.outcome.how == "merged",
+        "taken_over": told.outcome.taken_over,
+        "kept_as_stored": told.kept,
+        "near_duplicates": [near_view(*near) for near in told.near],
+        "previously_corrected": [corrected_view(one.id, one.similarity, one.row) for one in told.corrected],
+    }
+    return {name: value for name, value in seen.items() if value}
 
 
 class MemoryManager(Core):
@@ -60,19 +144,22 @@ class MemoryManager(Core):
         Use when the user states a preference, decision, correction, commitment or fact worth keeping, or a procedure worked. For several use create_memories; to correct one that exists use update_memory. Never store secrets. Saying the same again stores nothing twice: it confirms the memory and unites tags. metadata holds the type's detail, e.g. steps, context, result, category. Errors: INVALID_INPUT, EMBEDDING_ERROR, DATABASE_ERROR; then nothing was stored.
         """
         draft = await self.draft(new)
-        [outcome] = await self.store_drafts([draft])
-        async with self.store.transaction() as tx:
-            row = (await memories.read(tx, [outcome.id], self.model_key))[outcome.id]
+        [error] = await self.relate([draft])
+        if error is not None:
+            raise error
+        [told] = await self.store_drafts([draft], whole=True)
         return Stored(
-            memory_id=str(outcome.id),
-            message="Remembered." if outcome.created else "Already remembered.",
-            created=outcome.created,
-            memory=memory_view(row),
-            extra_metadata=(outcome.created and draft.extra_metadata) or None,
+            memory_id=str(told.id),
+            message=message_of(told),
+            created=told.created,
+            memory=memory_view(told.row or {}),
+            extra_metadata=(told.created and draft.extra_metadata) or None,
+            redacted=draft.redacted or None,
             degraded=self.degraded,
+            **noticed(told),
         )
 
-    @tool(ADDS, title="Remember many")
+    @tool(ADDS, title="Remember many", screens=False)  # each item alone, so that one secret spares the others
     async def create_memories(
         self,
         items: Annotated[
@@ -83,6 +170,7 @@ class MemoryManager(Core):
                 description="Objects with the fields of create_memory; content is required.",
             ),
         ],
+        atomic: Annotated[bool, Field(description="All or none.")] = False,
     ) -> StoredMany:
         """Store up to 200 memories at once; each item takes the fields of create_memory.
 
@@ -93,18 +181,30 @@ class MemoryManager(Core):
         for index, item in enumerate(items):
             try:
                 drafts[index] = await self.draft(checked(NewMemory, item), place=index + 1)
-            except InvalidInput as error:
+            except (InvalidInput, SecretRejected) as error:
                 results[index] = {"index": index, "ok": False, "error": error.as_dict()}
+        for index, missing in zip([*drafts], await self.relate(list(drafts.values())), strict=True):
+            if missing is not None:
+                results[index] = {"index": index, "ok": False, "error": missing.as_dict()}
+                del drafts[index]
+        if atomic and len(drafts) < len(items):
+            first = next(result for result in results if result)
+            raise ItemRefused(first["index"], first["error"])
         outcomes = await self.store_drafts(list(drafts.values())) if drafts else []
-        for index, outcome in zip(drafts, outcomes, strict=True):
-            results[index] = {"index": index, "ok": True, "memory_id": str(outcome.id), "created": outcome.created}
-        created = sum(outcome.created for outcome in outcomes)
+        for index, told in zip(drafts, outcomes, strict=True):
+            stored = {"memory_id": str(told.id), "created": told.created}
+            results[index] = {"index": index, "ok": True, **stored, **noticed(told)}
+            if drafts[index].redacted:
+                results[index]["redacted"] = drafts[index].redacted
+        created = sum(told.created for told in outcomes)
+        merged = sum(told.outcome.how == "merged" for told in outcomes)
         failed = len(items) - len(outcomes)
         return StoredMany(
             results=results,
             created=created,
             failed=failed,
-            message=f"{created} remembered, {len(outcomes) - created} already known, {failed} refused.",
+            message=f"{created} remembered, {len(outcomes) - created - merged} already known, "
+            f"{f'{merged} merged, ' if merged else ''}{failed} refused.",
             degraded=self.degraded,
         )
 
@@ -147,8 +247,9 @@ class MemoryManager(Core):
             all_of_them = question.model_copy(update={"limit": MAX_COUNTED})
             total = len((await self.search(all_of_them, cursors.Place(datetime.now(UTC))))[0])
         else:
+            mapped = await self.with_synonyms(question)
             async with self.store.transaction() as tx:
-                total = await ranking.counted(tx, question)
+                total = await ranking.counted(tx, mapped)
         return Found(query=question.query, count=0, total=total, results=[], search="count", degraded=self.degraded)
 
     @tool(READS, title="Recall for a context")
@@ -178,10 +279,11 @@ class MemoryManager(Core):
     async def get_memories(
         self,
         ids: Annotated[list[f.MemoryId], f.AnyOf, Field(min_length=1, max_length=f.MAX_GET)],
+        include: Annotated[list[Literal["history", "relations", "clusters"]], f.AnyOf] = [],  # noqa: B006
     ) -> Read:
-        """Read up to 20 memories whole, by id: content, type detail, provenance, version.
+        """Read up to 20 memories whole, by id, forgotten ones too; on request with history, relations, clusters.
 
-        Use after search_memories when a hit is cut or its detail is needed, and before update_memory; to find ids use search_memories. An id may be shortened to its last 8 or more hex digits. Forgotten memories are shown with their status. Reading strengthens a memory a little; nothing else changes. Ids without a memory are listed in missing; it is an error only when none is found.
+        Use after search_memories when a hit is cut or its detail is needed, and before update_memory; to find ids use search_memories. Reading strengthens a memory a little; nothing else changes. Ids without a memory are listed in missing; it is an error only when none is found.
         """
         self.session.current()
         await self.find_model()
@@ -190,11 +292,27 @@ class MemoryManager(Core):
             found, missing = await self.resolved(tx, ids)
             await tx.run(s.REINFORCE, {"ids": list(found.values()), "weight": changes.USE_WEIGHT})
             rows = await memories.read(tx, list(found.values()), self.model_key)
+            await past.complete(tx, list(rows.values()), None)
+            around = await past.around(tx, list(rows), include)
+            if "history" in include:
+                await self._tell_erased(tx, missing)
         return Read(
             ok=bool(rows),
-            memories=[memory_view(rows[id_]) for id_ in dict.fromkeys(found.values()) if id_ in rows],
+            memories=[
+                memory_view(rows[id_]) | around_view(around[id_])
+                for id_ in dict.fromkeys(found.values())
+                if id_ in rows
+            ],
             missing=missing,
         )
+
+    @staticmethod
+    async def _tell_erased(tx: Transaction, missing: list[dict[str, Any]]) -> None:
+        """Add to whole ids without a memory the history of what was there."""
+        whole = {UUID(one["id"]): one for one in missing if len(one["id"].replace("-", "")) == WHOLE_ID}
+        for id_, found in (await past.around(tx, list(whole), ["history"])).items():
+            if found["history"]:
+                whole[id_] |= around_view(found)
 
     # -- changing --------------------------------------------------------------------------------------------------
 
@@ -204,13 +322,18 @@ class MemoryManager(Core):
 
         Use when something remembered has changed or was wrong, to confirm that it still holds, or to restore a forgotten one (status active). For new facts use create_memory; to remove use forget_memories. Every change is kept in the memory's history. metadata is merged: null removes a key. The text is embedded again only when content changes. expected_version refuses to overwrite someone else's change; dry_run only reports. Errors: INVALID_INPUT, NOT_FOUND, CONFLICT, EMBEDDING_ERROR, DATABASE_ERROR.
         """
-        if not change.given and not change.clear and not change.confirm:
+        if not change.given and not change.clear and not change.confirm and change.outcome is None:
             raise InvalidInput("No change given.", "Name at least one field to set, clear or confirm.")
         self.refuse_bad_metadata(change.metadata)
+        if change.tags:
+            if not (tags := await self.tags(change.tags)):
+                raise InvalidInput("tags: none of these can be a tag.", "To take all tags away name tags in clear.")
+            change = change.model_copy(update={"tags": tags})
         await self.find_model()
         async with self.store.transaction() as tx:
             row = await self.one(tx, change.id)
-        made = self._planned(row, change)
+            made = self._planned(row, change)
+            await changes.refuse_twin(tx, row, made)
         if change.dry_run or not made.changes:
             return self._updated(row, made, dry_run=change.dry_run)
         new_text = "content" in made.base
@@ -223,6 +346,7 @@ class MemoryManager(Core):
             made = self._planned(locked, change)
             if "content" in made.base and parts is None:
                 raise Conflict("The memory's content was changed at the same moment.")
+            await changes.refuse_twin(tx, locked, made)
             if made.changes:
                 await changes.apply(
                     tx, locked, made, parts=parts if "content" in made.base else None, model_id=self.model_key,
@@ -260,66 +384,123 @@ class MemoryManager(Core):
         ids: Annotated[list[f.MemoryId], f.AnyOf, Field(min_length=1, max_length=f.MAX_BATCH)],
         reason: Annotated[f.Reason, Field(description="Why, for whoever looks later.")] = "",
         replaced_by_ids: Annotated[
-            list[f.MemoryId], f.AnyOf, Field(max_length=f.MAX_GET, description="Memories that hold instead.")
+            list[f.BareId], f.AnyOf, Field(max_length=f.MAX_GET, description="Memories that hold instead.")
         ] = [],  # noqa: B006
+        *,
+        hard: Annotated[bool, Field(description="Erase for good.")] = False,
+        dry_run: bool = False,
+        confirm_token: Annotated[str, f.Text, Field(description="From the preview.")] = "",
     ) -> Forgotten:
-        """Take memories out of every search, with a reason; nothing is erased.
+        """Take memories out of every search, with a reason, or erase them for good (hard).
 
-        Use when the user asks to forget something, or it no longer holds and new memories replace it (replaced_by_ids). To correct one in place use update_memory. Forgotten ones can still be read by id and restored with update_memory (status active). Forgetting twice is no error and may add the reason. It is an error only when none is found. Errors: INVALID_INPUT, NOT_FOUND, DATABASE_ERROR.
+        Use when the user asks to forget something, or it no longer holds and new memories replace it (replaced_by_ids). To correct one in place use update_memory. Forgotten ones can still be read by id and restored with update_memory (status active); erased ones cannot. hard, or more than 20 ids, first only shows what would go: if the user agrees, repeat the call with its confirm_token. Errors: INVALID_INPUT, NOT_FOUND, CONFIRM_REQUIRED, DATABASE_ERROR.
         """
+        if hard and (reason or replaced_by_ids):
+            raise InvalidInput(
+                "What is erased keeps no reason and no replaced_by_ids.", "Leave them out, or leave out hard."
+            )
         async with self.store.transaction() as tx:
-            replacements, unknown = await self.resolved(tx, replaced_by_ids)
-            if unknown:
-                raise NotFound("memory", unknown[0]["id"])
-            found, missing = await self.resolved(tx, ids)
-            targets = list(dict.fromkeys(found.values()))
-            if set(targets) & set(replacements.values()):
-                raise InvalidInput("A memory cannot replace itself.")
-            await tx.rows(s.LOCK, {"ids": targets})
-            rows = await memories.read(tx, targets, self.model_key)
-            for row in rows.values():
-                news = reason != (row["reason"] or "") and bool(reason)
-                if row["status"] != "invalidated" or news or replacements:
-                    await changes.forget(
-                        tx,
-                        row,
-                        reason=reason or None,
-                        replaced_by=list(replacements.values()),
-                        session_id=self.session.current(),
-                    )
-        results = [
-            {"id": str(id_), "ok": True, "already_forgotten": rows[id_]["status"] == "invalidated"} for id_ in targets
-        ]
+            going = await self._going(tx, ids, replaced_by_ids, hard=hard)
+            if confirm_token:
+                await confirmations.redeem(tx, confirm_token, going.action, going.named)
+            if confirm_token or not (dry_run or going.needs_a_yes):
+                return await self._go(tx, going, reason)
+            would = await self._preview(tx, going)
+        if dry_run:
+            return would
+        agreed = await asked(going.question)
+        if agreed is False:
+            raise ConfirmRequired("The user was asked and did not agree.", "Nothing was changed. Leave it at that.")
+        async with self.store.transaction() as tx:
+            if agreed:  # whatever happened while the person was thinking
+                return await self._go(tx, await self._going(tx, ids, replaced_by_ids, hard=hard), reason)
+            would.confirm_token = await confirmations.ask(tx, going.action, going.named)
+        would.message += f" Nothing is done yet. If the user agrees, repeat the call with confirm_token within {confirmations.SECONDS} s."
+        return would
+
+    async def _going(self, tx: Transaction, ids: Sequence[str], replaced_by_ids: Sequence[str], *, hard: bool) -> Going:
+        """Return which memories are meant, locked, and refuse what cannot hold instead of them."""
+        replacements, unknown = await self.resolved(tx, replaced_by_ids)
+        if unknown:
+            raise NotFound("memory", unknown[0]["id"])
+        found, missing = await self.resolved(tx, ids)
+        targets = list(dict.fromkeys(found.values()))
+        if set(targets) & set(replacements.values()):
+            raise InvalidInput("A memory cannot replace itself.")
+        await tx.rows(s.LOCK, {"ids": targets})
+        rows = await memories.read(tx, targets, self.model_key)
+        instead = await memories.read(tx, list(replacements.values()), self.model_key)
+        for row in instead.values():
+            if row["status"] == "invalidated":
+                raise InvalidInput(f"{row['id']} is forgotten itself, so it cannot hold instead.")
+        return Going({id_: rows[id_] for id_ in targets if id_ in rows}, missing, instead, hard)
+
+    async def _preview(self, tx: Transaction, going: Going) -> Forgotten:
+        """Say what would go, and how much of each."""
+        removed = await erasing.belongings(tx, list(going.rows)) if going.hard else {}
+        return Forgotten(
+            ok=bool(going.rows),
+            results=[
+                {
+                    "id": str(id_),
+                    "ok": True,
+                    "already_forgotten": going.was_forgotten(id_),
+                    "content": cut(row["content"]),
+                }
+                | ({"would_remove": removed[id_]} if going.hard else {})
+                for id_, row in going.rows.items()
+            ]
+            + going.not_found,
+            forgotten=0,
+            message=f"{len(going.rows)} memories would be {'erased for good' if going.hard else 'forgotten'}.",
+        )
+
+    async def _go(self, tx: Transaction, going: Going, reason: str) -> Forgotten:
+        """Forget or erase what is meant."""
+        if going.hard:
+            receipts = await erasing.erase(tx, list(going.rows), session_id=self.session.current())
+            return Forgotten(
+                ok=bool(receipts),
+                results=[receipt_view(one) for one in receipts] + going.not_found,
+                forgotten=0,
+                erased=len(receipts),
+                message=f"{len(receipts)} erased for good, {len(going.missing)} not found.",
+            )
+        for row in going.rows.values():
+            news = reason != (row["reason"] or "") and bool(reason)
+            if row["status"] != "invalidated" or news or going.instead:
+                await changes.forget(
+                    tx,
+                    row,
+                    reason=reason or None,
+                    replaced_by=list(going.instead),
+                    session_id=self.session.current(),
+                    replaced_from=min((one["valid_from"] for one in going.instead.values()), default=None),
+                )
+        results = [{"id": str(id_), "ok": True, "already_forgotten": going.was_forgotten(id_)} for id_ in going.rows]
         fresh = sum(not result["already_forgotten"] for result in results)
         return Forgotten(
-            ok=bool(rows),
-            results=[*results, *({"id": m["id"], "ok": False, "error": m["error"]} for m in missing)],
+            ok=bool(going.rows),
+            results=[*results, *going.not_found],
             forgotten=fresh,
-            message=f"{fresh} forgotten, {len(results) - fresh} forgotten before, {len(missing)} not found.",
+            message=f"{fresh} forgotten, {len(results) - fresh} forgotten before, {len(going.missing)} not found.",
         )
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
 
-    async def erase(self, ids: Sequence[str]) -> int:
-        """Remove memories for good, with their text, vectors, words and history; return how many there were."""
+    async def erase(self, ids: Sequence[str], *, trace: bool = True) -> int:
+        """Remove memories for good and return how many there were; without a trace not even their history stays."""
         async with self.store.transaction() as tx:
             found, _ = await self.resolved(tx, ids)
-            named = {"ids": list(found.values())}
-            await tx.rows(s.LOCK, named)
-            for id_ in found.values():
-                await memories.unpost(tx, id_)
-            await tx.run(s.ERASE_HISTORY, named)
-            return await tx.run(s.ERASE, named)
+            named = list(dict.fromkeys(found.values()))
+            await erasing.erase(tx, named, session_id=self.session.current())
+            if not trace:
+                await tx.run(s.ERASE_HISTORY, {"ids": named})
+        return len(named)
 
-    async def statistics(self) -> dict[str, dict[str, Any]]:
-        """Return counts by status, type and kind, half-lives in days, and the state of vectors and index."""
-        await self.current_model()
-        async with self.store.transaction() as tx:
-            rows = await tx.rows(s.STATISTICS, {"model_id": self.model_key})
-        return {**statistics_view(rows), "vectors": {"index": await self.index_state(), **self._embedder_state()}}
-
-    def _embedder_state(self) -> dict[str, Any]:
-        return {"embedder": "none"} if self.embedder is None else {"embedder": self.embedder.name}
+    async def statistics(self) -> dict[str, Any]:
+        """Return what memory_stats answers."""
+        return (await Upkeep(self).memory_stats()).model_dump(mode="json", exclude={"ok"})
 
     async def reindex(self, method: str) -> str:
         """Build the vector index anew by `method`, ivfflat or hnsw, and say what there is now.
@@ -335,10 +516,3 @@ class MemoryManager(Core):
         await choose_method(self.store.database, model.id, method)
         model.indexed = await tend(self.store.database.url, model.id, model.dimensions)
         return await self.index_state()
-
-    async def index_state(self) -> str:
-        """Say in words whether searches by meaning are exact or go through the ivfflat index."""
-        model = await self.current_model()
-        if model is None:
-            return "none: there is no embedder"
-        return await describe_index(self.store.database, model.id)

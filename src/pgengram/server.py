@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import hashlib
 import inspect
 import json
 import logging
@@ -22,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast, get_type_hints
 
 from mcp.server import CacheHint, ServerRequestContext
+from mcp.server.caching import CacheableMethod
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
@@ -29,6 +31,10 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
@@ -42,7 +48,8 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 from mcp_types import Tool as ListedTool
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ConfigDict, RootModel, ValidationError, create_model
 from pydantic_core import ErrorDetails, from_json
 
 from pgengram import __version__
@@ -61,7 +68,8 @@ from pgengram.stdio import (
     recovered_id,
     refusal,
 )
-from pgengram.tools import Tool
+from pgengram.text.secrets import redacted
+from pgengram.tools import ACTOR, ASKER, Asker, Tool
 
 if TYPE_CHECKING:
     from pgengram.settings import Settings
@@ -72,7 +80,10 @@ Progress = Callable[[str], Awaitable[None]]
 Schema = dict[str, Any]
 Context = ServerRequestContext[Any]
 
-TOOLS_FRESH_MS: Final = 3_600_000  # the list is fixed for the life of a process; an hour bounds an upgrade's delay
+TOOLS_FRESH_MS: Final = 3_600_000  # the lists are fixed for the life of a process; an hour bounds an upgrade's delay
+FIXED: Final[tuple[CacheableMethod, ...]] = (
+    "tools/list", "server/discover", "resources/list", "resources/templates/list", "prompts/list",
+)  # fmt: skip
 MAX_CONTAINERS: Final = 250_000  # lists and objects in a frame; 8 MiB of [] would take a gigabyte
 MAX_VALUES: Final = 1_000_000  # told by the commas; 8 MiB of vectors have fewer
 MAX_IN_FLIGHT: Final = 256  # calls at once; further ones wait unread in the pipe
@@ -173,8 +184,9 @@ class _Flattener:
         return node
 
     def _drop_the_obvious(self, node: Schema) -> None:
-        """Drop empty defaults, any default of an answer, and what JSON Schema assumes anyway."""
-        if "default" in node and (self._answers or node["default"] in (None, "", [], {})):
+        """Drop empty defaults and false, any default of an answer, and what JSON Schema assumes anyway."""
+        default = node.get("default")
+        if "default" in node and (self._answers or default is False or default in (None, "", [], {})):
             del node["default"]
         if node.get("additionalProperties") is True:
             del node["additionalProperties"]
@@ -263,8 +275,10 @@ class Offer:
             ),
         )
 
-    def _output_schema(self) -> Schema:
-        """What the tool answers; the list of what is always there is left out, as it helps no caller and costs them room."""
+    def _output_schema(self) -> Schema | None:
+        """What the tool answers, unless it has no fixed shape; the list of what is always there is left out, as it helps no caller and costs them room."""
+        if issubclass(self._view, RootModel):
+            return None
         schema = flattened(self._view.model_json_schema(mode="serialization"), answers=True)
         return {key: value for key, value in schema.items() if key not in ("description", "required")}
 
@@ -361,7 +375,7 @@ def _place(path: Sequence[int | str], schema: Schema) -> tuple[str, Schema, list
 
 
 def _clipped(word: object) -> str:
-    return str(word)[:MAX_ECHO].encode("utf-8", "replace").decode()
+    return redacted(str(word))[0][:MAX_ECHO].encode("utf-8", "replace").decode()
 
 
 def allowed(schema: Schema) -> str:
@@ -412,6 +426,7 @@ def build_server(
     ready: Callable[[Progress], Awaitable[None]],
     instructions: str = INSTRUCTIONS,
     version: str = __version__,
+    more: Mapping[str, Any] | None = None,
 ) -> Server[Any]:
     """Return an MCP server of both protocol eras that offers `tools` in the order given.
 
@@ -420,6 +435,7 @@ def build_server(
         ready: awaited before each call; what it reports goes to the client as progress when it asked for that.
         instructions: told to every client at the start.
         version: of this server.
+        more: handlers of other requests, by the names of the SDK's parameters.
 
     Raises:
         TypeError: a tool's signature cannot be offered.
@@ -429,10 +445,12 @@ def build_server(
     async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[offer.listed for offer in offers.values()])
 
-    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         offer = offers.get(params.name)
         if offer is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool. Known are {', '.join(offers)}.")
+        ACTOR.set(_caller(context))  # both hold for this request, which has a task of its own
+        ASKER.set(_asker(context, params))
         return await _call(offer, params.arguments or {}, ready, _reporter(context))
 
     return Server(
@@ -440,12 +458,10 @@ def build_server(
         title="pgengram memory",
         version=version,
         instructions=instructions,
-        cache_hints={
-            "tools/list": CacheHint(ttl_ms=TOOLS_FRESH_MS, scope="public"),
-            "server/discover": CacheHint(ttl_ms=TOOLS_FRESH_MS, scope="public"),
-        },
+        cache_hints={method: CacheHint(ttl_ms=TOOLS_FRESH_MS, scope="public") for method in FIXED},
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        **(more or {}),
     )
 
 
@@ -459,14 +475,79 @@ def _reporter(context: Context) -> Progress:
     return report
 
 
+# ------------------------------------------------------------------------------------------------- asking the user
+
+QUESTION: Final = "confirm"  # the name of our only question, and of the only field of its form
+FORM: Final[Schema] = {
+    "type": "object",
+    "properties": {QUESTION: {"type": "boolean", "title": "Yes, do it", "default": True}},
+}
+MAX_CALLER: Final = 64  # characters of a client's name that are kept
+
+
+class _Unanswered(Exception):
+    """A question that the client takes to its user and answers by repeating the call (from protocol 2026-07-28 on)."""
+
+    def __init__(self, question: ElicitRequestFormParams, mark: str) -> None:
+        super().__init__()
+        self._question = question
+        self._mark = mark
+
+    def as_result(self) -> InputRequiredResult:
+        return InputRequiredResult(
+            input_requests={QUESTION: ElicitRequest(params=self._question)}, request_state=self._mark
+        )
+
+
+def _asker(context: Context, params: CallToolRequestParams) -> Asker:
+    """Return a way to ask this client's user yes or no; it gives None for a client that cannot ask."""
+
+    async def ask(text: str) -> bool | None:
+        if not _can_ask(context):
+            return None
+        question = ElicitRequestFormParams(message=text, requested_schema=FORM)
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()  # a yes is good for these very words
+            answer = (params.input_responses or {}).get(QUESTION)
+            if not isinstance(answer, ElicitResult) or params.request_state != mark:
+                raise _Unanswered(question, mark)
+            return _agreed(answer)
+        try:
+            return _agreed(await context.session.elicit_form(text, FORM, context.request_id))
+        except MCPError as error:  # it said that it can ask, and cannot: there is still the token
+            log.warning("the client could not ask its user: error %s", error.error.code)
+            return None
+
+    return ask
+
+
+def _can_ask(context: Context) -> bool:
+    """Whether the client shows forms to its user; one that names no way of asking means forms."""
+    ways = None if context.session.client_capabilities is None else context.session.client_capabilities.elicitation
+    return ways is not None and (ways.form is not None or ways.url is None)
+
+
+def _agreed(answer: ElicitResult) -> bool:
+    return answer.action == "accept" and (answer.content or {}).get(QUESTION, True) is True
+
+
+def _caller(context: Context) -> str | None:
+    """Return the client's own name, fit to be stored."""
+    told = context.session.client_params
+    name = "" if told is None else told.client_info.name
+    return "".join(c for c in name if c.isprintable())[:MAX_CALLER].strip() or None
+
+
 async def _call(
     offer: Offer, given: Mapping[str, Any], ready: Callable[[Progress], Awaitable[None]], report: Progress
-) -> CallToolResult:
+) -> CallToolResult | InputRequiredResult:
     """Check, wait until ready, run; every failure becomes an answer that says what to do next."""
     try:
         arguments = offer.arguments(given)
         await ready(report)
-        return _answer(await offer.tool.method(**arguments))
+        return _answer(await offer.tool.run(arguments))
+    except _Unanswered as question:
+        return question.as_result()
     except PgengramError as error:
         return _failure(error.as_dict())
     except Exception as error:  # noqa: BLE001 - the edge: a fault of ours must cost one call, not the connection
@@ -481,7 +562,13 @@ async def _call(
 
 
 def _answer(view: BaseModel) -> CallToolResult:
-    """Return a view as structured content, and the same as compact text for clients that read only that."""
+    """Return a view as structured content, and the same as compact text for clients that read only that.
+
+    What has no fixed shape goes as text alone: structured content must be an object.
+    """
+    if isinstance(view, RootModel):
+        text = view.root if isinstance(view.root, str) else _compact(view.root)
+        return CallToolResult(content=[TextContent(type="text", text=text)])
     return CallToolResult(
         content=[TextContent(type="text", text=view.model_dump_json(by_alias=True, exclude_none=True))],
         structured_content=view.model_dump(mode="json", by_alias=True, exclude_none=True),
@@ -667,7 +754,9 @@ class _Outgoing(_Stream):
         await self._conversation.send(item.message)
 
 
-async def serve_stdio(manager: Manager, settings: Settings) -> None:
+async def serve_stdio(
+    manager: Manager, settings: Settings, *, instructions: str = INSTRUCTIONS, more: Mapping[str, Any] | None = None
+) -> None:
     """Serve `manager` over the claimed stdio until the client leaves or a signal comes; then close it and return.
 
     The first request is answered before the manager is opened. Calls in flight at the end have `DRAIN_S` to finish and
@@ -679,7 +768,7 @@ async def serve_stdio(manager: Manager, settings: Settings) -> None:
     lifeline = Lifeline(wire, lambda: _soon(loop, channel.end))
     channel = Channel(wire, lost=lifeline.stop)
     conversation = _Conversation(channel)
-    server = build_server(manager.tools, ready=manager.ready)
+    server = build_server(manager.tools, ready=manager.ready, instructions=instructions, more=more)
     lifeline.start()
     gc.freeze()  # what is imported stays: collecting it again and again costs a fifth of the start
     gc.enable()

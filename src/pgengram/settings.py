@@ -13,6 +13,8 @@ from pgengram.errors import InvalidInput
 
 PREFIX = "PGENGRAM_"
 TOOLSETS = ("core", "graph", "upkeep", "clusters", "working", "identity")
+COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow")
+SECRETS = ("reject", "redact")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -47,6 +49,14 @@ class Settings:
         "core,graph,upkeep",
         "Which groups of tools to list, comma-separated: `core`, `graph`, `upkeep`, `clusters`, `working`, `identity`, or `all`.",
     )
+    compat: str = _setting(
+        "",
+        "Offer another memory server's tools instead: `agi`, `session-continuity`, `skynet`, `ownsona` or `crow`.",
+    )
+    secrets: str = _setting(
+        "reject",
+        "What becomes of a text with a password, key or token in it: `reject` it, or `redact` the secret and store the rest.",
+    )
     log_level: str = _setting("WARNING", "How much is logged to stderr: DEBUG, INFO, WARNING or ERROR.")
 
     def __post_init__(self) -> None:
@@ -54,6 +64,10 @@ class Settings:
             raise InvalidInput("PGENGRAM_NAMESPACE must have 1 to 128 characters.")
         if self.log_level.upper() not in LOG_LEVELS:
             raise InvalidInput(f"PGENGRAM_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}.")
+        if self.compat and self.compat not in COMPAT:
+            raise InvalidInput(f"PGENGRAM_COMPAT must be empty or one of {', '.join(COMPAT)}.")
+        if self.secrets not in SECRETS:
+            raise InvalidInput(f"PGENGRAM_SECRETS must be one of {', '.join(SECRETS)}.")
         unknown = self.toolset_names - set(TOOLSETS)
         if unknown or not self.toolset_names:
             raise InvalidInput(f"PGENGRAM_TOOLSETS: choose from {', '.join(TOOLSETS)}, or all.")

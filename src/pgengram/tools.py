@@ -6,12 +6,35 @@ returned view the output schema. Nothing here knows MCP.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel
+
+from pgengram.errors import ModelSwitched
+from pgengram.screening import screened_arguments
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 MARK = "__tool__"
+SWITCHES = 2  # of embedding models that one call lives through
+
+Asker = Callable[[str], Awaitable[bool | None]]
+ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by whoever carries a call here
+ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)  # who calls: the client's own name
+
+
+async def asked(question: str) -> bool | None:
+    """Put a yes-or-no question to the user through the client; None when this client cannot ask.
+
+    Waits for a person: never call it inside a transaction.
+    """
+    asker = ASKER.get()
+    return None if asker is None else await asker(question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +61,47 @@ class Tool:
     hints: Hints
     method: Callable[..., Awaitable[Any]]
 
+    async def run(self, arguments: Mapping[str, Any]) -> Any:
+        """Call the method, and again when the store took another embedding model meanwhile: nothing of it was kept."""
+        for _ in range(SWITCHES):
+            with suppress(ModelSwitched):
+                return await self.method(**arguments)
+        return await self.method(**arguments)
 
-def tool(hints: Hints, *, title: str) -> Callable[[Method], Method]:
-    """Mark a method as a tool."""
+
+def tool(hints: Hints, *, title: str, screens: bool = True) -> Callable[[Method], Method]:
+    """Mark a method as a tool.
+
+    What writes is called only with arguments that hold no secret; with `screens` off the method sees to that by itself.
+    """
 
     def mark(method: Method) -> Method:
-        setattr(method, MARK, (hints, title))
-        return method
+        made = _screening(method) if screens and not hints.read_only else method
+        setattr(made, MARK, (hints, title))
+        return made
 
     return mark
+
+
+def _screening(method: Method) -> Method:
+    names = [*signature(method).parameters][1:]
+
+    @wraps(method)
+    async def screening(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        clean, redacted = screened_arguments(method, given, redact=_redacts(self))
+        answer = await method(self, **clean)
+        if redacted and isinstance(answer, BaseModel) and "redacted" in type(answer).model_fields:
+            return answer.model_copy(update={"redacted": redacted})
+        return answer
+
+    return cast("Method", screening)
+
+
+def _redacts(owner: Any) -> bool:
+    """Whether the owner of a tool, or the core it stands on, was set to redact secrets instead of refusing them."""
+    core = getattr(owner, "core", getattr(owner, "memory", owner))
+    return bool(getattr(getattr(core, "settings", None), "secrets", "") == "redact")
 
 
 def tools_of(owner: object) -> list[Tool]:

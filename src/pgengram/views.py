@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from math import log
 from typing import Annotated, Any
+from uuid import UUID
 
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import to_jsonable_python
 
 from pgengram import fields as f
@@ -17,22 +19,28 @@ from pgengram.text.fencing import one_line
 Shown = dict[str, Any]
 
 BASE_FIELDS = (
-    "type", "kind", "status", "content", "importance", "relevance", "confidence", "emotion", "tags", "metadata", "pinned",
+    "type", "kind", "status", "content", "importance", "relevance", "confidence", "trust", "sources", "emotion", "tags", "metadata", "pinned",
     "source", "source_provider", "capture_mode", "session_id", "session_sequence", "speaker", "user", "project", "collection",
-    "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "reason", "replaced_by",
-    "version", "created_at", "updated_at", "access_count", "last_accessed_at",
+    "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "reason", "replaced_by", "superseded_by",
+    "version", "created_at", "updated_at", "access_count", "last_accessed_at", "changed_since",
 )  # fmt: skip
 HIT_FIELDS = (
     "type", "kind", "status", "speaker", "user", "project", "tags", "importance", "relevance", "occurred_at", "created_at",
+    "superseded_by", "changed_since",
 )  # fmt: skip
 EXTRA_SIGNALS = {"near_by": "near_by", "voice": "voice_share", "period": "period"}
+Unlisted: Any = SkipJsonSchema()  # of a field that tools/list leaves out, as it is rare and told of in the description
+EXCERPT = 200  # characters of a memory that is near to another
 EMPTY: tuple[Any, ...] = (None, [], {}, "")
+CUT = 80
+IDS = ("replaced_by", "superseded_by")
 
 
 class Answer(BaseModel):
-    """What every tool answers at least."""
+    """What every tool answers at least; `redacted` names the secrets that were taken out of what is stored."""
 
     ok: bool = True
+    redacted: Annotated[list[str] | None, Unlisted] = None
 
 
 class Stored(Answer):
@@ -43,6 +51,11 @@ class Stored(Answer):
     created: bool
     memory: Shown
     extra_metadata: list[str] | None = None
+    merged: SkipJsonSchema[bool | None] = None
+    taken_over: SkipJsonSchema[list[str] | None] = None
+    kept_as_stored: SkipJsonSchema[list[str] | None] = None
+    near_duplicates: SkipJsonSchema[list[Shown] | None] = None
+    previously_corrected: SkipJsonSchema[list[Shown] | None] = None
     degraded: bool | None = None
 
 
@@ -82,27 +95,29 @@ class Read(Answer):
     """Answer of get_memories; not ok when none was found."""
 
     memories: list[Shown]
-    missing: Annotated[list[Shown], Field(description="{id, error} per id without a memory.")]
+    missing: Annotated[list[Shown], Unlisted]
 
 
 class Updated(Answer):
     """Answer of update_memory."""
 
-    memory_id: str
-    changed_fields: list[str]
+    memory_id: Annotated[str, Unlisted]
+    changed_fields: Annotated[list[str], Unlisted]
     message: str
     version: int
-    memory: Shown
-    dry_run: bool | None = None
-    extra_metadata: list[str] | None = None
+    memory: Annotated[Shown, Unlisted]
+    dry_run: Annotated[bool | None, Unlisted] = None
+    extra_metadata: Annotated[list[str] | None, Unlisted] = None
 
 
 class Forgotten(Answer):
     """Answer of forget_memories; not ok when none was found."""
 
-    results: Annotated[list[Shown], Field(description="{id, ok, already_forgotten | error} per id.")]
-    forgotten: int
+    results: Annotated[list[Shown], Unlisted]
+    forgotten: Annotated[int, Unlisted]
+    erased: Annotated[int | None, Unlisted] = None
     message: str
+    confirm_token: str | None = None
 
 
 def moment(value: Any) -> Any:
@@ -119,11 +134,13 @@ def error_view(error: PgengramError) -> dict[str, str]:
 
 def shown(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
     """Return the named fields of a row that hold something, ids and moments as text."""
+    if "trust" in names:
+        row = {**row, "trust": round(f.trust(row["type"], row["confidence"], row["sources"]), 4)}
     view: Shown = {"id": str(row["id"])}
     for name in names:
         value = row.get(name)
         if value not in EMPTY or isinstance(value, bool):
-            view[name] = [str(v) for v in value or []] if name == "replaced_by" else moment(value)
+            view[name] = [str(v) for v in value or []] if name in IDS else moment(value)
     if "relevance" in view:
         view["relevance"] = round(view["relevance"], 9)
     return view
@@ -141,6 +158,55 @@ def memory_view(row: dict[str, Any]) -> Shown:
     view["half_life_days"] = round(log(2) / row["rate_per_day"], 1) if row["rate_per_day"] else None
     view["embedded"] = bool(row["vectors"])
     return view
+
+
+def around_view(found: dict[str, list[dict[str, Any]]]) -> Shown:
+    """Return what surrounds a memory: lists of history entries, relations and clusters."""
+    return {
+        name: [{key: _plain(value) for key, value in row.items() if value not in EMPTY} for row in rows]
+        for name, rows in found.items()
+    }
+
+
+def receipt_view(receipt: dict[str, Any]) -> Shown:
+    """Return what is left of an erased memory: its id, when it was erased, and how much of it was removed from where."""
+    return {
+        "id": str(receipt["id"]),
+        "ok": True,
+        "erased_at": moment(receipt["erased_at"]),
+        "removed": receipt["removed"],
+    }
+
+
+def cut(content: str) -> str:
+    """Return the beginning of a text, enough to tell which memory it is."""
+    return content if len(content) <= CUT else content[:CUT] + "…"
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else moment(value)
+
+
+def near_view(id_: UUID, similarity: float, content: str, differs_in: list[str]) -> Shown:
+    """Return a memory that says nearly the same as another, and whether it may say something else after all."""
+    return {
+        "id": str(id_),
+        "excerpt": content if len(content) <= EXCERPT else content[:EXCERPT] + "…",
+        "similarity": round(similarity, 4),
+        "possible_conflict": bool(differs_in),
+        **({"differs_in": differs_in} if differs_in else {}),
+    }
+
+
+def corrected_view(id_: UUID, similarity: float, row: dict[str, Any]) -> Shown:
+    """Return a forgotten memory that said nearly the same as what is told now."""
+    return {
+        "id": str(id_),
+        "text": row["content"] if len(row["content"]) <= EXCERPT else row["content"][:EXCERPT] + "…",
+        "reason": row["reason"],
+        "replaced_by_ids": [str(one) for one in row["replaced_by"] or []],
+        "score": round(similarity, 4),
+    }
 
 
 def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
@@ -171,26 +237,3 @@ def recalled_line(row: dict[str, Any]) -> str:
     source = f", {row['speaker']}" if row["speaker"] else ""
     sure = ", inferred" if row["capture_mode"] == "inferred" else ""
     return f"- {one_line(row['content'])} ({when:%Y-%m-%d}{one_line(source)}{sure}; {str(row['id'])[-8:]})"
-
-
-def statistics_view(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the grouped counts as tables: totals, by type, by kind, and the half-life of each rate of fading."""
-
-    def count(key: str, only: str | None = "active") -> dict[str, int]:
-        totals: dict[str, int] = {}
-        for row in rows:
-            if only is None or row["status"] == only:
-                totals[str(row[key])] = totals.get(str(row[key]), 0) + row["memories"]
-        return dict(sorted(totals.items()))
-
-    sums = {
-        name: int(sum(row[name] or 0 for row in rows))
-        for name in ("memories", "embedded", "expired", "pinned", "accesses")
-    }
-    rates = sorted({row["rate_per_day"] for row in rows})
-    return {
-        "totals": sums | {f"{status}": number for status, number in count("status", None).items()},
-        "by_type": count("type"),
-        "by_kind": count("kind"),
-        "half_life_days": {f"at {rate:g} a day": round(log(2) / rate, 1) if rate else "never fades" for rate in rates},
-    }

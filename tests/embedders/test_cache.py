@@ -39,6 +39,7 @@ async def counting() -> AsyncIterator[Counting]:
     await embedder.close()
 
 
+@pytest.mark.shows(2)
 async def test_a_known_text_is_not_embedded_again(counting: Counting) -> None:
     cached = Cached(counting)
 

@@ -110,6 +110,7 @@ async def test_dimensions_that_are_not_the_configured_ones_are_refused(folder: P
         await query(folder)
 
 
+@pytest.mark.shows(2)
 async def test_prompts_go_before_questions_and_every_part_of_a_passage(folder: Path) -> None:
     rewrite(folder / "config_sentence_transformers.json", prompts={"query": "query: ", "document": "passage: "})
     embedder, plain = OnnxEmbedder(folder), OnnxEmbedder(BUILTIN_FOLDER)

@@ -25,6 +25,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield chosen
 
 
+@pytest.mark.shows(44)
 async def test_two_servers_started_at_once_on_an_empty_folder_share_one_database(folder: Path) -> None:
     async def assistant(name: str, other: str, told: asyncio.Event, heard: asyncio.Event) -> list[str]:
         async with connected(data_dir=str(folder)) as client:

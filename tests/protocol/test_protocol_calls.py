@@ -65,6 +65,7 @@ def test_a_tool_tells_its_title_and_what_it_does_to_the_store(shared: Peer) -> N
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
+@pytest.mark.shows(45)
 @pytest.mark.parametrize(
     "params", [{"name": "wait"}, {"name": "wait", "arguments": None}, {"name": "wait", "arguments": {}}]
 )
@@ -106,6 +107,7 @@ def test_an_unknown_field_inside_a_list_is_refused_with_its_place(shared: Peer) 
     assert error["message"] == "unknown field 'wieght' in notes[1]; did you mean 'weight'?"
 
 
+@pytest.mark.shows(4, 5)
 def test_a_refusal_says_where_and_what_is_allowed_but_not_what_was_sent(shared: Peer) -> None:
     secret = "hunter2-hunter2"
     wrong = {"weight": secret, "words": [secret, 3, secret, secret], "kind": secret, "when": secret, "detail": [secret]}
@@ -158,6 +160,7 @@ def test_an_answer_that_is_not_ok_is_marked_as_an_error_and_keeps_its_structure(
     assert result["structuredContent"] == {"ok": False, "message": "one of two failed"}
 
 
+@pytest.mark.shows(5)
 def test_a_foreseen_failure_tells_code_message_and_hint_and_claims_no_structure(shared: Peer) -> None:
     result = shared.call("fail", {"how": "foreseen"})
 

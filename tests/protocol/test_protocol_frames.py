@@ -126,6 +126,7 @@ def memory_kb(pid: int) -> int:
     return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
 
 
+@pytest.mark.shows(45)
 def test_nothing_but_frames_reaches_the_client_however_loud_the_process_is(tmp_path: Path) -> None:
     with toy(tmp_path / "journal", TOY_LOUD="1", PYTHONWARNINGS="default") as peer:
         peer.hello()

@@ -77,7 +77,7 @@ class Manager:
     """Has one tool for every way in which a call can go."""
 
     def __init__(self) -> None:
-        self.tools: list[Tool] = tools_of(self, frozenset({"core"}))
+        self.tools: list[Tool] = tools_of(self)
         self._journal = os.environ.get("TOY_JOURNAL")
         self._left_s = float(os.environ.get("TOY_READY_S", "0"))
         self._opening = asyncio.Lock()

@@ -33,6 +33,7 @@ def tag_of(context: str) -> str:
     return whole[1]
 
 
+@pytest.mark.shows(24)
 async def test_the_best_hits_of_a_search_are_recalled_in_their_order(client: Client) -> None:
     contents = ["Mira drinks green tea.", "Green tea is kept in the tin.", "The tin stands on the shelf.", "Tom sails."]
     for content in contents:
@@ -49,6 +50,7 @@ async def test_the_best_hits_of_a_search_are_recalled_in_their_order(client: Cli
     assert "Tom sails" not in recalled["context"]
 
 
+@pytest.mark.shows(24)
 @pytest.mark.parametrize(
     "context", ["Quarterly tax filings of the bakery", "quantum chromodynamics", "   ", "\n", "the of and"]
 )
@@ -108,6 +110,7 @@ async def full(serving_words: Served) -> MemoryManager:
     return manager
 
 
+@pytest.mark.shows(24)
 async def test_the_text_never_exceeds_the_budget(full: MemoryManager) -> None:
     loop = asyncio.get_running_loop()
 
@@ -162,6 +165,7 @@ async def told(serving_words: Served) -> dict[str, str]:
     return contexts
 
 
+@pytest.mark.shows(42)
 @pytest.mark.parametrize("payload", PAYLOADS, ids=ascii)
 def test_no_memory_leaves_its_line_or_the_fence(told: dict[str, str], payload: str) -> None:
     context = told[payload]
@@ -185,6 +189,7 @@ async def test_the_tag_of_the_fence_is_another_each_time(client: Client) -> None
     assert len(lines(second)) == 2
 
 
+@pytest.mark.shows(42)
 def test_a_tag_that_stands_in_the_text_by_chance_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     tags = iter(["aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb", "cccccccccccccccc"])
     monkeypatch.setattr("secrets.token_hex", lambda _: next(tags))

@@ -56,6 +56,7 @@ async def names(serving: Served, facts: dict[str, str], query: str, **more: Any)
     return [facts[id_] for id_ in await found(serving.client, query, **more)]
 
 
+@pytest.mark.shows(17, 19)
 async def test_a_question_finds_its_answer(serving: Served, facts: dict[str, str]) -> None:
     for mode in ("auto", "semantic"):
         assert (await names(serving, facts, "What is the name of my dog?", mode=mode))[0] == "dog"
@@ -72,6 +73,7 @@ TEXT = [
 ]  # fmt: skip
 
 
+@pytest.mark.shows(18)
 @pytest.mark.parametrize(("query", "expected"), TEXT, ids=[query for query, _ in TEXT])
 async def test_mode_text_finds_words_phrases_and_keeps_out_what_is_unwanted(
     serving: Served, facts: dict[str, str], query: str, expected: list[str] | None
@@ -90,6 +92,7 @@ SUBSTRING = [
 ]  # fmt: skip
 
 
+@pytest.mark.shows(18)
 @pytest.mark.parametrize(("query", "expected"), SUBSTRING, ids=[query for query, _ in SUBSTRING])
 async def test_mode_substring_takes_every_character_for_itself(
     serving: Served, facts: dict[str, str], query: str, expected: list[str]
@@ -130,6 +133,7 @@ async def test_a_question_of_nothing_but_signs_or_stop_words_finds_no_words(
     assert await found(serving.client, query, mode="text") == []
 
 
+@pytest.mark.shows(19)
 async def test_every_hit_says_why_it_was_found(serving: Served, facts: dict[str, str]) -> None:
     answer = await call(serving.client, "search_memories", query="green tea", limit=50)
 

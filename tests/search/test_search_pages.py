@@ -62,6 +62,7 @@ def joined(parts: list[list[str]]) -> list[str]:
     return [id_ for part in parts for id_ in part]
 
 
+@pytest.mark.shows(23)
 @pytest.mark.parametrize("filters", [{}, {"tags": ["even"]}], ids=["all", "some"])
 @pytest.mark.parametrize("sort", [sort for sort in SORTS if sort != "accessed"])
 async def test_the_pages_of_a_list_are_the_whole_list(
@@ -79,6 +80,7 @@ async def test_the_pages_of_a_list_are_the_whole_list(
 SHOWN = {"created": "created_at", "updated": "updated_at", "importance": "importance", "relevance": "relevance"}
 
 
+@pytest.mark.shows(23)
 @pytest.mark.parametrize("sort", SHOWN)
 async def test_a_list_is_in_its_order(serving: Served, stored: list[str], sort: str) -> None:
     values = [hit[SHOWN[sort]] for hit in await hits(serving.client, sort=sort, limit=100, detail=True)]
@@ -147,6 +149,7 @@ async def test_pages_cut_by_a_budget_are_the_whole_all_the_same(serving: Served,
     assert {len(part) for part in parts[:-1]} <= {3, 4}
 
 
+@pytest.mark.shows(23)
 async def test_only_a_count_is_given_when_only_a_count_is_asked_for(serving: Served, stored: list[str]) -> None:
     answer = await call(serving.client, "search_memories", count_only=True, tags=["even"])
 
@@ -154,6 +157,7 @@ async def test_only_a_count_is_given_when_only_a_count_is_asked_for(serving: Ser
     assert "next_cursor" not in answer
 
 
+@pytest.mark.shows(23)
 @pytest.mark.parametrize("sort", [None, *SORTS])
 async def test_a_memory_added_between_two_pages_of_a_list_moves_none_of_the_others(
     client: Client, sort: str | None
@@ -265,6 +269,7 @@ def test_any_other_text_is_no_cursor(cursor: str) -> None:
 # -- counts, budgets, detail ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.shows(21)
 @pytest.mark.parametrize("detail", [False, True])
 async def test_contents_together_stay_within_the_budget_unless_the_first_is_longer(
     client: Client, detail: bool
@@ -281,6 +286,7 @@ async def test_contents_together_stay_within_the_budget_unless_the_first_is_long
         assert len(await hits(client, query, max_chars=100, detail=detail)) == 1
 
 
+@pytest.mark.shows(13)
 async def test_what_is_hidden_is_counted_by_reason(client: Client) -> None:
     ids = [await remember(client, f"Note {n}.") for n in range(4)]
     assert "hidden" not in await call(client, "search_memories")

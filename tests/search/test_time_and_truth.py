@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -66,6 +67,7 @@ async def test_as_of_is_counted_like_it_is_found(client: Client) -> None:
     assert answer["total"] == 3
 
 
+@pytest.mark.shows(13)
 @pytest.mark.parametrize("how", MODES, ids=lambda how: str(*how.values()))
 async def test_what_is_over_is_hidden_and_what_will_be_over_is_not(client: Client, how: dict[str, Any]) -> None:
     await remember(client, "The offer on green tea ends.", expires_at=PAST, importance=1)
@@ -86,6 +88,7 @@ async def test_what_is_over_was_true_while_it_lasted(client: Client, how: dict[s
     assert await found(client, "offer", **how, as_of="2025-02-15T00:00:00Z") == []
 
 
+@pytest.mark.shows(13)
 async def test_an_expiry_that_is_cleared_shows_the_memory_again(client: Client) -> None:
     id_ = await remember(client, "The offer ends.", expires_at=PAST)
 
@@ -108,8 +111,10 @@ async def test_three_hundred_better_matches_that_are_hidden_leave_room_for_the_o
         over += [result["memory_id"] for result in (await call(client, "create_memories", items=items))["results"]]
     live = {await remember(client, f"{what} goes well with green tea.") for what in ("Cake", "Bread", "Rice")}
     if hidden == "forgotten":
-        for start in (0, 150):
-            await call(client, "forget_memories", ids=over[start : start + 150])
+        for start in range(0, 300, 150):
+            many = {"ids": over[start : start + 150]}
+            shown = await call(client, "forget_memories", **many)
+            await call(client, "forget_memories", **many, confirm_token=shown["confirm_token"])
     else:
         db.rows("UPDATE memories SET expires_at = now() - interval '1 day' WHERE content LIKE %s", ["Green%"])
 
@@ -130,3 +135,104 @@ async def test_a_forgotten_memory_is_read_by_id_with_the_reason(client: Client) 
 
     assert (memory["status"], memory["reason"]) == ("invalidated", "no longer so")
     assert [hit["id"] for hit in await hits(client, "old", status="invalidated")] == [id_]
+
+
+# -- supersession ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", MODES, ids=lambda how: str(*how.values()))
+async def test_each_moment_has_the_one_that_held_then(client: Client, how: dict[str, Any]) -> None:
+    years = ("2019", "2021", "2023")
+    homes = [
+        await remember(client, f"Mira lives in {town}.", occurred_at=f"{year}-01-01T00:00:00Z", dedup_policy="insert")
+        for town, year in zip(("Oslo", "Bergen", "Lyon"), years, strict=True)
+    ]
+    for old, new in pairwise(homes):
+        await call(client, "forget_memories", ids=[old], reason="moved", replaced_by_ids=[new])
+
+    for home, year in zip(homes, years, strict=True):
+        assert await found(client, "lives in", **how, as_of=f"{year}-06-01T00:00:00Z") == [home]
+    assert await found(client, "lives in", **how, as_of="2022-12-31T23:59:59Z") == [homes[1]]
+    assert await found(client, "lives in", **how) == [homes[2]]
+
+
+async def test_what_will_be_replaced_holds_until_then(client: Client) -> None:
+    old = await remember(client, "The office is in Ghent.", occurred_at="2020-01-01T00:00:00Z")
+    new = await remember(client, "The office is in Bruges.", occurred_at="2098-01-01T00:00:00Z")
+
+    await call(client, "forget_memories", ids=[old], replaced_by_ids=[new])
+
+    assert await found(client, "office", as_of="2097-12-31T00:00:00Z") == [old]
+    assert await found(client, "office", as_of="2098-01-02T00:00:00Z") == [new]
+
+
+async def test_a_hit_that_was_superseded_points_to_the_newest(client: Client) -> None:
+    one, two, three, other = [
+        await remember(client, text) for text in ("Port 5432.", "Port 5433.", "Port 5434.", "Port 5435 too.")
+    ]
+    told = now()
+    await call(client, "forget_memories", ids=[one], replaced_by_ids=[two])
+    await call(client, "forget_memories", ids=[two], replaced_by_ids=[three, other])
+
+    newest = {hit["id"]: hit["superseded_by"] for hit in await hits(client, "port", status="invalidated")}
+    assert newest == {one: [three, other], two: [three, other]}
+    newest = {hit["id"]: hit.get("superseded_by") for hit in await hits(client, "port", as_of=told)}
+    assert newest == {three: None, other: None}
+    memory = await read(client, one)
+    assert (memory["replaced_by"], memory["superseded_by"]) == ([two], [three, other])
+
+
+async def test_memories_that_replaced_each_other_in_a_circle_point_to_whoever_holds(client: Client) -> None:
+    one, two = await remember(client, "The gate is red."), await remember(client, "The gate is blue.")
+    await call(client, "forget_memories", ids=[one], replaced_by_ids=[two])
+    await call(client, "update_memory", id=one, status="active")
+    await call(client, "forget_memories", ids=[two], replaced_by_ids=[one])
+    assert (await read(client, two))["superseded_by"] == [one]
+
+    await call(client, "forget_memories", ids=[one])
+
+    assert "superseded_by" not in await read(client, two)
+
+
+# -- correction in place -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", MODES, ids=lambda how: str(*how.values()))
+async def test_a_text_that_was_corrected_since_is_shown_as_it_was_told(client: Client, how: dict[str, Any]) -> None:
+    id_ = await remember(client, "Mira lives in Oslo.", tags=["home"], importance=0.5)
+    first = now()
+    await call(client, "update_memory", id=id_, content="Mira lives in Bergen.", tags=["move"])
+    second = now()
+    await call(client, "update_memory", id=id_, content="Mira lives in Lyon.", importance=1)
+
+    [then] = await hits(client, "lives in", **how, as_of=first)
+    [later] = await hits(client, "lives in", **how, as_of=second)
+    [today] = await hits(client, "lives in", **how)
+
+    assert (then["content"], then["tags"], then["importance"]) == ("Mira lives in Oslo.", ["home"], 0.5)
+    assert then["changed_since"] == ["content", "importance", "tags"]
+    assert (later["content"], later["tags"], later["importance"]) == ("Mira lives in Bergen.", ["move"], 0.5)
+    assert later["changed_since"] == ["content", "importance"]
+    assert (today["content"], today["importance"]) == ("Mira lives in Lyon.", 1)
+    assert "changed_since" not in today
+
+
+async def test_what_was_changed_and_changed_back_is_told_as_it_is(client: Client) -> None:
+    id_ = await remember(client, "The gate is red.")
+    told = now()
+    await call(client, "update_memory", id=id_, content="The gate is blue.")
+    await call(client, "update_memory", id=id_, content="The gate is red.")
+
+    [hit] = await hits(client, "gate", as_of=told)
+
+    assert hit["content"] == "The gate is red."
+    assert "changed_since" not in hit
+
+
+async def test_a_moment_after_the_correction_shows_the_corrected_text(client: Client) -> None:
+    id_ = await remember(client, "The gate is red.")
+    await call(client, "update_memory", id=id_, content="The gate is blue.")
+
+    [hit] = await hits(client, "gate", as_of=now(), detail=True)
+
+    assert (hit["content"], hit.get("changed_since")) == ("The gate is blue.", None)

@@ -44,6 +44,7 @@ async def test_the_order_of_questions_never_changes_an_answer(client: Client) ->
 STATE = "SELECT access_count, relevance_anchor, reinforcement, importance FROM memory_activation"
 
 
+@pytest.mark.shows(16)
 async def test_what_searches_show_is_counted_and_becomes_no_more_relevant(client: Client, db: Database) -> None:
     await remember(client, "Mira drinks green tea.")
     [before] = db.rows(STATE)

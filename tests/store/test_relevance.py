@@ -60,6 +60,7 @@ MOMENTS = st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1), timezones=st.
 IMPORTANCES = st.floats(0, 1) | st.sampled_from([0.0, 5e-324, 1e-300, 0.1, 0.5, 1.0])
 
 
+@pytest.mark.shows(15)
 @effort(max_examples=300, deadline=None)
 @given(importance=IMPORTANCES, rate=st.sampled_from(RATES), started_at=MOMENTS, days=st.floats(0, 36_500))
 def test_relevance_is_importance_times_e_to_the_minus_rate_times_days(
@@ -90,6 +91,7 @@ def test_relevance_never_rises_by_itself(
     assert live(line, later) <= live(line, earlier) + 1e-12
 
 
+@pytest.mark.shows(15)
 def test_the_same_row_is_less_relevant_ten_days_later_without_a_write(line: psycopg.Connection[Any]) -> None:
     now = datetime.now(UTC)
     begun(line, 0.8, 0.05, now)
@@ -176,6 +178,7 @@ def test_the_table_of_rates_is_complete() -> None:
     assert RATES_OF_TYPES.keys() == set(TYPES)
 
 
+@pytest.mark.shows(15)
 async def test_a_pinned_memory_does_not_fade(served: Served) -> None:
     id_ = await remember(served.client, "Never fades.", kind="observation", importance=0.7, pinned=True)
     aged(served.db, days=1_000)
@@ -221,6 +224,7 @@ async def test_what_use_has_added_fades_like_the_rest(served: Served) -> None:
     assert now_live(served.db) == pytest.approx((0.4 + USE) * exp(-0.5), abs=1e-6)
 
 
+@pytest.mark.shows(16)
 async def test_relevance_is_at_most_one_and_importance_stays_after_thirty_readings(served: Served) -> None:
     id_ = await remember(served.client, "Used a lot.", importance=0.4)
 

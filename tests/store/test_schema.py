@@ -77,6 +77,7 @@ def catalog(database: Database, what: str) -> list[str]:
     return sorted(map(str, database.as_login(CATALOG[what].replace("%%", "%"))))
 
 
+@pytest.mark.shows(44)
 @pytest.mark.parametrize("what", CATALOG)
 def test_the_migrations_lead_to_the_schema_that_the_tables_declare(
     migrated: Database, declared: Database, what: str
@@ -116,6 +117,7 @@ def test_migrating_twice_changes_nothing(blank: Database) -> None:
     assert {what: catalog(blank, what) for what in CATALOG} == before
 
 
+@pytest.mark.shows(44)
 def test_a_store_of_a_newer_version_is_left_alone(blank: Database) -> None:
     from pgengram.errors import NotReady
 
@@ -128,6 +130,7 @@ def test_a_store_of_a_newer_version_is_left_alone(blank: Database) -> None:
     assert blank.as_login("SELECT version_num FROM alembic_version") == [("9999",)]
 
 
+@pytest.mark.shows(44)
 def test_a_migration_that_fails_leaves_nothing_behind(blank: Database) -> None:
     from pgengram.errors import NotReady
 
@@ -156,6 +159,7 @@ def test_no_dimension_of_a_vector_is_written_into_the_schema(migrated: Database)
     assert storage in ("p", b"p")
 
 
+@pytest.mark.shows(3)
 async def test_the_dimension_in_the_store_is_the_models(migrated: Database) -> None:
     embedder = embedder_from("builtin:")
     assert embedder is not None

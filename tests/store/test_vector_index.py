@@ -148,6 +148,7 @@ async def test_each_search_is_a_scan_of_the_index(above: Filled) -> None:
     await until(counted)
 
 
+@pytest.mark.shows(17)
 async def test_the_approximate_search_finds_what_the_exact_one_would(above: Filled) -> None:
     found, wanted = 0, 0
     for n in range(0, MEMORIES, 200):
@@ -159,6 +160,7 @@ async def test_the_approximate_search_finds_what_the_exact_one_would(above: Fill
     assert found / wanted >= 0.9
 
 
+@pytest.mark.shows(17)
 async def test_a_narrow_filter_is_searched_exactly_beside_the_index(above: Filled) -> None:
     for n in range(3):
         await call(above.client, "create_memory", content=f"Rare {n}.", project="rare",
@@ -179,3 +181,30 @@ async def test_another_server_on_the_store_uses_the_same_index(above: Filled) ->
         await until(approximate)
 
     assert len(index_of(above.db)) == 1
+
+
+async def test_near_duplicates_are_found_through_the_index(above: Filled) -> None:
+    beside = above.vectors[5_900] + 0.1 * above.vectors[11]
+
+    answer = await call(
+        above.client, "create_memory", content="A memory number 5900.", embedding=[float(x) for x in beside]
+    )
+
+    near = answer["near_duplicates"]
+    assert [one["excerpt"] for one in near] == ["Memory number 5900."]
+    await call(above.client, "forget_memories", ids=[answer["memory_id"]])
+
+
+async def test_a_near_duplicate_of_a_small_project_is_found_among_many_nearer_ones_of_others(above: Filled) -> None:
+    vector = [float(x) for x in above.vectors[4_321]]
+    beside = [float(x) for x in above.vectors[4_321] + 0.3 * above.vectors[12]]
+    mine = await call(above.client, "create_memory", content="Mine.", project="small", embedding=beside)
+    items = [
+        {"content": f"Item {n}.", "user": f"user {n}", "embedding": vector, "dedup_policy": "insert"}
+        for n in range(120)
+    ]
+    await call(above.client, "create_memories", items=items)
+
+    answer = await call(above.client, "create_memory", content="Mine too.", project="small", embedding=vector)
+
+    assert [one["id"] for one in answer["near_duplicates"]] == [mine["memory_id"]]

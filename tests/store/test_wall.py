@@ -220,7 +220,7 @@ async def test_everything_a_server_does_it_does_as_the_application(database: Dat
         )  # fmt: skip
         await remember(client, "After.")
         await call(client, "create_memories", items=[{"content": "Many."}])
-        await call(client, "update_memory", id=id_, content="Changed.", tags=["a"], importance=0.1)
+        await call(client, "update_memory", id=id_, content="Changed.", tags=["alpha"], importance=0.1)
         await read(client, id_)
         await call(client, "forget_memories", ids=[id_])
         assert await found(client, "after")

@@ -28,6 +28,7 @@ BAD_ITEMS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.shows(29)
 @pytest.mark.parametrize("bad", BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
 async def test_a_bad_item_among_two_hundred_leaves_the_other_199(client: Client, db: Database, bad: object) -> None:
     items: list[Any] = [{"content": f"Shelf {n} holds box {n}."} for n in range(200)]
@@ -167,10 +168,11 @@ class Counting:
         return await self._embedder.passages(texts)
 
 
+@pytest.mark.shows(2, 29)
 async def test_all_items_are_embedded_in_one_call(database: Database) -> None:
     manager = MemoryManager(Settings(database_url=database.url))
     counting = Counting(manager.embedder)
-    manager.embedder = counting  # type: ignore[assignment]
+    manager.models.configured = counting  # type: ignore[assignment]
     own = [1.0, *[0.0] * 383]
     items = [{"content": f"Item {n}."} for n in range(20)] + [{"content": ""}, {"content": "own", "embedding": own}]
 
@@ -179,3 +181,44 @@ async def test_all_items_are_embedded_in_one_call(database: Database) -> None:
 
     assert answer.created == 21
     assert counting.asked == [20]
+
+
+@pytest.mark.shows(29)
+@pytest.mark.parametrize("bad", BAD_ITEMS.values(), ids=BAD_ITEMS.keys())
+async def test_a_bad_item_of_an_atomic_batch_leaves_nothing_and_is_named(
+    client: Client, db: Database, bad: dict[str, Any]
+) -> None:
+    items: list[Any] = [{"content": f"Shelf {n} holds box {n}."} for n in range(20)]
+    items[13] = bad
+
+    error = await refused(client, "create_memories", items=items, atomic=True)
+
+    assert error["code"] == "INVALID_INPUT"
+    assert "Item 13" in error["message"]
+    assert db.value("SELECT count(*) FROM memories") == 0
+
+
+async def test_a_good_atomic_batch_is_stored(client: Client, db: Database) -> None:
+    answer = await call(client, "create_memories", items=[{"content": f"Box {n}."} for n in range(5)], atomic=True)
+
+    assert (answer["created"], answer["failed"]) == (5, 0)
+    assert db.value("SELECT count(*) FROM memories") == 5
+
+
+async def test_an_item_that_leads_to_an_unknown_memory_spares_the_others(client: Client, db: Database) -> None:
+    [there] = [
+        r["memory_id"] for r in (await call(client, "create_memories", items=[{"content": "There."}]))["results"]
+    ]
+    items = [
+        {"content": "A.", "related_to": [there]},
+        {"content": "B.", "related_to": ["00000000-0000-7000-8000-000000000000"]},
+    ]
+
+    answer = await call(client, "create_memories", items=items)
+
+    assert [result["ok"] for result in answer["results"]] == [True, False]
+    assert answer["results"][1]["error"]["code"] == "NOT_FOUND"
+    assert db.value("SELECT count(*) FROM memory_relationships") == 1
+    error = await refused(client, "create_memories", items=items, atomic=True)
+    assert (error["code"], "Item 1" in error["message"]) == ("NOT_FOUND", True)
+    assert db.value("SELECT count(*) FROM memories") == 2

@@ -69,6 +69,7 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+@pytest.mark.shows(1)
 async def test_one_client_stores_a_memory_of_each_type_and_reads_its_detail_back(client: Client) -> None:
     ids = {
         type_: await remember(client, f"A {type_} memory.", type=type_, metadata=detail)
@@ -114,6 +115,7 @@ async def test_detail_told_as_null_has_the_defaults_of_its_type(client: Client, 
     assert detail == DEFAULTS[type_]
 
 
+@pytest.mark.shows(1)
 @pytest.mark.parametrize("type_", TYPES)
 async def test_a_memory_and_its_detail_are_one_row_each(client: Client, db: Database, type_: str) -> None:
     id_ = await remember(client, "Once.", type=type_)
@@ -138,6 +140,7 @@ async def test_the_answer_says_what_was_stored(client: Client) -> None:
     }
 
 
+@pytest.mark.shows(12, 43)
 async def test_every_field_comes_back_as_it_was_told(client: Client) -> None:
     told = {
         "content": "Mira Holt signed the lease of the harbour office.",
@@ -169,6 +172,7 @@ async def test_importance_is_a_half_unless_told(client: Client) -> None:
     assert (await read(client, await remember(client, "No weight given.")))["importance"] == 0.5
 
 
+@pytest.mark.shows(1)
 async def test_zero_and_false_stay_zero_and_false(client: Client) -> None:
     told = {"verification_status": False, "count": 0, "flag": False, "nothing": None, "empty": "", "list": []}
     id_ = await remember(
@@ -184,6 +188,7 @@ async def test_zero_and_false_stay_zero_and_false(client: Client) -> None:
     assert memory["metadata"] == {"count": 0, "flag": False, "nothing": None, "empty": "", "list": []}
 
 
+@pytest.mark.shows(1)
 async def test_keys_that_are_no_detail_of_the_type_are_kept_and_reported(client: Client) -> None:
     answer = await call(
         client,
@@ -298,6 +303,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
 BEYOND_CALENDARS = {"after": "9999-12-31T23:59:59-05:00", "before": "0001-01-01T00:00:00+05:00"}
 
 
+@pytest.mark.shows(4)
 @pytest.mark.parametrize(("arguments", "names"), UNFIT.values(), ids=UNFIT.keys())
 async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_stored(
     client: Client, db: Database, arguments: dict[str, Any], names: str
@@ -368,7 +374,7 @@ async def test_what_json_cannot_hold_is_refused_in_metadata(value: Any) -> None:
 async def test_tags_may_be_a_list_or_a_text_with_commas(client: Client, tags: object) -> None:
     answer = await call(client, "create_memory", content="Tea again.", tags=tags)
 
-    assert answer["memory"]["tags"] == ["Tea", "green"]
+    assert answer["memory"]["tags"] == ["tea", "green"]
 
 
 async def test_the_last_sentence_of_sixteen_thousand_characters_is_found(client: Client) -> None:
@@ -385,6 +391,7 @@ async def test_the_last_sentence_of_sixteen_thousand_characters_is_found(client:
     assert first["why"]["similarity"] > 0.15  # of its last part, most of which is filler too; the first has about 0
 
 
+@pytest.mark.shows(2)
 async def test_a_vector_of_ones_own_is_taken_instead_of_the_text(client: Client, db: Database) -> None:
     vector = [0.0] * 384
     vector[7] = 5.0  # any length will do
@@ -416,6 +423,7 @@ async def test_a_vector_that_is_no_number_is_refused() -> None:
         unit_vector([float("nan")] * 384, 384)
 
 
+@pytest.mark.shows(1)
 @pytest.mark.parametrize("type_", TYPES)
 async def test_no_half_of_a_memory_is_stored_when_its_detail_cannot_be(served: Served, type_: str) -> None:
     client, db = served.client, served.db

@@ -1,14 +1,16 @@
-"""forget_memories: out of every search, with a reason, and nothing erased."""
+"""forget_memories: out of every search, with a reason, and nothing erased. Erasing has tests of its own."""
 
 from __future__ import annotations
 
 from uuid import uuid4
 
+import pytest
 from mcp import Client
 
 from door import Database, call, found, read, refused, remember, said
 
 
+@pytest.mark.shows(27)
 async def test_a_forgotten_memory_is_found_no_more_and_still_read_by_id(client: Client) -> None:
     id_ = await remember(client, "Mira lives in Porto.")
     other = await remember(client, "Ines lives in Braga.")
@@ -121,5 +123,39 @@ async def test_the_history_tells_what_was_forgotten_and_why(client: Client, db: 
 
     _, first, second = db.history(id_)
     assert (first["operation"], first["version"]) == ("forget", 2)
+    over = (await read(client, id_))["valid_to"]
+    assert first["changes"].pop("valid_to")[0] is None
     assert first["changes"] == {"status": ["active", "invalidated"], "reason": [None, "Outdated."]}
+    assert second["changes"].pop("valid_to")[1] == over
     assert second["changes"] == {"replaced_by": [None, [new]]}
+
+
+async def test_what_is_forgotten_itself_cannot_hold_instead(client: Client) -> None:
+    id_, gone = await remember(client, "Stays."), await remember(client, "Gone.")
+    await call(client, "forget_memories", ids=[gone])
+
+    error = await refused(client, "forget_memories", ids=[id_], replaced_by_ids=[gone])
+
+    assert error["code"] == "INVALID_INPUT"
+    assert gone in error["message"]
+    assert (await read(client, id_))["status"] == "active"
+
+
+async def test_a_memory_that_was_replaced_holds_until_its_replacement_does(client: Client) -> None:
+    old = await remember(client, "Mira lives in Porto.", occurred_at="2020-01-01T00:00:00Z")
+    new = await remember(client, "Mira lives in Faro.", occurred_at="2024-05-01T00:00:00Z")
+    newer = await remember(client, "Mira has a flat in Lagos.", occurred_at="2025-01-01T00:00:00Z")
+
+    await call(client, "forget_memories", ids=[old], replaced_by_ids=[newer, new])
+
+    assert (await read(client, old))["valid_to"] == (await read(client, new))["valid_from"] == "2024-05-01T00:00:00Z"
+
+
+async def test_what_replaces_a_memory_from_before_its_beginning_ends_it_now(client: Client) -> None:
+    old = await remember(client, "Mira lives in Porto.", occurred_at="2020-01-01T00:00:00Z")
+    new = await remember(client, "Mira lives in Faro.", occurred_at="2019-01-01T00:00:00Z")
+
+    await call(client, "forget_memories", ids=[old], replaced_by_ids=[new])
+
+    memory = await read(client, old)
+    assert memory["valid_to"] == memory["updated_at"]

@@ -13,6 +13,7 @@ from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 
 
+@pytest.mark.shows(5)
 async def test_a_client_that_asks_for_a_lost_memory_is_told_to_search(client: Client) -> None:
     answer = await client.call_tool("get_memories", {"ids": [str(uuid4())]})
 
@@ -20,6 +21,7 @@ async def test_a_client_that_asks_for_a_lost_memory_is_told_to_search(client: Cl
     assert "search_memories" in said(answer)
 
 
+@pytest.mark.shows(22)
 async def test_what_is_not_there_is_listed_beside_what_is(client: Client) -> None:
     id_, lost = await remember(client, "There."), str(uuid4())
 
@@ -128,6 +130,7 @@ async def test_reading_needs_no_embedder_to_know_what_is_embedded(served: Served
     assert changed.memory["embedded"] is True
 
 
+@pytest.mark.shows(16)
 async def test_thirty_readings_leave_the_importance_alone(client: Client) -> None:
     id_ = await remember(client, "Read often.", importance=0.3)
 

@@ -29,6 +29,7 @@ async def facts(client: Client) -> dict[str, str]:
     return {result["memory_id"]: fact for fact, result in zip(FACTS, answer["results"], strict=True)}
 
 
+@pytest.mark.shows(19)
 @pytest.mark.parametrize(
     ("query", "fact"),
     [
@@ -57,6 +58,7 @@ async def test_the_memory_that_answers_comes_first(
 ODD_QUERIES = ["%", "_", '"', "'", "\\", "& | ! ( ) :*", "-", "the of and", "🐙", "a:b <-> c", "x" * 8_000, "$1 %s {0}"]
 
 
+@pytest.mark.shows(18)
 @pytest.mark.parametrize("query", ODD_QUERIES, ids=lambda query: query[:20])
 async def test_no_query_is_an_error_because_of_its_signs(client: Client, facts: dict[str, str], query: str) -> None:
     assert len(await hits(client, query, limit=3)) <= 3
@@ -79,6 +81,7 @@ async def test_an_answer_has_the_promised_shape(client: Client, facts: dict[str,
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.shows(21)
 @pytest.mark.parametrize("length", [299, 300, 301, 5_000])
 async def test_content_is_whole_up_to_three_hundred_characters_and_then_cut_with_a_mark(
     client: Client, length: int
@@ -134,6 +137,7 @@ async def test_nothing_found_is_no_error(client: Client) -> None:
     assert (answer["ok"], answer["count"], answer["results"]) == (True, 0, [])
 
 
+@pytest.mark.shows(17)
 async def test_hits_below_the_wanted_similarity_are_cut(client: Client, facts: dict[str, str]) -> None:
     all_ = await hits(client, "a dog's name", limit=10)
     similar = [hit["id"] for hit in all_ if hit["why"]["similarity"] >= 0.2]
@@ -242,6 +246,7 @@ async def thousand(serving: Served) -> set[str]:
     return rare
 
 
+@pytest.mark.shows(17, 20)
 @pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS.keys())
 async def test_a_filter_that_one_in_a_hundred_passes_still_gives_a_full_answer(
     serving: Served, thousand: set[str], filters: dict[str, Any]
@@ -270,6 +275,7 @@ async def test_a_filter_on_the_day_of_storing_holds_for_what_has_no_other_day(cl
     assert await found(client, "stored", until="2026-01-01T00:00:00Z") == []
 
 
+@pytest.mark.shows(20)
 async def test_zero_is_a_bound_like_any_other(client: Client) -> None:
     zero = await remember(client, "Of no importance.", importance=0)
     await remember(client, "Of some importance.", importance=0.1)
@@ -278,6 +284,7 @@ async def test_zero_is_a_bound_like_any_other(client: Client) -> None:
     assert len(await found(client, "importance", min_importance=0)) == 2
 
 
+@pytest.mark.shows(13)
 async def test_an_expired_memory_is_not_found_and_still_read_by_id(client: Client) -> None:
     id_ = await remember(client, "The offer ends today.", expires_at="2020-01-01T00:00:00Z")
     later = await remember(client, "The other offer ends later.", expires_at="2099-01-01T00:00:00Z")
@@ -302,6 +309,7 @@ async def test_a_question_that_does_not_fit_is_refused_by_name(client: Client, a
     assert next(iter(arguments)) in error["message"]
 
 
+@pytest.mark.shows(45)
 async def test_the_arguments_may_be_left_out_altogether(client: Client) -> None:
     answer = await client.call_tool("search_memories")
 
@@ -318,6 +326,7 @@ def numbers_in(value: Any) -> int:
     return 0
 
 
+@pytest.mark.shows(21)
 async def test_no_answer_holds_a_vector(client: Client) -> None:
     vector = [0.1] * 384
     made = await call(client, "create_memory", content="With a vector.", embedding=vector)

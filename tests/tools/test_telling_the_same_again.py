@@ -32,6 +32,7 @@ APART = [
 ]  # fmt: skip
 
 
+@pytest.mark.shows(7)
 @pytest.mark.parametrize(("first", "again"), SAME.values(), ids=SAME.keys())
 async def test_the_same_told_again_is_the_same_memory(client: Client, db: Database, first: str, again: str) -> None:
     id_ = await remember(client, first)
@@ -61,6 +62,7 @@ async def test_the_same_words_about_something_else_are_another_memory(client: Cl
     assert await remember(client, "Likes tea.", **common) == first
 
 
+@pytest.mark.shows(7)
 async def test_the_tags_of_both_tellings_are_united_and_searched(client: Client, db: Database) -> None:
     id_ = await remember(client, "The boat is painted in spring.", tags=["boat", "paint"])
     await remember(client, "Something else.", tags=["other"])
@@ -74,6 +76,7 @@ async def test_the_tags_of_both_tellings_are_united_and_searched(client: Client,
     assert told["changes"] == {"tags": [["boat", "paint"], ["boat", "paint", "spring", "quokka"]]}
 
 
+@pytest.mark.shows(7)
 async def test_an_expired_memory_lives_again_when_it_is_told_again(client: Client, db: Database) -> None:
     id_ = await remember(client, "The alarm code changes on Friday.", expires_at="2020-01-01T00:00:00Z")
     assert await found(client, "alarm code") == []
@@ -94,6 +97,7 @@ async def test_an_expired_memory_may_be_given_a_new_end(client: Client) -> None:
     assert (await read(client, id_))["expires_at"] == tomorrow.isoformat().replace("+00:00", "Z")
 
 
+@pytest.mark.shows(14)
 async def test_telling_again_confirms(served: Served) -> None:
     client, db = served.client, served.db
     id_ = await remember(client, "Still true.")
@@ -117,6 +121,7 @@ async def test_two_hundred_identical_creates_at_once_are_one_memory(client: Clie
     assert sorted((await read(client, answers[0]["memory_id"]))["tags"]) == [f"t{n}" for n in range(8)]
 
 
+@pytest.mark.shows(7)
 async def test_two_hundred_identical_creates_over_two_servers_are_one_memory(served: Served) -> None:
     async with connected(database_url=served.db.url) as other:
         await call(other, "search_memories")
@@ -148,3 +153,88 @@ async def test_two_batches_that_tell_the_same_in_opposite_order_do_not_block_eac
                 result["memory_id"] for result in two["results"][::-1]
             ]
             assert one["created"] == two["created"] == 0
+
+
+@pytest.mark.shows(7)
+async def test_the_answer_says_what_was_taken_over_and_what_stays_as_it_was(client: Client) -> None:
+    first = {"importance": 0.9, "kind": "fact", "metadata": {"room": "A", "category": ["house"]}, "tags": ["boiler"]}
+    id_ = await remember(client, "The boiler is a Vaillant.", **first)
+    before = await read(client, id_)
+
+    answer = await call(
+        client, "create_memory", content="the boiler is a vaillant.", importance=0, kind="general", confidence=0.1,
+        metadata={"room": "B", "floor": 2, "category": ["house"]}, tags=["heating"], type="semantic",
+    )  # fmt: skip
+
+    assert answer["taken_over"] == ["tags"]
+    assert set(answer["kept_as_stored"]) == {"importance", "kind", "confidence", "metadata"}
+    assert "importance" in answer["message"]
+    after = await read(client, id_)
+    assert after["tags"] == ["boiler", "heating"]
+    for name in ("content", "importance", "kind", "confidence", "metadata", "detail"):
+        assert after[name] == before[name]
+
+
+async def test_what_is_told_as_it_is_stored_is_not_reported(client: Client) -> None:
+    told = {
+        "importance": 0,
+        "kind": "process",
+        "metadata": {"steps": ["hold"], "x": None},
+        "confidence": 0,
+        "pinned": True,
+    }
+    await remember(client, "To restart the boiler hold the knob.", **told)
+
+    answer = await call(client, "create_memory", content="To restart the boiler hold the knob.", **told)
+
+    assert answer["message"] == "Already remembered."
+    assert not {"taken_over", "kept_as_stored"} & answer.keys()
+
+
+async def test_another_type_stays_as_it_was_and_is_reported(client: Client) -> None:
+    id_ = await remember(client, "The pump failed.", type="episodic")
+
+    answer = await call(client, "create_memory", content="The pump failed.", type="semantic")
+
+    assert (answer["memory_id"], answer["kept_as_stored"]) == (id_, ["type"])
+
+
+async def test_united_tags_stay_within_sixteen(client: Client) -> None:
+    id_ = await remember(client, "Many tags.", tags=[f"a{n}" for n in range(14)])
+
+    answer = await call(client, "create_memory", content="Many tags.", tags=[f"b{n}" for n in range(4)])
+
+    assert (await read(client, id_))["tags"] == [*(f"a{n}" for n in range(14)), "b0", "b1"]
+    assert (answer["taken_over"], answer["kept_as_stored"]) == (["tags"], ["tags"])
+
+
+async def test_the_answer_says_that_an_expired_memory_lives_again(client: Client, db: Database) -> None:
+    id_ = await remember(client, "The alarm code changes.", expires_at="2020-01-01T00:00:00Z")
+
+    answer = await call(client, "create_memory", content="The alarm code changes.")
+
+    assert answer["taken_over"] == ["expires_at"]
+    assert db.history(id_)[-1]["operation"] == "revive"
+
+
+async def test_the_end_of_a_memory_that_holds_is_not_moved(client: Client) -> None:
+    end = (datetime.now(UTC) + timedelta(days=9)).replace(microsecond=0)
+    id_ = await remember(client, "The pool is open.", expires_at=end.isoformat())
+
+    answer = await call(
+        client, "create_memory", content="The pool is open.", expires_at=(end + timedelta(days=1)).isoformat()
+    )
+
+    assert answer["kept_as_stored"] == ["expires_at"]
+    assert datetime.fromisoformat((await read(client, id_))["expires_at"]) == end
+
+
+async def test_the_sources_of_both_tellings_are_united_each_once(client: Client, db: Database) -> None:
+    letter, call_ = {"kind": "letter", "ref": "L-7", "trust": 0.9}, {"kind": "call", "author": "Mira", "trust": 0.4}
+    id_ = await remember(client, "The lease ends in May.", sources=[letter])
+
+    answer = await call(client, "create_memory", content="The lease ends in May.", sources=[call_, letter])
+
+    assert answer["taken_over"] == ["sources"]
+    assert (await read(client, id_))["sources"] == [letter, call_]
+    assert db.history(id_)[-1]["changes"]["sources"] == [[letter], [letter, call_]]

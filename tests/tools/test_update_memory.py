@@ -20,7 +20,7 @@ NEW_VALUES: dict[str, Any] = {
     "content": "A new text.",
     "kind": "preference",
     "importance": 0.0,
-    "tags": ["b", "c"],
+    "tags": ["beta", "gamma"],
     "metadata": {"colour": "red"},
     "confidence": 0.0,
     "emotion": "concern",
@@ -41,12 +41,13 @@ EVERYTHING: dict[str, Any] = {
     "content": "The old text.",
     "kind": "fact",
     "importance": 0.5,
-    "tags": ["a", "b"],
+    "tags": ["alpha", "beta"],
     "metadata": {"shape": "round"},
     "confidence": 0.9,
     "emotion": "neutral",
     "occurred_at": "2021-01-01T00:00:00Z",
     "expires_at": "2091-01-01T00:00:00Z",
+    "sources": [{"label": "Mira", "trust": 0.5}],
     "source": "mail",
     "source_provider": "one client",
     "capture_mode": "explicit",
@@ -56,6 +57,9 @@ EVERYTHING: dict[str, Any] = {
     "project": "harbour",
     "collection": "moves",
 }
+FOLLOWING = {
+    "occurred_at": ("valid_from",), "confidence": ("detail", "trust"), "sources": ("trust",), "metadata": ("detail",),
+}  # fmt: skip
 USED = {"relevance", "access_count", "last_accessed_at", "version", "updated_at", "half_life_days"}
 
 
@@ -81,10 +85,11 @@ async def test_each_field_can_be_changed_alone(client: Client, name: str, value:
     assert answer["changed_fields"] == [name]
     assert answer["version"] == after["version"] == 2
     assert after[name] == expected
-    assert but(after, name, "detail") == but(before, name, "detail")
+    assert but(after, name, *FOLLOWING.get(name, ())) == but(before, name, *FOLLOWING.get(name, ()))
     assert answer["memory"][name] == expected
 
 
+@pytest.mark.shows(25)
 async def test_any_subset_can_be_changed_at_once(client: Client) -> None:
     id_ = await remember(client, **EVERYTHING)
 
@@ -107,7 +112,7 @@ async def test_each_field_that_may_be_empty_can_be_cleared(client: Client, name:
     after = await read(client, id_)
     assert answer["changed_fields"] == [name]
     assert name not in after
-    assert but(after, name, "detail") == but(before, name, "detail")
+    assert but(after, name, *FOLLOWING.get(name, ())) == but(before, name, *FOLLOWING.get(name, ()))
 
 
 @pytest.mark.parametrize("name", ["content", "importance", "pinned", "status", "id", "nonsense"])
@@ -190,6 +195,7 @@ async def test_a_changed_memory_is_found_by_all_that_it_is_searched_by(
     assert any(hit["id"] == id_ and hit["why"]["words"] == 1 for hit in await hits(client, query))
 
 
+@pytest.mark.shows(25)
 async def test_someone_elses_change_is_not_overwritten(client: Client) -> None:
     id_ = await remember(client, "Shared.")
     await call(client, "update_memory", id=id_, expected_version=1, importance=0.9)
@@ -226,6 +232,7 @@ async def _waits_for_a_lock(db: Database) -> bool:
     )
 
 
+@pytest.mark.shows(25)
 async def test_a_dry_run_says_what_would_change_and_changes_nothing(client: Client, db: Database) -> None:
     id_ = await remember(client, **EVERYTHING)
     before, vector = await read(client, id_), vectors(db, id_)
@@ -321,6 +328,7 @@ async def test_the_confidence_can_be_changed_under_the_name_of_the_type(client: 
     assert (memory["confidence"], memory["detail"]["confidence_score"]) == (0, 0)
 
 
+@pytest.mark.shows(14)
 async def test_confirming_changes_the_day_of_confirmation_only(client: Client, db: Database) -> None:
     id_ = await remember(client, **EVERYTHING)
     before = await read(client, id_)
@@ -334,6 +342,7 @@ async def test_confirming_changes_the_day_of_confirmation_only(client: Client, d
     assert [row["operation"] for row in db.history(id_)] == ["create", "confirm"]
 
 
+@pytest.mark.shows(27)
 async def test_a_forgotten_memory_is_restored_and_found_again(client: Client) -> None:
     id_ = await remember(client, "The spare key hangs in the shed.")
     await call(client, "forget_memories", ids=[id_], reason="It was moved.")
@@ -356,16 +365,20 @@ async def test_a_restored_memory_cannot_say_what_another_says_meanwhile(client: 
 
     assert again != id_
     assert error["code"] == "CONFLICT"
+    assert again in error["message"]
     assert (await read(client, id_))["status"] == "invalidated"
 
 
 async def test_a_memory_cannot_be_changed_to_say_what_another_says(client: Client) -> None:
-    await remember(client, "The sky is blue.")
-    id_ = await remember(client, "The sky is green.")
+    blue = await remember(client, "The sky is blue.")
+    id_ = await remember(client, "The sky is green.", dedup_policy="insert")
 
     error = await refused(client, "update_memory", id=id_, content="the sky  IS blue.")
+    tried = await refused(client, "update_memory", id=id_, content="the sky  IS blue.", dry_run=True)
 
     assert error["code"] == "CONFLICT"
+    assert blue in error["message"]
+    assert tried == error
     assert (await read(client, id_))["content"] == "The sky is green."
 
 
@@ -376,6 +389,60 @@ async def test_an_archived_memory_is_out_of_the_search_until_it_is_asked_for(cli
 
     assert await found(client, "router") == []
     assert await found(client, "router", status="archived") == [id_]
+
+
+async def test_an_archived_memory_is_active_again_when_asked_for(client: Client, db: Database) -> None:
+    id_ = await remember(client, "The old router stood in the hall.")
+    await call(client, "update_memory", id=id_, status="archived")
+
+    await call(client, "update_memory", id=id_, status="active")
+
+    assert await found(client, "router") == [id_]
+    assert [row["operation"] for row in db.history(id_)] == ["create", "archive", "restore"]
+
+
+async def test_a_forgotten_memory_cannot_be_archived(client: Client) -> None:
+    id_ = await remember(client, "The old router stood in the hall.")
+    await call(client, "forget_memories", ids=[id_], reason="It is gone.")
+
+    error = await refused(client, "update_memory", id=id_, status="archived")
+
+    assert error["code"] == "CONFLICT"
+    assert "active" in error["hint"]
+    assert (await read(client, id_))["status"] == "invalidated"
+
+
+@pytest.mark.parametrize("status", ["active", "archived"])
+async def test_a_working_memory_is_kept_by_promotion_alone(client: Client, db: Database, status: str) -> None:
+    id_ = await remember(client, "Held for the task.")
+    db.rows("UPDATE memories SET status = 'working' WHERE id = %s", [id_])
+
+    error = await refused(client, "update_memory", id=id_, status=status)
+
+    assert error["code"] == "CONFLICT"
+    assert (await read(client, id_))["status"] == "working"
+
+
+async def test_a_memory_holds_from_when_it_happened_even_when_that_is_corrected(client: Client) -> None:
+    id_ = await remember(client, "The bridge was opened.", occurred_at="2020-05-01T00:00:00Z")
+    assert await found(client, "bridge", as_of="2019-01-01T00:00:00Z") == []
+
+    await call(client, "update_memory", id=id_, occurred_at="2018-05-01T00:00:00Z")
+    assert (await read(client, id_))["valid_from"] == "2018-05-01T00:00:00Z"
+    assert await found(client, "bridge", as_of="2019-01-01T00:00:00Z") == [id_]
+
+    await call(client, "update_memory", id=id_, clear=["occurred_at"])
+    memory = await read(client, id_)
+    assert memory["valid_from"] == memory["created_at"]
+
+
+async def test_an_event_holds_from_its_time_when_that_is_told_as_detail(client: Client) -> None:
+    id_ = await remember(client, "The bridge was opened.", type="episodic")
+
+    await call(client, "update_memory", id=id_, metadata={"event_time": "2018-05-01T00:00:00Z"})
+
+    memory = await read(client, id_)
+    assert memory["valid_from"] == memory["occurred_at"] == "2018-05-01T00:00:00Z"
 
 
 async def test_a_memory_that_is_not_there_cannot_be_changed(client: Client) -> None:
@@ -401,37 +468,37 @@ async def test_a_change_that_does_not_fit_is_refused(client: Client, db: Databas
 
 
 async def test_each_change_leaves_its_old_and_new_values_in_the_history(client: Client, db: Database) -> None:
-    id_ = await remember(client, "First.", tags=["a"], metadata={"k": 1}, source_provider="a client")
+    id_ = await remember(client, "First.", tags=["alpha"], metadata={"k": 1}, source_provider="a client")
 
-    await call(client, "update_memory", id=id_, content="Second.", importance=0, tags=["b"], metadata={"k": 2})
+    await call(client, "update_memory", id=id_, content="Second.", importance=0, tags=["beta"], metadata={"k": 2})
     await call(client, "update_memory", id=id_, clear=["tags"], metadata={"category": ["c"]})
 
     made, first, second = db.history(id_)
     session = (await read(client, id_))["session_id"]
-    assert (made["operation"], made["version"], made["actor"], made["session_id"]) == ("create", 1, "a client", session)
+    assert (made["operation"], made["version"], made["actor"], made["session_id"]) == ("create", 1, "mcp", session)
     assert (first["operation"], first["version"], first["session_id"]) == ("update", 2, session)
     assert first["changes"] == {
-        "content": ["First.", "Second."], "importance": [0.5, 0.0], "tags": [["a"], ["b"]], "metadata": [{"k": 1}, {"k": 2}],
+        "content": ["First.", "Second."], "importance": [0.5, 0.0], "tags": [["alpha"], ["beta"]], "metadata": [{"k": 1}, {"k": 2}],
     }  # fmt: skip
-    assert second["changes"] == {"tags": [["b"], []], "detail.category": [[], ["c"]]}
+    assert second["changes"] == {"tags": [["beta"], []], "detail.category": [[], ["c"]]}
     assert made["at"] < first["at"] < second["at"]
 
 
 async def test_a_change_that_cannot_be_written_whole_is_not_written_at_all(served: Served) -> None:
     client, db = served.client, served.db
-    id_ = await remember(client, "Whole.", tags=["a"])
+    id_ = await remember(client, "Whole.", tags=["alpha"])
     db.as_login(
         "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$",
         "CREATE TRIGGER broken BEFORE INSERT ON memory_history FOR EACH ROW EXECUTE FUNCTION broken()",
     )
     try:
-        error = await refused(client, "update_memory", id=id_, content="Half.", tags=["b"])
+        error = await refused(client, "update_memory", id=id_, content="Half.", tags=["beta"])
     finally:
         db.as_login("DROP FUNCTION broken CASCADE")
 
     memory = await read(client, id_)
     assert error["code"] == "DATABASE_ERROR"
-    assert (memory["content"], memory["tags"], memory["version"]) == ("Whole.", ["a"], 1)
+    assert (memory["content"], memory["tags"], memory["version"]) == ("Whole.", ["alpha"], 1)
 
 
 VALUES = st.recursive(

@@ -108,6 +108,7 @@ def test_the_annotations_say_what_a_call_does(tools: list[Tool]) -> None:
     }
 
 
+@pytest.mark.shows(4)
 def test_the_bounds_of_the_fields_are_told(tools: list[Tool]) -> None:
     schemas = {tool.name: tool.input_schema["properties"] for tool in tools}
 

@@ -22,6 +22,7 @@ async def test_what_shares_no_word_is_not_found(wordless: Served) -> None:
     assert await found(wordless.client, "pet animal") == []
 
 
+@pytest.mark.shows(3)
 async def test_every_answer_says_that_it_is_degraded(wordless: Served) -> None:
     client = wordless.client
 

@@ -118,6 +118,13 @@ class Twins:
         for place, manager in enumerate(self.both):
             await manager.forget_memories([ids[place] for ids in chosen])
 
+    async def archive(self) -> None:
+        ids = self.dice.choice(self.ids)
+        for manager, id_ in zip(self.both, ids, strict=True):
+            [memory] = (await manager.get_memories([id_])).memories
+            if memory["status"] != "invalidated":  # what was forgotten has to be restored first
+                await manager.update_memory(Change(id=id_, status="archived"))
+
     async def erase(self) -> None:
         ids = self.ids.pop(self.dice.randrange(len(self.ids)))
         for manager, id_ in zip(self.both, ids, strict=True):
@@ -140,7 +147,7 @@ class Twins:
             case "restore":
                 await self.change(status="active")
             case "archive":
-                await self.change(status="archived")
+                await self.archive()
             case "erase":
                 await self.erase()
             case "fold":

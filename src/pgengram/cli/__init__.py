@@ -30,6 +30,7 @@ app = typer.Typer(
 screen = Console()
 notes = Console(stderr=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+OfProject = Annotated[str | None, typer.Option(help="Of this project only.")]
 
 
 def command(function: Callable[Parameters, Coroutine[Any, Any, int | None]]) -> Callable[Parameters, None]:
@@ -123,7 +124,7 @@ async def call(
         offers = {offered.name: Offer(offered) for offered in manager.tools}
         if tool not in offers:
             raise InvalidInput(f"There is no tool {tool!r}.", f"Known are {', '.join(offers)}.")
-        answer = await offers[tool].tool.method(**offers[tool].arguments(given))
+        answer = await offers[tool].tool.run(offers[tool].arguments(given))
     finally:
         await manager.close()
     screen.print_json(answer.model_dump_json(exclude_none=True))
@@ -161,20 +162,112 @@ async def reindex(
 
 @app.command()
 @command
-async def stats(as_json: AsJson = False) -> None:
-    """Show how many memories there are, of what kind, how fast they fade, and the state of the index."""
-    from pgengram.manager import MemoryManager
+async def reembed(
+    embedder: Annotated[
+        str | None, typer.Argument(help="As in PGENGRAM_EMBEDDER. Left out: goes on with a move that was broken off.")
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Give up a move that has not ended.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Move all memories to another embedding model while servers go on; may be broken off and called again.
 
+    Example: `pgengram reembed onnx:/models/multilingual-e5-small`
+    """
+    from pgengram.cli.reembed import run_reembed
+
+    return await run_reembed(Settings.from_environment(), embedder, cancel=cancel, as_json=as_json)
+
+
+@app.command()
+@command
+async def stats(
+    project: OfProject = None,
+    tags: Annotated[int, typer.Option(help="How many tags to name, the most used first.", min=0, max=500)] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many memories there are, of what kind, how fast they fade, and the state of index and embedder."""
+    from pgengram.cli.upkeep import show_statistics
+
+    await show_statistics(Settings.from_environment(), project=project, tags=tags, as_json=as_json)
+
+
+@app.command()
+@command
+async def review(
+    find: Annotated[
+        list[str] | None, typer.Option(help="duplicates, contradictions, expired, stale, … Repeatable; all by default.")
+    ] = None,
+    project: OfProject = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show memories that need care, and what to do about them. Nothing is changed."""
+    from pgengram.cli.upkeep import show_review
+
+    await show_review(Settings.from_environment(), find=find or [], project=project, as_json=as_json)
+
+
+@app.command()
+@command
+async def tidy(
+    action: Annotated[str, typer.Argument(help="apply (what a review proposes), archive, prune or merge.")],
+    project: OfProject = None,
+    older_than_days: Annotated[int | None, typer.Option(help="To archive or prune: stored longer ago.", min=0, max=36_500)] = None,
+    below_importance: Annotated[float | None, typer.Option(help="To archive or prune: less important.", min=0, max=1)] = None,
+    max_accesses: Annotated[int | None, typer.Option(help="To archive or prune: read no more often.", min=0)] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show what would be changed, ask, and do all of it or nothing.
+
+    Example: `pgengram tidy archive --older-than-days 500`
+    """
+    from pgengram.cli.upkeep import tidy_up
+
+    bounds = {
+        "older_than_days": older_than_days,
+        "below_importance": below_importance,
+        "max_accesses": max_accesses,
+    }
+    return await tidy_up(
+        Settings.from_environment(), action, project=project, bounds=bounds, yes=yes, as_json=as_json
+    )
+
+
+@app.command()
+@command
+async def tags(
+    synonym: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ALIAS=TAG", help="Let a word mean a tag; ALIAS= lets it mean itself again. Repeatable."),
+    ] = None,
+    broader: Annotated[
+        bool | None, typer.Option("--broader/--no-broader", help="Take over the broader tags that come along, or drop them.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tags in use and which words mean the same tag; edit the latter.
+
+    Example: `pgengram tags --synonym k8s=kubernetes --synonym prefs=`
+    """
+    from pgengram.manager import MemoryManager
+    from pgengram.store import synonyms, upkeep
+    from pgengram.text.tags import BROADER
+
+    wanted: dict[str, str | None] = {} if broader is None else dict(BROADER) if broader else dict.fromkeys(BROADER)
+    wanted |= {alias: tag or None for alias, tag in (_pair(one) for one in synonym or [])}
     manager = MemoryManager(Settings.from_environment())
     try:
-        found = await manager.statistics()
+        await manager.ready()
+        async with manager.store.transaction() as tx:
+            meant = await synonyms.set_synonyms(tx, wanted) if wanted else await synonyms.synonyms(tx)
+            used = await upkeep.tag_counts(tx, limit=1_000)
     finally:
         await manager.close()
     if as_json:
-        screen.print_json(json.dumps(found))
+        screen.print_json(json.dumps({"tags": used, "synonyms": meant}))
         return
-    for title, rows in found.items():
-        table = Table(title=title.replace("_", " "), title_justify="left", show_header=False)
+    for title, rows in {"tags": used, "synonyms": meant}.items():
+        table = Table(title=title, title_justify="left", show_header=False)
         for name, value in rows.items():
-            table.add_row(str(name), "–" if value is None else str(value))
+            table.add_row(name, str(value))
         screen.print(table)

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pgengram import __version__
 from pgengram.settings import PREFIX, Settings
 
 
@@ -18,12 +19,13 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
     """Start `pgengram` with `settings` and yield an mcp.Client that is connected to it."""
     from mcp import Client
     from mcp.client.stdio import StdioServerParameters
+    from mcp_types import Implementation
 
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "pgengram"], env={**inherited, **variables(settings)}
     )
-    async with Client(server) as client:
+    async with Client(server, client_info=Implementation(name="cli", version=__version__)) as client:
         yield client
 
 

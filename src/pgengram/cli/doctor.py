@@ -63,6 +63,8 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
         yield _wall(manager)
         what = "Embedder"
         yield await _embedder(manager)
+        if moving := await manager.models.move():
+            yield Finding("Move to another model", ok=True, seen=moving)
         what = "Memory"
         yield await _stored_and_found(manager)
         what = "Index"
@@ -86,11 +88,14 @@ def _wall(manager: MemoryManager) -> Finding:
 
 
 async def _embedder(manager: MemoryManager) -> Finding:
+    await manager.current_model()
     if manager.embedder is None:
         return Finding("Embedder", ok=True, seen="none: memories are found by their words only")
     started = time.perf_counter()
     vector = await manager.embedder.query(PROBE_QUESTION)
     seen = f"{manager.embedder.name}, {len(vector)} dimensions, first vector in {time.perf_counter() - started:.2f} s"
+    if difference := (await manager.models.state()).get("setting"):
+        seen = f"{seen}. {difference}"
     return Finding("Embedder", ok=True, seen=seen)
 
 
@@ -101,7 +106,7 @@ async def _stored_and_found(manager: MemoryManager) -> Finding:
         query = PROBE_QUESTION if manager.embedder else PROBE
         found = await manager.search_memories(Question(query=query))
     finally:
-        await manager.erase([stored.memory_id])
+        await manager.erase([stored.memory_id], trace=False)
     if any(hit["id"] == stored.memory_id for hit in found.results):
         return Finding("Memory", ok=True, seen="one was stored, found in other words, and erased")
     return Finding(

@@ -10,7 +10,7 @@ from pgengram.embedders.openai import OpenAIEmbedder
 from pgengram.embedders.protocol import Embedder
 from pgengram.errors import InvalidInput
 
-__all__ = ["Embedder", "embedder_from"]
+__all__ = ["Embedder", "embedder_from", "spelled"]
 
 ALLOWED = "Allowed are builtin:, onnx:FOLDER, openai+http(s)://host/v1#model, and none: for text search only."
 
@@ -34,6 +34,12 @@ def embedder_from(url: str, api_key: str = "") -> Embedder | None:
         case "openai+http" | "openai+https", ":", _:
             return Cached(OpenAIEmbedder(url.strip().removeprefix("openai+"), api_key))
     raise InvalidInput("PGENGRAM_EMBEDDER names no embedder.", ALLOWED)
+
+
+def spelled(url: str) -> str:
+    """Return a URL of `embedder_from` as it can be kept: the folder of `onnx:` absolute, whoever reads it wherever."""
+    kind, colon, folder = url.strip().partition(":")
+    return f"onnx:{Path(folder).expanduser().absolute()}" if kind == "onnx" else kind + colon + folder
 
 
 def _folder(name: str) -> Path:

@@ -61,7 +61,10 @@ max_parallel_workers = 2
 max_parallel_workers_per_gather = 1
 max_parallel_maintenance_workers = 2
 autovacuum_max_workers = 2
-max_wal_size = 512MB
+# An import writes 10 kB of log a memory, and pages whole again after each checkpoint.
+max_wal_size = 1GB
+wal_buffers = 16MB
+checkpoint_timeout = 15min
 {shared_memory}{newer}
 # Nobody replicates from here.
 wal_level = minimal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Final
 
 from pgengram.inputs import Question
@@ -21,11 +22,14 @@ CONDITIONS: Final[dict[str, str]] = {
     "source": "m.source = %(source)s",
     "emotion": "m.emotion = %(emotion)s",
     "capture_mode": "m.capture_mode = %(capture_mode)s",
+    "untagged": """NOT EXISTS (SELECT FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id)
+      = %(untagged)s""",
+    "min_length": "length(m.content) >= %(min_length)s",
+    "max_length": "length(m.content) <= %(max_length)s",
+    "not_confirmed_since": "coalesce(m.last_confirmed_at, m.created_at) < %(not_confirmed_since)s",
 }
-ANY_TAG: Final = """EXISTS (SELECT FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id
-  AND t.tag = ANY(%(tags)s))"""
-ALL_TAGS: Final = """(SELECT count(*) FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id
-  AND t.tag = ANY(%(tags)s)) = cardinality(%(tags)s)"""
+ONE_OF: Final = """EXISTS (SELECT FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id
+  AND t.tag = ANY(%({name})s))"""
 SUBSTRING: Final = "m.content ILIKE %(substring)s"
 VISIBLE: Final = "m.status = %(status)s AND (m.expires_at IS NULL OR m.expires_at > now())"
 
@@ -47,8 +51,11 @@ def narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:
     given = {name: getattr(filters, name) for name in CONDITIONS if getattr(filters, name) is not None}
     conditions = [CONDITIONS[name] for name in given]
     if filters.tags:
-        conditions.append(ALL_TAGS if filters.tags_match == "all" else ANY_TAG)
-        given["tags"] = list(dict.fromkeys(filters.tags))
+        groups = filters.tag_groups
+        wanted = groups if filters.tags_match == "all" else [[*chain.from_iterable(groups)]]
+        for number, tags in enumerate(wanted):
+            conditions.append(ONE_OF.format(name=f"tags_{number}"))
+            given[f"tags_{number}"] = tags
     if filters.mode == "substring" and filters.query:
         conditions.append(SUBSTRING)
         given["substring"] = f"%{_escaped(filters.query)}%"

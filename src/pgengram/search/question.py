@@ -41,7 +41,7 @@ HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
 # Uses memory_postings_pkey and memory_posting_lists_pkey.
 COUNT_TERMS: Final = """
 SELECT t.term, (SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term)
-  + (SELECT coalesce(sum(cardinality(l.memory_ids)), 0) FROM memory_posting_lists l
+  + (SELECT coalesce(sum(cardinality(l.measures)), 0) FROM memory_posting_lists l
      WHERE l.namespace_id = %(namespace_id)s AND l.term = t.term)::bigint AS memories
 FROM unnest(%(terms)s::integer[]) AS t(term)
 """
@@ -121,13 +121,15 @@ async def understand(tx: Transaction, question: Question, frequencies: Frequenci
     unwanted_phrases: list[str] = []
     if question.mode == "text":
         query, phrases, unwanted, unwanted_phrases = websearch(query)
-    asked_words = list(dict.fromkeys(words(query)))[:MAX_WORDS]
-    total, mean_length = await frequencies.size(tx)
+    asked_words, extra = list(dict.fromkeys(words(query)))[:MAX_WORDS], extra_terms(query)
     lowered = [
         _POSSESSIVE.sub("", word.lower()) for word in asked_words
     ]  # as speakers are; PostgreSQL's lower() is its locale's
-    rows = await tx.rows(LOOK_UP_WORDS, {"words": asked_words, "lowered": lowered, "extra": extra_terms(query)})
-    counts = await frequencies.of(tx, list({row["term"] for row in rows if row["term"] is not None}))
+    total, mean_length, rows, counts = 0, 1.0, [], {}
+    if asked_words or extra:
+        total, mean_length = await frequencies.size(tx)
+        rows = await tx.rows(LOOK_UP_WORDS, {"words": asked_words, "lowered": lowered, "extra": extra})
+        counts = await frequencies.of(tx, list({row["term"] for row in rows if row["term"] is not None}))
     total = max([total, *counts.values()])
     common, names = set(), set()
     for row in rows:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import time
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from pgengram.inputs import Mode, Question
 from pgengram.search.filters import narrowing, visible
-from pgengram.search.question import Asked
+from pgengram.search.question import GOOD_FOR_S, Asked
 from pgengram.store.database import Row, Transaction
 from pgengram.store.indexes import PROBES, PROBES_NARROWED
 
@@ -44,64 +46,65 @@ BM25_B: Final = 0.4  # how much longer memories are discounted
 
 HIT_COLUMNS: Final = """
   m.id, m.type, m.kind, m.status, m.content, m.metadata, m.speaker, m."user", m.project, m.collection, m.session_id, m.source,
-  m.source_provider, m.capture_mode, m.emotion, m.confidence, m.occurred_at, m.created_at, m.updated_at, m.last_confirmed_at,
+  m.source_provider, m.capture_mode, m.emotion, m.confidence, m.sources, m.occurred_at, m.created_at, m.updated_at, m.last_confirmed_at,
   m.expires_at, m.valid_from, m.valid_to, m.reason, m.replaced_by, m.pinned, m.version, a.importance, a.access_count,
   pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
   ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id ORDER BY position, tag) AS tags
 """
 WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id"
+Way = Literal["each", "index", "either"]
 
 
 @dataclass(slots=True)
 class Model:
-    """The embedding model of a question: its key, its length and whether its index is there."""
+    """The embedding model of a question: its key, its length and whether its index is there.
+
+    sizes: for each owner until when it is held to have few or many memories.
+    """
 
     id: int
     dimensions: int
     indexed: bool = False
+    sizes: dict[int, tuple[float, Way]] = field(default_factory=dict)
+
+    def way(self, namespace_id: int) -> Way:
+        """Return how the memories of an owner are searched when nothing narrows the question."""
+        if not self.indexed:
+            return "each"
+        until, way = self.sizes.get(namespace_id, (0.0, "either"))
+        return way if time.monotonic() < until else "either"
+
+    def note(self, namespace_id: int, vectors: int) -> None:
+        """Remember for a while how many vectors were counted, unless they are about as many as the border."""
+        if vectors < EXACT_ROWS // 2 or vectors > EXACT_ROWS:
+            way: Way = "each" if vectors < EXACT_ROWS else "index"
+            self.sizes[namespace_id] = (time.monotonic() + GOOD_FOR_S, way)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Which memories a question ranges over: conditions on `memories m` and `memory_activation a`, and their parameters.
 
-    narrowed: the caller set conditions, or asks for memories that are not active; exact: each one is looked at.
+    narrowed: the caller set conditions, or asks for memories that are not active; way: how vectors are searched;
+    activation: the join that makes `a` known, nothing where no condition asks for it.
     """
 
     conditions: str
+    activation: str
     narrowed: bool
-    exact: bool
+    way: Way
     parameters: dict[str, Any]
 
 
-# Uses memories_by_time or memories_hidden; stops counting where the answer no longer matters.
-COUNT_MATCHES: Final = """
-SELECT count(*) AS matches FROM (
-  SELECT FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions} LIMIT {limit}) AS enough
-"""
-# Uses memory_vectors_pkey; stops counting where the answer no longer matters.
-COUNT_VECTORS: Final = """
-SELECT count(*) AS matches FROM (
-  SELECT FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = %(model_id)s LIMIT {limit}) AS enough
-"""
-
-
-async def scope_of(tx: Transaction, filters: Question, model: Model | None) -> Scope:
-    """Decide whether few enough memories are left to compare the question with each."""
+def scope_of(filters: Question, model: Model | None, namespace_id: int) -> Scope:
+    """Return which memories a question ranges over, and how their vectors are searched."""
     base, parameters = visible(filters)
     extra, more = narrowing(filters)
-    conditions = " AND ".join([base, *extra])
     narrowed = bool(extra) or filters.status != "active" or filters.as_of is not None
-    exact = True
-    if model is not None and model.indexed:
-        statement = (
-            COUNT_MATCHES.format(activation=WITH_ACTIVATION, conditions=conditions, limit=EXACT_ROWS + 1)
-            if narrowed
-            else COUNT_VECTORS.format(limit=EXACT_ROWS + 1)
-        )
-        counted = await tx.row(statement, {**parameters, **more, "model_id": model.id})
-        exact = counted is None or counted["matches"] <= EXACT_ROWS
-    return Scope(conditions, narrowed, exact, parameters | more)
+    way: Way = "each" if model is None else model.way(namespace_id)
+    way = "either" if narrowed and way != "each" else way
+    activation = WITH_ACTIVATION if {"min_importance", "max_importance"} & more.keys() else ""
+    return Scope(" AND ".join([base, *extra]), activation, narrowed, way, parameters | more)
 
 
 # The statement is written so that it has one good plan whatever the planner believes about tables that have just been
@@ -111,6 +114,13 @@ async def scope_of(tx: Transaction, filters: Question, model: Model | None) -> S
 HIDDEN: Final = """hidden AS MATERIALIZED (
   SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
     AND (status <> 'active' OR expires_at <= now()))"""
+# How many of them there are, by reason. Uses memories_hidden.
+COUNT_HIDDEN: Final = """
+SELECT count(*) FILTER (WHERE status = 'active') AS expired, count(*) FILTER (WHERE status = 'archived') AS archived,
+  count(*) FILTER (WHERE status = 'invalidated') AS forgotten
+FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
+  AND (status <> 'active' OR expires_at <= now())
+"""
 ALLOWED: Final = """allowed AS MATERIALIZED (
   SELECT m.id FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions})"""
 
@@ -122,26 +132,51 @@ def in_scope(scope: Scope, memory_id: str) -> str:
     return f"{memory_id} NOT IN (SELECT id FROM hidden)"
 
 
-def by_meaning(model: Model, scope: Scope) -> str:
+def sized(model: Model | None, scope: Scope) -> str:
+    """Return how many memories are in scope, counting no further than to the border between few and many.
+
+    Uses memory_vectors_pkey where nothing narrows the scope.
+    """
+    if model is None or scope.way != "either":
+        return f"sized AS MATERIALIZED (SELECT {EXACT_ROWS + 1 if scope.way == 'index' else 0} AS vectors)"
+    mine = f"memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = {model.id}"
+    return f"""sized AS MATERIALIZED (
+  SELECT count(*) AS vectors FROM (SELECT FROM {"allowed" if scope.narrowed else mine} LIMIT {EXACT_ROWS + 1}) AS some_of_them)"""
+
+
+def by_meaning(model: Model | None, scope: Scope, limit: int = CANDIDATES) -> str:
     """Nearest vectors first, each memory by its best part.
 
-    Exact: every vector of the scope (memory_vectors_pkey). Otherwise the ivfflat index of the model, whose number must
-    stand in the text for the partial index to be chosen.
+    Each: every vector of the scope (memory_vectors_pkey). Index: the ivfflat index of the model, whose number must stand
+    in the text for the partial index to be chosen. Either: what fits the number in scope; the other is not walked.
     """
+    if model is None:
+        return NO_VECTORS
+    each, index = _each_vector(model, scope, limit), _nearest_by_index(model, scope, limit)
+    if scope.way == "either":
+        return f"""(SELECT * FROM ({each}) AS few WHERE (SELECT vectors <= {EXACT_ROWS} FROM sized))
+      UNION ALL (SELECT * FROM ({index}) AS many WHERE (SELECT vectors > {EXACT_ROWS} FROM sized))"""
+    return each if scope.way == "each" else index
+
+
+def _each_vector(model: Model, scope: Scope, limit: int) -> str:
     mine = f"v.namespace_id = %(namespace_id)s AND v.model_id = {model.id}"
-    if scope.exact:
-        source = (
-            f"""FROM allowed CROSS JOIN LATERAL (
+    source = (
+        f"""FROM allowed CROSS JOIN LATERAL (
         SELECT v.memory_id, v.embedding FROM memory_vectors v WHERE {mine} AND v.memory_id = allowed.id OFFSET 0) AS v"""
-            if scope.narrowed
-            else f"FROM memory_vectors v WHERE {mine} AND {in_scope(scope, 'v.memory_id')}"
-        )
-        return f"""SELECT v.memory_id, 1 - min(v.embedding <=> %(vector)b::halfvec) AS similarity {source}
-      GROUP BY v.memory_id ORDER BY similarity DESC, v.memory_id LIMIT {CANDIDATES}"""
+        if scope.narrowed
+        else f"FROM memory_vectors v WHERE {mine} AND {in_scope(scope, 'v.memory_id')}"
+    )
+    return f"""SELECT v.memory_id, 1 - min(v.embedding <=> %(vector)b::halfvec) AS similarity {source}
+      GROUP BY v.memory_id ORDER BY similarity DESC, v.memory_id DESC LIMIT {limit}"""
+
+
+def _nearest_by_index(model: Model, scope: Scope, limit: int) -> str:
+    mine = f"v.namespace_id = %(namespace_id)s AND v.model_id = {model.id}"
     distance = f"(v.embedding::halfvec({model.dimensions})) <=> %(vector)b::halfvec({model.dimensions})"
     return f"""SELECT memory_id, 1 - min(distance) AS similarity
       FROM (SELECT v.memory_id, {distance} AS distance FROM memory_vectors v
-            WHERE {mine} AND {in_scope(scope, "v.memory_id")} ORDER BY {distance} LIMIT {CANDIDATES}) AS nearest
+            WHERE {mine} AND {in_scope(scope, "v.memory_id")} ORDER BY {distance} LIMIT {limit}) AS nearest
       GROUP BY memory_id"""
 
 
@@ -209,7 +244,7 @@ def by_reply() -> str:
 
 def by_voice() -> str:
     """Said by the one person whom the question names."""
-    return "CASE WHEN %(voice)s::text = ANY(string_to_array(b.voice, ' ')) THEN 1 ELSE 0 END"
+    return "CASE WHEN %(voice)s::text = ANY(string_to_array(m.voice, ' ')) THEN 1 ELSE 0 END"
 
 
 def by_traits() -> str:
@@ -220,39 +255,43 @@ def by_traits() -> str:
 def by_period() -> str:
     """Happened in a time that the question names; half where it names no year."""
     return """coalesce((SELECT max(p.fit) FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[],
-      %(fits)s::double precision[]) AS p(start, until, fit) WHERE b.occurred_at >= p.start AND b.occurred_at < p.until), 0)"""
+      %(fits)s::double precision[]) AS p(start, until, fit) WHERE m.occurred_at >= p.start AND m.occurred_at < p.until), 0)"""
 
 
 def by_recency() -> str:
     """How new or newly confirmed it is, halving every month."""
-    age = "greatest(0, extract(epoch FROM now() - coalesce(b.occurred_at, b.last_confirmed_at, b.created_at))::double precision)"
-    return f"power(0.5, least({age} / 86400 / {RECENCY_HALF_LIFE_DAYS}, 100))"
+    age_s = "greatest(0, date_part('epoch', now()) - date_part('epoch', coalesce(b.occurred_at, b.last_confirmed_at, b.created_at)))"
+    return f"power(0.5, least({age_s} / 86400 / {RECENCY_HALF_LIFE_DAYS}, 100))"
 
 
 def score() -> str:
     """The weighted sum of all signals; a memory outside any conversation lives by meaning, words, time and relevance."""
     return f"""{WEIGHT_MEANING} * coalesce(b.similarity, 0)
       + CASE WHEN b.traits = 0 THEN {WEIGHT_WORDS_ALONE} ELSE {WEIGHT_WORDS} END * b.words_share
-      + {WEIGHT_AROUND} * {by_neighbours()} + {WEIGHT_REPLY} * {by_reply()} + {WEIGHT_VOICE} * {by_voice()}
+      + {WEIGHT_AROUND} * {by_neighbours()} + {WEIGHT_REPLY} * {by_reply()} + {WEIGHT_VOICE} * b.voice_share
       + {WEIGHT_TRAIT} * ({by_traits()}) + {WEIGHT_ASKING} * (b.traits >> 4 & 1)
       + {WEIGHT_TIME} * (CASE WHEN %(wants_time)s THEN b.traits & 1 ELSE 0 END)
-      + {WEIGHT_PERIOD} * {by_period()} + {WEIGHT_RELEVANCE} * b.relevance + {WEIGHT_RECENCY} * {by_recency()}"""
+      + {WEIGHT_PERIOD} * b.period + {WEIGHT_RELEVANCE} * b.relevance + {WEIGHT_RECENCY} * {by_recency()}"""
 
 
-def statement(scope: Scope, model: Model | None, mode: Mode = "auto") -> str:
+def statement(scope: Scope, model: Model | None, mode: Mode = "auto", reach: int = CANDIDATES) -> str:
     """Return the whole ranking: candidates of both arms and their neighbours, every signal of each, best first.
 
-    In mode semantic only meaning counts, in mode text only words; the rest is the same.
+    In mode semantic only meaning counts, of the `reach` nearest; in mode text only words; the rest is the same. Each row
+    says besides how many vectors are in scope and how many memories are hidden; without a hit there is one row that says
+    only that.
     """
-    scope_set = ALLOWED.format(activation=WITH_ACTIVATION, conditions=scope.conditions) if scope.narrowed else HIDDEN
+    sets = f"{_scope_set(scope)}, {sized(model, scope)}, {TOLD}"
+    if mode == "semantic":
+        return f"WITH {sets}, {_by_meaning_alone(model, scope, reach)} {SHOWN}"
     common = f"CASE WHEN %(some_common)s THEN {words_of('c.memory_id', 'NOT asked.rare')} ELSE 0 END"
-    total = {"semantic": "b.similarity", "text": "b.words_share"}.get(mode) or score()
+    total = "b.words_share" if mode == "text" else score()
     base = f"{WEIGHT_MEANING} * coalesce(similarity, 0) + {WEIGHT_WORDS_ALONE} * words_share"
     return f"""
-WITH {scope_set}, asked AS MATERIALIZED (
+WITH {sets}, asked AS MATERIALIZED (
   SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[]) AS a(term, weight, rare)
 ), near AS MATERIALIZED (
-  {by_meaning(model, scope) if model else NO_VECTORS}
+  {by_meaning(model, scope)}
 ), worded AS MATERIALIZED (
   {by_words(scope)}
 ), seeds AS MATERIALIZED (
@@ -283,35 +322,57 @@ WITH {scope_set}, asked AS MATERIALIZED (
   SELECT c.memory_id, {similarity_of(model, "c.memory_id")}, coalesce(worded.words, 0) + {common}, 'conversation'
   FROM around c LEFT JOIN worded USING (memory_id)
 ), judged AS MATERIALIZED (
-  SELECT c.*, m.*, {base} AS base
+  SELECT c.*, m.*, a.*, {base} AS base
   FROM (SELECT members.*, least(members.words / best.words, 1) AS words_share FROM members CROSS JOIN best) AS c
-  CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.voice, m.traits, m.occurred_at, m.last_confirmed_at, m.created_at
+  CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.voice, m.traits, m.occurred_at, m.last_confirmed_at, m.created_at,
+      {by_voice()} AS voice_share, {by_period()} AS period
     FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
-), relevant AS MATERIALIZED (
-  SELECT judged.*, a.relevance FROM judged
   CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
-    WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = judged.memory_id OFFSET 0) AS a
+    WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a
 ), scored AS MATERIALIZED (
-  SELECT b.memory_id, b.similarity, b.words, b.words_share, b.found_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS near_by, {by_voice()} AS voice,
-    {by_period()} AS period, {total} AS score
-  FROM relevant b
+  SELECT b.memory_id, b.similarity, b.words_share, b.found_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS near_by,
+    b.voice_share, b.period, {total} AS score
+  FROM judged b
   WINDOW near_by AS (PARTITION BY b.session_id ORDER BY b.session_sequence
                      RANGE BETWEEN {NEAR_BY} PRECEDING AND {NEAR_BY} FOLLOWING EXCLUDE CURRENT ROW),
          before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING)
 ), cut AS MATERIALIZED (
-  SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {HITS_OF_MODE.get(mode, "")}
+  SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {NO_NEIGHBOURS if mode == "text" else ""}
   ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
 )
-SELECT {HIT_COLUMNS}, s.similarity, s.words, s.words_share, s.near_by, s.voice AS voice_share, s.period, s.found_by, s.score
-FROM cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}
-ORDER BY s.score DESC, m.id DESC
+{SHOWN}
 """
 
 
+def _scope_set(scope: Scope) -> str:
+    return ALLOWED.format(activation=scope.activation, conditions=scope.conditions) if scope.narrowed else HIDDEN
+
+
+def _by_meaning_alone(model: Model | None, scope: Scope, reach: int) -> str:
+    """Return the hits of mode semantic, for which no other signal needs to be known."""
+    return f"""near AS MATERIALIZED (
+  {by_meaning(model, scope, reach)}
+), cut AS MATERIALIZED (
+  SELECT n.memory_id, n.similarity, 0::double precision AS words_share, 'meaning' AS found_by, NULL::double precision AS near_by,
+    {by_voice()} AS voice_share, {by_period()} AS period, n.similarity AS score
+  FROM (SELECT * FROM near WHERE similarity >= %(min_similarity)s
+        ORDER BY similarity DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s) AS n
+  CROSS JOIN LATERAL (SELECT m.voice, m.occurred_at FROM memories m
+    WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id OFFSET 0) AS m
+)"""
+
+
+# The hits with all that leaves; without a hit still one row, of a memory that has no id.
+TOLD: Final = f"told AS MATERIALIZED (SELECT * FROM sized CROSS JOIN ({COUNT_HIDDEN}) AS hidden)"
+SHOWN: Final = f"""
+SELECT {HIT_COLUMNS}, s.similarity, s.words_share, s.near_by, s.voice_share, s.period, s.found_by, s.score, told.*
+FROM told LEFT JOIN (cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}) ON true
+ORDER BY s.score DESC, m.id DESC
+"""
 # Scores of words alone do not depend on who else is a candidate, so a later page may take more of them.
 ALL_WORDED: Final = f"greatest({CANDIDATES}, %(limit)s + %(offset)s)"
-# What one mode does not show: turns that only stand near by, memories that have no vector of this model.
-HITS_OF_MODE: Final = {"text": "AND found_by <> 'conversation'", "semantic": "AND similarity IS NOT NULL"}
+# In mode text, turns that only stand near by are no hits.
+NO_NEIGHBOURS: Final = "AND found_by <> 'conversation'"
 # Phrases are looked for in the text itself, which nothing indexes: only in memories that hold one of their words, and
 # before the cut. Subqueries that give a value, because the planner turns no such one into a join.
 TEXT_ONLY: Final = """
@@ -352,13 +413,6 @@ ORDER BY {{key}} DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s
 """
 AFTER: Final = "({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
 COUNT: Final = f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}"
-# Uses memories_hidden.
-COUNT_HIDDEN: Final = """
-SELECT count(*) FILTER (WHERE status = 'active') AS expired, count(*) FILTER (WHERE status = 'archived') AS archived,
-  count(*) FILTER (WHERE status = 'invalidated') AS forgotten
-FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
-  AND (status <> 'active' OR expires_at <= now())
-"""
 SET_PROBES: Final = """
 SELECT set_config('ivfflat.probes', %(probes)s, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true),
        set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
@@ -393,16 +447,30 @@ def parameters(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The best hits; whether every memory in scope was compared with the question; how many are hidden, by reason."""
+
+    rows: list[Row]
+    exact: bool
+    hidden: dict[str, int]
+
+
 async def ranked(
     tx: Transaction, asked: Asked, filters: Question, model: Model | None, vector: Any, *,
     min_similarity: float | None, limit: int, offset: int,
-) -> tuple[list[Row], bool]:  # fmt: skip
-    """Return the best hits, and whether every memory in scope was compared with the question."""
-    scope = await scope_of(tx, filters, model)
-    if not scope.exact:
+) -> Ranked:  # fmt: skip
+    """Return the best hits."""
+    scope = scope_of(filters, model, tx.namespace_id)
+    if scope.way != "each":
         await tx.rows(SET_PROBES, {"probes": str(PROBES_NARROWED if scope.narrowed else PROBES)})
     given = parameters(asked, scope, vector, min_similarity=min_similarity, limit=limit, offset=offset)
-    return await tx.rows(statement(scope, model, filters.mode), given), scope.exact
+    reach = CANDIDATES * math.ceil((limit + offset) / CANDIDATES)
+    rows = await tx.rows(statement(scope, model, filters.mode, reach), given)
+    vectors = rows[0]["vectors"]
+    if model is not None and scope.way == "either" and not scope.narrowed:
+        model.note(tx.namespace_id, vectors)
+    return Ranked([row for row in rows if row["id"] is not None], vectors <= EXACT_ROWS, _reasons(rows[0]))
 
 
 def _conditions(filters: Question) -> tuple[str, dict[str, Any]]:
@@ -480,5 +548,8 @@ async def counted(tx: Transaction, filters: Question) -> int:
 
 async def hidden(tx: Transaction) -> dict[str, int]:
     """Return how many memories no ordinary search shows, by reason; reasons without any are left out."""
-    row = await tx.row(COUNT_HIDDEN)
-    return {name: number for name, number in (row or {}).items() if number}
+    return _reasons(await tx.row(COUNT_HIDDEN) or {})
+
+
+def _reasons(row: Row) -> dict[str, int]:
+    return {name: row[name] for name in ("expired", "archived", "forgotten") if row.get(name)}

@@ -15,6 +15,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from pgengram.errors import Conflict, ConnectionLost, DatabaseFailed, NotReady, PgengramError
+from pgengram.tools import ACTOR
 
 log = logging.getLogger(__name__)
 
@@ -31,21 +32,27 @@ Row = dict[str, Any]
 Query = str | sql.Composable
 
 # One round trip: take the application's role, name the owner, bound the time. All of it ends with the transaction,
-# so a pooled connection (or a pooler in transaction mode) never carries one owner's rights to the next.
+# so a pooled connection (or a pooler in transaction mode) never carries one owner's rights to the next. The switch to another
+# embedding model gives its index a new file, in the same transaction: to look at that costs a tenth of looking at the table.
 ENTER: Final = """
-SELECT set_config('role', %(role)s, true), set_config('pgengram.namespace_id', %(namespace_id)s, true),
+SELECT pg_relation_filenode('embedding_models_active'::regclass),
+       set_config('role', %(role)s, true), set_config('pgengram.namespace_id', %(namespace_id)s, true),
        set_config('statement_timeout', %(statement_timeout)s, true), set_config('lock_timeout', %(lock_timeout)s, true),
-       set_config('plan_cache_mode', 'force_generic_plan', true),
+       set_config('pgengram.actor', %(actor)s, true), set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('idle_in_transaction_session_timeout', '15000', true)
 """
 
 
 @dataclass(slots=True)
 class Transaction:
-    """An open transaction of one owner; committed when its block ends well, rolled back when it does not."""
+    """An open transaction of one owner; committed when its block ends well, rolled back when it does not.
+
+    model_id: the active embedding model when it began; None while the store has none.
+    """
 
     connection: psycopg.AsyncConnection[Row]
     namespace_id: int
+    model_id: int | None
 
     async def rows(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run `statement` with `namespace_id` and `parameters`, and return all its rows."""
@@ -78,6 +85,8 @@ class Database:
         self.role = "none"
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]] | None = None
         self._namespace_ids: dict[str, int] = {}
+        self._model_id: int | None = None  # the active one when its index had the file
+        self._models_mark: bytes | None = None
 
     async def open(self) -> None:
         """Open the pool and find out which role holds the wall.
@@ -154,13 +163,27 @@ class Database:
             connection = await self._entered(pool, namespace_id)
         try:
             with _translated():
-                yield Transaction(connection, namespace_id)
+                yield Transaction(connection, namespace_id, self._model_id)
                 await connection.commit()
         except BaseException:
             await _abandon(connection)
             raise
         finally:
             await pool.putconn(connection)  # of a pool that was closed meanwhile, too
+
+    @asynccontextmanager
+    async def snapshot(self, namespace_id: int) -> AsyncIterator[Transaction]:
+        """Run a block that only reads, and to which one owner's rows stay as they are now.
+
+        Raises:
+            DatabaseFailed: PostgreSQL cannot be used now.
+        """
+        pool = self._open_pool()
+        with _translated():
+            async with pool.connection() as connection:
+                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                await self._note_model(connection, await connection.execute(ENTER, self._entrance(namespace_id)))
+                yield Transaction(connection, namespace_id, self._model_id)
 
     @asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
@@ -172,12 +195,7 @@ class Database:
     async def _entered(
         self, pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]], namespace_id: int
     ) -> psycopg.AsyncConnection[Row]:
-        parameters = {
-            "role": self.role,
-            "namespace_id": str(namespace_id),
-            "statement_timeout": str(STATEMENT_TIMEOUT_MS),
-            "lock_timeout": str(LOCK_TIMEOUT_MS),
-        }
+        parameters = self._entrance(namespace_id)
         for attempt in range(POOL_MAX + 1):
             try:
                 connection = await pool.getconn()
@@ -186,7 +204,7 @@ class Database:
                     raise
                 raise ConnectionLost("The connection to the database was lost.") from error
             try:
-                await connection.execute(ENTER, parameters)
+                await self._note_model(connection, await connection.execute(ENTER, parameters))
             except psycopg.OperationalError:
                 await connection.close()
                 await pool.putconn(connection)
@@ -199,6 +217,22 @@ class Database:
             else:
                 return connection
         raise AssertionError("unreachable")
+
+    def _entrance(self, namespace_id: int) -> dict[str, str]:
+        return {
+            "role": self.role,
+            "namespace_id": str(namespace_id),
+            "actor": ACTOR.get() or "",
+            "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+            "lock_timeout": str(LOCK_TIMEOUT_MS),
+        }
+
+    async def _note_model(self, connection: psycopg.AsyncConnection[Row], entered: psycopg.AsyncCursor[Row]) -> None:
+        """Look up the active embedding model when it may be another than at the last look."""
+        mark = entered.pgresult.get_value(0, 0) if entered.pgresult else None  # as a row it would cost each call more
+        if mark != self._models_mark:
+            row = await (await connection.execute(FIND_MODEL_OF_STATE, {"state": "active"})).fetchone()
+            self._model_id, self._models_mark = row["id"] if row else None, mark
 
     async def _answers(self) -> bool:
         """Whether the server accepts connections; without asking, the pool would wait for it for half a minute."""
@@ -220,37 +254,93 @@ SELECT current_setting('server_version') AS server, (SELECT extversion FROM pg_e
 """
 FIND_NAMESPACE: Final = "SELECT id FROM namespaces WHERE name = %(name)s"
 ADD_NAMESPACE: Final = "INSERT INTO namespaces (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING"
-FIND_MODEL: Final = "SELECT id, dimensions FROM embedding_models WHERE name = %(name)s"
+RENEW_MARK: Final = "REINDEX INDEX embedding_models_active"
+FIND_MODEL: Final = "SELECT id, name, dimensions, embedder, state FROM embedding_models WHERE name = %(name)s"
+FIND_MODEL_OF_STATE: Final = (
+    "SELECT id, name, dimensions, embedder, state FROM embedding_models WHERE state = %(state)s"
+)
 ADD_MODEL: Final = """
-INSERT INTO embedding_models (name, dimensions) VALUES (%(name)s, %(dimensions)s) ON CONFLICT (name) DO NOTHING
+INSERT INTO embedding_models (name, dimensions, embedder) VALUES (%(name)s, %(dimensions)s, %(embedder)s)
+ON CONFLICT (name) DO NOTHING
 """
+NOTE_EMBEDDER: Final = "UPDATE embedding_models SET embedder = %(embedder)s WHERE name = %(name)s"
+SET_STATE: Final = "UPDATE embedding_models SET state = %(state)s WHERE id = %(id)s"
+LOCK_MODELS: Final = "SELECT pg_advisory_xact_lock(%(key)s)"
+MODELS_LOCK: Final = 0x70_67_65_6D  # one at a time says which model is the active one
 
 
-async def model_id(database: Database, name: str, dimensions: int) -> int:
-    """Return the key of the embedding model `name`, registered when first used.
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """An embedding model as the store knows it; `embedder` is the setting that leads to it, where it is known."""
+
+    id: int
+    name: str
+    dimensions: int
+    embedder: str | None
+    state: str
+
+
+async def model_of_state(database: Database, state: str) -> StoredModel | None:
+    """Return the one model that is `active` or `filling`, or None."""
+    async with database.as_login() as connection:
+        row = await (await connection.execute(FIND_MODEL_OF_STATE, {"state": state})).fetchone()
+    return None if row is None else StoredModel(**row)
+
+
+async def first_model(database: Database, name: str, dimensions: int, embedder: str) -> StoredModel:
+    """Return the active model, which is `name` from now on where there was none.
 
     Raises:
         NotReady: vectors of another length are stored under this name.
     """
     async with database.as_login() as connection:
-        parameters = {"name": name, "dimensions": dimensions}
+        await connection.execute(LOCK_MODELS, {"key": MODELS_LOCK})
+        row = await (await connection.execute(FIND_MODEL_OF_STATE, {"state": "active"})).fetchone()
+        if row is not None:
+            return StoredModel(**row)
+        model = await add_model(connection, name, dimensions, embedder)
+        await connection.execute(SET_STATE, {"id": model.id, "state": "active"})
+        await connection.execute(RENEW_MARK)
+        return model
+
+
+async def add_model(
+    connection: psycopg.AsyncConnection[Row], name: str, dimensions: int, embedder: str | None
+) -> StoredModel:
+    """Return the model `name`, registered when first named; remember which setting leads to it.
+
+    Raises:
+        NotReady: vectors of another length are stored under this name.
+    """
+    parameters = {"name": name, "dimensions": dimensions, "embedder": embedder}
+    row = await (await connection.execute(FIND_MODEL, parameters)).fetchone()
+    if row is None:
+        await connection.execute(ADD_MODEL, parameters)
         row = await (await connection.execute(FIND_MODEL, parameters)).fetchone()
-        if row is None:
-            await connection.execute(ADD_MODEL, parameters)
-            row = await (await connection.execute(FIND_MODEL, parameters)).fetchone()
-        if row is None or row["dimensions"] != dimensions:
-            raise NotReady(
-                f"Vectors of the model {name} have another length in this store than {dimensions}.",
-                "Set PGENGRAM_EMBEDDER to the model the store was filled with.",
-            )
-        return int(row["id"])
+    if row is None or row["dimensions"] != dimensions:
+        raise NotReady(
+            f"Vectors of the model {name} have another length in this store than {dimensions}.",
+            "Set PGENGRAM_EMBEDDER to the model the store was filled with.",
+        )
+    if embedder is not None and row["embedder"] != embedder:
+        await connection.execute(NOTE_EMBEDDER, parameters)
+    return StoredModel(**row | {"embedder": embedder or row["embedder"]})
 
 
-async def stored_model_id(database: Database, name: str) -> int | None:
-    """Return the key of the embedding model `name`, or None when it has never been used here."""
+async def model_id(database: Database, name: str, dimensions: int) -> int:
+    """Return the key of the embedding model `name`, registered when first named; that alone makes it no active one.
+
+    Raises:
+        NotReady: vectors of another length are stored under this name.
+    """
     async with database.as_login() as connection:
-        row = await (await connection.execute(FIND_MODEL, {"name": name})).fetchone()
-    return None if row is None else int(row["id"])
+        return (await add_model(connection, name, dimensions, None)).id
+
+
+async def note_embedder(database: Database, name: str, embedder: str) -> None:
+    """Remember which setting leads to a model now."""
+    async with database.as_login() as connection:
+        await connection.execute(NOTE_EMBEDDER, {"name": name, "embedder": embedder})
 
 
 async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:

@@ -36,8 +36,13 @@ INDEX_SIZE: Final = """
 SELECT pg_relation_size('memory_postings_pkey') AS bytes, n_live_tup AS rows FROM pg_stat_user_tables
 WHERE relid = 'memory_postings'::regclass
 """
-VACUUM: Final = "VACUUM memory_postings, memory_words"
+# Folding empties the end of the table. Were its last dead rows left in their pages, as VACUUM does with few, the room before
+# them could not be given back.
+VACUUM: Final = "VACUUM (INDEX_CLEANUP ON) memory_postings, memory_words"
+# Folding writes each memory's words anew; the next segment can take the room of the one before.
+VACUUM_WORDS: Final = "VACUUM (INDEX_CLEANUP ON) memory_words"
 REBUILD: Final = (
+    "REINDEX INDEX CONCURRENTLY memory_posting_lists_pkey",
     "REINDEX INDEX CONCURRENTLY memory_words_unfolded",
     "REINDEX INDEX CONCURRENTLY memory_postings_pkey",
 )
@@ -105,6 +110,8 @@ class WordKeeper:
             if not done:
                 return folded
             folded += done
+            async with await psycopg.AsyncConnection.connect(self._store.database.url, autocommit=True) as connection:
+                await connection.execute(VACUUM_WORDS)
 
 
 async def shrink(url: str) -> None:

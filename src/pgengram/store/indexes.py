@@ -26,6 +26,7 @@ GROWTH: Final = (
     2.0  # rebuilt at this many times the rows of the last build, as the number of lists should grow with them
 )
 LOOK_AGAIN_GROWTH: Final = 1.2  # recall is measured again after this much growth
+NOTICED_SHARE: Final = 0.05  # growth that is worth counting all vectors for
 LEAST_RECALL: Final = 0.95  # rebuilt when fewer of the true ten nearest are found: the subjects have changed
 ROUNDING: Final = 5e-4  # of a cosine of half-precision vectors, which the index keeps at unit length
 SAMPLES: Final = 32  # stored vectors that stand for questions when recall is measured
@@ -116,13 +117,14 @@ class IndexKeeper:
         self._store = store
         self._model = model
         self._grown = asyncio.Event()
+        self._rows = 0
         self._rows_noticed = 0
         self._task = asyncio.create_task(self._watch(), name="index keeper")
 
     def notice(self, rows: int) -> None:
         """Say that `rows` vectors were added; the job looks again after enough of them."""
         self._rows_noticed += rows
-        if self._rows_noticed >= FIRST_BUILD_ROWS // 10:
+        if self._rows_noticed >= max(FIRST_BUILD_ROWS // 10, NOTICED_SHARE * self._rows):
             self._rows_noticed = 0
             self._grown.set()
 
@@ -136,7 +138,9 @@ class IndexKeeper:
         while True:
             self._grown.clear()
             try:
-                self._model.indexed = await tend(self._store.database.url, self._model.id, self._model.dimensions)
+                self._model.indexed, self._rows = await _tended(
+                    self._store.database.url, self._model.id, self._model.dimensions
+                )
             except psycopg.Error as error:
                 log.warning("The vector index could not be looked after: SQLSTATE %s", error.sqlstate)
             except PgengramError as error:  # the database is away; the calls that need it bring it back
@@ -166,6 +170,11 @@ async def choose_method(database: Database, model_id: int, method: str) -> None:
 
 async def tend(url: str, model_id: int, dimensions: int) -> bool:
     """Build or rebuild the model's index where that is due and no other process does it; return whether it can be used."""
+    return (await _tended(url, model_id, dimensions))[0]
+
+
+async def _tended(url: str, model_id: int, dimensions: int) -> tuple[bool, int]:
+    """Tend the index; return whether it can be used, and how many vectors there are."""
     connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
     async with connection:
         build = await _build_of(connection, model_id)
@@ -179,8 +188,8 @@ async def tend(url: str, model_id: int, dimensions: int) -> bool:
                 build = await _build_of(connection, model_id)  # another process may have built it meanwhile
             if locked and not _is_fresh(build, rows):
                 await _renew(connection, build, model_id, dimensions, rows)
-                return (await _build_of(connection, model_id)).usable
-        return build.usable
+                return (await _build_of(connection, model_id)).usable, rows
+        return build.usable, rows
 
 
 def _is_fresh(build: Build, rows: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
 from psycopg import sql
@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
+from pgengram.errors import ModelSwitched
 from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory
 from pgengram.store import statements as s
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
 
+SET_OTHERWISE: Final = {
+    "embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type", "sources", "related_to", "dedup_policy",
+}  # fmt: skip
 DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
 
 
@@ -32,7 +36,8 @@ DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
 class Draft:
     """A memory about to be stored.
 
-    row: its columns as JSON has them; parts: its vectors, shape (parts, dims), empty without an embedder.
+    row: its columns as JSON has them; told: what the caller gave; parts: its vectors, shape (parts, dims), empty without an
+    embedder; related: the memories that it will lead to; redacted: the sorts of secrets that were taken out.
     """
 
     row: dict[str, Any]
@@ -40,18 +45,35 @@ class Draft:
     extra_metadata: list[str]
     expires_at: datetime | None
     tags: list[str]
+    told: NewMemory
     parts: NDArray[float32] | Sequence[Any] = field(default_factory=list)
+    related: list[UUID] = field(default_factory=list)
+    redacted: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+How = Literal["new", "known", "near", "merged", "key"]
+
+
+@dataclass(slots=True)
 class Outcome:
-    """What became of a draft: a new memory, or the one that says the same already."""
+    """What became of a draft: a new memory, or the one that stands for it already.
+
+    how: stored new; known, as one says the same; near, as one says nearly the same; merged into such a one; or its key was
+    used before. before: a known memory as it was; taken_over: the fields in which it has more now; clustered: there are
+    clusters that a new one may belong to.
+    """
 
     id: UUID
     created: bool
+    how: How = "new"
+    before: Row | None = None
+    taken_over: list[str] = field(default_factory=list)
+    clustered: bool = False
 
 
-def draft(new: NewMemory, *, session_id: str, sequence: int, place: int = 1) -> Draft:
+def draft(
+    new: NewMemory, *, session_id: str, sequence: int, place: int = 1, status: Literal["active", "working"] = "active"
+) -> Draft:
     """Return `new` with its detail checked, its rate of fading and all that it is searched by.
 
     Args:
@@ -59,6 +81,8 @@ def draft(new: NewMemory, *, session_id: str, sequence: int, place: int = 1) -> 
         session_id: the connection's session, for a memory that names no conversation of its own.
         sequence: its place in that session.
         place: its place in this batch, counted on from the last turn of a conversation that it names.
+        status: `working` for a memory that is only held for a task; no search by words finds it, and it may say what
+            another says. `set_words` gives it its postings once its status is `active`.
 
     Raises:
         ValidationError: a key of `metadata` that is detail of the type has a wrong value.
@@ -79,11 +103,11 @@ def draft(new: NewMemory, *, session_id: str, sequence: int, place: int = 1) -> 
     )
     voice = voice_of(new.content, new.speaker)
     row = {
-        **new.model_dump(
-            mode="json", exclude={"embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type"}
-        ),
+        **new.model_dump(mode="json", exclude=SET_OTHERWISE),
+        "sources": [source.model_dump(mode="json", exclude_none=True) for source in new.sources] or None,
         "id": str(uuid7()),
         "type": type_,
+        "status": status,
         "content_hash": digest.hex(),
         "metadata": extra,
         "detail": detail.model_dump(mode="json"),
@@ -102,7 +126,7 @@ def draft(new: NewMemory, *, session_id: str, sequence: int, place: int = 1) -> 
         "extra": extra_terms(new.content) + speaker_terms(voice),
         "actor": new.source_provider,
     }
-    return Draft(row, digest, sorted(extra), new.expires_at, tags)
+    return Draft(row, digest, sorted(extra), new.expires_at, tags, new)
 
 
 async def insert(tx: Transaction, drafts: Sequence[Draft], model_id: int | None) -> list[Outcome]:
@@ -115,50 +139,88 @@ async def insert(tx: Transaction, drafts: Sequence[Draft], model_id: int | None)
             **_vectors((UUID(d.row["id"]), d.parts) for d in drafts),
         },
     )
+    if stored and any(len(d.parts) for d in drafts) and stored[0]["active_model_id"] != model_id:
+        raise ModelSwitched
     created = {row["id"] for row in stored}
+    clustered = bool(stored and stored[0]["clustered"])
     if len(created) == len(drafts):
-        return [Outcome(UUID(d.row["id"]), created=True) for d in drafts]
+        return [Outcome(UUID(d.row["id"]), created=True, clustered=clustered) for d in drafts]
     # A new statement sees what the winner of a race has committed meanwhile.
+    lost = [d for d in drafts if UUID(d.row["id"]) not in created]
+    keys = [d.row["idempotency_key"] for d in lost if d.row["idempotency_key"] is not None]
+    by_key = await find_by_key(tx, keys)
     twins = {
-        bytes(row["content_hash"]): row["id"]
-        for row in await tx.rows(s.FIND_TWINS, {"hashes": [d.hash for d in drafts]})
+        bytes(row["content_hash"]): row["id"] for row in await tx.rows(s.FIND_TWINS, {"hashes": [d.hash for d in lost]})
     }
-    gone = [d for d in drafts if d.hash not in twins]  # forgotten by somebody in this very moment: told anew
-    fresh = await insert(tx, gone, model_id) if gone else []
-    told_anew = {id(d): outcome for d, outcome in zip(gone, fresh, strict=True)}
-    outcomes = [
-        told_anew[id(d)] if id(d) in told_anew else Outcome(twins[d.hash], created=UUID(d.row["id"]) in created)
-        for d in drafts
-    ]
-    known = [(outcome.id, d) for d, outcome in zip(drafts, outcomes, strict=True) if not outcome.created]
+    outcomes: dict[int, Outcome] = {}
+    for d in lost:
+        if (key := d.row["idempotency_key"]) in by_key:
+            outcomes[id(d)] = Outcome(by_key[key], created=False, how="key")
+        elif d.hash in twins:
+            outcomes[id(d)] = Outcome(twins[d.hash], created=False, how="known")
+    gone = [d for d in lost if id(d) not in outcomes]  # forgotten by somebody in this very moment: told anew
+    if gone:
+        outcomes |= {id(d): outcome for d, outcome in zip(gone, await insert(tx, gone, model_id), strict=True)}
+    known = [(outcomes[id(d)], d) for d in lost if outcomes[id(d)].how == "known" and outcomes[id(d)].before is None]
     # In the order of their ids, so that two batches that tell the same again cannot wait for each other in a circle.
-    for id_, d in sorted(known, key=lambda pair: pair[0]):
-        await _tell_again(tx, id_, d, model_id)
-    return outcomes
+    for outcome, d in sorted(known, key=lambda pair: pair[0].id):
+        await _tell_again(tx, outcome, d, model_id)
+    return [outcomes.get(id(d)) or Outcome(UUID(d.row["id"]), created=True, clustered=clustered) for d in drafts]
 
 
-async def _tell_again(tx: Transaction, id_: UUID, again: Draft, model_id: int | None) -> None:
-    """Confirm a memory that was told once more: it lives again when it had expired, and has the tags of both."""
-    before = (await read(tx, [id_], model_id))[id_]
+async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:
+    """Return the memories of the calls that had these keys, whatever has become of them since."""
+    rows = await tx.rows(s.FIND_BY_KEY, {"keys": list(keys)}) if keys else []
+    return {row["idempotency_key"]: row["id"] for row in rows}
+
+
+async def _tell_again(tx: Transaction, outcome: Outcome, again: Draft, model_id: int | None) -> None:
+    """Confirm a memory that was told once more: it lives again when it had expired, and has tags and sources of both.
+
+    Its tags stay within what one memory may have, and whatever else was told differently stays as it is.
+    """
+    id_ = outcome.id
+    outcome.before = before = (await read(tx, [id_], model_id))[id_]
+    if (key := again.row["idempotency_key"]) is not None:
+        await tx.run(s.SET_KEY, {"id": id_, "key": key})
     await tx.run(s.CONFIRM_TWIN, {"id": id_, "expires_at": again.expires_at})
     revived = before["expires_at"] is not None and before["expires_at"] <= datetime.now(UTC)
-    new_tags = not set(again.tags) <= set(before["tags"])
-    if not revived and not new_tags:
+    if not revived and set(again.tags) <= set(before["tags"]) and united_sources(before, again) == before["sources"]:
         return
     await tx.rows(s.LOCK, {"ids": [id_]})
-    if new_tags:
-        await tx.run(s.UNITE_TAGS, {"id": id_, "tags": again.tags})
-    after = (await read(tx, [id_], model_id))[id_]
-    if new_tags:
-        await set_words(tx, after)
-    version = after["version"] + 1
-    await set_columns(tx, "memories", id_, {"version": version, "updated_at": datetime.now(UTC)})
-    told = {"tags": [before["tags"], after["tags"]]} if new_tags else {}
+    now = (await read(tx, [id_], model_id))[id_]
+    new_tags = [tag for tag in again.tags if tag not in now["tags"]][: max(0, f.MAX_TAGS - len(now["tags"]))]
+    sources = united_sources(now, again)
+    told: dict[str, Any] = {}
     if revived:
-        told["expires_at"] = [f.as_utc(before["expires_at"]), f.as_utc(after["expires_at"])]
-    await add_history(
-        tx, id_, version, "revive" if revived else "update", changes=told, session_id=again.row["session_id"]
-    )
+        told["expires_at"] = [f.as_utc(before["expires_at"]), f.as_utc(now["expires_at"])]
+    if new_tags:
+        await tx.run(s.UNITE_TAGS, {"id": id_, "tags": new_tags})
+        after = (await read(tx, [id_], model_id))[id_]
+        await set_words(tx, after)
+        told["tags"] = [now["tags"], after["tags"]]
+    if sources != now["sources"]:
+        told["sources"] = [now["sources"], sources]
+    if not told:
+        return
+    version = now["version"] + 1
+    columns = {"version": version, "updated_at": datetime.now(UTC), "sources": sources and Jsonb(sources)}
+    await set_columns(tx, "memories", id_, columns)
+    operation = "revive" if revived else "update"
+    await add_history(tx, id_, version, operation, changes=told, session_id=again.row["session_id"])
+    outcome.taken_over = list(told)
+
+
+def united_sources(row: Row, again: Draft) -> list[dict[str, Any]] | None:
+    """Return the sources of a memory and of its being told again, each once, as many as one memory may have."""
+
+    def who(source: dict[str, Any]) -> list[Any]:
+        return [source.get(name) for name in ("kind", "ref", "label", "author", "observed_at")]
+
+    sources = list(row["sources"] or [])
+    known = [who(source) for source in sources]
+    sources += [source for source in again.row["sources"] or [] if who(source) not in known]
+    return sources[: f.MAX_SOURCES] or None
 
 
 async def read(tx: Transaction, ids: Sequence[UUID], model_id: int | None) -> dict[UUID, Row]:
@@ -188,10 +250,14 @@ async def set_columns(tx: Transaction, table: str, id_: UUID, values: dict[str, 
 
 
 async def set_vectors(tx: Transaction, id_: UUID, parts: Any, model_id: int | None) -> None:
-    """Replace every vector of a memory, of whatever model, by those of its new text."""
+    """Replace every vector of a memory, of whatever model, by those of its new text.
+
+    Raises:
+        ModelSwitched: the vectors are not of the active model.
+    """
     await tx.run(s.DROP_VECTORS, {"id": id_})
-    if len(parts):
-        await tx.run(s.ADD_VECTORS, {"model_id": model_id, **_vectors([(id_, parts)])})
+    if len(parts) and not await tx.run(s.ADD_VECTORS, {"model_id": model_id, **_vectors([(id_, parts)])}):
+        raise ModelSwitched
 
 
 async def unpost(tx: Transaction, id_: UUID) -> None:
@@ -223,14 +289,13 @@ async def set_words(tx: Transaction, row: Row) -> None:
 async def add_history(
     tx: Transaction, id_: UUID, version: int, operation: str, *, changes: dict[str, Any], session_id: str | None
 ) -> None:
-    """Tell what was changed: for each field its old and its new value."""
+    """Tell what was changed: for each field its old and its new value. Who did it, the transaction knows."""
     await tx.run(
         s.ADD_HISTORY,
         {
             "id": id_,
             "version": version,
             "operation": operation,
-            "actor": None,
             "session_id": session_id,
             "changes": Jsonb(changes),
         },

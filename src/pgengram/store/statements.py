@@ -6,30 +6,37 @@ from typing import Final
 
 # One statement writes everything of up to 200 memories, so there is no moment in which half of one exists. Rows are
 # inserted in the order of their hashes: two batches that share memories cannot wait for each other in a circle.
-# Uses memories_active_content to leave out what is there already, and memories_by_session to go on counting the turns of a
-# conversation: neighbours are told by their numbers.
+# Uses memories_active_content and memories_by_idempotency_key to leave out what is there already, and memories_by_session to go on counting the turns of a
+# conversation: neighbours are told by their numbers. Only active memories get postings.
+# Vectors of a model that is not the active one (any more) are left out, and the answer tells: the switch to another model
+# waits for the statements that hold memory_vectors, and this one sees what has been committed when it got hold of it.
 CREATE: Final = """
 WITH given AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(%(memories)s) AS g(
-    id uuid, type text, kind text, content text, content_hash text, metadata jsonb, detail jsonb, tags text[],
+    id uuid, type text, kind text, status text, content text, content_hash text, metadata jsonb, detail jsonb, tags text[],
     importance double precision, rate_per_day double precision, confidence double precision, emotion text, pinned boolean,
     source text, source_provider text, capture_mode text, session_id text, session_sequence bigint, place integer, speaker text,
     voice text, traits smallint,
     "user" text, project text, collection text, occurred_at timestamptz, expires_at timestamptz,
-    searched text, extra text[], actor text)
+    last_confirmed_at timestamptz,
+    sources jsonb, idempotency_key text, searched text, extra text[], actor text)
 ), before AS MATERIALIZED (
   SELECT session_id, (SELECT coalesce(max(m.session_sequence), 0) FROM memories m
     WHERE m.namespace_id = %(namespace_id)s AND m.session_id = named.session_id) AS last
   FROM (SELECT DISTINCT session_id FROM given WHERE session_id IS NOT NULL AND session_sequence IS NULL) AS named
+), active_model AS MATERIALIZED (
+  SELECT id FROM embedding_models WHERE state = 'active'
 ), stored AS (
-  INSERT INTO memories (namespace_id, id, type, kind, content, content_hash, metadata, source, source_provider, capture_mode,
+  INSERT INTO memories (namespace_id, id, type, kind, status, content, content_hash, metadata, source, source_provider, capture_mode,
     session_id, session_sequence, speaker, voice, traits, "user", project, collection, confidence, emotion, pinned, occurred_at,
-    expires_at, last_confirmed_at, valid_from)
-  SELECT %(namespace_id)s, id, type, kind, content, decode(content_hash, 'hex'), metadata, source, source_provider,
+    expires_at, sources, idempotency_key, last_confirmed_at, valid_from)
+  SELECT %(namespace_id)s, id, type, kind, status, content, decode(content_hash, 'hex'), metadata, source, source_provider,
     capture_mode, session_id, coalesce(session_sequence, before.last + place), speaker, voice, traits, "user", project,
-    collection, confidence, emotion, pinned, occurred_at, expires_at, now(), coalesce(occurred_at, now())
+    collection, confidence, emotion, pinned, occurred_at, expires_at, nullif(sources, 'null'), idempotency_key,
+    coalesce(last_confirmed_at, now()),
+    coalesce(occurred_at, now())
   FROM given LEFT JOIN before USING (session_id) ORDER BY content_hash
-  ON CONFLICT (namespace_id, content_hash) WHERE status = 'active' DO NOTHING
+  ON CONFLICT DO NOTHING
   RETURNING id
 ), fresh AS MATERIALIZED (
   SELECT g.* FROM given g JOIN stored USING (id)
@@ -71,7 +78,7 @@ WITH given AS MATERIALIZED (
   INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
   SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
   FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
-  JOIN stored USING (id)
+  JOIN stored USING (id) WHERE %(model_id)s = (SELECT id FROM active_model)
 ), terms AS MATERIALIZED (
   SELECT id, t.term, t.count FROM fresh, pgengram_terms(searched, extra) AS t
 ), lengths AS MATERIALIZED (
@@ -82,18 +89,30 @@ WITH given AS MATERIALIZED (
   SELECT %(namespace_id)s, id, terms, counts, length FROM lengths
 ), posted AS (
   INSERT INTO memory_postings (namespace_id, term, memory_id, count, length)
-  SELECT %(namespace_id)s, term, id, count, least(length, 32767)::smallint FROM terms JOIN lengths USING (id) ORDER BY term
+  SELECT %(namespace_id)s, term, id, count, least(length, 32767)::smallint
+  FROM terms JOIN lengths USING (id) JOIN fresh USING (id) WHERE fresh.status = 'active' ORDER BY term
 ), told AS (
   INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id)
-  SELECT %(namespace_id)s, id, 1, 'create', actor, session_id FROM fresh
+  SELECT %(namespace_id)s, id, 1, 'create', coalesce(nullif(current_setting('pgengram.actor', true), ''), actor), session_id
+  FROM fresh
 )
-SELECT id FROM stored
+SELECT id, (SELECT id FROM active_model) AS active_model_id,
+  EXISTS (SELECT FROM memory_clusters WHERE namespace_id = %(namespace_id)s AND centroid IS NOT NULL) AS clustered
+FROM stored
 """
 
 # Uses memories_active_content.
 FIND_TWINS: Final = """
 SELECT id, content_hash, expires_at <= now() AS expired FROM memories
 WHERE namespace_id = %(namespace_id)s AND status = 'active' AND content_hash = ANY(%(hashes)s)
+"""
+# Uses memories_by_idempotency_key.
+FIND_BY_KEY: Final = """
+SELECT id, idempotency_key FROM memories WHERE namespace_id = %(namespace_id)s AND idempotency_key = ANY(%(keys)s)
+"""
+# Uses memories_pkey; a memory has the key of the first call that led to it.
+SET_KEY: Final = """
+UPDATE memories SET idempotency_key = %(key)s WHERE namespace_id = %(namespace_id)s AND id = %(id)s AND idempotency_key IS NULL
 """
 
 # Telling a memory again confirms it; an expired one lives again. At most once a minute, so that a storm of identical
@@ -178,6 +197,7 @@ ADD_VECTORS: Final = """
 INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
 SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
 FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
+WHERE %(model_id)s = (SELECT id FROM embedding_models WHERE state = 'active')
 """
 
 # Only active memories have postings, so that ranking by words needs no look at the memory itself. These four take a memory
@@ -254,30 +274,20 @@ ORDER BY t.term
 """
 
 ADD_HISTORY: Final = """
-INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id, changes)
-VALUES (%(namespace_id)s, %(id)s, %(version)s, %(operation)s, %(actor)s, %(session_id)s, %(changes)s)
+INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
+VALUES (%(namespace_id)s, %(id)s, %(version)s, %(operation)s, %(session_id)s, %(changes)s)
 """
 
-# Uses memories_pkey.
+# What replaces a memory ends its validity where its own begins, else it ends now. LEAST passes over null. Uses memories_pkey.
 FORGET: Final = """
-UPDATE memories SET status = 'invalidated', valid_to = coalesce(valid_to, now()), reason = coalesce(%(reason)s, reason),
+UPDATE memories SET status = 'invalidated', reason = coalesce(%(reason)s, reason),
+  valid_to = least(coalesce(valid_to, %(replaced_from)s::timestamptz, now()), %(replaced_from)s::timestamptz),
   replaced_by = coalesce(%(replaced_by)s::uuid[], replaced_by), version = version + 1, updated_at = now()
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s
-RETURNING version
+RETURNING version, valid_to
 """
 
 # Erasing leaves no text, vector or word behind; detail, tags, vectors and words go by their foreign keys, postings and
 # history have none. Uses memory_words_pkey, memory_postings_pkey, memory_history_pkey and memories_pkey.
 ERASE_HISTORY: Final = "DELETE FROM memory_history WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)"
 ERASE: Final = "DELETE FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s)"
-
-# Uses memories_by_time and memory_activation_pkey; one pass over this owner's memories.
-STATISTICS: Final = """
-SELECT m.type, coalesce(m.kind, 'none given') AS kind, m.status, a.rate_per_day, count(*) AS memories, sum(a.access_count) AS accesses,
-  count(*) FILTER (WHERE m.expires_at <= now()) AS expired, count(*) FILTER (WHERE m.pinned) AS pinned,
-  count(*) FILTER (WHERE EXISTS (SELECT FROM memory_vectors v
-    WHERE v.namespace_id = m.namespace_id AND v.memory_id = m.id AND v.model_id = %(model_id)s)) AS embedded
-FROM memories m JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
-WHERE m.namespace_id = %(namespace_id)s
-GROUP BY 1, 2, 3, 4
-"""

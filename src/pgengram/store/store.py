@@ -34,6 +34,7 @@ class Store:
         self._listeners: list[Report] = []
         self._changing = asyncio.Lock()
         self._namespace_id = 0
+        self.active_model_id: int | None = None  # as the last transaction saw it
 
     @property
     def is_open(self) -> bool:
@@ -107,11 +108,19 @@ class Store:
         database = self.database
         try:
             async with database.transaction(self._namespace_id) as tx:
+                self.active_model_id = tx.model_id
                 yield tx
         except DatabaseFailed as error:
             if error.connection_lost and self._embedded is not None:
                 await self._forget_server(database)
             raise
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Transaction]:
+        """Run a block that only reads this owner's rows, as they are now."""
+        await self.open()
+        async with self.database.snapshot(self._namespace_id) as tx:
+            yield tx
 
     async def _start_embedded(self) -> str:
         from pgengram.postgres import start_embedded

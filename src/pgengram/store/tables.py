@@ -308,7 +308,8 @@ memory_history = Table(
     Column("memory_id", UUID, primary_key=True),
     Column("version", Integer, primary_key=True),
     Column("operation", Text, nullable=False),
-    Column("actor", Text),
+    # Whoever calls is a setting of the transaction, so that no statement can leave it out.
+    Column("actor", Text, server_default=text("nullif(current_setting('pgengram.actor', true), '')")),
     Column("session_id", Text),
     Column("changes", JSONB),
     _moment("at", nullable=False, server_default=func.now()),
@@ -463,13 +464,15 @@ AS $$
   GROUP BY 1
 $$
 """
+_DAYS = f"(date_part('epoch', at AT TIME ZONE 'UTC') / 86400 - {EPOCH_DAYS})"
 RELEVANCE_FUNCTION: Final = f"""
 CREATE FUNCTION pgengram_relevance(anchor double precision, rate_per_day double precision, at timestamptz)
 RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-  -- exp(anchor - rate * days), 0 where that would underflow; above 1 only the answer is cut, the order stays.
-  SELECT CASE WHEN x < {SMALLEST_EXP} THEN 0.0 ELSE least(1.0, exp(x)) END
-  FROM (SELECT anchor - rate_per_day * (extract(epoch FROM at AT TIME ZONE 'UTC')::double precision / 86400 - {EPOCH_DAYS})) AS line(x)
+  -- exp(anchor - rate * days), 0 where that would underflow; above 1 only the answer is cut, the order stays. One
+  -- expression without FROM, so that PostgreSQL writes it into the statement that asks: a tenth of the cost of a call.
+  SELECT CASE WHEN anchor - rate_per_day * {_DAYS} < {SMALLEST_EXP} THEN 0.0
+    ELSE least(1.0, exp(anchor - rate_per_day * {_DAYS})) END
 $$
 """
 

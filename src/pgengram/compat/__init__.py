@@ -1,0 +1,28 @@
+"""Other memory servers' tools on the same manager: one file each, so that a client moves over by one line of its configuration."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from pgengram.settings import COMPAT
+
+if TYPE_CHECKING:
+    from pgengram.compat.speaker import Speaker
+    from pgengram.manager import MemoryManager
+
+CLASSES: Final[dict[str, str]] = {
+    "agi": "Agi",
+    "session-continuity": "SessionContinuity",
+    "skynet": "Skynet",
+    "ownsona": "Ownsona",
+    "crow": "Crow",
+}
+assert CLASSES.keys() == set(COMPAT), "the setting knows the same systems"  # noqa: S101
+
+
+def speaking_as(system: str, memory: MemoryManager) -> Speaker:
+    """Return what offers the tools of `system` on `memory`."""
+    module = import_module(f"{__name__}.{system.replace('-', '_')}")
+    made: Speaker = getattr(module, CLASSES[system])(memory)
+    return made

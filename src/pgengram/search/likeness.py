@@ -1,0 +1,50 @@
+"""Memories that mean nearly the same as given ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram.inputs import Question
+from pgengram.search.ranking import HIDDEN, SET_PROBES, Model, by_meaning, scope_of, sized
+from pgengram.store.database import Transaction
+from pgengram.store.indexes import PROBES
+
+# Where a memory lies: the mean of its parts. Uses memory_vectors_pkey.
+PLACES: Final = """
+SELECT memory_id AS id, avg(embedding) AS vector FROM memory_vectors
+WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND model_id = %(model_id)s GROUP BY memory_id
+"""
+# Uses what by_meaning uses.
+NEAREST: Final = """
+WITH {hidden}, {sized}, near AS MATERIALIZED ({by_meaning}) SELECT * FROM near WHERE similarity > %(above)s
+"""
+
+
+async def neighbours(
+    tx: Transaction, model: Model, ids: Sequence[UUID], *, above: float, limit: int
+) -> dict[UUID, tuple[float, UUID]]:
+    """Return the active memories most like the given ones: for each its cosine and which one it is like, best first.
+
+    Args:
+        tx: the owner's transaction.
+        model: whose vectors are compared.
+        ids: the memories to stand beside; a memory without a vector has no neighbours.
+        above: a cosine that all of them exceed.
+        limit: how many at most.
+    """
+    places = await tx.rows(PLACES, {"ids": list(ids), "model_id": model.id})
+    scope = scope_of(Question(), model, tx.namespace_id)
+    if scope.way != "each":
+        await tx.rows(SET_PROBES, {"probes": str(PROBES)})
+    nearest = NEAREST.format(hidden=HIDDEN, sized=sized(model, scope), by_meaning=by_meaning(model, scope))
+    found: dict[UUID, tuple[float, UUID]] = {}
+    for place in places:
+        given: dict[str, Any] = {**scope.parameters, "vector": place["vector"], "above": above}
+        for row in await tx.rows(nearest, given):
+            known = found.get(row["memory_id"])
+            if row["memory_id"] not in ids and (known is None or known[0] < row["similarity"]):
+                found[row["memory_id"]] = (row["similarity"], place["id"])
+    best = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
+    return dict(best[:limit])

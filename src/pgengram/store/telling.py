@@ -1,0 +1,261 @@
+"""Telling memories: stored, confirmed, left out or merged, as their dedup_policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram import fields as f
+from pgengram.details import split_metadata
+from pgengram.errors import Conflict
+from pgengram.inputs import Change
+from pgengram.store import changes, clusters, edges, memories
+from pgengram.store import statements as s
+from pgengram.store.database import Row, Transaction
+from pgengram.store.duplicates import SHOWN, Model, Near, Telling, compare, find, find_by_words, unlike
+from pgengram.store.memories import Draft, Outcome
+from pgengram.text.differences import overlap
+
+MERGED_OVERLAP: Final = 0.6  # share of words in common, below which nothing is merged however near it is by meaning
+RELATED: Final = "related_to"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of a draft, and what the caller may want to know beside it.
+
+    near: memories that say nearly the same, each with its cosine, content and in what it differs; corrected: forgotten ones
+    that did; kept: fields told otherwise than they are stored; row: the memory as it is now, when it was read back.
+    """
+
+    outcome: Outcome
+    near: list[tuple[UUID, float, str, list[str]]]
+    corrected: list[Near]
+    kept: list[str]
+    row: Row | None = None
+
+    @property
+    def id(self) -> UUID:
+        """The memory that there is now."""
+        return self.outcome.id
+
+    @property
+    def created(self) -> bool:
+        """Whether it is a new one."""
+        return self.outcome.created
+
+
+# Two near tellings at once are told one after the other when one of them may stand for the other.
+TAKE_TURNS: Final = "SELECT pg_advisory_xact_lock(1885824361, %(namespace_id)s)"
+
+
+async def tell(
+    tx: Transaction, drafts: Sequence[Draft], model: Model | None, model_id: int | None, least: float
+) -> list[Told]:
+    """Store drafts as their dedup_policy says, in the caller's transaction.
+
+    Args:
+        tx: the owner's transaction.
+        drafts: with their vectors.
+        model: which made the vectors; None without an embedder: then words are compared.
+        model_id: its key.
+        least: the cosine from which on memories are near.
+    """
+    tellings = [Telling(draft, place) for place, draft in enumerate(drafts)]
+    await _by_key(tx, tellings)
+    told = [t for t in tellings if t.outcome is None and t.stands_for is None]
+    for telling in told:
+        telling.looks = telling.draft.told.dedup_policy != "insert" and telling.draft.row["status"] == "active"
+    looked_at = [t for t in told if t.looks]
+    if any(t.draft.told.dedup_policy in ("merge", "skip_if_near") for t in looked_at):
+        await tx.row(TAKE_TURNS)
+    if looked_at and model is not None:
+        await find(tx, looked_at, model, least)
+    elif looked_at:
+        await find_by_words(tx, looked_at)
+    compare(told, least, by_words=model is None)
+    for telling in looked_at:
+        _decide(telling, tellings)
+    await _store(tx, tellings, model_id)
+    for telling in tellings:
+        await _link(tx, telling)
+    new = [t.outcome for t in tellings if t.outcome is not None and t.outcome.created]
+    await clusters.assign(tx, [outcome.id for outcome in new if outcome.clustered])
+    return [_told(telling, tellings) for telling in tellings]
+
+
+async def _by_key(tx: Transaction, tellings: Sequence[Telling]) -> None:
+    """Find those whose key was used before, by an earlier call or an earlier item."""
+    first: dict[str, int] = {}
+    for telling in tellings:
+        key = telling.draft.row["idempotency_key"]
+        if key is not None and first.setdefault(key, telling.place) != telling.place:
+            telling.stands_for = first[key]
+    known = await memories.find_by_key(tx, list(first))
+    for key, id_ in known.items():
+        tellings[first[key]].outcome = Outcome(id_, created=False, how="key")
+
+
+def _decide(telling: Telling, tellings: Sequence[Telling]) -> None:
+    """Settle which memory or earlier draft stands for one that may be left out or merged; what differs never does."""
+    policy, row = telling.draft.told.dedup_policy, telling.draft.row
+    if telling.known or policy not in ("merge", "skip_if_near"):
+        return
+
+    def fits(type_: str, content: str, differs: list[str]) -> bool:
+        enough = policy == "skip_if_near" or overlap(row["content"], content) >= MERGED_OVERLAP
+        return not differs and type_ == row["type"] and enough
+
+    telling.target = next((n for n in telling.near if fits(n.row["type"], n.row["content"], n.differs_in)), None)
+    if telling.target is None:
+        for _, place, differs in telling.earlier:
+            other = tellings[place].draft.row
+            if fits(other["type"], other["content"], differs):
+                telling.stands_for = place
+                return
+
+
+async def _store(tx: Transaction, tellings: Sequence[Telling], model_id: int | None) -> None:
+    """Store what nothing stands for by one statement, then merge the rest into what does, in their order."""
+    fresh = [t for t in tellings if t.outcome is None and t.target is None and t.stands_for is None]
+    if fresh:
+        for t, outcome in zip(fresh, await memories.insert(tx, [t.draft for t in fresh], model_id), strict=True):
+            t.outcome = outcome
+    for t in tellings:
+        if t.outcome is None:
+            t.outcome = await _stood_for(tx, t, tellings, model_id)
+
+
+async def _stood_for(tx: Transaction, t: Telling, tellings: Sequence[Telling], model_id: int | None) -> Outcome:
+    """Return what becomes of a draft for which a memory or an earlier draft stands."""
+    earlier = None if t.stands_for is None else tellings[t.stands_for]
+    there = earlier.outcome.id if earlier and earlier.outcome else t.target.id if t.target else None
+    if there is None:
+        raise Conflict("The memory was changed at the same moment.")
+    key = t.draft.row["idempotency_key"]
+    if earlier is not None and key is not None and key == earlier.draft.row["idempotency_key"]:
+        return Outcome(there, created=False, how="key")
+    if t.draft.told.dedup_policy == "merge":
+        outcome = await merge(tx, there, t.draft, model_id)
+    else:
+        outcome = Outcome(there, created=False, how="near")
+    if key is not None and not outcome.created:
+        await tx.run(s.SET_KEY, {"id": outcome.id, "key": key})
+    return outcome
+
+
+async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) -> Outcome:
+    """Unite a draft with a memory that says nearly the same.
+
+    The longer text holds, the one that was there when both are as long. Tags, sources and metadata are united: of two lists
+    all elements, of two other values the one told now. Importance and confidence are the greater ones, what was empty is
+    filled, and every other field stays. A memory that was changed since it was found near is left alone, and the draft is
+    stored beside it.
+    """
+    await tx.rows(s.LOCK, {"ids": [id_]})
+    row = (await memories.read(tx, [id_], model_id)).get(id_)
+    if row is None or row["status"] != "active" or unlike(draft, row):
+        [outcome] = await memories.insert(tx, [draft], model_id)
+        return outcome
+    longer = len(draft.row["content"]) > len(row["content"])
+    change = Change(
+        id=str(id_), confirm=True, **_union(row, draft), **({"content": draft.row["content"]} if longer else {})
+    )
+    made = changes.plan(row, change)
+    made.operation = "merge"
+    if not longer:
+        made.changes["told"] = [None, draft.row["content"]]  # kept: the text that does not hold
+    parts = draft.parts if longer else None
+    await changes.apply(tx, row, made, parts=parts, model_id=model_id, session_id=draft.row["session_id"])
+    taken = [name for name in made.changed_fields if name not in ("last_confirmed_at", "told")]
+    return Outcome(id_, created=False, how="merged", before=row, taken_over=taken)
+
+
+def _union(row: Row, draft: Draft) -> dict[str, Any]:
+    """Return the fields of a memory with which it also says what a draft does beside its text."""
+    told, new = draft.told, draft.row
+    made: dict[str, Any] = {
+        "tags": list(dict.fromkeys([*row["tags"], *draft.tags]))[: f.MAX_TAGS],
+        "importance": max(row["importance"], new["importance"]),
+        "sources": memories.united_sources(row, draft) or [],
+        "metadata": dict(_united_metadata(row, told.metadata)),
+    }
+    if told.confidence is not None:
+        made["confidence"] = max(row["confidence"] or 0, told.confidence)
+    for name in ("kind", "emotion", "source", "source_provider", "capture_mode"):
+        if row[name] is None and getattr(told, name) is not None:
+            made[name] = getattr(told, name)
+    if told.pinned:
+        made["pinned"] = True
+    if told.expires_at is not None:
+        made["expires_at"] = told.expires_at
+    return made
+
+
+def _united_metadata(row: Row, told: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    known, extra = split_metadata(row["type"], told)
+    for stored, given in ((row["detail"], known), (row["metadata"], extra)):
+        for key, value in given.items():
+            there = stored.get(key)
+            if value is not None and key not in changes.COUNTED - {"failure_points"}:
+                both = isinstance(there, list) and isinstance(value, list)
+                yield key, [*there, *(one for one in value if one not in there)] if both else value
+
+
+async def _link(tx: Transaction, telling: Telling) -> None:
+    outcome = telling.outcome
+    if outcome is None or outcome.how == "key":
+        return
+    for id_ in telling.draft.related:
+        if id_ != outcome.id:
+            await edges.link(tx, outcome.id, id_, RELATED, 1.0, {}, session_id=telling.draft.row["session_id"])
+
+
+def _told(telling: Telling, tellings: Sequence[Telling]) -> Told:
+    outcome = telling.outcome
+    if outcome is None:
+        raise Conflict("The memory was changed at the same moment.")
+    if outcome.how in ("known", "key"):
+        return Told(outcome, [], [], _kept(telling.draft, outcome))
+    near = {n.id: (n.id, n.similarity, n.row["content"], n.differs_in) for n in telling.near}
+    for cosine, place, differs in telling.earlier:
+        other = tellings[place].outcome
+        if other is not None and other.id != outcome.id:
+            near.setdefault(other.id, (other.id, cosine, tellings[place].draft.row["content"], differs))
+    nearest = sorted(near.values(), key=lambda found: -found[1])[:SHOWN]
+    return Told(outcome, nearest, telling.corrected, _kept(telling.draft, outcome))
+
+
+def _kept(draft: Draft, outcome: Outcome) -> list[str]:
+    """Return the fields that were told of a known memory otherwise than they are stored, and so they stay."""
+    row = outcome.before
+    if row is None or outcome.how not in ("known", "merged"):
+        return []
+    given = draft.told.model_dump(include=draft.told.model_fields_set, exclude={"sources", "metadata"})
+    named = {name: given[name] for name in Change.model_fields if given.get(name) is not None}
+    left = {
+        "content",
+        "tags",
+        "user",
+        "project",
+        "collection",
+        "speaker",
+        "occurred_at",
+        "expires_at",
+        *outcome.taken_over,
+    }
+    wanted = Change(
+        id=str(outcome.id),
+        metadata={key: value for key, value in draft.told.metadata.items() if value is not None},
+        **{name: value for name, value in named.items() if name not in left},
+    )
+    kept = [name for name in changes.plan(row, wanted).changed_fields if name not in outcome.taken_over]
+    if draft.told.type is not None and draft.told.type != row["type"]:
+        kept.insert(0, "type")
+    if draft.expires_at not in (None, row["expires_at"]) and "expires_at" not in outcome.taken_over:
+        kept.append("expires_at")
+    if len({*row["tags"], *draft.tags}) > f.MAX_TAGS:  # those that there is no room for
+        kept.append("tags")
+    return kept

@@ -1,0 +1,8 @@
+"""Taking memories out and bringing them in: pgengram's own format, and the stores of other systems."""
+
+from __future__ import annotations
+
+from pgengram.transfer.exporting import export_to
+from pgengram.transfer.importing import SYSTEMS, import_from
+
+__all__ = ["SYSTEMS", "export_to", "import_from"]

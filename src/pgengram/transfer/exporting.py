@@ -1,0 +1,53 @@
+"""Everything an owner has, as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final, TextIO
+from uuid import UUID
+
+from pgengram.core import Core
+from pgengram.store import transferring
+
+FORMAT: Final = 1
+Report = Callable[[int, int], None]  # memories done, memories in all
+
+
+async def export_to(file: TextIO, core: Core, report: Report) -> dict[str, int]:
+    """Write everything of the owner as it is at this moment; return how many lines of each kind of record.
+
+    The first line says what this is; each other line is one record. Memories come first, oldest first, in all statuses,
+    each with its tags, detail, uses and history; then what leads from one to another. Vectors and words are left out: they
+    are made anew from the texts.
+    """
+    counts: dict[str, int] = {}
+    async with core.store.snapshot() as tx:
+        total = await transferring.begin_reading(tx)
+        header = {
+            "record": "export",
+            "format": FORMAT,
+            "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "namespace": core.settings.namespace,
+            "memories": total,
+        }
+        file.write(json.dumps(header) + "\n")
+        report(0, total)
+        after: UUID | None = transferring.BEFORE_ALL
+        while after is not None:
+            lines, after = await transferring.memories_after(tx, after)
+            _write(file, "memory", lines, counts)
+            report(counts.get("memory", 0), total)
+        for table in transferring.TABLES:
+            lines, key = await transferring.rows_after(tx, table, None)
+            while key is not None:
+                _write(file, table.record, lines, counts)
+                lines, key = await transferring.rows_after(tx, table, key)
+    return counts
+
+
+def _write(file: TextIO, record: str, lines: list[str], counts: dict[str, int]) -> None:
+    file.writelines(line + "\n" for line in lines)
+    if lines:
+        counts[record] = counts.get(record, 0) + len(lines)

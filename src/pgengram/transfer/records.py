@@ -1,0 +1,197 @@
+"""What readers of other systems give: records as in an export, and what they could not make one of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram import fields as f
+from pgengram.errors import InvalidInput
+
+MILLISECONDS: Final = 100_000_000_000  # a time beyond this many is in milliseconds: as seconds it would be the year 5138
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One record, and where it comes from; foreign: its words are another system's, so its tags are spelled anew."""
+
+    place: str
+    record: dict[str, Any]
+    foreign: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that was not taken, where it is, and why."""
+
+    place: str
+    reason: str
+
+
+Read = Iterator[Item | Left]
+
+
+def id_of(system: str, key: object, content: str, at: datetime | None) -> UUID:
+    """Return the id of what another system calls `key`: the same each time it is brought in, and sorted by `at`.
+
+    A UUIDv7 whose random bits are a hash of the system, the key and the text.
+    """
+    digest = int.from_bytes(hashlib.sha256(f"{system}\0{key}\0{content}".encode()).digest()[:10])
+    milliseconds = 0 if at is None else max(0, int(at.timestamp() * 1000)) & (1 << 48) - 1
+    return UUID(int=milliseconds << 80 | 7 << 76 | (digest >> 62 & 0xFFF) << 64 | 0b10 << 62 | digest & (1 << 62) - 1)
+
+
+def memory(system: str, key: object, content: Any, **told: Any) -> dict[str, Any]:
+    """Return the record of a memory of another system; what is None or empty is left out.
+
+    Args:
+        system: which; kept in the metadata with `key`.
+        key: what the other system calls it.
+        content: its text.
+        told: fields of a memory's record.
+    """
+    metadata = {**(told.pop("metadata", None) or {}), "imported": {"from": system, "id": key}}
+    given = {name: value for name, value in told.items() if value is not None and value != [] and value != ""}
+    text = content if isinstance(content, str) else ""
+    return {
+        "record": "memory",
+        "id": str(id_of(system, key, text, told.get("created_at"))),
+        "content": content,
+        "metadata": metadata,
+        **{name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in given.items()},
+    }
+
+
+def edge(from_id: str, to_id: str, type_: Any, strength: Any = 1.0, **told: Any) -> dict[str, Any]:
+    """Return the record of an edge between two memories."""
+    return {
+        "record": "relationship", "from_id": from_id, "to_id": to_id, "type": str(type_),
+        "strength": share(strength) if strength is not None else 1.0, "properties": told.get("properties") or {},
+        "created_at": told.get("created_at"),
+    }  # fmt: skip
+
+
+def kind(word: Any) -> str | None:
+    """Return a word for a kind of memory if it is one here."""
+    return word.lower() if isinstance(word, str) and word.lower() in f.KINDS else None
+
+
+def share(value: Any) -> float:
+    """Return a number cut to 0..1; some systems let importance grow beyond."""
+    return min(1.0, max(0.0, float(value)))
+
+
+def of_ten(value: Any) -> float | None:
+    """Return importance from a scale of 1 to 10."""
+    return None if value is None else share(float(value) / 10)
+
+
+def words(value: Any) -> list[str]:
+    """Return tags from a list, a JSON list in a text, or a comma-separated text."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        value = as_json(value)
+    if isinstance(value, str):
+        value = value.split(",")
+    return [str(word).strip() for word in value if str(word).strip()] if isinstance(value, list) else []
+
+
+def as_json(value: Any) -> Any:
+    """Return what a text holds as JSON, else None; anything but a text is returned as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return a JSON object, also when it comes as a text; anything else is none."""
+    found = as_json(value)
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def moment(value: Any) -> datetime | None:
+    """Return a moment from a datetime, ISO 8601 text or seconds or milliseconds since 1970; without a zone it is UTC."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return datetime.fromtimestamp(value / 1000 if abs(value) > MILLISECONDS else value, UTC)
+    if isinstance(value, str) and value.strip():
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return moment(float(value)) if value.strip().replace(".", "", 1).isdigit() else None
+    if not isinstance(value, datetime):
+        return None
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def json_file(path: Path) -> Any:
+    """Read a file of JSON.
+
+    Raises:
+        InvalidInput: it is not there, or is none.
+    """
+    try:
+        return json.loads(existing(path).read_text(encoding="utf-8"))
+    except ValueError:
+        raise InvalidInput(f"{path} is no JSON file.", "Give the file that the other system exported.") from None
+
+
+def existing(path: Path) -> Path:
+    """Return the path of a file that is there.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if not path.is_file():
+        raise InvalidInput(f"There is no file {path}.", "Give the path of the other system's file.")
+    return path
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether a file is a SQLite database."""
+    with existing(path).open("rb") as opened:
+        return opened.read(16) == b"SQLite format 3\0"
+
+
+class Tables:
+    """The tables of a SQLite database, read without changing it.
+
+    Raises:
+        InvalidInput: the file is none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not is_sqlite(path):
+            raise InvalidInput(f"{path} is no SQLite database.", "Give the path of the other system's database file.")
+        self.path = path
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Return all rows of a table in the order in which they were added; none when it is not there."""
+        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            there = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?", [table]).fetchone()
+            if there is None:
+                return []
+            quoted = '"' + table.replace('"', '""') + '"'
+            return [dict(row) for row in connection.execute(f"SELECT * FROM {quoted} ORDER BY rowid")]  # noqa: S608
+
+    def needed(self, table: str) -> list[dict[str, Any]]:
+        """Return all rows of a table that must be there.
+
+        Raises:
+            InvalidInput: it is not.
+        """
+        rows = self.rows(table)
+        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            if not rows and connection.execute("SELECT FROM sqlite_master WHERE name = ?".replace("SELECT FROM", "SELECT 1 FROM"), [table]).fetchone() is None:
+                raise InvalidInput(f"{self.path} has no table {table}.", "Give the path of the other system's database file.")
+        return rows

@@ -1,0 +1,130 @@
+"""Crow's clients go on as they were: its seven tools, with categories, tags as text and importance from 1 to 10."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client
+
+from compat.conftest import refuses, says
+
+SYSTEM = "crow"
+TOOLS = [
+    "crow_store_memory", "crow_search_memories", "crow_recall_by_context", "crow_list_memories", "crow_update_memory",
+    "crow_delete_memory", "crow_memory_stats",
+]  # fmt: skip
+
+
+async def stored(client: Client, content: str, **more: object) -> int:
+    return int((await says(client, "crow_store_memory", content=content, **more))["id"])
+
+
+async def test_it_has_these_seven_tools(client: Client) -> None:
+    assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
+
+
+async def test_everything_stored_comes_back_under_its_own_names(client: Client) -> None:
+    id_ = await stored(
+        client, "The deploy needs a VPN.", category="process", context="asked by the new colleague",
+        tags="Deploy, home office", source="chat", importance=8,
+    )  # fmt: skip
+
+    [found] = (await says(client, "crow_search_memories", query="VPN"))["memories"]
+
+    assert found["id"] == id_
+    assert (found["category"], found["importance"], found["source"]) == ("process", 8, "chat")
+    assert found["tags"] == "deploy,home-office"
+    assert found["context"] == "asked by the new colleague"
+
+
+async def test_what_is_left_out_has_the_documented_default(client: Client) -> None:
+    await stored(client, "Tea is better than coffee.")
+
+    [listed] = (await says(client, "crow_list_memories"))["memories"]
+
+    assert (listed["category"], listed["importance"]) == ("general", 5)
+
+
+@pytest.mark.parametrize(
+    "query", ["why not use redis or postgres", "std::vector", 'NEAR("a b" c)', "50%_off*", "^x {y} [z]"]
+)
+async def test_any_query_is_allowed_and_loses_nothing(client: Client, query: str) -> None:
+    id_ = await stored(client, f"Somebody asked: {query}?")
+    await stored(client, "The cat sleeps.")
+
+    assert (await says(client, "crow_search_memories", query=query))["memories"][0]["id"] == id_
+
+
+async def test_filters_hold_for_searches_and_lists(client: Client) -> None:
+    goal = await stored(client, "Run a marathon.", category="goal", tags="sport")
+    await stored(client, "Ran ten kilometres.", category="learning", tags="sport,art")
+    await stored(client, "Smart watches count steps.", category="goal", tags="smart")
+
+    goals = await says(client, "crow_search_memories", query="run", category="goal", tags="sport")
+    art = await says(client, "crow_list_memories", tags="art")
+
+    assert [one["id"] for one in goals["memories"]] == [goal]
+    assert [one["content"] for one in art["memories"]] == ["Ran ten kilometres."]
+
+
+async def test_a_context_in_a_sentence_recalls_what_belongs_to_it(client: Client) -> None:
+    id_ = await stored(client, "The dog Mochi is afraid of thunder.")
+    await stored(client, "Invoices are sent on Fridays.")
+
+    answer = await says(
+        client, "crow_recall_by_context", context="There will be a storm tonight, what about Mochi?", limit=1
+    )
+
+    assert [one["id"] for one in answer["memories"]] == [id_]
+
+
+@pytest.mark.parametrize(("sort", "expected"), [("importance", ["high", "low"]), ("created_at", ["low", "high"])])
+async def test_lists_are_sorted_and_paged(client: Client, sort: str, expected: list[str]) -> None:
+    await stored(client, "high", importance=9)
+    await stored(client, "low", importance=1)
+
+    listed = await says(client, "crow_list_memories", sort=sort)
+    second = await says(client, "crow_list_memories", sort=sort, limit=1, offset=1)
+
+    assert [one["content"] for one in listed["memories"]] == expected
+    assert [one["content"] for one in second["memories"]] == expected[1:]
+
+
+async def test_an_update_changes_what_is_given_and_nothing_else(client: Client) -> None:
+    id_ = await stored(client, "The shop opens at nine.", importance=7, tags="shop")
+
+    changed = await says(client, "crow_update_memory", id=id_, content="The shop opens at ten.", category="decision")
+
+    assert changed["memory"]["content"] == "The shop opens at ten."
+    assert (changed["memory"]["category"], changed["memory"]["importance"]) == ("decision", 7)
+    assert (await says(client, "crow_search_memories", query="opens at ten"))["memories"][0]["id"] == id_
+
+
+async def test_deleting_asks_first_with_a_token_for_one_use(client: Client) -> None:
+    id_, other = await stored(client, "Obsolete."), await stored(client, "Also obsolete.")
+
+    asked = await says(client, "crow_delete_memory", id=id_)
+    assert len((await says(client, "crow_list_memories"))["memories"]) == 2
+    wrong = await refuses(client, "crow_delete_memory", id=other, confirm_token=asked["confirm_token"])
+    assert wrong["code"] == "CONFIRM_REQUIRED"
+    asked = await says(client, "crow_delete_memory", id=id_)
+    await says(client, "crow_delete_memory", id=id_, confirm_token=asked["confirm_token"])
+
+    assert [one["id"] for one in (await says(client, "crow_list_memories"))["memories"]] == [other]
+
+
+async def test_the_statistics_count_categories_and_tags(client: Client) -> None:
+    await stored(client, "Run a marathon.", category="goal", tags="sport")
+    await stored(client, "Swim a mile.", category="goal", tags="sport,water")
+
+    answer = await says(client, "crow_memory_stats")
+
+    assert answer["total"] == 2
+    assert answer["categories"] == {"goal": 2}
+    assert answer["tags"] == {"sport": 2, "water": 1}
+
+
+async def test_the_valid_categories_are_a_resource(client: Client) -> None:
+    [content] = (await client.read_resource("memory://categories")).contents
+
+    for category in ("general", "project", "preference", "person", "process", "decision", "learning", "goal"):
+        assert category in content.text  # type: ignore[union-attr]

@@ -1,0 +1,155 @@
+"""Ownsona's clients go on as they were: the calls of its document, with the answers it documents."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from mcp import Client
+
+from compat.conftest import refuses, says
+from door import Database
+
+SYSTEM = "ownsona"
+
+
+async def test_the_documented_example_is_remembered(client: Client, db: Database) -> None:
+    answer = await says(
+        client, "remember", text="My son Colby lives in Los Angeles.", tags=["family"], capture_mode="explicit"
+    )
+
+    assert (answer["ok"], answer["message"]) == (True, "Ok")
+    assert isinstance(answer["memory_id"], int)
+    stored = (await says(client, "get_memory", id=answer["memory_id"]))["memory"]
+    assert (stored["text"], stored["tags"]) == ("My son Colby lives in Los Angeles.", ["family"])
+    assert (stored["importance"], stored["capture_mode"]) == (0.5, "explicit")
+
+
+async def test_the_same_again_is_already_remembered(client: Client) -> None:
+    first = await says(client, "remember", text="The router stands in the hall.")
+    second = await says(client, "remember", text="  the router stands  in the hall. ")
+
+    assert second["message"] == "Already remembered"
+    assert second["memory_id"] == first["memory_id"]
+
+
+@pytest.mark.parametrize(("policy", "stored"), [("ask", 2), ("skip_if_near", 1), ("insert", 2)])
+async def test_a_near_duplicate_is_handled_as_the_policy_says(client: Client, policy: str, stored: int) -> None:
+    first = await says(client, "remember", text="The cat likes to sleep on the red sofa in the living room.")
+
+    second = await says(
+        client, "remember", text="The cat likes sleeping on the red sofa in the living room.", dedup_policy=policy
+    )
+
+    assert (await says(client, "count_memories"))["count"] == stored
+    if policy == "insert":
+        assert "near_duplicates" not in second
+    else:
+        assert [one["id"] for one in second["near_duplicates"]] == [first["memory_id"]]
+    if policy == "skip_if_near":
+        assert (second["memory_id"], second["message"]) == (first["memory_id"], "Already remembered")
+
+
+async def test_what_was_corrected_is_told_when_it_is_said_again(client: Client) -> None:
+    wrong = await says(client, "remember", text="Lena's birthday is on the third of May.")
+    right = await says(client, "remember", text="Lena's birthday is on the ninth of October.")
+    await says(client, "forget", id=wrong["memory_id"], reason="misheard", replaced_by_id=right["memory_id"])
+
+    again = await says(client, "remember", text="Lena's birthday is on the third of May.")
+
+    [corrected] = again["previously_corrected"]
+    assert (corrected["id"], corrected["reason"]) == (wrong["memory_id"], "misheard")
+    assert corrected["replaced_by"] == [right["memory_id"]]
+
+
+async def test_a_secret_is_rejected_with_its_code(client: Client) -> None:
+    error = await refuses(client, "remember", text="The key is sk-proj-Zx8Kq2mN4vB7cL1pR9tY6wE3uH5jF0aS.")
+
+    assert error["code"] == "SECRET_REJECTED"
+    assert (await says(client, "count_memories"))["count"] == 0
+
+
+async def test_an_expired_fact_is_not_recalled_and_one_more_than_a_century_ahead_is_refused(client: Client) -> None:
+    past = (datetime.now(UTC) - timedelta(days=1)).isoformat()
+    await says(client, "remember", text="The parcel arrives today.", expires_at=past)
+
+    assert (await says(client, "recall", query="parcel"))["matches"] == []
+    far = (datetime.now(UTC) + timedelta(days=365 * 101)).isoformat()
+    assert (await refuses(client, "remember", text="Forever.", expires_at=far))["code"] == "INVALID_INPUT"
+
+
+async def test_when_it_was_last_confirmed_is_kept_and_now_by_default(client: Client) -> None:
+    then = "2024-05-01T10:00:00Z"
+    told = await says(client, "remember", text="The lease ends in 2030.", last_confirmed_at=then)
+    plain = await says(client, "remember", text="The lease was signed by both.")
+
+    assert (await says(client, "get_memory", id=told["memory_id"]))["memory"]["last_confirmed_at"] == then
+    now = (await says(client, "get_memory", id=plain["memory_id"]))["memory"]["last_confirmed_at"]
+    assert datetime.now(UTC) - datetime.fromisoformat(now) < timedelta(minutes=5)
+    await says(client, "confirm", id=told["memory_id"])
+    assert (await says(client, "get_memory", id=told["memory_id"]))["memory"]["last_confirmed_at"] > then
+
+
+async def test_a_batch_answers_item_by_item(client: Client) -> None:
+    answer = await says(client, "remember_batch", items=[{"text": "One."}, {"text": ""}, {"text": "Three."}])
+
+    assert [(one["input_index"], one["ok"]) for one in answer["results"]] == [(0, True), (1, False), (2, True)]
+    assert answer["results"][1]["error"]["code"] == "INVALID_INPUT"
+    assert answer["summary"] == {"total": 3, "succeeded": 2, "failed": 1}
+
+
+async def test_recall_and_its_other_name_give_the_same_matches(client: Client) -> None:
+    told = await says(client, "remember", text="My dog is called Mochi.", tags=["pets"])
+    await says(client, "remember", text="The car needs new tyres.")
+
+    recalled = await says(client, "recall", query="What is the name of my dog?")
+    searched = await says(client, "search_memory", query="What is the name of my dog?")
+
+    assert recalled == searched
+    assert recalled["matches"][0]["id"] == told["memory_id"]
+    assert 0 < recalled["matches"][0]["score"] <= 1
+    tagged = await says(client, "recall", query="tyres", tags=["pets"])
+    assert [one["id"] for one in tagged["matches"]] == [told["memory_id"]]
+
+
+async def test_an_update_names_the_changed_fields_and_refuses_to_be_empty(client: Client) -> None:
+    told = await says(client, "remember", text="The office is in Graz.")
+
+    changed = await says(client, "update_memory", id=told["memory_id"], text="The office is in Linz.", importance=0.9)
+
+    assert sorted(changed["changed_fields"]) == ["importance", "text"]
+    assert (await says(client, "text_search", text="in linz"))["matches"][0]["id"] == told["memory_id"]
+    assert (await refuses(client, "update_memory", id=told["memory_id"]))["code"] == "INVALID_INPUT"
+
+
+async def test_forgetting_keeps_a_tombstone_and_twice_is_no_error(client: Client) -> None:
+    told = await says(client, "remember", text="The office is in Graz.")
+
+    once = await says(client, "forget", id=told["memory_id"], reason="moved")
+    twice = await says(client, "forget", id=told["memory_id"])
+
+    assert (once["already_deleted"], twice["already_deleted"]) == (False, True)
+    assert (await says(client, "list_memories"))["memories"] == []
+    [gone] = (await says(client, "list_memories", include_deleted=True))["memories"]
+    assert (gone["deleted"], gone["reason"]) == (True, "moved")
+
+
+async def test_a_hard_delete_asks_first_and_leaves_nothing(client: Client) -> None:
+    told = await says(client, "remember", text="The pin is in the drawer.")
+
+    preview = await says(client, "forget", id=told["memory_id"], hard_delete=True)
+    assert (await says(client, "count_memories"))["count"] == 1
+    await says(client, "forget", id=told["memory_id"], hard_delete=True, confirm_token=preview["confirm_token"])
+
+    assert (await refuses(client, "get_memory", id=told["memory_id"]))["code"] == "NOT_FOUND"
+    assert (await says(client, "count_memories", include_deleted=True))["count"] == 0
+
+
+async def test_a_context_is_built_around_the_prompt_within_its_budget(client: Client) -> None:
+    for number in range(5):
+        await says(client, "remember", text=f"Fact {number} about the garden: " + "roses " * 30)
+
+    built = await says(client, "build_context_prompt", user_prompt="What grows in the garden?", max_chars=500)
+
+    assert 1 <= built["facts_used"] <= 2
+    assert built["prompt"].endswith("What grows in the garden?")

@@ -1,0 +1,394 @@
+"""Near duplicates: told of, left out or merged, and never when a number, a date, a name or a "not" differs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from mcp import Client
+
+from door import Answer, Database, Served, call, found, hits, read, remember
+
+FIRST = "The staging database is backed up to the office NAS every night by a cron job."
+NEAR = "The staging database is backed up every night to the office NAS by a cron job."
+LONGER = "The staging database is backed up to the office NAS every night by a cron job on the database host."
+OWN = [1.0, *[0.0] * 383]  # whatever a model makes of two texts, it cannot hold them to be nearer than this
+APART = "Ines prefers oat milk in her coffee."
+CONFLICTS = {
+    "number": ("The database listens on port 5432.", "The database listens on port 5433.", "numbers"),
+    "full-width number": ("The database listens on port 5432.", "The database listens on port ５４３３.", "numbers"),
+    "number word": ("The team has three people on call.", "The team has four people on call.", "numbers"),
+    "date": ("The release is on 3 March 2026.", "The release is on 4 March 2026.", "numbers"),
+    "weekday": ("The release is due on Monday morning.", "The release is due on Tuesday morning.", "dates"),
+    "name": ("Mara moved billing to Stripe in spring.", "Mara moved billing to Adyen in spring.", "names"),
+    "name at the beginning": ("Mara moved billing to Stripe.", "Mona moved billing to Stripe.", "names"),
+    "changed places": ("Mara reports to Jonas in the team.", "Jonas reports to Mara in the team.", "names"),
+    "changed order": ("The user prefers tabs over spaces.", "The user prefers spaces over tabs.", "order"),
+    "not": ("We decided to ship the new editor.", "We decided not to ship the new editor.", "negation"),
+    "n't": ("The cache does survive a restart.", "The cache doesn't survive a restart.", "negation"),
+    "opposite": ("Dark mode is enabled in the editor.", "Dark mode is disabled in the editor.", "negation"),
+    "German": ("Der Server wird am Wochenende gewartet.", "Der Server wird am Wochenende nicht gewartet.", "negation"),
+    "French": ("Le serveur redémarre la nuit.", "Le serveur ne redémarre pas la nuit.", "negation"),
+    "Spanish": ("El servidor se reinicia por la noche.", "El servidor no se reinicia por la noche.", "negation"),
+    "Russian": ("Сервер перезапускается ночью.", "Сервер не перезапускается ночью.", "negation"),
+    "Chinese": ("小美喜歡喝烏龍茶。", "小美不喜歡喝烏龍茶。", "negation"),
+    "Chinese name": ("我们的服务器在北京的数据中心运行。", "我们的服务器在上海的数据中心运行。", "names"),
+    "Japanese": ("サーバーは夜に再起動する。", "サーバーは夜に再起動しない。", "negation"),
+    "Korean": ("민준은 커피를 마십니다.", "민준은 커피를 안 마십니다.", "negation"),
+    "Korean name": ("민준은 부산에 삽니다.", "민준은 서울에 삽니다.", "names"),
+}  # fmt: skip
+
+
+async def count(db: Database) -> int:
+    return int(db.value("SELECT count(*) FROM memories"))
+
+
+@pytest.mark.shows(8)
+async def test_a_near_duplicate_is_stored_and_told_of(client: Client, db: Database) -> None:
+    first = await remember(client, FIRST)
+    await remember(client, APART)
+
+    answer = await call(client, "create_memory", content=NEAR)
+
+    assert answer["created"] is True
+    assert answer["memory_id"] != first
+    [near] = answer["near_duplicates"]
+    assert (near["id"], near["excerpt"]) == (first, FIRST)
+    assert 0.92 <= near["similarity"] <= 1
+    assert near["possible_conflict"] is False
+    assert "near_duplicates" in answer["message"]
+    assert await count(db) == 3
+
+
+async def test_what_is_not_near_is_not_told_of(client: Client) -> None:
+    await remember(client, APART)
+
+    assert "near_duplicates" not in await call(client, "create_memory", content=FIRST)
+
+
+async def test_skip_if_near_stores_nothing_and_gives_the_memory_that_is_there(client: Client, db: Database) -> None:
+    first = await remember(client, FIRST)
+
+    answer = await call(client, "create_memory", content=NEAR, dedup_policy="skip_if_near")
+
+    assert (answer["memory_id"], answer["created"]) == (first, False)
+    assert answer["memory"]["content"] == FIRST
+    assert answer["near_duplicates"][0]["id"] == first
+    assert await count(db) == 1
+
+
+async def test_insert_looks_for_nothing(client: Client, db: Database) -> None:
+    await remember(client, FIRST)
+
+    answer = await call(client, "create_memory", content=NEAR, dedup_policy="insert")
+
+    assert answer["created"] is True
+    assert "near_duplicates" not in answer
+    assert await count(db) == 2
+
+
+@pytest.mark.parametrize("policy", ["ask", "skip_if_near", "merge"])
+@pytest.mark.parametrize(("first", "other", "differs_in"), CONFLICTS.values(), ids=CONFLICTS.keys())
+async def test_what_differs_in_a_number_a_date_a_name_or_a_not_is_stored_and_told_of_as_a_conflict(
+    client: Client, db: Database, policy: str, first: str, other: str, differs_in: str
+) -> None:
+    id_ = await remember(client, first, embedding=OWN)
+
+    answer = await call(client, "create_memory", content=other, dedup_policy=policy, embedding=OWN)
+
+    assert answer["created"] is True
+    assert (await read(client, id_))["content"] == first
+    assert await count(db) == 2
+    [near] = answer["near_duplicates"]
+    assert (near["id"], near["possible_conflict"]) == (id_, True)
+    assert differs_in in near["differs_in"]
+
+
+async def test_the_built_in_model_holds_another_port_to_be_near(client: Client) -> None:
+    first, other, _ = CONFLICTS["number"]
+    id_ = await remember(client, first)
+
+    answer = await call(client, "create_memory", content=other, dedup_policy="skip_if_near")
+
+    assert answer["created"] is True
+    assert [(near["id"], near["possible_conflict"]) for near in answer["near_duplicates"]] == [(id_, True)]
+
+
+async def test_what_happened_on_another_day_or_was_said_by_another_is_not_skipped(client: Client) -> None:
+    await remember(client, FIRST, occurred_at="2026-01-01T00:00:00Z", speaker="Mira")
+
+    for about in ({"occurred_at": "2026-01-02T00:00:00Z", "speaker": "Mira"}, {"occurred_at": "2026-01-01T00:00:00Z"}):
+        answer = await call(client, "create_memory", content=NEAR, dedup_policy="skip_if_near", **about)
+
+        assert answer["created"] is True
+
+
+@pytest.mark.parametrize("scope", ["user", "project", "collection"])
+async def test_only_memories_of_the_same_scope_are_near(client: Client, scope: str) -> None:
+    mine = await remember(client, FIRST, **{scope: "mine"})
+    await remember(client, FIRST)
+    await remember(client, FIRST, **{scope: "another"})
+
+    answer = await call(client, "create_memory", content=NEAR, **{scope: "mine"})
+
+    assert [near["id"] for near in answer["near_duplicates"]] == [mine]
+
+
+async def test_forgotten_and_expired_memories_are_no_near_duplicates(client: Client) -> None:
+    gone = await remember(client, FIRST)
+    await call(client, "forget_memories", ids=[gone])
+    await remember(client, FIRST, expires_at="2020-01-01T00:00:00Z")
+
+    assert "near_duplicates" not in await call(client, "create_memory", content=NEAR)
+
+
+async def test_at_most_five_are_told_of_nearest_first(client: Client) -> None:
+    for n in range(8):
+        await remember(client, f"{FIRST} See shelf {n}.", dedup_policy="insert")
+
+    near = (await call(client, "create_memory", content=f"{FIRST} See shelf 9."))["near_duplicates"]
+
+    assert len(near) == 5
+    assert [one["similarity"] for one in near] == sorted((one["similarity"] for one in near), reverse=True)
+
+
+async def test_of_long_texts_all_parts_have_to_be_near(client: Client) -> None:
+    common = "The backup runs every night and writes to the office NAS, where the oldest copies are removed. " * 25
+    first = await remember(client, common + "Mira waters the plants of the office. " * 60)
+    other = common + "Boats in the harbour are painted again in spring. " * 60
+
+    assert "near_duplicates" not in await call(client, "create_memory", content=other)
+    assert (await call(client, "create_memory", content=other + " Again."))["near_duplicates"][0]["id"] != first
+
+
+# -- merging -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.shows(9)
+async def test_a_merge_keeps_the_longer_text_and_all_the_rest(client: Client, db: Database) -> None:
+    id_ = await remember(
+        client, FIRST, tags=["backup", "night"], metadata={"category": ["ops"], "rack": 4}, importance=0.4, kind="fact"
+    )
+
+    answer = await call(
+        client, "create_memory", content=LONGER, dedup_policy="merge", tags=["cron", "backup"],
+        metadata={"category": ["database"], "room": "B"}, importance=0.9, kind="fact",
+    )  # fmt: skip
+
+    assert (answer["memory_id"], answer["created"], answer["merged"]) == (id_, False, True)
+    memory = await read(client, id_)
+    assert memory["content"] == LONGER
+    assert memory["tags"] == ["backup", "night", "cron"]
+    assert memory["detail"]["category"] == ["ops", "database"]
+    assert memory["metadata"] == {"rack": 4, "room": "B"}
+    assert memory["importance"] == 0.9
+    assert memory["version"] == 2
+    assert await count(db) == 1
+    *_, told = db.history(id_)
+    assert (told["operation"], told["version"]) == ("merge", 2)
+    assert told["changes"]["content"] == [FIRST, LONGER]
+
+
+async def test_a_merged_memory_is_found_by_its_new_words_and_its_new_meaning(client: Client, db: Database) -> None:
+    id_ = await remember(client, FIRST)
+    vector = db.value("SELECT embedding::text FROM memory_vectors")
+
+    await call(client, "create_memory", content=LONGER, dedup_policy="merge", tags=["quokka"])
+
+    assert await found(client, "host", mode="text") == [id_]
+    assert await found(client, "quokka", mode="text") == [id_]
+    assert db.value("SELECT embedding::text FROM memory_vectors") != vector
+    assert (await hits(client, LONGER))[0]["why"]["similarity"] > 0.99
+
+
+async def test_a_shorter_text_is_merged_into_the_longer_one_and_stands_in_the_history(
+    client: Client, db: Database
+) -> None:
+    id_ = await remember(client, LONGER, importance=0.8)
+
+    answer = await call(client, "create_memory", content=FIRST, dedup_policy="merge", importance=0.2, tags=["nas"])
+
+    assert answer["merged"] is True
+    memory = await read(client, id_)
+    assert (memory["content"], memory["importance"], memory["tags"]) == (LONGER, 0.8, ["nas"])
+    assert db.history(id_)[-1]["changes"]["told"] == [None, FIRST]
+
+
+async def test_merging_again_and_again_never_raises_importance_above_what_was_told(client: Client) -> None:
+    id_ = await remember(client, LONGER, importance=1)
+
+    for _ in range(3):
+        await call(client, "create_memory", content=FIRST, dedup_policy="merge", importance=1)
+
+    assert (await read(client, id_))["importance"] == 1
+
+
+async def test_memories_of_no_project_are_merged(client: Client, db: Database) -> None:
+    id_ = await remember(client, FIRST)
+    assert (await call(client, "create_memory", content=LONGER, dedup_policy="merge"))["memory_id"] == id_
+    assert await count(db) == 1
+
+
+async def test_memories_of_different_types_are_not_merged(client: Client, db: Database) -> None:
+    await remember(client, FIRST, type="semantic")
+
+    answer = await call(client, "create_memory", content=LONGER, type="episodic", dedup_policy="merge")
+
+    assert answer["created"] is True
+    assert answer["near_duplicates"]
+    assert await count(db) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "longer"),
+    [
+        ("小美每天早上喜歡喝烏龍茶。", "小美每天早上很喜歡喝烏龍茶。"),
+        ("민준은 매일 아침 커피를 마십니다.", "민준은 매일 아침 커피를 마십니다. 정말로."),
+    ],
+    ids=["Chinese", "Korean"],
+)
+async def test_texts_without_spaces_are_merged(client: Client, db: Database, first: str, longer: str) -> None:
+    id_ = await remember(client, first, embedding=OWN)
+
+    answer = await call(client, "create_memory", content=longer, dedup_policy="merge", embedding=OWN)
+
+    assert (answer["memory_id"], answer["merged"]) == (id_, True)
+    assert (await read(client, id_))["content"] == longer
+
+
+async def test_what_only_a_vector_holds_to_be_the_same_is_not_merged(client: Client, db: Database) -> None:
+    await remember(client, FIRST, embedding=OWN)
+
+    answer = await call(client, "create_memory", content=APART, dedup_policy="merge", embedding=OWN)
+
+    assert answer["created"] is True
+    assert await count(db) == 2
+
+
+# -- batches -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_batch_is_compared_with_what_is_there_and_with_itself(client: Client, db: Database) -> None:
+    there = await remember(client, FIRST)
+    items: list[Answer] = [
+        {"content": NEAR}, {"content": APART}, {"content": "Ines prefers oat milk in her coffee now."},
+        {"content": LONGER, "dedup_policy": "insert"},
+    ]  # fmt: skip
+
+    results = (await call(client, "create_memories", items=items))["results"]
+
+    assert all(result["created"] for result in results)
+    assert results[0]["near_duplicates"][0]["id"] == there
+    assert "near_duplicates" not in results[1]
+    assert [near["id"] for near in results[2]["near_duplicates"]] == [results[1]["memory_id"]]
+    assert "near_duplicates" not in results[3]
+
+
+@pytest.mark.parametrize("policy", ["skip_if_near", "merge"])
+async def test_near_items_of_one_batch_become_one_memory_when_told_so(
+    client: Client, db: Database, policy: str
+) -> None:
+    items = [
+        {"content": text, "dedup_policy": policy, "tags": [f"t{n}"]} for n, text in enumerate([FIRST, LONGER, NEAR])
+    ]
+
+    answer = await call(client, "create_memories", items=items)
+
+    assert [result["created"] for result in answer["results"]] == [True, False, False]
+    assert len({result["memory_id"] for result in answer["results"]}) == 1
+    assert await count(db) == 1
+    memory = await read(client, answer["results"][0]["memory_id"])
+    assert memory["content"] == (LONGER if policy == "merge" else FIRST)
+    assert memory.get("tags") == (["t0", "t1", "t2"] if policy == "merge" else ["t0"])
+
+
+async def test_near_tellings_at_the_same_moment_are_one_memory_when_told_so(client: Client, db: Database) -> None:
+    texts = [FIRST, NEAR, LONGER] * 5
+
+    answers = await asyncio.gather(
+        *(call(client, "create_memory", content=text, dedup_policy="skip_if_near") for text in texts)
+    )
+
+    assert sum(answer["created"] for answer in answers) == 1
+    assert await count(db) == 1
+
+
+# -- what was forgotten --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.shows(10)
+async def test_what_was_forgotten_for_a_reason_is_told_of_when_it_is_told_again(client: Client, db: Database) -> None:
+    instead = [await remember(client, APART), await remember(client, "The weekly report is written by Jonas.")]
+    gone = await remember(client, FIRST)
+    await call(client, "forget_memories", ids=[gone], reason="The NAS was sold.", replaced_by_ids=instead)
+
+    for text in (NEAR, FIRST):
+        answer = await call(client, "create_memory", content=text)
+
+        assert answer["created"] is True
+        [corrected] = answer["previously_corrected"]
+        assert corrected["id"] == gone
+        assert corrected["text"] == FIRST
+        assert corrected["reason"] == "The NAS was sold."
+        assert corrected["replaced_by_ids"] == instead
+        assert corrected["score"] > 0.9
+
+
+async def test_what_was_forgotten_of_another_project_is_not_told_of(client: Client) -> None:
+    gone = await remember(client, FIRST, project="harbour")
+    await call(client, "forget_memories", ids=[gone], reason="Sold.")
+
+    assert "previously_corrected" not in await call(client, "create_memory", content=FIRST)
+    assert "previously_corrected" in await call(client, "create_memory", content=FIRST, project="harbour")
+
+
+async def test_a_batch_is_told_what_was_forgotten(client: Client) -> None:
+    gone = await remember(client, FIRST)
+    await call(client, "forget_memories", ids=[gone])
+
+    [result] = (await call(client, "create_memories", items=[{"content": NEAR}]))["results"]
+
+    assert [one["id"] for one in result["previously_corrected"]] == [gone]
+
+
+# -- without an embedder -------------------------------------------------------------------------------------------
+
+
+async def test_without_an_embedder_near_duplicates_are_found_by_their_words(wordless: Served) -> None:
+    first = await remember(wordless.client, FIRST)
+    await remember(wordless.client, APART)
+
+    answer = await call(wordless.client, "create_memory", content=LONGER)
+
+    assert [near["id"] for near in answer["near_duplicates"]] == [first]
+    skipped = await call(wordless.client, "create_memory", content=NEAR, dedup_policy="skip_if_near")
+    assert skipped["created"] is False
+
+
+async def test_without_an_embedder_what_differs_in_a_number_is_stored(wordless: Served) -> None:
+    first, other, _ = CONFLICTS["number"]
+    long = " It is reached from the office network only, and from the build machines."
+    id_ = await remember(wordless.client, first + long)
+
+    answer = await call(wordless.client, "create_memory", content=other + long, dedup_policy="merge")
+
+    assert answer["created"] is True
+    assert [(near["id"], near["possible_conflict"]) for near in answer["near_duplicates"]] == [(id_, True)]
+
+
+async def test_without_an_embedder_what_was_forgotten_is_told_of(wordless: Served) -> None:
+    gone = await remember(wordless.client, FIRST)
+    await call(wordless.client, "forget_memories", ids=[gone], reason="Sold.")
+
+    answer = await call(wordless.client, "create_memory", content=NEAR)
+
+    assert [(one["id"], one["reason"]) for one in answer["previously_corrected"]] == [(gone, "Sold.")]
+
+
+async def test_without_an_embedder_a_batch_is_compared_with_itself(wordless: Served) -> None:
+    items = [{"content": text, "dedup_policy": "skip_if_near"} for text in (FIRST, APART, NEAR)]
+
+    results = (await call(wordless.client, "create_memories", items=items))["results"]
+
+    assert [result["created"] for result in results] == [True, True, False]
+    assert results[2]["memory_id"] == results[0]["memory_id"]
