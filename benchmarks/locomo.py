@@ -1,10 +1,13 @@
 """Retrieval quality on LoCoMo (Maharana et al. 2024), through a real MCP client.
 
-    python benchmarks/locomo.py locomo10.json
+    python benchmarks/locomo.py locomo10.json [--modes …] [--leave-one-out]
 
 The file is the data set's own JSON (its authors publish it under CC BY-NC 4.0; it is not part of this project). Each turn
 of a conversation becomes one memory, stored by create_memories; each question of categories 1 to 4 is asked by
-search_memories, and its evidence turns are looked for among the first k. R@k is the mean share of them found.
+search_memories, and its evidence turns are looked for among the first k. R@k is the mean share of them found. Zero-overlap
+questions share no stem with any of their evidence turns: words cannot find those.
+
+--leave-one-out chooses the weights of the ranking anew on all conversations but one, and tries them on that one.
 """
 
 from __future__ import annotations
@@ -17,16 +20,22 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import psycopg
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from weights import Captured, captured, leave_one_out, spread
 
 from pgengram.cli.client import call, connected
+from pgengram.manager import MemoryManager
+from pgengram.postgres import start_embedded
 from pgengram.settings import Settings
 
 CUTS = (1, 5, 10, 20)
@@ -69,6 +78,7 @@ async def measure(data: list[dict[str, Any]], mode: str, settings: Settings, pro
     by_conversation: list[float] = []
     pool = mode == "pooled"
     settings = replace(settings, embedder="none:" if mode == "words" else settings.embedder)
+    strangers = zero_overlap(data, settings.database_url)
     task = progress.add_task(mode, total=sum(len(one["qa"]) for one in data))
     turn_of: dict[str, set[tuple[str, str]]] = {}
     if pool:
@@ -78,7 +88,7 @@ async def measure(data: list[dict[str, Any]], mode: str, settings: Settings, pro
         owner = replace(settings, namespace=mode if pool else f"{mode} {one['sample_id']}")
         if not pool:
             await store(one, owner, turn_of, plain=mode == "content", apart="")
-        found = await ask(one, owner, turn_of, mode, progress, task)
+        found = await ask(one, owner, turn_of, strangers, mode, progress, task)
         scores += found
         by_conversation.append(mean([score["R@10"] for score in found]))
     names = scores[0].keys()
@@ -86,6 +96,7 @@ async def measure(data: list[dict[str, Any]], mode: str, settings: Settings, pro
         "mode": mode,
         "questions": len(scores),
         **{name: mean([score[name] for score in scores if not math.isnan(score[name])]) for name in names},
+        "zero-overlap questions": sum(not math.isnan(score["zero-overlap R@10"]) for score in scores),
         "R@10 by conversation": by_conversation,
     }
 
@@ -113,6 +124,7 @@ async def ask(
     one: dict[str, Any],
     owner: Settings,
     turn_of: dict[str, set[tuple[str, str]]],
+    strangers: set[tuple[str, str]],
     mode: str,
     progress: Progress,
     task: Any,
@@ -130,8 +142,67 @@ async def ask(
             if mode == "vectors":
                 asked["mode"] = "semantic"
             hits = [turn_of.get(hit["id"], set()) for hit in (await call(client, "search_memories", asked))["results"]]
-            found.append(measures(hits, wanted))
+            its = measures(hits, wanted)
+            stranger = (one["sample_id"], question["question"]) in strangers
+            found.append({**its, "zero-overlap R@10": its["R@10"] if stranger else math.nan})
     return found
+
+
+STEMS = "SELECT t.place, tsvector_to_array(to_tsvector('english', t.text)) FROM unnest(%s::text[]) WITH ORDINALITY AS t(text, place)"
+
+
+def zero_overlap(data: list[dict[str, Any]], url: str) -> set[tuple[str, str]]:
+    """Return the questions, by conversation and text, none of whose stems stands in what their evidence turns say."""
+    found: set[tuple[str, str]] = set()
+    for one in data:
+        said = {turn.id: turn.memory["content"].split(": ", 1)[1] for turn in turns(one, plain=False)}
+        asked = [(q["question"], evidence(q, set(said))) for q in one["qa"] if q["category"] != ADVERSARIAL]
+        texts = [text for text, _ in asked] + [" ".join(said[turn] for turn in sorted(its)) for _, its in asked]
+        with psycopg.connect(url) as connection:
+            stems = [set(row[1]) for row in sorted(connection.execute(STEMS, [texts]).fetchall())]
+        pairs = zip(asked, stems[: len(asked)], stems[len(asked) :], strict=True)
+        found |= {(one["sample_id"], text) for (text, its), of_it, of_them in pairs if its and not of_it & of_them}
+    return found
+
+
+async def capture(data: list[dict[str, Any]], settings: Settings, progress: Progress) -> list[Captured]:
+    """Store the conversations and return the signals of every question's candidates."""
+    questions: list[Captured] = []
+    turn_of: dict[str, set[tuple[str, str]]] = {}
+    task = progress.add_task("signals", total=sum(len(one["qa"]) for one in data))
+    for one in data:
+        owner = replace(settings, namespace=f"signals {one['sample_id']}")
+        await store(one, owner, turn_of, plain=False, apart="")
+        known = {turn for sample, turn in set().union(*turn_of.values()) if sample == one["sample_id"]}
+        manager = MemoryManager(owner)
+        await manager.open()
+        for question in one["qa"]:
+            progress.advance(task)
+            wanted = {(one["sample_id"], turn) for turn in evidence(question, known)}
+            if wanted and question["category"] != ADVERSARIAL:
+                found = await captured(manager, question["question"])
+                right = np.array([len(turn_of.get(id_, set()) & wanted) for id_, _ in found], dtype=float)
+                values = np.array([signals for _, signals in found])
+                questions.append(Captured(one["sample_id"], values, right, len(wanted)))
+        await manager.close()
+    return questions
+
+
+def print_leave_one_out(questions: list[Captured], screen: Console) -> list[dict[str, Any]]:
+    """Print what weights chosen without a conversation find in it, and how much each weight moves."""
+    results = leave_one_out(questions)
+    table = Table(title=f"R@10 of weights chosen on the other conversations, {len(questions)} questions, in per cent")
+    for name in ("left out", "chosen without it", "of the ranking", "weights"):
+        table.add_column(name)
+    for one in results:
+        said = " ".join(f"{name} {weight:g}" for name, weight in one["weights"].items())
+        table.add_row(one["left out"], f"{100 * one['chosen']:.1f}", f"{100 * one['shipped']:.1f}", said)
+    moved = {name: [one["weights"][name] for one in results] for name in results[0]["weights"]}
+    said = " ".join(f"{name} {min(values):g} to {max(values):g}" for name, values in moved.items())
+    chosen, shipped = (spread([one[key] for one in results]) for key in ("chosen", "shipped"))
+    table.add_row("mean ± spread", chosen, shipped, said)
+    screen.print(table)
+    return results
 
 
 def measures(hits: list[set[tuple[str, str]]], wanted: set[tuple[str, str]]) -> dict[str, float]:
@@ -154,32 +225,52 @@ def mean(values: list[float]) -> float:
 async def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file", type=Path, help="LoCoMo's JSON")
-    parser.add_argument("--modes", default="conversation,content,pooled", help=f"of {', '.join(MODES)}")
+    parser.add_argument("--modes", default=",".join(MODES), help=f"of {', '.join(MODES)}")
+    parser.add_argument("--leave-one-out", action="store_true", help="choose weights instead")
     parser.add_argument("--json", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     data = json.loads(arguments.file.read_text(encoding="utf-8"))
     screen = Console()
-    with (
-        tempfile.TemporaryDirectory(prefix="pgengram-locomo-", ignore_cleanup_errors=True) as folder,
-        Progress() as progress,
-    ):
-        settings = replace(
-            Settings.from_environment(), **({} if Settings.from_environment().database_url else {"data_dir": folder})
-        )
-        results = [await measure(data, mode, settings, progress) for mode in arguments.modes.split(",")]
-    table = Table(title=f"LoCoMo, {len(data)} conversations, categories 1 to 4, in per cent")
-    names = [name for name in results[0] if name not in ("mode", "questions", "R@10 by conversation")]
-    for name in ("mode", "n", *names, "R@10 by conversation"):
-        table.add_column(name, justify="right")
-    for result in results:
-        spread = " ".join(f"{100 * value:.0f}" for value in result["R@10 by conversation"])
-        table.add_row(
-            result["mode"], str(result["questions"]), *(f"{100 * result[name]:.1f}" for name in names), spread
-        )
-    screen.print(table)
+    with database() as settings, Progress() as progress:
+        if arguments.leave_one_out:
+            results = print_leave_one_out(await capture(data, settings, progress), screen)
+        else:
+            results = [await measure(data, mode, settings, progress) for mode in arguments.modes.split(",")]
+            print_measures(results, len(data), screen)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+@contextmanager
+def database() -> Iterator[Settings]:
+    """Yield the settings of the environment, with a database for this run where they name none."""
+    settings = Settings.from_environment()
+    if settings.database_url:
+        yield settings
+        return
+    with tempfile.TemporaryDirectory(prefix="pgengram-locomo-", ignore_cleanup_errors=True) as folder:
+        server = start_embedded(Path(folder) / "data")
+        try:
+            yield replace(settings, database_url=server.url)
+        finally:
+            server.stop()
+
+
+def print_measures(results: list[dict[str, Any]], conversations: int, screen: Console) -> None:
+    """Print one row for each way of asking."""
+    table = Table(title=f"LoCoMo, {conversations} conversations, categories 1 to 4, in per cent")
+    apart = ("mode", "questions", "zero-overlap questions", "R@10 by conversation")
+    names = [name for name in results[0] if name not in apart]
+    for name in ("mode", "n", *names, "of n", "R@10 by conversation"):
+        table.add_column(name, justify="right")
+    for result in results:
+        by_conversation = " ".join(f"{100 * value:.0f}" for value in result["R@10 by conversation"])
+        table.add_row(
+            result["mode"], str(result["questions"]), *(f"{100 * result[name]:.1f}" for name in names),
+            str(result["zero-overlap questions"]), by_conversation,
+        )  # fmt: skip
+    screen.print(table)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ from pgengram.search import ranking
 from pgengram.search.question import Asked, Frequencies, understand
 from pgengram.settings import Settings
 from pgengram.store import statements as s
-from pgengram.store.database import model_id, vectors_parameter
+from pgengram.store.database import vectors_parameter
 from pgengram.store.folding import COUNT_WAITING, FOLD_AT
 from pgengram.store.indexes import GROWTH, PROBES, index_name, tend
 from protocol import REFERENCE, TEN_NOTES, Peer
@@ -162,8 +162,10 @@ class Lab:
 
     async def model(self, name: str = "") -> int:
         """Return the key of a model: the built-in one, or one of the name that only these figures use."""
-        manager = await self.owner(MAIN)
-        return await model_id(manager.store.database, name or self.embedder.name, DIMENSIONS)
+        await (await self.owner(MAIN)).current_model()
+        given = {"name": name or self.embedder.name, "dimensions": DIMENSIONS}
+        await self.login.execute(ADD_MODEL, given)
+        return int((await (await self.login.execute(FIND_MODEL, given)).fetchone() or (0,))[0])
 
     async def fill(self, name: str, rows: int) -> None:
         """Store memories with given vectors until the owner has `rows`, as an importer does, and let the jobs finish."""
@@ -241,6 +243,10 @@ class Lab:
         return [UUID(hit["id"]) for hit in found.results]
 
 
+ADD_MODEL = """
+INSERT INTO embedding_models (name, dimensions) VALUES (%(name)s, %(dimensions)s) ON CONFLICT (name) DO NOTHING
+"""
+FIND_MODEL = "SELECT id FROM embedding_models WHERE name = %(name)s"
 NEAREST = """
 SELECT memory_id FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = {model} ORDER BY {distance} LIMIT 10
 """

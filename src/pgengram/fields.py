@@ -25,6 +25,7 @@ MAX_METADATA_BYTES: Final = 65_536
 MAX_METADATA_DEPTH: Final = 20
 FIRST_MOMENT: Final = datetime(1, 1, 2, tzinfo=UTC)
 LAST_MOMENT: Final = datetime(9999, 12, 30, tzinfo=UTC)
+LONGEST_LIFE: Final = timedelta(days=36_525)
 CLOCK_SKEW: Final = timedelta(minutes=5)  # of a caller's clock
 WHOLE_CONTENT: Final = 300  # characters of content a search shows before it cuts
 
@@ -170,6 +171,13 @@ def _not_ahead(value: datetime) -> datetime:
     return value
 
 
+def _within_a_century(value: datetime) -> datetime:
+    """Refuse an end so far away that it was hardly meant; what never ends has none."""
+    if value > datetime.now(UTC) + LONGEST_LIFE:
+        raise ValueError("must lie at most 100 years ahead; leave it out for what never expires")
+    return value
+
+
 def comma_separated(value: object) -> object:
     """Return text as the list of what stands between its commas, all else as it is."""
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
@@ -180,6 +188,7 @@ Name = Annotated[
     str, Text, BeforeValidator(_not_blank), AfterValidator(_short)
 ]  # its limit would repeat 20 times in tools/list
 Moment = Annotated[AwareDatetime, AfterValidator(_within_calendars)]
+Expiry = Annotated[Moment, AfterValidator(_within_a_century)]
 Past = Annotated[Moment, AfterValidator(_not_ahead)]
 
 Content = Annotated[

@@ -31,13 +31,13 @@ class Request(BaseModel):
 class Provenance(Request):
     """Where a memory comes from and whom it concerns."""
 
-    source: Annotated[f.Name | None, Field(description="Where it comes from.")] = None
+    source: f.Name | None = None
     source_provider: Annotated[f.Name | None, Field(description="Who stores it.")] = None
-    capture_mode: Annotated[f.CaptureMode | None, Field(description="Said, or inferred.")] = None
+    capture_mode: f.CaptureMode | None = None
     session_id: Annotated[f.Name | None, Field(description="Conversation; default: this one.")] = None
     speaker: Annotated[f.Name | None, Field(description="Who said it.")] = None
     user: Annotated[f.Name | None, Field(description="Whom it is about or for.")] = None
-    project: Annotated[f.Name | None, Field(description="Project it belongs to.")] = None
+    project: f.Name | None = None
     collection: Annotated[f.Name | None, Field(description="Any grouping of yours.")] = None
 
 
@@ -96,12 +96,12 @@ class NewMemory(Provenance):
     confidence: f.Confidence | None = None
     emotion: f.Emotion | None = None
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened; ISO 8601 with zone.")] = None
-    expires_at: Annotated[f.Moment | None, Field(description="Hidden after this.")] = None
-    last_confirmed_at: f.Past | None = None
+    expires_at: Annotated[f.Expiry | None, Field(description="Hidden after this.")] = None
+    last_confirmed_at: Annotated[f.Past | None, Field(description="Default: now.")] = None
     pinned: Annotated[bool, Field(description="Never fades.")] = False
     sources: Sources = []
     related_to: RelatedTo = []
-    dedup_policy: Annotated[DedupPolicy, Field(description="For near duplicates.")] = "ask"
+    dedup_policy: Annotated[DedupPolicy, Field(description="What to do with near duplicates.")] = "ask"
     idempotency_key: Annotated[f.Name | None, Field(description="Same key, same memory.")] = None
     embedding: f.Vector | None = None
 
@@ -144,8 +144,8 @@ class Change(Provenance):
     confidence: f.Confidence | None = None
     emotion: f.Emotion | None = None
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened.")] = None
-    expires_at: Annotated[f.Moment | None, Field(description="Hidden after this.")] = None
-    last_confirmed_at: f.Past | None = None
+    expires_at: Annotated[f.Expiry | None, Field(description="Hidden after this.")] = None
+    last_confirmed_at: Annotated[f.Past | None, Field(description="When it was.")] = None
     pinned: Annotated[bool | None, Field(description="Never fades.")] = None
     sources: Sources | None = None
     status: Annotated[Literal["active", "archived"] | None, Field(description="active restores a forgotten one.")] = (

@@ -141,7 +141,7 @@ class MemoryManager(Core):
     async def create_memory(self, new: NewMemory) -> Stored:
         """Store one self-contained memory: an event (episodic), a fact (semantic), a way to do something (procedural) or a decision, goal or pattern (strategic).
 
-        Use when the user states a preference, decision, correction, commitment or fact worth keeping, or a procedure worked. For several use create_memories; to correct one that exists use update_memory. Never store secrets. Saying the same again stores nothing twice: it confirms the memory and unites tags. metadata holds the type's detail, e.g. steps, context, result, category. Errors: INVALID_INPUT, EMBEDDING_ERROR, DATABASE_ERROR; then nothing was stored.
+        Use when the user states a preference, decision, correction, commitment or fact worth keeping, or a procedure worked. For several use create_memories; to correct one that exists use update_memory. Never store secrets. Saying the same again stores nothing twice: it confirms the memory and unites tags. Check near_duplicates and previously_corrected in the answer. metadata holds the type's detail. Errors: INVALID_INPUT, SECRET_REJECTED, EMBEDDING_ERROR, DATABASE_ERROR.
         """
         draft = await self.draft(new)
         [error] = await self.relate([draft])
@@ -401,9 +401,9 @@ class MemoryManager(Core):
             )
         async with self.store.transaction() as tx:
             going = await self._going(tx, ids, replaced_by_ids, hard=hard)
-            if confirm_token:
+            if confirm_token and not dry_run:
                 await confirmations.redeem(tx, confirm_token, going.action, going.named)
-            if confirm_token or not (dry_run or going.needs_a_yes):
+            if not dry_run and (confirm_token or not going.needs_a_yes):
                 return await self._go(tx, going, reason)
             would = await self._preview(tx, going)
         if dry_run:
@@ -412,8 +412,11 @@ class MemoryManager(Core):
         if agreed is False:
             raise ConfirmRequired("The user was asked and did not agree.", "Nothing was changed. Leave it at that.")
         async with self.store.transaction() as tx:
-            if agreed:  # whatever happened while the person was thinking
-                return await self._go(tx, await self._going(tx, ids, replaced_by_ids, hard=hard), reason)
+            if agreed:
+                again = await self._going(tx, ids, replaced_by_ids, hard=hard)
+                if again.question != going.question:
+                    raise ConfirmRequired("The memories were changed while the user was asked.")
+                return await self._go(tx, again, reason)
             would.confirm_token = await confirmations.ask(tx, going.action, going.named)
         would.message += f" Nothing is done yet. If the user agrees, repeat the call with confirm_token within {confirmations.SECONDS} s."
         return would

@@ -50,7 +50,7 @@ class Stored(Answer):
     message: str
     created: bool
     memory: Shown
-    extra_metadata: list[str] | None = None
+    extra_metadata: SkipJsonSchema[list[str] | None] = None
     merged: SkipJsonSchema[bool | None] = None
     taken_over: SkipJsonSchema[list[str] | None] = None
     kept_as_stored: SkipJsonSchema[list[str] | None] = None

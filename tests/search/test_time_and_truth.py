@@ -166,6 +166,17 @@ async def test_what_will_be_replaced_holds_until_then(client: Client) -> None:
     assert await found(client, "office", as_of="2098-01-02T00:00:00Z") == [new]
 
 
+async def test_what_was_replaced_ends_where_its_replacement_is_corrected_to_begin(client: Client) -> None:
+    old = await remember(client, "The office is in Ghent.", occurred_at="2020-01-01T00:00:00Z")
+    new = await remember(client, "The office is in Bruges.", occurred_at="2023-01-01T00:00:00Z")
+    await call(client, "forget_memories", ids=[old], replaced_by_ids=[new])
+
+    await call(client, "update_memory", id=new, occurred_at="2022-01-01T00:00:00Z")
+
+    assert await found(client, "office", as_of="2021-12-31T00:00:00Z") == [old]
+    assert await found(client, "office", as_of="2022-06-01T00:00:00Z") == [new]
+
+
 async def test_a_hit_that_was_superseded_points_to_the_newest(client: Client) -> None:
     one, two, three, other = [
         await remember(client, text) for text in ("Port 5432.", "Port 5433.", "Port 5434.", "Port 5435 too.")

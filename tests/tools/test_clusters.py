@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sys
 from collections.abc import AsyncIterator
 from itertools import count
 from math import sqrt
@@ -13,9 +14,24 @@ from uuid import uuid4
 import numpy as np
 import pytest
 import pytest_asyncio
-from mcp import Client
+from mcp import Client, StdioServerParameters
+from mcp.types import ElicitRequestParams, ElicitResult
 
-from door import Answer, Database, Served, call, connected, database_of, found, owned_tables, read, refused, remember
+from door import (
+    Answer,
+    Database,
+    Served,
+    call,
+    connected,
+    database_of,
+    environment,
+    found,
+    owned_tables,
+    read,
+    refused,
+    remember,
+    said,
+)
 
 DIMENSIONS = 384
 TYPES = ["theme", "emotion", "temporal", "person", "pattern", "mixed"]
@@ -245,6 +261,27 @@ async def test_a_cluster_is_deleted_after_a_preview_and_its_memories_stay(client
     assert await names(client) == ["Other"]
     assert await found(client) == [memory]
     assert db.value("SELECT count(*) FROM memory_cluster_activations") == 0
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_a_client_that_can_ask_its_user_is_asked_before_a_cluster_goes(
+    client: Client, db: Database, *, yes: bool
+) -> None:
+    id_ = await cluster(client, "Running")
+    questions = []
+
+    async def ask(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        questions.append(params.message)
+        return ElicitResult(action="accept", content={"confirm": True}) if yes else ElicitResult(action="decline")
+
+    settings = environment(database_url=db.url, embedder="none:", toolsets="clusters")
+    server = StdioServerParameters(command=sys.executable, args=["-m", "pgengram"], env=settings)
+    async with Client(server, elicitation_callback=ask) as asking:
+        answer = await asking.call_tool("update_cluster_members", {"cluster_id": id_, "delete": True})
+
+    assert "Running" in questions[0]
+    assert await names(client) == ([] if yes else ["Running"])
+    assert ("CONFIRM_REQUIRED" in said(answer)) is not yes
 
 
 # -- where a cluster lies ------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -329,6 +330,21 @@ async def test_moments_near_the_ends_of_the_calendar_are_kept(client: Client, mo
     answer = await call(client, "create_memory", content="Long ago, or far ahead.", occurred_at=moment)
 
     assert (await read(client, answer["memory_id"]))["occurred_at"][-1] == "Z"
+
+
+@pytest.mark.shows(13)
+async def test_an_end_more_than_a_century_ahead_is_refused(client: Client, db: Database) -> None:
+    now = datetime.now(UTC)
+    for tool, more in (
+        ("create_memory", {"content": "x"}),
+        ("update_memory", {"id": await remember(client, "Stays.")}),
+    ):
+        error = await refused(client, tool, expires_at=(now + timedelta(days=36_526)).isoformat(), **more)
+
+        assert error["code"] == "INVALID_INPUT"
+        assert "100 years" in error["message"]
+    assert db.value("SELECT count(*) FROM memories WHERE expires_at IS NOT NULL") == 0
+    await remember(client, "Nearly a century.", expires_at=(now + timedelta(days=36_524)).isoformat())
 
 
 async def test_an_unknown_argument_is_refused_with_a_hint(client: Client, db: Database) -> None:

@@ -75,6 +75,8 @@ async def with_everything(client: Client, db: Database, type_: str) -> tuple[str
         user=CANARY,
         project=CANARY,
         collection=CANARY,
+        sources=[{"label": CANARY}],
+        idempotency_key=CANARY,
     )
     other = await remember(client, "A piano stands in the hall.")
     await call(client, "update_memory", id=id_, content=f"The red {CANARY} stands in the hall.", tags=[f"{CANARY}s"])
@@ -104,7 +106,6 @@ async def with_everything(client: Client, db: Database, type_: str) -> tuple[str
         f"""INSERT INTO memory_belief_evidence (namespace_id, belief_id, memory_id)
         SELECT namespace_id, '{BELIEF}', '{id_}'::uuid FROM memory_clusters"""
     )
-    db.rows("UPDATE memories SET idempotency_key = %s WHERE id = %s", [CANARY, id_])
     await call(client, "forget_memories", ids=[id_], reason=f"The {CANARY} was sold.")
     return id_, other
 
@@ -306,6 +307,16 @@ async def test_a_dry_run_shows_what_would_go_and_changes_nothing(client: Client,
     assert await found(client) == [id_]
 
 
+async def test_a_dry_run_with_a_token_changes_nothing_and_keeps_the_token(client: Client) -> None:
+    id_ = await remember(client, "Stays for now.")
+    token = (await call(client, "forget_memories", ids=[id_], hard=True))["confirm_token"]
+
+    await call(client, "forget_memories", ids=[id_], hard=True, dry_run=True, confirm_token=token)
+    assert (await read(client, id_))["status"] == "active"
+
+    assert (await call(client, "forget_memories", ids=[id_], hard=True, confirm_token=token))["erased"] == 1
+
+
 async def test_erasing_what_is_not_there_is_an_error_and_asks_nothing(client: Client, db: Database) -> None:
     answer = await client.call_tool("forget_memories", {"ids": [str(uuid4())], "hard": True})
 
@@ -441,3 +452,20 @@ async def test_a_yes_is_good_for_the_words_that_were_shown(wordless: Served) -> 
         )  # fmt: skip
         assert "confirm_token" in str(answer)  # it never said that it can ask
         assert (await read(client, id_))["status"] == "active"
+
+
+async def test_a_yes_is_not_good_for_what_was_changed_while_the_user_was_asked(wordless: Served) -> None:
+    ids: list[str] = []
+
+    async def change_then_agree(_: Any, __: ElicitRequestParams) -> ElicitResult:
+        await call(wordless.client, "update_memory", id=ids[0], content="Now it says something else.")
+        return YES
+
+    settings = environment(database_url=wordless.db.url, embedder="none:")
+    server = StdioServerParameters(command=sys.executable, args=["-m", "pgengram"], env=settings)
+    async with Client(server, mode="legacy", elicitation_callback=change_then_agree) as client:
+        ids.append(await remember(client, "The spare key hangs in the shed."))
+        error = await refused(client, "forget_memories", ids=ids, hard=True)
+
+        assert error["code"] == "CONFIRM_REQUIRED"
+        assert (await read(client, ids[0]))["status"] == "active"

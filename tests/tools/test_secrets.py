@@ -101,7 +101,9 @@ ANNOUNCED = [
     "password: hunter2", "Password: Tr0ub4dor&3", "passwort: Sommer2024!", "The wifi password is hunter2.",
     "the password for the staging database is hunter2!", "DB_PASSWORD=s3cr3t!x", '{"password": "swordfish"}',
     "password: swordfish", "wifi password: correct-horse-battery-staple", "Passwort für das WLAN: Sommer2024", "pwd=abc12345;",
-    "**Password:** hunter2", "userPassword: Zx81kd!", "密码：hunter2x", "Login mira, password: hunter2, then the second factor",
+    "**Password:** hunter2", "The password is hunter2 and the user mira", 'Mira has the password "tigers4ever".', "My password's hunter2",
+    "Server=db;User Id=sa;Password=P@ssw0rd!;", "password -> Tr0u(b4dor", "Username: admin / Password: admin123",
+    "userPassword: Zx81kd!", "密码：hunter2x", "Login mira, password: hunter2, then the second factor",
     "api_key=8f14e45fceea167a5a36dedd4bea2543", "API key: 8f14e45f-ceea-467a-9a36-dedd4bea2543",
     'apiKey = "zaCELgL0imfnc8mVLWwsAawjYr4Rx"', "client_secret: Xq8Tz0PmW4rJ6sLk9Vb2", "access token: Xq8Tz0PmW4rJ6sLk9Vb2Nc7",
 ]  # fmt: skip
@@ -130,6 +132,12 @@ The password is SHA256 hashed.
 The password was changed on 2024-05-01.
 Passwort: siehe Tresor
 password manager: Bitwarden
+The scan looks for `password:`; keys need a digit; a `redact` mode exists
+"password":20786,"pasture":20787
+const password = 'Password used to generate key';
+Passwort: GitHub und GitLab haben dasselbe Verfahren
+def pwd(self): 'Return the current folder'
+the password is Argon2id-hashed
 api_key=YOUR_API_KEY
 API key: stored in 1Password under "OpenAI 2024"
 access token: expires after 3600s
@@ -217,8 +225,17 @@ FIELDS: dict[str, dict[str, Any]] = {
 
 def kept_anywhere(db: Database, secret: str) -> list[str]:
     """Return the tables in which a secret stands."""
-    tables = [row["relname"] for row in db.rows("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^(memor|work|epis|sema|proc|stra)'")]
-    return [name for name in tables if db.value(f'SELECT count(*) AS n FROM "{name}" t WHERE t::text LIKE %s', [f"%{secret}%"])]
+    tables = [
+        row["relname"]
+        for row in db.rows(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^(memor|work|epis|sema|proc|stra)'"
+        )
+    ]
+    return [
+        name
+        for name in tables
+        if db.value(f'SELECT count(*) AS n FROM "{name}" t WHERE t::text LIKE %s', [f"%{secret}%"])
+    ]
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -263,7 +280,9 @@ async def test_a_secret_in_a_reason_is_refused(wordless: Served) -> None:
 
 @pytest.mark.shows(6, 29)
 async def test_an_item_with_a_secret_is_refused_in_its_place_and_spares_the_others(wordless: Served) -> None:
-    items = [{"content": f"Fact {n}.", **(FIELDS[field] if n == 1 else {})} for n, field in enumerate(["", "a tag", ""])]
+    items = [
+        {"content": f"Fact {n}.", **(FIELDS[field] if n == 1 else {})} for n, field in enumerate(["", "a tag", ""])
+    ]
 
     answer = await call(wordless.client, "create_memories", items=items)
 
@@ -280,14 +299,19 @@ async def test_a_secret_for_the_name_of_an_argument_is_not_echoed(wordless: Serv
     assert GITHUB[:20] not in said(answer)
 
 
-@pytest.mark.parametrize("text", ["sk-learn-contrib-imbalanced", "the password is stored in the vault", "8e3fbaa2c1d4e5f60718293a4b5c6d7e8f901234"])
+@pytest.mark.parametrize(
+    "text",
+    ["sk-learn-contrib-imbalanced", "the password is stored in the vault", "8e3fbaa2c1d4e5f60718293a4b5c6d7e8f901234"],
+)
 async def test_an_ordinary_note_is_stored(wordless: Served, text: str) -> None:
     id_ = await remember(wordless.client, text, tags=["sk-learn-contrib-imbalanced"], metadata={"ref": text})
 
     assert (await read(wordless.client, id_))["content"] == text
 
 
-async def test_a_question_may_hold_a_secret_and_is_not_logged(wordless: Served, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_question_may_hold_a_secret_and_is_not_logged(
+    wordless: Served, capfd: pytest.CaptureFixture[str]
+) -> None:
     await call(wordless.client, "search_memories", query=f"Where did I leave {GITHUB}?")
 
     assert GITHUB not in "".join(capfd.readouterr())

@@ -43,6 +43,8 @@ async def test_active_memories_are_counted_by_everything_they_are_sorted_by(clie
     )
     await remember(client, "Tea is at four.", kind="fact", project="ark", collection="house", tags=["week"])
     await remember(client, "The lift is broken.", type="episodic")
+    gone = await remember(client, "We ship on Mondays.", kind="decision", project="ark", tags=["ship"], importance=1)
+    await call(client, "forget_memories", ids=[gone])
 
     told = await stats(client)
 

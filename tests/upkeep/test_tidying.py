@@ -65,7 +65,7 @@ async def test_the_preview_tells_exactly_what_is_done_then(client: Client, db: D
         {"action": "merge", "ids": [goes], "into": stays},
         {"action": "archive", "ids": [old]},
         {"action": "forget", "ids": [wrong[-8:]], "reason": "moved", "replaced_by": [right]},
-        {"action": "tag", "ids": [bare], "tags": "garden, bulbs"},
+        {"action": "tag", "ids": [bare], "tags": "Garden, Spring Bulbs"},
         {"action": "confirm", "ids": [sure]},
         {"action": "keep", "ids": [right]},
     ]
@@ -83,7 +83,7 @@ async def test_the_preview_tells_exactly_what_is_done_then(client: Client, db: D
     assert changes[wrong]["changes"] == {
         "status": ["active", "invalidated"], "reason": [None, "moved"], "replaced_by": [None, [right]],
     }  # fmt: skip
-    assert changes[bare]["changes"] == {"tags": [[], ["garden", "bulbs"]]}
+    assert changes[bare]["changes"] == {"tags": [[], ["garden", "spring-bulbs"]]}
     assert [*changes[sure]["changes"]] == ["last_confirmed_at"]
     assert right not in changes
     after = {str(row["id"]): row for row in everything(db)}
@@ -91,7 +91,7 @@ async def test_the_preview_tells_exactly_what_is_done_then(client: Client, db: D
         assert change["operation"] == changes[id_]["operation"] == db.history(id_)[-1]["operation"]
         for name in change["changes"].keys() & {"status", "reason"}:
             assert after[id_][name] == changes[id_]["changes"][name][1]
-    assert sorted(after[bare]["tags"]) == ["bulbs", "garden"]
+    assert sorted(after[bare]["tags"]) == ["garden", "spring-bulbs"]
     assert [row["version"] for row in before if str(row["id"]) == right] == [after[right]["version"]]
 
 
@@ -178,6 +178,7 @@ async def test_a_token_outlives_the_server_that_gave_it_but_not_its_minute(serve
             "two",
         ),
         ([{"action": "merge", "ids": ["{a}"]}], "INVALID_INPUT", "into"),
+        ([{"action": "tag", "ids": ["{a}"]}], "INVALID_INPUT", "tags"),
         ([{"action": "merge", "ids": ["{a}"], "into": "{a}"}], "INVALID_INPUT", "itself"),
         ([{"action": "forget", "ids": ["{a}"], "replaced_by": ["{a}"]}], "INVALID_INPUT", "itself"),
         ([{"action": "archive", "ids": ["{pinned}"]}], "INVALID_INPUT", "pinned"),

@@ -178,6 +178,43 @@ async def reembed(
     return await run_reembed(Settings.from_environment(), embedder, cancel=cancel, as_json=as_json)
 
 
+@app.command(name="export")
+@command
+async def export_(
+    path: Annotated[str, typer.Argument(help="A file for the lines of JSON, or - for standard output.")],
+) -> int:
+    """Write everything that is remembered as lines of JSON: a backup, or a way to another store.
+
+    Example: `pgengram export memories.jsonl`
+    """
+    from pgengram.cli.transfer import run_export
+
+    return await run_export(Settings.from_environment(), path)
+
+
+@app.command(name="import")
+@command
+async def import_(
+    source: Annotated[str, typer.Argument(metavar="PATH", help="A file; for agi also a postgresql:// URL.")],
+    system: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="jsonl (an export), agi, session-continuity, skynet, ownsona, crow, mcp-memory or mcp-memory-service.",
+        ),
+    ] = "jsonl",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be taken.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Bring in memories from an export or from another system; what is there already stays as it is.
+
+    Example: `pgengram import --from mcp-memory memory.jsonl --dry-run`
+    """
+    from pgengram.cli.transfer import run_import
+
+    return await run_import(Settings.from_environment(), system, source, dry_run=dry_run, as_json=as_json)
+
+
 @app.command()
 @command
 async def stats(

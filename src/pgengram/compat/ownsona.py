@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from pgengram import fields as f
 from pgengram.compat.speaker import NumericId, Raw, Speaker, number_of, refuse_missing
@@ -13,18 +12,10 @@ from pgengram.errors import InvalidInput, PgengramError
 from pgengram.inputs import Change, Request, checked
 from pgengram.tools import ADDS, CHANGES, READS, REMOVES, tool
 
-YEARS_AHEAD: Final = 100
 SHOWN: Final = 20  # memories read whole at once
 DedupPolicy = Literal["insert", "skip_if_near", "ask"]
 
 
-def _not_in_a_century(moment: datetime) -> datetime:
-    if moment > datetime.now(UTC) + timedelta(days=365.25 * YEARS_AHEAD):
-        raise ValueError(f"must lie at most {YEARS_AHEAD} years ahead")
-    return moment
-
-
-Expiry = Annotated[f.Moment, AfterValidator(_not_in_a_century)]
 Score = Annotated[float | None, Field(ge=-1, le=1, description="Least cosine.")]
 
 
@@ -38,7 +29,7 @@ class Fact(Request):
     capture_mode: f.CaptureMode | None = None
     session_id: f.Name | None = None
     dedup_policy: DedupPolicy = "ask"
-    expires_at: Expiry | None = None
+    expires_at: f.Expiry | None = None
     last_confirmed_at: f.Past | None = None
 
 
@@ -49,7 +40,7 @@ class FactChange(Request):
     text: f.Content | None = None
     tags: f.Tags | None = None
     importance: f.Importance | None = None
-    expires_at: Expiry | None = None
+    expires_at: f.Expiry | None = None
     last_confirmed_at: f.Past | None = None
     dry_run: bool = False
 

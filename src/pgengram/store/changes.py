@@ -271,7 +271,19 @@ async def apply(
         await clusters.reassign(tx, [id_])
     elif {"status", "expires_at"} & made.base.keys():
         await clusters.renew_of(tx, [id_])
+    if "valid_from" in made.base:
+        await _move_ends(tx, row, made.base["valid_from"], session_id)
     return version
+
+
+async def _move_ends(tx: Transaction, row: Row, begins: datetime, session_id: str | None) -> None:
+    """What held until the memory in `row` began to hold goes on to do so when that beginning is corrected."""
+    where = {"id": row["id"], "ended": row["valid_from"], "begins": begins}
+    for before in await tx.rows(s.ENDED_BY, where):
+        version = before["version"] + 1
+        await memories.set_columns(tx, "memories", before["id"], {"valid_to": begins, "version": version})
+        changes = {"valid_to": [moment(before["valid_to"]), moment(begins)]}
+        await memories.add_history(tx, before["id"], version, "update", changes=changes, session_id=session_id)
 
 
 async def forget(

@@ -15,6 +15,9 @@ from pgengram.store.database import Row, Transaction
 ALIKE: Final = 0.7  # cosine from which a memory belongs to a cluster by itself, and clusters are similar
 MOST_ASSIGNED: Final = 3  # clusters a new memory is put into by itself
 TOGETHER: Final = "30 minutes"  # clusters called up so close in time are called up together
+MOST_AVERAGED: Final = (
+    1_000  # strongest members that decide where a cluster lies: more would hardly move it, and slow every write
+)
 RECALLED: Final = 10  # memories that a called-up cluster brings
 PAIRED: Final = 200  # newest activations of a cluster that are looked at for what was called up with it
 
@@ -101,11 +104,13 @@ UPDATE memory_clusters c SET centroid = fresh.centroid, updated_at = now(),
 FROM (
   SELECT t.id, active.model_id, CASE WHEN l2_norm(t.middle) > 1e-3 THEN l2_normalize(t.middle) END AS centroid
   FROM (SELECT coalesce(%(model_id)s::smallint, {ACTIVE_MODEL}) AS model_id) AS active CROSS JOIN LATERAL (
-    SELECT given.id, (SELECT avg(p.place) FROM memory_cluster_members s
-      {OF_MEMBER}
+    SELECT given.id, (SELECT avg(p.place) FROM (
+        SELECT s.memory_id FROM (SELECT s.memory_id, s.strength FROM memory_cluster_members s
+          WHERE s.namespace_id = %(namespace_id)s AND s.cluster_id = given.id ORDER BY s.strength DESC, s.memory_id DESC OFFSET 0) AS s
+        {OF_MEMBER}
+        WHERE {SHOWN} LIMIT {MOST_AVERAGED}) AS s
       CROSS JOIN LATERAL (SELECT avg(v.embedding) AS place FROM memory_vectors v
-        WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = s.memory_id AND v.model_id = active.model_id OFFSET 0) AS p
-      WHERE s.namespace_id = %(namespace_id)s AND s.cluster_id = given.id AND {SHOWN}) AS middle
+        WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = s.memory_id AND v.model_id = active.model_id OFFSET 0) AS p) AS middle
     FROM unnest(%(ids)s::uuid[]) AS given(id) OFFSET 0) AS t
 ) AS fresh
 WHERE c.namespace_id = %(namespace_id)s AND c.id = fresh.id
@@ -113,17 +118,21 @@ WHERE c.namespace_id = %(namespace_id)s AND c.id = fresh.id
 
 # Members that are forgotten or expired do not count. Uses memory_clusters_pkey and memory_cluster_members_pkey.
 LIST: Final = f"""
-SELECT c.id, c.type, c.name, c.description, c.keywords, c.emotional_signature, c.importance, c.activation_count,
-  c.last_activated_at, c.created_at, c.updated_at, c.centroid IS NOT NULL AS has_centroid, inside.memory_count, inside.memory_ids
-FROM memory_clusters c CROSS JOIN LATERAL (
+SELECT c.*, inside.memory_count, inside.memory_ids
+FROM (
+  SELECT c.id, c.type, c.name, c.description, c.keywords, c.emotional_signature, c.importance, c.activation_count,
+    c.last_activated_at, c.created_at, c.updated_at, c.centroid IS NOT NULL AS has_centroid
+  FROM memory_clusters c
+  WHERE c.namespace_id = %(namespace_id)s AND (%(ids)s::uuid[] IS NULL OR c.id = ANY(%(ids)s))
+    AND (%(type)s::text IS NULL OR c.type = %(type)s)
+  ORDER BY {{order}} LIMIT %(limit)s) AS c
+CROSS JOIN LATERAL (
   SELECT count(*) AS memory_count,
     coalesce((array_agg(s.memory_id ORDER BY s.strength DESC, s.memory_id))[:%(members)s], ARRAY[]::uuid[]) AS memory_ids
   FROM memory_cluster_members s
   {OF_MEMBER}
   WHERE s.namespace_id = %(namespace_id)s AND s.cluster_id = c.id AND {SHOWN} OFFSET 0) AS inside
-WHERE c.namespace_id = %(namespace_id)s AND (%(ids)s::uuid[] IS NULL OR c.id = ANY(%(ids)s))
-  AND (%(type)s::text IS NULL OR c.type = %(type)s)
-ORDER BY {{order}} LIMIT %(limit)s
+ORDER BY {{order}}
 """
 COUNT: Final = """
 SELECT count(*) AS total FROM memory_clusters
@@ -164,7 +173,7 @@ ORDER BY similarity DESC, other.id
 ACTIVATE: Final = """
 WITH counted AS (
   UPDATE memory_clusters SET activation_count = activation_count + 1, last_activated_at = now()
-  WHERE namespace_id = %(namespace_id)s AND id = %(id)s RETURNING activation_count, last_activated_at
+  WHERE namespace_id = %(namespace_id)s AND id = %(id)s RETURNING name, activation_count, last_activated_at
 ), told AS (
   INSERT INTO memory_cluster_activations (namespace_id, cluster_id, id, context, strength, session_id, at)
   SELECT %(namespace_id)s, %(id)s, %(activation_id)s, %(context)s, %(strength)s, %(session_id)s, last_activated_at FROM counted

@@ -287,6 +287,14 @@ WHERE namespace_id = %(namespace_id)s AND id = %(id)s
 RETURNING version, valid_to
 """
 
+# Which memories a replacement ended, and would still end after its own beginning has moved. Uses memories_hidden.
+ENDED_BY: Final = """
+SELECT id, version, valid_to FROM memories
+WHERE namespace_id = %(namespace_id)s AND status <> 'active' AND %(id)s = ANY(replaced_by)
+  AND valid_to = %(ended)s AND valid_from < %(begins)s
+ORDER BY id FOR UPDATE
+"""
+
 # Erasing leaves no text, vector or word behind; detail, tags, vectors and words go by their foreign keys, postings and
 # history have none. Uses memory_words_pkey, memory_postings_pkey, memory_history_pkey and memories_pkey.
 ERASE_HISTORY: Final = "DELETE FROM memory_history WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)"

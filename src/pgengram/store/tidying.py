@@ -11,6 +11,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from pgengram.errors import Conflict, InvalidInput, NotFound
+from pgengram.fields import MAX_TAGS
 from pgengram.store import changes, clusters, edges, erasing, memories
 from pgengram.store import statements as s
 from pgengram.store.database import Row, Transaction
@@ -32,7 +33,9 @@ ORDER BY m.created_at, m.id LIMIT %(limit)s
 
 # Uses memory_tags_by_tag and memories_pkey.
 TAGGED: Final = """
-SELECT id, count(*) OVER () AS found FROM memories m
+SELECT m.id, count(*) OVER () AS found, ARRAY(SELECT tag FROM memory_tags t
+  WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id AND t.tag = ANY(%(tags)s)) AS tags
+FROM memories m
 WHERE m.namespace_id = %(namespace_id)s AND m.status IN ('active', 'archived')
   AND m.id IN (SELECT memory_id FROM memory_tags WHERE namespace_id = %(namespace_id)s AND tag = ANY(%(tags)s))
   AND (%(project)s::text IS NULL OR m.project = %(project)s)
@@ -175,10 +178,12 @@ async def faded(
     return [row["id"] for row in rows], rows[0]["found"] if rows else 0
 
 
-async def tagged(tx: Transaction, tags: Sequence[str], *, project: str | None, limit: int) -> tuple[list[UUID], int]:
-    """Return memories that have one of `tags`, the oldest first, and how many there are."""
+async def tagged(
+    tx: Transaction, tags: Sequence[str], *, project: str | None, limit: int
+) -> tuple[dict[UUID, list[str]], int]:
+    """Return memories that have some of `tags`, the oldest first, each with those; and how many memories there are."""
     rows = await tx.rows(TAGGED, {"tags": list(tags), "project": project, "limit": limit})
-    return [row["id"] for row in rows], rows[0]["found"] if rows else 0
+    return {row["id"]: row["tags"] for row in rows}, rows[0]["found"] if rows else 0
 
 
 def check(steps: Sequence[Step], rows: Mapping[UUID, Row]) -> None:
@@ -196,10 +201,7 @@ def check(steps: Sequence[Step], rows: Mapping[UUID, Row]) -> None:
                 raise NotFound("memory", id_)
         if step.action == "keep":
             continue
-        if step.action == "merge" and step.into is None:
-            raise InvalidInput("A merge needs into: the memory that stays.")
-        if set(step.ids) & {step.into, *step.replaced_by}:
-            raise InvalidInput("A memory cannot be merged into itself or replace itself.")
+        _check_whole(step)
         if twice := seen & set(step.touched):
             raise InvalidInput(f"Memory {min(twice)} is in two actions of the plan.")
         seen |= set(step.touched)
@@ -207,6 +209,15 @@ def check(steps: Sequence[Step], rows: Mapping[UUID, Row]) -> None:
             _check_one(step, rows[id_])
         if step.into is not None and rows[step.into]["status"] != "active":
             raise Conflict(f"Memory {step.into} is not active, so none can be merged into it.")
+
+
+def _check_whole(step: Step) -> None:
+    if step.action == "merge" and step.into is None:
+        raise InvalidInput("A merge needs into: the memory that stays.")
+    if step.action == "tag" and not step.tags:
+        raise InvalidInput("The action tag needs tags.")
+    if set(step.ids) & {step.into, *step.replaced_by}:
+        raise InvalidInput("A memory cannot be merged into itself or replace itself.")
 
 
 def _check_one(step: Step, row: Row) -> None:
@@ -254,7 +265,7 @@ def _effect(step: Step, row: Row) -> Effect | None:
 def _tagged(step: Step, tags: list[str]) -> list[str]:
     """Return the tags of a memory with those of the step; retagging takes `alias=tag` pairs and replaces them."""
     if step.action == "tag":
-        return list(dict.fromkeys([*tags, *step.tags]))
+        return list(dict.fromkeys([*tags, *step.tags]))[:MAX_TAGS]
     instead = dict(pair.split("=", 1) for pair in step.tags)
     return list(dict.fromkeys(instead.get(tag, tag) for tag in tags))
 
@@ -264,7 +275,7 @@ def _united(into: Row, others: Sequence[Row]) -> dict[str, list[Any]]:
     latest confirmation. The others keep their texts, forgotten.
     """
     after: dict[str, Any] = {
-        "tags": list(dict.fromkeys(tag for row in (into, *others) for tag in row["tags"])),
+        "tags": list(dict.fromkeys(tag for row in (into, *others) for tag in row["tags"]))[:MAX_TAGS],
         "metadata": {name: value for row in (*reversed(others), into) for name, value in row["metadata"].items()},
         "importance": max(row["importance"] for row in (into, *others)),
         "last_confirmed_at": max(

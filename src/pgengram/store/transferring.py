@@ -112,6 +112,13 @@ WITH given AS MATERIALIZED (
 INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length)
 SELECT %(namespace_id)s, id, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer FROM terms GROUP BY id
 """
+# Uses the table's primary key.
+COUNT_KNOWN: Final = sql.SQL("""
+SELECT count(*) AS known FROM {table} JOIN jsonb_populate_recordset(NULL::{table}, %(rows)s) AS given USING ({key})
+""")
+FIND_CLUSTERS_CHANGED: Final = """
+SELECT id::text AS id, updated_at::text AS at FROM memory_clusters WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s::uuid[])
+"""
 SET_CLUSTERS_CHANGED: Final = """
 UPDATE memory_clusters c SET updated_at = g.at FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, at timestamptz)
 WHERE c.namespace_id = %(namespace_id)s AND c.id = g.id
@@ -135,7 +142,7 @@ class Arrival:
     tags: list[str]
     searched: str
     extra: list[str]
-    parts: Sequence[Any] = ()
+    parts: Any = ()
 
 
 async def begin_reading(tx: Transaction) -> int:
@@ -220,10 +227,19 @@ async def add_rows(tx: Transaction, table: str, rows: Sequence[Mapping[str, Any]
     return await tx.run(statement, {"rows": owned})
 
 
-async def renew_clusters(tx: Transaction, rows: Sequence[Mapping[str, Any]], model_id: int | None) -> None:
-    """Work out the centroids of clusters that came in, which is no change of theirs."""
-    await clusters.renew(tx, {UUID(row["id"]) for row in rows}, model_id)
-    await tx.run(SET_CLUSTERS_CHANGED, {"rows": Jsonb([{"id": row["id"], "at": row["updated_at"]} for row in rows])})
+async def count_known(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many of these rows are there already, by their key."""
+    key = sql.SQL(", ").join(sql.Identifier(name) for name in ("namespace_id", *(name for name, _ in table.key)))
+    owned = Jsonb([{**row, "namespace_id": tx.namespace_id} for row in rows])
+    row = await tx.row(COUNT_KNOWN.format(table=sql.Identifier(table.name), key=key), {"rows": owned})
+    return row["known"] if row else 0
+
+
+async def renew_clusters(tx: Transaction, ids: Sequence[str], model_id: int | None) -> None:
+    """Work out the centroids of clusters whose members came in; that is no change of theirs."""
+    before = Jsonb([{"id": row["id"], "at": row["at"]} for row in await tx.rows(FIND_CLUSTERS_CHANGED, {"ids": ids})])
+    await clusters.renew(tx, {UUID(id_) for id_ in ids}, model_id)
+    await tx.run(SET_CLUSTERS_CHANGED, {"rows": before})
 
 
 async def there(tx: Transaction, ids: Sequence[UUID]) -> set[UUID]:

@@ -102,12 +102,12 @@ _PLACEHOLDER = (
     r"(?is)[<\[{(%].*|.*[<{].*[>}].*|\$.*|[*•·.…_xX?#-]+|\W+|.*\*{3,}.*|.*[xX]{4,}|.*(?:redacted|placeholder)\b.*"
     r"|(?:your|my|the|an?|some|dein|ihr|example|sample|dummy|insert)[-_ ].*|change-?me\W*"
 )
-_CODE = r".*\(.*|.*\[.*\].*|@?[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[A-Z][A-Z_]*_[A-Z_]*[A-Z]|[a-z]+(?:_[a-z]+)+"  # a call, an index, a.b.c, DB_ANNOUNCED, db_password
+_CODE = r"[A-Za-z_.]+[(\[].*|@?[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[A-Z][A-Z_]*_[A-Z_]*[A-Z]|[a-z]+(?:_[a-z]+)+"  # a call, an index, a.b.c, DB_ANNOUNCED, db_password
 _PLACE = r"(?i)[a-z][a-z+.-]*://.*|~?\.{0,2}/[\w./~-]+|[A-Z]:\\.*|.*@[\w-]+(?:\.[\w-]+)+"
 _UUID = r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _HASH = r"(?i)(?:[a-z0-9]+[:-])?[0-9a-f]{7,128}"
 _ALGORITHM = (
-    r"(?i)(?:sha|md|rsa|aes|hmac|base|utf|ipv|argon|scrypt|bcrypt|pbkdf|oauth|tls|ssl|http|hs|rs|es|v|x|ed|totp|fido|webauthn|n)[-_]?\d+"
+    r"(?i)(?:sha|md|rsa|aes|hmac|base|utf|ipv|argon|scrypt|bcrypt|pbkdf|oauth|tls|ssl|http|hs|rs|es|v|x|ed|totp|fido|webauthn|n)[-_]?\d+[a-z]*"
     r"(?:[-_]\w+)*|\d+[-\w]*(?:characters?|chars?|digits?|bytes?|bits?|days?|hours?|times?|zeichen|stellig|x|%)|1password|\d{1,2}\.\d{1,2}\.\d{2,4}"
 )
 _NO_PASSWORD = frozenset({
@@ -118,7 +118,7 @@ _NO_PASSWORD = frozenset({
     "geändert", "hashed", "hidden", "ignored", "incorrect", "instead", "invalid", "keepass", "keepassxc", "keine",
     "keines", "keychain", "keycloak", "keyring", "lastpass", "leaked", "length", "locked", "login", "longer", "lost",
     "manager", "masked", "minimum", "mismatch", "missing", "needed", "never", "nobody", "none", "nothing",
-    "notwendig", "null", "number", "nötig", "object", "optional", "outdated", "passed", "password", "passwords",
+    "notwendig", "null", "number", "nötig", "object", "optional", "outdated", "passed", "passwd", "password", "passwords", "passwort",
     "pending", "personal", "pflicht", "pflichtfeld", "plaintext", "policies", "policy", "private", "prompt",
     "protected", "provided", "public", "random", "recovered", "recovery", "refused", "rejected", "removed",
     "required", "reset", "rotated", "rotation", "safe", "saved", "secret", "secrets", "secure", "shared", "shorter",
@@ -146,33 +146,28 @@ def _unless_placeholder(match: re.Match[str]) -> bool:
 
 def _is_password(match: re.Match[str]) -> bool:
     """Judge what follows `password:`; a short human password is one, a plain word only when nothing else follows."""
-    quoted = match["secret"] is not None and match["quote"] != ""
-    value = match["secret"].rstrip("" if quoted else ".,;:!?)]}\"'`>")
-    if len(value) < SHORTEST_PASSWORD or _is_nothing(value) or _is_nothing(match["secret"]) or _fits(_ALGORITHM, value):
+    quoted = match["quote"] != ""
+    value = match["secret"] if quoted else match["secret"].rstrip(".,;:!?)]}>")
+    if len(value) < SHORTEST_PASSWORD or value.casefold() in _NO_PASSWORD or _fits(_ALGORITHM, value):
         return False
-    if value.casefold() in _NO_PASSWORD:
+    if _is_nothing(value) or _is_nothing(match["secret"]) or value[0] in " ,;.)":  # the quote closes what stands before
         return False
-    plain = value.replace("-", "").replace("'", "").isalpha()
-    says = match["says"].strip().isalpha()  # "the password is …" is mostly the beginning of a sentence
-    if plain and not (says or quoted):
-        named = (any(c.isupper() for c in value[1:]) and not value.isupper()) or value.count("-") > 2
-        return named or (len(value) >= SHORTEST_WORD and _ends_line(match))
-    if says and not quoted:
-        return not plain and any(c.isalpha() for c in value) and _ends_sentence(match)
-    if value.isdigit():
-        return len(value) >= SHORTEST_WORD or quoted
-    return not plain or (quoted and " " not in value)
+    digits, letters = any(c.isdigit() for c in value), any(c.isalpha() for c in value)
+    says = match["says"].strip()
+    if not says or " " in value:  # password "hunter2"; a passphrase in quotes
+        return quoted and digits and letters
+    if quoted:
+        return True
+    if says.isalpha():  # "the password is …" is mostly the beginning of a sentence
+        return digits and letters and len(value) >= SHORTEST_WORD
+    if value.replace("-", "").replace("'", "").isalpha():
+        return value.count("-") > 2 or (len(value) >= SHORTEST_WORD and _ends_line(match))
+    return letters or not digits or len(value) >= SHORTEST_WORD
 
 
 def _ends_line(match: re.Match[str]) -> bool:
     rest = match.string[match.end("secret") : match.end("secret") + 100].partition("\n")[0]
     return not any(c.isalnum() for c in rest)
-
-
-def _ends_sentence(match: re.Match[str]) -> bool:
-    value = match["secret"]
-    rest = match.string[match.end("secret") : match.end("secret") + 2].lstrip(" ")
-    return value[-1] in ".,;!" or not rest or not (rest[0].isalnum())
 
 
 def _is_key(match: re.Match[str]) -> bool:
@@ -226,11 +221,11 @@ def _is_card(match: re.Match[str]) -> bool:
 
 _B = r"(?<![A-Za-z0-9])"  # what has no - or _ in its body begins after anything else
 _BB = r"(?<![\w-])"
-_SAYS = r"(?P<says>[ \t]*(?::=|=>|==?|[:：])\s*|[ \t]+(?:is|was|ist|war|lautet|equals|es|est)[ \t]*:?[ \t]+)"
+_SAYS = r"(?P<says>[ \t]*(?::=|=>|->|→|==?|[:：])\s*|['’]s[ \t]+|[ \t]+(?=[\"'`“‘«„])|[ \t]+(?:is|was|ist|war|lautet|equals|es|est)[ \t]*:?[ \t]+)"
 _ABOUT = r"""(?:\s?\([^)\n]{1,40}\)|[ \t]+(?:for|of|to|on|at|für|zum|zur|vom|von|bei|im|am)[ \t][^\n:=;,.]{1,40}?)?"""
-_VALUE = r"""(?P<quote>["'`“‘«„]?)(?P<secret>(?<=["'`“‘«„])[^"'`”’»“\n]{1,200}(?=["'`”’»“])|\S{1,200})"""
+_VALUE = r"""(?P<quote>["'`“‘«„]?)(?P<secret>(?<=["'`“‘«„])[^"'`”’»“\n]{1,200}(?=["'`”’»“])|[^\s"'`“”]{1,200})"""
 _ANNOUNCED = (
-    r"(?:pass(?:word|wd|wort|phrase|code|e)|(?<![a-z])pwd?|kennwort|contraseña|clave|senha|wachtwoord|has[łl]o|parola"
+    r"(?:pass(?:word|wd|wort|phrase|code|e)|(?<![a-z])(?:pwd?|clave|senha|has[łl]o|parola)|kennwort|contraseña|wachtwoord"
     r"|пароль|密码|密碼|口令|パスワード|비밀번호|암호)"
 )
 _COMPOUND = (

@@ -15,7 +15,6 @@ from pgengram.search.ranking import Model
 from pgengram.store import edges
 from pgengram.store.database import Row, Transaction
 from pgengram.text.fencing import one_line
-from pgengram.text.secrets import refuse_secrets
 from pgengram.tools import READS, REMOVES, tool
 from pgengram.views import Answer, Shown, Unlisted
 
@@ -67,9 +66,8 @@ class Graph:
     ) -> Linked:
         """Link a memory to others, or with remove unlink them (every type if none is given).
 
-        Use when one causes, solves or contradicts another; linking again replaces strength and properties. To follow links: explore_memories. Errors: per target.
+        Use when one causes, solves or contradicts another; linking again replaces strength and properties. To follow links: explore_memories.
         """
-        refuse_secrets({"type": type, "properties": properties})
         session_id = self.core.session.current()
         _refuse_none(to_ids)
         kind = None if type is None else edges.normalised_type(type)
@@ -111,7 +109,7 @@ class Graph:
     ) -> Explored:
         """Show what is linked to memories, by shortest path, and what means the same.
 
-        Use for causes, consequences, context; for words search_memories. min_strength bounds the product along a path. Error: NOT_FOUND.
+        Use for causes, effects, context; for words search_memories. min_strength bounds the product along a path. Error: NOT_FOUND.
         """
         self.core.session.current()
         _refuse_none(ids)

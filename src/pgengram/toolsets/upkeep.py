@@ -23,7 +23,6 @@ from pgengram.store.synonyms import set_synonyms
 from pgengram.store.synonyms import synonyms as all_synonyms
 from pgengram.store.tidying import Effect, Step
 from pgengram.text.fencing import one_line
-from pgengram.text.secrets import refuse_secrets
 from pgengram.tools import READS, REMOVES, asked, tool
 from pgengram.toolsets.reviewing import FINDINGS, NEAR, Finding, Review
 from pgengram.views import Answer, Shown, moment
@@ -211,7 +210,7 @@ class Upkeep:
 
         Use after review_memories. A first call shows what would change; repeat it with confirm_token within 60 s. Errors: CONFIRM_REQUIRED, CONFLICT.
         """
-        given = self._checked(action, plan or [], synonyms)
+        given = await self._checked(action, plan or [], synonyms)
         if confirm_token:
             return await self._confirmed(action, given, confirm_token)
         if action == "apply" and not given:
@@ -249,9 +248,10 @@ class Upkeep:
         async with self.core.store.transaction() as tx:
             return await self._carried_out(tx, kept)
 
-    @staticmethod
-    def _checked(action: Action, plan: Sequence[Any], synonyms: Mapping[str, Any] | None) -> list[PlannedAction]:
-        """Return the actions of a plan, each checked, and refuse what does not belong together."""
+    async def _checked(
+        self, action: Action, plan: Sequence[Any], synonyms: Mapping[str, Any] | None
+    ) -> list[PlannedAction]:
+        """Return the actions of a plan, each checked and its tags as they are stored; refuse what does not belong together."""
         if len(plan) > f.MAX_BATCH:
             raise LimitExceeded(f"plan must be a list of at most {f.MAX_BATCH} actions.")
         if plan and action != "apply":
@@ -259,8 +259,7 @@ class Upkeep:
         if synonyms and action != "synonyms":
             raise InvalidInput("synonyms belong to the action synonyms.")
         given = [checked(PlannedAction, item) for item in plan]
-        refuse_secrets({"plan": [one.model_dump() for one in given], "synonyms": synonyms or {}})
-        return given
+        return [one.model_copy(update={"tags": await self.core.tags(one.tags)}) for one in given]
 
     async def _confirmed(self, action: Action, given: Sequence[PlannedAction], token: str) -> Tidied:
         async with self.core.store.transaction() as tx:
@@ -329,9 +328,9 @@ async def _faded(
 
 async def _retagged(tx: Transaction, meant: Mapping[str, str], project: str | None) -> tuple[list[Step], int]:
     """Return the memories that still have a tag which means another one, and how many more there are."""
-    ids, found = await tidying.tagged(tx, list(meant), project=project, limit=MAX_AT_ONCE)
-    pairs = [f"{alias}={tag}" for alias, tag in meant.items()]
-    return [Step("retag", ids, tags=pairs)] if ids else [], found - len(ids)
+    used, found = await tidying.tagged(tx, list(meant), project=project, limit=MAX_AT_ONCE)
+    pairs = [f"{alias}={meant[alias]}" for alias in sorted({alias for tags in used.values() for alias in tags})]
+    return [Step("retag", list(used), tags=pairs)] if used else [], found - len(used)
 
 
 async def _read(tx: Transaction, steps: Sequence[Step]) -> dict[UUID, Row]:

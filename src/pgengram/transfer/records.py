@@ -16,7 +16,9 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
 
-MILLISECONDS: Final = 100_000_000_000  # a time beyond this many is in milliseconds: as seconds it would be the year 5138
+MILLISECONDS: Final = (
+    100_000_000_000  # a time beyond this many is in milliseconds: as seconds it would be the year 5138
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +175,14 @@ class Tables:
         if not is_sqlite(path):
             raise InvalidInput(f"{path} is no SQLite database.", "Give the path of the other system's database file.")
         self.path = path
+        self.names = {row["name"] for row in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return all rows of a table in the order in which they were added; none when it is not there."""
-        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.row_factory = sqlite3.Row
-            there = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?", [table]).fetchone()
-            if there is None:
-                return []
-            quoted = '"' + table.replace('"', '""') + '"'
-            return [dict(row) for row in connection.execute(f"SELECT * FROM {quoted} ORDER BY rowid")]  # noqa: S608
+        if table not in self.names:
+            return []
+        quoted = '"' + table.replace('"', '""') + '"'
+        return self._rows(f"SELECT * FROM {quoted} ORDER BY rowid")  # noqa: S608 - a name that the file itself tells
 
     def needed(self, table: str) -> list[dict[str, Any]]:
         """Return all rows of a table that must be there.
@@ -190,8 +190,13 @@ class Tables:
         Raises:
             InvalidInput: it is not.
         """
-        rows = self.rows(table)
+        if table not in self.names:
+            raise InvalidInput(
+                f"{self.path} has no table {table}.", "Give the path of the other system's database file."
+            )
+        return self.rows(table)
+
+    def _rows(self, statement: str) -> list[dict[str, Any]]:
         with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            if not rows and connection.execute("SELECT FROM sqlite_master WHERE name = ?".replace("SELECT FROM", "SELECT 1 FROM"), [table]).fetchone() is None:
-                raise InvalidInput(f"{self.path} has no table {table}.", "Give the path of the other system's database file.")
-        return rows
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(statement)]

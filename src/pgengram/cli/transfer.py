@@ -1,0 +1,109 @@
+"""`pgengram export` and `pgengram import`: memories out and in."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from pgengram.core import Core
+from pgengram.errors import InvalidInput
+from pgengram.settings import Settings
+from pgengram.transfer import export_to, import_from
+from pgengram.transfer.importing import Imported
+
+SHOWN: Final = 20  # of what was not taken; --json tells all of it
+
+
+async def run_export(settings: Settings, path: str) -> int:
+    """Write everything to a file, or to standard output for `-`; a file is complete or not there."""
+    core = Core(settings)
+    notes = Console(stderr=True)
+    try:
+        await core.ready()
+        with _opened(path) as file, _bar(notes, "Exporting") as report:
+            counts = await export_to(file, core, report)
+    finally:
+        await core.close()
+    told = ", ".join(f"{number:,} of {record}" for record, number in counts.items()) or "nothing"
+    notes.print(f"Exported {told}.", highlight=False)
+    return 0
+
+
+async def run_import(settings: Settings, system: str, source: str, *, dry_run: bool, as_json: bool) -> int:
+    """Bring in what another store holds, and tell what was left and why; 1 when something was."""
+    core = Core(settings)
+    try:
+        await core.ready()
+        with _bar(Console(stderr=True), "Importing") as report:
+            told = await import_from(core, system, source, dry_run=dry_run, report=report)
+    finally:
+        await core.close()
+    if as_json:
+        print(json.dumps(told.as_dict()))  # noqa: T201 - for programs: not one line broken
+    else:
+        _show(Console(), told)
+    return 1 if told.left else 0
+
+
+def _show(screen: Console, told: Imported) -> None:
+    table = Table("record", "would be added" if told.dry_run else "added", "there already")
+    for record in dict.fromkeys([*told.added, *told.known]):
+        table.add_row(record, f"{told.added[record]:,}", f"{told.known[record]:,}")
+    screen.print(table)
+    if told.left:
+        screen.print(f"{len(told.left):,} not taken:", highlight=False)
+        for one in told.left[:SHOWN]:
+            screen.print(f"  {one.place}: {one.reason}", highlight=False, markup=False, soft_wrap=True)
+        if len(told.left) > SHOWN:
+            screen.print(f"  … and {len(told.left) - SHOWN:,} more; --json tells all.", highlight=False)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[TextIO]:
+    """Open a file that only its owner can read, and that takes its name when it is complete."""
+    if path == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    target = Path(path)
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise InvalidInput(
+            f"{path} cannot be written.", "Give the path of a file in a folder that exists, or - for stdout."
+        )
+    unfinished = target.with_name(target.name + ".unfinished")
+    try:
+        with os.fdopen(
+            os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8", newline="\n"
+        ) as file:
+            yield file
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+class _Report:
+    """Moves a bar."""
+
+    def __init__(self, bar: Progress, what: str) -> None:
+        self._bar = bar
+        self._task = bar.add_task(what, total=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def _bar(notes: Console, what: str) -> Iterator[_Report]:
+    """Show a bar with the time left, on a terminal."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=notes, disable=not notes.is_terminal) as bar:
+        yield _Report(bar, what)

@@ -1,0 +1,445 @@
+"""Bringing memories in: what is there already is left alone, what cannot be taken is told with its reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import psycopg
+from pydantic import TypeAdapter, ValidationError
+
+from pgengram import fields as f
+from pgengram.core import Core
+from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
+from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, ModelSwitched, PgengramError
+from pgengram.inputs import NewMemory, checked, refusal
+from pgengram.store import transferring
+from pgengram.store.database import Transaction
+from pgengram.store.edges import normalised_type
+from pgengram.store.identity import belief_hash
+from pgengram.store.transferring import Arrival
+from pgengram.text.normalising import content_hash
+from pgengram.text.secrets import refuse_secrets
+from pgengram.text.traits import traits_of, voice_of
+from pgengram.text.words import extra_terms, searched_text, speaker_terms
+from pgengram.transfer.records import Item, Left, existing, id_of
+
+SYSTEMS: Final = {
+    "jsonl": "pgengram.transfer.jsonl",
+    "agi": "pgengram.transfer.agi",
+    "session-continuity": "pgengram.transfer.session_continuity",
+    "skynet": "pgengram.transfer.skynet",
+    "ownsona": "pgengram.transfer.ownsona",
+    "crow": "pgengram.transfer.crow",
+    "mcp-memory": "pgengram.transfer.mcp_memory",
+    "mcp-memory-service": "pgengram.transfer.mcp_memory_service",
+}
+BATCH: Final = 64  # memories embedded and stored together
+TRIES: Final = 3  # switches to another embedding model that a batch lives through
+MOMENTS: Final = (
+    "created_at", "updated_at", "last_accessed_at", "last_confirmed_at", "expires_at", "occurred_at", "valid_from", "valid_to",
+)  # fmt: skip
+OF_PARTS: Final = {
+    "record",
+    "tags",
+    "detail",
+    "activation",
+    "working",
+    "history",
+    "metadata",
+    "access_count",
+    "last_accessed_at",
+    "importance",
+}
+ENDS: Final = {"relationship": ("from_id", "to_id"), "cluster_member": ("memory_id",), "evidence": ("memory_id",)}
+DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "relationship": {"strength": 1.0, "properties": {}},
+    "cluster": {"keywords": [], "importance": 0.5, "activation_count": 0},
+    "cluster_member": {"strength": 1.0, "automatic": False},
+}
+NOT_CHECKED: Final = {"embedding", "related_to", "dedup_policy", "idempotency_key", "tags", "metadata"}
+
+Report = Callable[[int, int], None]  # records looked at, records in all
+One = TypeVar("One")
+_Moment: Final[TypeAdapter[datetime]] = TypeAdapter(f.Moment)
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import came to, by the kind of record: added, there already; and what was left, with its reason."""
+
+    system: str
+    dry_run: bool
+    added: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+    left: list[Left] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        left = [{"place": one.place, "reason": one.reason} for one in self.left]
+        return {
+            "from": self.system,
+            "dry_run": self.dry_run,
+            "added": dict(self.added),
+            "known": dict(self.known),
+            "left": left,
+        }
+
+
+async def import_from(core: Core, system: str, source: str, *, dry_run: bool, report: Report) -> Imported:
+    """Bring in what `source` holds; a second time adds nothing.
+
+    Memories are stored in batches, each in one transaction, so an import that is broken off can be repeated.
+
+    Args:
+        core: whose memories they will be.
+        system: one of `SYSTEMS`.
+        source: a path; for `agi` also a URL.
+        dry_run: look at everything and change nothing.
+        report: told how far it is.
+
+    Raises:
+        InvalidInput: there is no such system, or the source is not what it should be.
+    """
+    if system not in SYSTEMS:
+        raise InvalidInput(f"There is no importer for {system}.", f"Known are {', '.join(SYSTEMS)}.")
+    reader = import_module(SYSTEMS[system]).read
+    items: Iterable[Item | Left] = (
+        reader(source) if system == "jsonl" else await asyncio.to_thread(lambda: list(reader(source)))
+    )
+    total = _lines(Path(source)) if system == "jsonl" else len(items)  # type: ignore[arg-type]
+    importing = _Import(core, Imported(system, dry_run))
+    done = 0
+    for batch in _batches(items):
+        await importing.memories(batch)
+        done += len(batch)
+        report(done, total)
+    await importing.rest()
+    if not dry_run:
+        core.notice_growth(importing.told.added["memory"])
+    return importing.told
+
+
+def _lines(path: Path) -> int:
+    with existing(path).open("rb") as opened:
+        return sum(1 for _ in opened)
+
+
+def _batches(items: Iterable[One]) -> Iterator[list[One]]:
+    rest = iter(items)
+    while batch := list(islice(rest, BATCH)):
+        yield batch
+
+
+class _Import:
+    """One import under way."""
+
+    def __init__(self, core: Core, told: Imported) -> None:
+        self._core = core
+        self.told = told
+        self._others: dict[str, list[Item]] = {}
+        self._same: dict[str, str] = {}  # memories that came under another id than the one they are there under
+        self._coming: set[UUID] = set()  # that a dry run would have added
+
+    # -- memories --------------------------------------------------------------------------------------------------
+
+    async def memories(self, items: Sequence[Item | Left]) -> None:
+        """Take in the memories among `items`; everything else waits until all memories are there."""
+        arrivals: list[tuple[Item, Arrival]] = []
+        for item in items:
+            if isinstance(item, Left):
+                self.told.left.append(item)
+            elif item.record.get("record") == "memory":
+                try:
+                    arrivals.append((item, await self._arrival(item)))
+                except PgengramError as error:
+                    self.told.left.append(Left(item.place, error.message))
+            else:
+                self._others.setdefault(str(item.record.get("record")), []).append(item)
+        unique: dict[UUID, tuple[Item, Arrival]] = {}
+        for item, one in arrivals:
+            unique.setdefault(one.id, (item, one))
+        self.told.known["memory"] += len(arrivals) - len(unique)
+        if unique:
+            await self._one_by_one_if_needed(list(unique.values()), self._take_in)
+
+    async def _arrival(self, item: Item) -> Arrival:
+        refuse_secrets({name: value for name, value in item.record.items() if name not in ("id", "replaced_by")})
+        return arrival(
+            item.record, tags=await self._core.tags(_texts(item.record.get("tags"))) if item.foreign else None
+        )
+
+    async def _take_in(self, pairs: list[tuple[Item, Arrival]]) -> None:
+        async with self._core.store.transaction() as tx:
+            known = await transferring.known(tx, [arrival for _, arrival in pairs])
+        fresh = _apart([arrival for _, arrival in pairs if arrival.id not in known], known)
+        if self.told.dry_run:
+            self._coming |= {arrival.id for arrival in fresh}
+        elif fresh:
+            await self._store(fresh)
+        self._same |= {str(id_): str(there) for id_, there in known.items() if id_ != there}
+        self.told.known["memory"] += len(known)
+        self.told.added["memory"] += len(fresh)
+
+    async def _store(self, fresh: Sequence[Arrival]) -> None:
+        texts = [arrival.rows["memories"]["content"] for arrival in fresh]
+        for attempt in range(TRIES):
+            for arrival, parts in zip(fresh, await self._core.embed(texts), strict=True):
+                arrival.parts = parts
+            try:
+                async with self._core.store.transaction() as tx:
+                    await transferring.take_in(tx, fresh, self._core.model_key)
+            except ModelSwitched:
+                if attempt == TRIES - 1:
+                    raise
+            else:
+                return
+
+    # -- everything else -------------------------------------------------------------------------------------------
+
+    async def rest(self) -> None:
+        """Take in what leads from one memory to another, and whatever else belongs to the owner."""
+        for table in transferring.TABLES:
+            waiting = self._others.pop(table.record, [])
+            for batch in _batches(waiting):
+                rows: list[tuple[Item, dict[str, Any]]] = []
+                for item in batch:
+                    try:
+                        rows.append((item, self._row(table.record, item)))
+                    except PgengramError as error:
+                        self.told.left.append(Left(item.place, error.message))
+                usable = await self._with_ends(table.record, rows)
+                if usable:
+                    await self._one_by_one_if_needed(usable, lambda some, table=table: self._add(table, some))  # type: ignore[misc]
+        for record, items in self._others.items():
+            self.told.left += [Left(item.place, f"{record} is no kind of record") for item in items]
+
+    def _row(self, record: str, item: Item) -> dict[str, Any]:
+        refuse_secrets({name: value for name, value in item.record.items() if not name.endswith("id")})
+        now = f.as_utc(datetime.now(UTC))
+        given = {name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in item.record.items()}
+        row = {**DEFAULTS.get(record, {}), **{name: value for name, value in given.items() if name != "record"}}
+        row |= {name: row.get(name) or now for name in ("created_at", "added_at")}
+        row["updated_at"] = row.get("updated_at") or row["created_at"]
+        for name in ENDS.get(record, ()):
+            row[name] = self._same.get(str(row.get(name)), row.get(name))
+        if record == "relationship" and item.foreign:
+            row["type"] = normalised_type(str(row["type"]))
+        if record == "belief":
+            row["belief_hash"] = "\\x" + belief_hash(str(row.get("belief"))).hex()
+        return row
+
+    async def _with_ends(
+        self, record: str, rows: list[tuple[Item, dict[str, Any]]]
+    ) -> list[tuple[Item, dict[str, Any]]]:
+        """Return the rows whose memories are there; tell of the others."""
+        ends = ENDS.get(record, ())
+        if not ends or not rows:
+            return rows
+        named = [_uuid(row.get(name)) for _, row in rows for name in ends]
+        async with self._core.store.transaction() as tx:
+            there = await transferring.there(tx, [id_ for id_ in named if id_]) | self._coming
+        usable = []
+        for item, row in rows:
+            ids = [_uuid(row.get(name)) for name in ends]
+            if not all(id_ in there for id_ in ids):
+                self.told.left.append(Left(item.place, "one of its memories is not there"))
+            elif len(set(ids)) < len(ids):
+                self.told.left.append(Left(item.place, "it leads from a memory to itself"))
+            else:
+                usable.append((item, row))
+        return usable
+
+    async def _add(self, table: transferring.Table, pairs: list[tuple[Item, dict[str, Any]]]) -> None:
+        rows = [row for _, row in pairs]
+        async with self._core.store.transaction() as tx:
+            known = await transferring.count_known(tx, table, rows)
+            added = len(rows) - known
+            if not self.told.dry_run:
+                added = await transferring.add_rows(tx, table.name, rows)
+                await self._renew_clusters(tx, table, rows)
+        self.told.added[table.record] += added
+        self.told.known[table.record] += len(rows) - added
+
+    async def _renew_clusters(
+        self, tx: Transaction, table: transferring.Table, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        if table.record == "cluster_member":
+            await transferring.renew_clusters(tx, [str(row["cluster_id"]) for row in rows], self._core.model_key)
+
+    # -- what goes wrong -------------------------------------------------------------------------------------------
+
+    async def _one_by_one_if_needed(
+        self, items: list[tuple[Item, Any]], take: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        """Take several at once; when the database refuses them, find out which one it is."""
+        try:
+            await take(items)
+        except (DatabaseFailed, Conflict) as error:
+            reason = _reason(error)
+            if reason is None:
+                raise
+            if len(items) == 1:
+                self.told.left.append(Left(items[0][0].place, reason))
+                return
+            for item in items:
+                await self._one_by_one_if_needed([item], take)
+
+
+def _reason(error: PgengramError) -> str | None:
+    """Return why the database refused a record, or None when the fault is not the record's."""
+    cause = error.__cause__
+    if not isinstance(cause, psycopg.DataError | psycopg.IntegrityError):
+        return None
+    rule = cause.diag.constraint_name
+    return f"it breaks the rule {rule}" if rule else f"a value of it is of another sort (SQLSTATE {cause.sqlstate})"
+
+
+def _apart(arrivals: Sequence[Arrival], known: dict[UUID, UUID]) -> list[Arrival]:
+    """Return the arrivals that differ; of several active ones that say the same, the others are known by the first."""
+    first: dict[bytes, Arrival] = {}
+    fresh = []
+    for one in arrivals:
+        if one.active and first.setdefault(one.hash, one) is not one:
+            known[one.id] = first[one.hash].id
+        else:
+            fresh.append(one)
+    return fresh
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _uuid(value: Any) -> UUID | None:
+    try:
+        return UUID(str(value))
+    except ValueError:
+        return None
+
+
+# -- one memory --------------------------------------------------------------------------------------------------------
+
+
+def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
+    """Return the record of a memory, checked and completed, as rows of tables.
+
+    Args:
+        record: as in an export; all but the content may be missing.
+        tags: as they are stored here; None: those of the record.
+
+    Raises:
+        InvalidInput: a field has a value that no memory may have.
+    """
+    moments = {name: _moment(name, record[name]) for name in MOMENTS if record.get(name) is not None}
+    stored = dict(record["detail"]) if isinstance(record.get("detail"), Mapping) else None
+    new = _checked(record, tags)
+    type_ = new.memory_type
+    detail, extra = (stored, dict(new.metadata)) if stored is not None else split_metadata(type_, dict(new.metadata))
+    known, event_time = _detail(type_, detail, exact=stored is not None)
+    confidence = detail.get(CONFIDENCE_NAME.get(type_, ""), f.DEFAULT_CONFIDENCE.get(type_))
+    occurred_at = moments.get("occurred_at") or (None if stored is not None else event_time)
+    created_at = moments.get("created_at") or datetime.now(UTC)
+    if type_ == "episodic":
+        known["event_time"] = known.get("event_time") or f.as_utc(occurred_at or created_at)
+    digest = content_hash(
+        new.content, user=new.user, project=new.project, collection=new.collection, speaker=new.speaker, occurred_at=occurred_at
+    )  # fmt: skip
+    id_ = (
+        _uuid(record["id"])
+        if record.get("id")
+        else id_of("jsonl", digest.hex(), new.content, moments.get("created_at"))
+    )
+    if id_ is None:
+        raise InvalidInput("id must be a UUID.")
+    status = record.get("status") or "active"
+    if status not in f.STATUSES:
+        raise InvalidInput(f"status must be one of {', '.join(f.STATUSES)}.")
+    voice = voice_of(new.content, new.speaker)
+    base: dict[str, Any] = {
+        "pinned": False, "version": 1, "voice": voice, "confidence": confidence, "updated_at": f.as_utc(created_at),
+        "traits": traits_of(new.content, voice=voice, in_conversation=new.session_id is not None),
+        "valid_from": f.as_utc(occurred_at or created_at), "last_confirmed_at": f.as_utc(created_at),
+        **{name: value for name, value in record.items() if name not in OF_PARTS and (value is not None or stored is not None)},
+        "id": str(id_), "type": type_, "status": status, "content_hash": "\\x" + digest.hex(), "metadata": extra,
+        "occurred_at": f.as_utc(occurred_at), "created_at": f.as_utc(created_at),
+    }  # fmt: skip
+    rows = {
+        "memories": base,
+        "memory_activation": _activation(record, new, f.as_utc(created_at)),
+        f"{type_}_memories": known,
+    }
+    if isinstance(record.get("working"), Mapping):
+        rows["working_memories"] = dict(record["working"])
+    told = {
+        "version": base["version"],
+        "operation": "import",
+        "actor": new.source_provider,
+        "at": f.as_utc(datetime.now(UTC)),
+    }
+    kept_tags = new.tags if tags is None else tags
+    return Arrival(
+        id_, digest, status == "active", rows,
+        history=list(record["history"]) if isinstance(record.get("history"), list) else [told],
+        tags=list(kept_tags),
+        searched=searched_text(
+            new.content, speaker=new.speaker, tags=list(kept_tags), occurred_at=occurred_at, metadata={**extra, **known}
+        ),
+        extra=extra_terms(new.content) + speaker_terms(voice),
+    )  # fmt: skip
+
+
+def _moment(name: str, value: Any) -> datetime:
+    try:
+        return _Moment.validate_python(value)
+    except ValidationError:
+        raise InvalidInput(f"{name} must be a moment with its zone.") from None
+
+
+def _checked(record: Mapping[str, Any], tags: list[str] | None) -> NewMemory:
+    """Check the fields that a new memory may have."""
+    given = {
+        name: record[name]
+        for name in NewMemory.model_fields
+        if name not in NOT_CHECKED and record.get(name) is not None
+    }
+    if (activation := record.get("activation")) and isinstance(activation, Mapping):
+        given["importance"] = activation.get("importance")
+    given["tags"] = record.get("tags") or [] if tags is None else tags
+    given["metadata"] = record.get("metadata") or {}
+    given.setdefault("content", "")
+    return checked(NewMemory, given)
+
+
+def _detail(type_: str, detail: Mapping[str, Any], *, exact: bool) -> tuple[dict[str, Any], datetime | None]:
+    """Return the row of the type's own table, and when an event happened."""
+    judged = {name: value for name, value in detail.items() if name not in ("average_duration", "success_rate")}
+    try:
+        model = DETAILS[type_].model_validate(judged)
+    except ValidationError as error:
+        raise refusal(error, "detail") from None
+    row = model.model_dump(mode="json", exclude={CONFIDENCE_NAME.get(type_, "")})
+    if type_ == "procedural":
+        row["average_duration"] = detail.get("average_duration")
+    return row | (dict(detail) if exact else {}), getattr(model, "event_time", None)
+
+
+def _activation(record: Mapping[str, Any], new: NewMemory, created_at: str | None) -> dict[str, Any]:
+    if isinstance(record.get("activation"), Mapping):
+        return dict(record["activation"])
+    used = record.get("last_accessed_at")
+    return {
+        "importance": new.importance,
+        "rate_per_day": f.rate_per_day(new.memory_type, new.kind, pinned=new.pinned),
+        "started_at": created_at,
+        "last_accessed_at": f.as_utc(used) if isinstance(used, datetime) else used,
+        "access_count": record.get("access_count") or 0,
+    }

@@ -1,0 +1,67 @@
+"""@modelcontextprotocol/server-memory: a file of JSON lines with entities, their observations, and relations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pgengram.transfer.records import Item, Left, Read, edge, existing, kind, memory
+
+SYSTEM = "mcp-memory"
+ABOUT = "about"
+
+
+def read(source: str) -> Read:
+    """Read a knowledge graph: a memory for each entity and one for each observation, which leads to its entity.
+
+    Relations become edges between the entities' memories. The file knows no times.
+    """
+    lines = list(_lines(Path(source)))
+    entities = {row["name"]: _entity(row) for _, row in lines if row.get("type") == "entity" and "name" in row}
+    for place, row in lines:
+        match row.get("type"):
+            case "entity" if "name" in row:
+                yield from _items(place, row, entities[row["name"]])
+            case "relation" if row.get("from") in entities and row.get("to") in entities:
+                ends = entities[row["from"]]["id"], entities[row["to"]]["id"]
+                yield Item(place, edge(*ends, row.get("relationType") or "related_to"))
+            case "relation":
+                yield Left(place, "one of its entities is not there")
+            case _:
+                yield Left(place, "it is neither an entity nor a relation")
+
+
+def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in enumerate(existing(path).read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = {}
+            yield f"line {number}", row if isinstance(row, dict) else {}
+
+
+def _entity(row: dict[str, Any]) -> dict[str, Any]:
+    name, type_ = str(row["name"]), str(row.get("entityType") or "")
+    return memory(
+        SYSTEM, name, f"{name} ({type_})" if type_ else name, kind=kind(type_), tags=[type_] if type_ else [],
+        metadata={"entity": name, "entity_type": type_},
+    )  # fmt: skip
+
+
+def _items(place: str, row: dict[str, Any], entity: dict[str, Any]) -> Iterator[Item | Left]:
+    yield Item(place, entity)
+    for number, observation in enumerate(row.get("observations") or []):
+        where = f"{place}, observation {number + 1}"
+        if not isinstance(observation, str) or not observation.strip():
+            yield Left(where, "it is empty")
+            continue
+        told = memory(
+            SYSTEM, f"{row['name']}\0{observation}", f"{row['name']}: {observation}", kind=entity.get("kind"), tags=entity.get("tags"),
+            metadata={"entity": row["name"], "entity_type": row.get("entityType"), "observation": observation},
+        )  # fmt: skip
+        told["metadata"]["imported"]["id"] = row["name"]
+        yield Item(where, told)
+        yield Item(where, edge(told["id"], entity["id"], ABOUT))
