@@ -40,6 +40,7 @@ from pgengram.settings import Settings
 
 CUTS = (1, 5, 10, 20)
 ADVERSARIAL = 5
+WIDTH = 150  # columns of the tables, also where nobody watches
 MODES = ("conversation", "content", "pooled", "vectors", "words")
 TURN_ID = re.compile(r"D\d+:\d+")
 
@@ -206,9 +207,10 @@ def print_leave_one_out(questions: list[Captured], screen: Console) -> list[dict
 
 
 def measures(hits: list[set[tuple[str, str]]], wanted: set[tuple[str, str]]) -> dict[str, float]:
-    """Return recall (all), whether any or a turn of a right session is found, and nDCG of one ranking."""
+    """Return recall of turns and of sessions, whether any or all of the turns are found, and nDCG of one ranking."""
     at: dict[str, float] = {f"R@{k}": len(wanted & set().union(*hits[:k])) / len(wanted) for k in CUTS}
     at["any@10"] = float(bool(wanted & set().union(*hits[:10])))
+    at["all@10"] = float(wanted <= set().union(*hits[:10]))
     sessions = {(sample, turn.split(":")[0]) for sample, turn in wanted}
     seen = {(sample, turn.split(":")[0]) for hit in hits[:10] for sample, turn in hit}
     at["session R@10"] = len(sessions & seen) / len(sessions)
@@ -230,7 +232,7 @@ async def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     data = json.loads(arguments.file.read_text(encoding="utf-8"))
-    screen = Console()
+    screen = Console(width=max(Console().width, WIDTH))
     with database() as settings, Progress() as progress:
         if arguments.leave_one_out:
             results = print_leave_one_out(await capture(data, settings, progress), screen)

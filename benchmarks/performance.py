@@ -164,7 +164,8 @@ class Lab:
         """Return the key of a model: the built-in one, or one of the name that only these figures use."""
         await (await self.owner(MAIN)).current_model()
         given = {"name": name or self.embedder.name, "dimensions": DIMENSIONS}
-        await self.login.execute(ADD_MODEL, given)
+        if await (await self.login.execute(FIND_MODEL, given)).fetchone() is None:
+            await self.login.execute(ADD_MODEL, given)
         return int((await (await self.login.execute(FIND_MODEL, given)).fetchone() or (0,))[0])
 
     async def fill(self, name: str, rows: int) -> None:
@@ -174,7 +175,8 @@ class Lab:
             return
         task = self.progress.add_task(f"storing {missing:,} memories for {name}", total=missing)
         while missing > 0:
-            items = list(self.source.memories(min(25 * BATCH, missing)))  # made first: making them takes time too
+            # Made first: making them takes time too. An import looks for no near duplicates.
+            items = [item | {"dedup_policy": "insert"} for item in self.source.memories(min(25 * BATCH, missing))]
             for start in range(0, len(items), BATCH):
                 batch = items[start : start + BATCH]
                 begun = time.perf_counter()
@@ -484,7 +486,7 @@ async def _grown(lab: Lab, title: str, ids: list[UUID], first: int, parts: list[
     found = {}
     for state in ("stale", "kept", "fresh"):
         if state == "fresh":
-            await lab.login.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(index_name(model))))
+            await lab.login.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(sql.Identifier(index_name(model))))
         if state != "stale":
             await tend(lab.settings.database_url, model, DIMENSIONS)
         run = await race(lab, f"{title}: {state}", {"": lambda v: lab.nearest(GROWN, model, v)}, questions)

@@ -291,8 +291,9 @@ def page() -> str:
 HEAD = f"""\
 # What pgengram can do
 
-Five other memory systems promise these things: {", ".join(f"`{name}`" for name in SYSTEMS)}. Each row names those that do, how it
-is used here, and the tests that show it. Written by `python tests/features.py` from the markers of the tests.
+Each row names which of five other memory systems promise the capability, by their names for `PGENGRAM_COMPAT`
+({", ".join(f"`{name}`" for name in SYSTEMS)}), how it is used here, and the tests that show it. Written by
+`python tests/features.py` from the markers of the tests.
 
 | | capability | promised by | how to use it | shown by |
 | --- | --- | --- | --- | --- |"""

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pgengram.manager import MemoryManager
+
+REQUESTS: Final = (
+    "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt", "completion",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -13,6 +23,17 @@ def main() -> None:
         from pgengram.cli import app
 
         app()
+
+
+def answering(request: str, manager: MemoryManager) -> Callable[..., Awaitable[Any]]:
+    """Return what answers a request for resources or prompts; it is imported when the first one comes."""
+
+    async def answer(context: Any, params: Any) -> Any:
+        from pgengram.resources import Handlers
+
+        return await getattr(Handlers(manager), request)(context, params)
+
+    return answer
 
 
 def serve() -> None:
@@ -34,14 +55,13 @@ def serve() -> None:
     from pgengram.errors import PgengramError
     from pgengram.loop import event_loop
     from pgengram.manager import MemoryManager
-    from pgengram.resources import Handlers
     from pgengram.server import serve_stdio
     from pgengram.settings import Settings
 
     async def run() -> None:
         settings = Settings.from_environment()
         manager = MemoryManager(settings)
-        more = Handlers(manager).by_parameter
+        more = {f"on_{request}": answering(request, manager) for request in REQUESTS}
         if settings.compat:
             from pgengram.compat import speaking_as
 

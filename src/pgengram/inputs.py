@@ -101,7 +101,7 @@ class NewMemory(Provenance):
     pinned: Annotated[bool, Field(description="Never fades.")] = False
     sources: Sources = []
     related_to: RelatedTo = []
-    dedup_policy: Annotated[DedupPolicy, Field(description="What to do with near duplicates.")] = "ask"
+    dedup_policy: DedupPolicy = "ask"
     idempotency_key: Annotated[f.Name | None, Field(description="Same key, same memory.")] = None
     embedding: f.Vector | None = None
 
@@ -194,6 +194,7 @@ class Filters(Request):
     tags_match: Annotated[Literal["any", "all"], Field(description="Any or all of the tags.")] = "any"
     min_importance: Annotated[f.Bound | None, Field(description="At least.")] = None
     max_importance: Annotated[f.Bound | None, Field(description="At most.")] = None
+    min_confidence: Annotated[f.Bound | None, Field(description="At least.")] = None
     since: Annotated[f.Moment | None, Field(description="Happened (or stored) from.")] = None
     until: Annotated[f.Moment | None, Field(description="… until.")] = None
     user: f.Name | None = None

@@ -25,7 +25,6 @@ from pgengram.text.fencing import one_line
 from pgengram.text.words import words
 from pgengram.tools import ADDS, CHANGES, READS, REMOVES, Tool, asked, tool, tools_of
 from pgengram.toolsets import offered
-from pgengram.toolsets.upkeep import Upkeep
 from pgengram.views import (
     Forgotten,
     Found,
@@ -500,10 +499,6 @@ class MemoryManager(Core):
             if not trace:
                 await tx.run(s.ERASE_HISTORY, {"ids": named})
         return len(named)
-
-    async def statistics(self) -> dict[str, Any]:
-        """Return what memory_stats answers."""
-        return (await Upkeep(self).memory_stats()).model_dump(mode="json", exclude={"ok"})
 
     async def reindex(self, method: str) -> str:
         """Build the vector index anew by `method`, ivfflat or hnsw, and say what there is now.

@@ -250,7 +250,7 @@ def _json(value: Any) -> str:
 
 
 class Handlers:
-    """What the MCP server calls for resources, prompts and completions.
+    """What the MCP server calls for resources, prompts and completions; each method answers the request of its name.
 
     Args:
         manager: the memories; a request waits until they can be read, as a call of a tool does.
@@ -259,18 +259,6 @@ class Handlers:
     def __init__(self, manager: MemoryManager) -> None:
         self._manager = manager
         self._library = Library(manager)
-
-    @property
-    def by_parameter(self) -> dict[str, Any]:
-        """The handlers by the names of the server's parameters."""
-        return {
-            "on_list_resources": self.list_resources,
-            "on_list_resource_templates": self.list_templates,
-            "on_read_resource": self.read_resource,
-            "on_list_prompts": self.list_prompts,
-            "on_get_prompt": self.get_prompt,
-            "on_completion": self.complete,
-        }
 
     async def list_resources(self, _: Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
         """Answer resources/list."""
@@ -281,7 +269,9 @@ class Handlers:
             ]
         )
 
-    async def list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+    async def list_resource_templates(
+        self, _: Context, __: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
         """Answer resources/templates/list."""
         about = "A memory whole, by its id or the last 8 or more digits of it."
         template = ResourceTemplate(
@@ -315,7 +305,7 @@ class Handlers:
         message = PromptMessage(role="user", content=TextContent(type="text", text=text))
         return GetPromptResult(description=PROMPTS[params.name].description, messages=[message])
 
-    async def complete(self, _: Context, params: CompleteRequestParams) -> CompleteResult:
+    async def completion(self, _: Context, params: CompleteRequestParams) -> CompleteResult:
         """Answer completion/complete."""
         told = params.argument
         values = await self._told(self._library.complete, argument=told.name, value=told.value)

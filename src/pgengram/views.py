@@ -29,7 +29,8 @@ HIT_FIELDS = (
     "superseded_by", "changed_since",
 )  # fmt: skip
 EXTRA_SIGNALS = {"near_by": "near_by", "voice": "voice_share", "period": "period"}
-Unlisted: Any = SkipJsonSchema()  # of a field that tools/list leaves out, as it is rare and told of in the description
+# Of a field that tools/list leaves out, as it is rare and told of in the description.
+Unlisted: Any = SkipJsonSchema()  # type: ignore[type-arg]
 EXCERPT = 200  # characters of a memory that is near to another
 EMPTY: tuple[Any, ...] = (None, [], {}, "")
 CUT = 80

@@ -45,7 +45,7 @@ def test_a_safe_plan_is_carried_out_without_a_question_when_told_so(database: Da
     done = pgengram("tidy", "apply", "--yes", database_url=database.url, **WORDS).stdout
 
     assert "done" in done
-    assert database.value("SELECT status FROM memories WHERE id = %s", [id_]) == "invalidated"
+    assert database.value("SELECT status FROM memories WHERE id = %s", [id_]) == "archived"
 
 
 def test_nothing_is_archived_unless_somebody_agrees(database: Database) -> None:

@@ -301,3 +301,24 @@ async def test_what_is_hidden_is_counted_by_reason(client: Client) -> None:
     assert await found(client, "Note", mode="text") == [ids[3]]
     assert set(await found(client, "Note", status="invalidated")) == set(ids[:2])
     assert await found(client, "Note", status="archived") == [ids[2]]
+
+
+async def test_pages_by_meaning_alone_go_on_beyond_the_first_hundred(client: Client) -> None:
+    items = [{"content": f"Kettle number {n} whistles.", "dedup_policy": "insert"} for n in range(130)]
+    await call(client, "create_memories", items=items)
+
+    pages_ = await pages(client, query="a kettle", mode="semantic", limit=50)
+
+    seen = [id_ for page in pages_ for id_ in page]
+    assert len(seen) == len({*seen}) == 130
+
+
+@pytest.mark.parametrize("mode", ["auto", "semantic", "text"])
+async def test_what_is_hidden_is_told_beside_no_hit(client: Client, mode: str) -> None:
+    gone = await remember(client, "The ladder leans on the barn.")
+    await call(client, "forget_memories", ids=[gone])
+
+    answer = await call(client, "search_memories", query="ladder", mode=mode, collection="elsewhere")
+
+    assert answer["results"] == []
+    assert answer["hidden"] == {"forgotten": 1}

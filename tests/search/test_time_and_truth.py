@@ -58,6 +58,16 @@ async def test_what_was_restored_is_true_again_and_has_been_all_along(client: Cl
     assert await found(client, "door code", mode="text") == [id_]
 
 
+@pytest.mark.parametrize("how", MODES, ids=lambda how: str(*how.values()))
+async def test_what_is_only_held_for_a_task_was_true_at_no_moment(
+    client: Client, db: Database, how: dict[str, Any]
+) -> None:
+    held, lasting = await remember(client, "The tea is brewing."), await remember(client, "The tea is from Assam.")
+    db.rows("UPDATE memories SET status = 'working' WHERE id = %s", [held])
+
+    assert await found(client, "tea", **how, as_of=now()) == [lasting]
+
+
 async def test_as_of_is_counted_like_it_is_found(client: Client) -> None:
     ids = [await remember(client, f"Note {n}.", occurred_at=f"202{n}-01-01T00:00:00Z") for n in range(5)]
     await call(client, "forget_memories", ids=ids[:2])

@@ -31,6 +31,7 @@ from door import (
     refused,
     remember,
     said,
+    until,
 )
 
 DIMENSIONS = 384
@@ -111,6 +112,7 @@ def centroid(db: Database, id_: str) -> Any:
 # -- making and changing -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.shows(32)
 @pytest.mark.parametrize("type_", TYPES)
 async def test_a_cluster_of_each_type_is_made_and_listed_as_it_was_told(client: Client, type_: str) -> None:
     memory = await remember(client, "Mara runs ten kilometres every morning.")
@@ -187,6 +189,7 @@ async def test_a_secret_is_refused_wherever_it_stands(client: Client, db: Databa
     assert db.value("SELECT count(*) FROM memory_cluster_activations") == 0
 
 
+@pytest.mark.shows(32)
 async def test_memories_are_put_in_taken_out_and_given_another_strength(client: Client, db: Database) -> None:
     one, two, three = [await remember(client, f"Number {n}.") for n in (1, 2, 3)]
     id_ = await cluster(client, "Numbers", one)
@@ -300,6 +303,7 @@ async def test_a_cluster_lies_nowhere_until_a_member_has_a_vector(client: Client
     assert centroid(db, id_) is None
 
 
+@pytest.mark.shows(32)
 async def test_an_empty_cluster_is_similar_to_nothing_and_takes_nothing_in(client: Client, db: Database) -> None:
     empty, also_empty = await cluster(client, "Empty"), await cluster(client, "Also empty")
     full = await around(client, "Full", 0)
@@ -368,6 +372,7 @@ async def test_a_new_memory_joins_by_itself_the_clusters_it_is_like(client: Clie
     assert centroid(db, near)[0] < 0.99
 
 
+@pytest.mark.shows(32)
 async def test_a_new_memory_joins_at_most_three_clusters_the_nearest_ones(client: Client, db: Database) -> None:
     members = [await lying(client, 0, cosine) for cosine in (0.99, 0.75, 0.95, 0.85, 0.9)]
     for n, member in enumerate(members):
@@ -422,6 +427,19 @@ async def test_a_working_memory_joins_when_it_is_kept_and_not_before(client: Cli
     assert set(membership(db, answer["memory_id"])) == {"Mochi"}
 
 
+async def test_a_working_memory_joins_when_its_time_is_over_and_it_is_kept(client: Client, db: Database) -> None:
+    await cluster(client, "Mochi", await remember(client, "Mara's dog is called Mochi."))
+    held = await call(
+        client, "create_working_memory", content="The dog of Mara has the name Mochi.", ttl_seconds=1, promote=True
+    )
+    assert membership(db, held["memory_id"]) == {}
+
+    async def joined() -> bool:
+        return set(membership(db, held["memory_id"])) == {"Mochi"}
+
+    await until(joined)
+
+
 async def test_many_that_join_at_once_are_all_in_the_centroid(client: Client, db: Database) -> None:
     id_ = await around(client, "Busy", 0)
 
@@ -437,6 +455,7 @@ async def test_many_that_join_at_once_are_all_in_the_centroid(client: Client, db
 # -- calling up ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.shows(32)
 async def test_calling_a_cluster_up_counts_exactly_one_and_is_kept_with_its_context(
     client: Client, db: Database
 ) -> None:
@@ -524,6 +543,7 @@ async def test_clusters_of_one_type_are_listed_alone(client: Client) -> None:
     assert await names(client, type="person") == ["Mara"]
 
 
+@pytest.mark.shows(32)
 async def test_insights_tell_of_the_members_that_are_not_forgotten(client: Client, db: Database) -> None:
     old = await lying(client, 0, type="episodic", importance=0.2)
     new = await lying(client, 1, type="semantic", importance=0.6)

@@ -356,6 +356,7 @@ async def test_an_unknown_argument_is_refused_with_a_hint(client: Client, db: Da
     assert db.rows("SELECT true FROM memories") == []
 
 
+@pytest.mark.shows(4)
 async def test_a_weight_on_a_scale_of_ten_is_refused_with_the_way_to_say_it(client: Client) -> None:
     error = await refused(client, "create_memory", content="x", importance=8)
 

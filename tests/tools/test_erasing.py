@@ -186,6 +186,36 @@ async def test_text_on_an_edge_goes_from_the_history_of_the_other_end_too(client
     assert [row["operation"] for row in db.history(one)] == ["create", "link"]
 
 
+async def test_the_centre_of_a_cluster_keeps_nothing_of_an_erased_member(client: Client, db: Database) -> None:
+    one, two = await remember(client, "The well is deep."), await remember(client, "Jonas plays the cello.")
+    db.rows(
+        f"""INSERT INTO memory_clusters (namespace_id, id, type, name, model_id, centroid)
+        SELECT v.namespace_id, '{CLUSTER}', 'theme', 'Both', v.model_id, v.embedding FROM memory_vectors v
+        WHERE v.memory_id = '{one}'"""
+    )
+    db.rows(
+        f"""INSERT INTO memory_cluster_members (namespace_id, cluster_id, memory_id)
+        SELECT namespace_id, '{CLUSTER}', id FROM memories"""
+    )
+
+    await erase(client, one)
+
+    assert db.value("SELECT v.embedding <=> c.centroid FROM memory_vectors v, memory_clusters c") < 1e-3
+    assert db.value("SELECT memory_id::text FROM memory_cluster_members") == two
+
+
+async def test_no_plan_that_waits_for_a_yes_keeps_words_about_an_erased_memory(client: Client, db: Database) -> None:
+    one, two = await remember(client, "The well is deep."), await remember(client, "Jonas plays the cello.")
+    plan = [{"action": "forget", "ids": [one], "reason": f"The {CANARY} is over."}]
+    await call(client, "tidy_memories", action="apply", plan=plan)
+    waiting = (await call(client, "forget_memories", ids=[two], hard=True))["confirm_token"]
+
+    await erase(client, one)
+
+    assert holding(db, CANARY) == {}
+    assert (await call(client, "forget_memories", ids=[two], hard=True, confirm_token=waiting))["erased"] == 1
+
+
 # -- the gate ------------------------------------------------------------------------------------------------------
 
 

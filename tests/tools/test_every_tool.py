@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,6 +18,9 @@ from door import Answer, Served, call, connected, database_of, found, owned_tabl
 DIMENSIONS = 384
 VECTOR = [0.05] * DIMENSIONS
 A_FEW = 50  # numbers in one list; a histogram has fewer, a vector more
+
+# Listed unless other groups are chosen: every byte of these counts, so the errors stand in the answers alone.
+SHORT = {"link_memories", "explore_memories", "memory_stats", "review_memories", "tidy_memories"}
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -91,6 +95,21 @@ async def test_every_answer_fits_the_schema_that_was_promised(client: Client, to
         schema = tools[name].output_schema
         assert schema is not None
         jsonschema.validate(answer, schema)
+
+
+def test_each_description_says_what_when_and_what_goes_wrong_in_ninety_words(tools: dict[str, Tool]) -> None:
+    for name, tool in tools.items():
+        text = tool.description or ""
+        assert 30 <= len(text.split()) <= 90, name
+        assert re.search(r"\bUse\b", text), name
+        assert re.search(r"[Ee]rrors?\b", text) or name in SHORT, name
+        assert any(other in text for other in tools if other != name), name
+
+
+def test_each_schema_is_flat_and_takes_nothing_unknown(tools: dict[str, Tool]) -> None:
+    for name, tool in tools.items():
+        assert tool.input_schema["additionalProperties"] is False, name
+        assert not re.search(r'"(\$ref|\$defs|oneOf|anyOf|allOf)"', json.dumps(tool.input_schema)), name
 
 
 @pytest.mark.shows(45)

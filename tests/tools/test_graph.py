@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -58,6 +59,7 @@ async def test_a_link_has_a_type_a_strength_and_properties(client: Client, db: D
     assert stored(db) == [(cause, outage, "causes", 0.8, {"seen by": "Mara"})]
 
 
+@pytest.mark.shows(30)
 async def test_linking_again_replaces_strength_and_properties(client: Client, db: Database) -> None:
     one, other = await several(client, "One.", "Other.")
     await link(client, one, other, type="supports", strength=0.4, properties={"old": 1})
@@ -139,6 +141,7 @@ async def test_a_bad_target_spares_the_others(client: Client, db: Database) -> N
     assert [row[1] for row in stored(db)] == sorted([two, three])
 
 
+@pytest.mark.shows(30)
 @pytest.mark.parametrize("lost", ["from", "to"])
 async def test_both_ends_must_be_there(client: Client, db: Database, lost: str) -> None:
     one, missing = await remember(client, "One."), str(uuid4())
@@ -151,6 +154,7 @@ async def test_both_ends_must_be_there(client: Client, db: Database, lost: str) 
     assert stored(db) == []
 
 
+@pytest.mark.shows(30)
 async def test_a_memory_is_not_linked_to_itself(client: Client, db: Database) -> None:
     one = await remember(client, "One.")
 
@@ -249,6 +253,17 @@ async def test_linking_each_other_at_once_gives_each_link_once(client: Client, d
     assert len(stored(db)) == 12
     for id_ in ids:
         assert [row["version"] for row in db.history(id_)] == [1, 2, 3, 4]
+
+
+async def test_the_history_of_a_link_that_many_change_at_once_has_no_gap(client: Client, db: Database) -> None:
+    one, other = await several(client, "One.", "Other.")
+
+    await asyncio.gather(*(link(client, one, other, strength=n / 20) for n in range(16)))
+
+    told = [row["changes"]["relationship"] for row in db.history(one)[1:]]
+    assert told[0][0] is None
+    assert all(before[1] == after[0] for before, after in pairwise(told))
+    assert told[-1][1]["strength"] == stored(db)[0][3]
 
 
 async def test_links_go_with_a_memory_that_is_erased(client: Client, db: Database) -> None:
@@ -360,6 +375,7 @@ async def test_a_longer_but_stronger_path_leads_on_where_the_shortest_is_too_wea
     assert nodes[end]["strength"] == 0.5
 
 
+@pytest.mark.shows(31)
 async def test_a_cycle_is_walked_once(client: Client) -> None:
     a, b, c = await chain(client, 1, 1)
     await link(client, c, a, strength=1)
@@ -410,6 +426,7 @@ async def test_it_is_told_which_memory_to_start_from_is_not_there(client: Client
     assert (forgotten["code"], gone in forgotten["message"]) == ("CONFLICT", True)
 
 
+@pytest.mark.shows(31)
 async def test_the_nearest_and_strongest_are_shown_when_there_are_more_than_the_limit(client: Client) -> None:
     hub, *spokes = await several(client, "Hub.", *[f"Spoke {n}." for n in range(6)])
     for n, spoke in enumerate(spokes):
@@ -426,6 +443,7 @@ async def test_the_nearest_and_strongest_are_shown_when_there_are_more_than_the_
     assert whole["cut"] is False
 
 
+@pytest.mark.shows(31)
 async def test_memories_that_mean_nearly_the_same_are_shown_beside_the_linked_ones(client: Client) -> None:
     dog = await remember(client, "Mara's dog is called Mochi.")
     alike = await remember(client, "The name of Mara's dog is Mochi, a small terrier.")

@@ -46,6 +46,19 @@ async def test_a_key_holds_when_its_memory_was_changed_or_forgotten_since(client
     assert await stored(db) == 1
 
 
+async def test_a_key_that_was_used_merges_nothing(client: Client) -> None:
+    first = await remember(client, "The key is under the mat.", idempotency_key="note 1")
+    backup = await remember(client, "The backup runs every night on the old machine.")
+
+    answer = await call(
+        client, "create_memory", content="The backup runs every night on the old machine in the cellar.",
+        idempotency_key="note 1", dedup_policy="merge",
+    )  # fmt: skip
+
+    assert answer["memory_id"] == first
+    assert (await read(client, backup))["version"] == 1
+
+
 async def test_other_keys_and_no_key_are_other_calls(client: Client, db: Database) -> None:
     await remember(client, "One.", idempotency_key="a")
     await remember(client, "Two.", idempotency_key="b")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from mcp import Client
 
-from door import Answer, Database, Served, call, found, hits, read, remember
+from door import Answer, Database, Served, call, connected, found, hits, read, remember
 
 FIRST = "The staging database is backed up to the office NAS every night by a cron job."
 NEAR = "The staging database is backed up every night to the office NAS by a cron job."
@@ -66,6 +66,7 @@ async def test_what_is_not_near_is_not_told_of(client: Client) -> None:
     assert "near_duplicates" not in await call(client, "create_memory", content=FIRST)
 
 
+@pytest.mark.shows(8)
 async def test_skip_if_near_stores_nothing_and_gives_the_memory_that_is_there(client: Client, db: Database) -> None:
     first = await remember(client, FIRST)
 
@@ -87,6 +88,7 @@ async def test_insert_looks_for_nothing(client: Client, db: Database) -> None:
     assert await count(db) == 2
 
 
+@pytest.mark.shows(8, 9)
 @pytest.mark.parametrize("policy", ["ask", "skip_if_near", "merge"])
 @pytest.mark.parametrize(("first", "other", "differs_in"), CONFLICTS.values(), ids=CONFLICTS.keys())
 async def test_what_differs_in_a_number_a_date_a_name_or_a_not_is_stored_and_told_of_as_a_conflict(
@@ -189,6 +191,7 @@ async def test_a_merge_keeps_the_longer_text_and_all_the_rest(client: Client, db
     assert told["changes"]["content"] == [FIRST, LONGER]
 
 
+@pytest.mark.shows(9)
 async def test_a_merged_memory_is_found_by_its_new_words_and_its_new_meaning(client: Client, db: Database) -> None:
     id_ = await remember(client, FIRST)
     vector = db.value("SELECT embedding::text FROM memory_vectors")
@@ -223,6 +226,7 @@ async def test_merging_again_and_again_never_raises_importance_above_what_was_to
     assert (await read(client, id_))["importance"] == 1
 
 
+@pytest.mark.shows(9)
 async def test_memories_of_no_project_are_merged(client: Client, db: Database) -> None:
     id_ = await remember(client, FIRST)
     assert (await call(client, "create_memory", content=LONGER, dedup_policy="merge"))["memory_id"] == id_
@@ -239,6 +243,7 @@ async def test_memories_of_different_types_are_not_merged(client: Client, db: Da
     assert await count(db) == 2
 
 
+@pytest.mark.shows(9)
 @pytest.mark.parametrize(
     ("first", "longer"),
     [
@@ -257,11 +262,14 @@ async def test_texts_without_spaces_are_merged(client: Client, db: Database, fir
 
 
 async def test_what_only_a_vector_holds_to_be_the_same_is_not_merged(client: Client, db: Database) -> None:
-    await remember(client, FIRST, embedding=OWN)
+    await remember(client, "The printer on the ground floor jams often.", embedding=OWN)
 
-    answer = await call(client, "create_memory", content=APART, dedup_policy="merge", embedding=OWN)
+    answer = await call(
+        client, "create_memory", content="It is bread that is baked at dawn.", dedup_policy="merge", embedding=OWN
+    )
 
     assert answer["created"] is True
+    assert answer["near_duplicates"][0]["possible_conflict"] is False
     assert await count(db) == 2
 
 
@@ -302,15 +310,23 @@ async def test_near_items_of_one_batch_become_one_memory_when_told_so(
     assert memory.get("tags") == (["t0", "t1", "t2"] if policy == "merge" else ["t0"])
 
 
-async def test_near_tellings_at_the_same_moment_are_one_memory_when_told_so(client: Client, db: Database) -> None:
-    texts = [FIRST, NEAR, LONGER] * 5
+async def test_near_tellings_at_the_same_moment_are_one_memory_when_told_so(served: Served) -> None:
+    texts = [FIRST, NEAR, LONGER]
+    async with connected(database_url=served.db.url) as other:
+        await call(other, "search_memories")
+        for round_ in range(5):
+            about = {"project": f"p{round_}", "dedup_policy": "skip_if_near", "embedding": OWN}
 
-    answers = await asyncio.gather(
-        *(call(client, "create_memory", content=text, dedup_policy="skip_if_near") for text in texts)
-    )
+            answers = await asyncio.gather(
+                *(
+                    call(client, "create_memory", content=text, **about)
+                    for text in texts
+                    for client in (served.client, other) * 2
+                )
+            )
 
-    assert sum(answer["created"] for answer in answers) == 1
-    assert await count(db) == 1
+            assert sum(answer["created"] for answer in answers) == 1
+            assert len({answer["memory_id"] for answer in answers}) == 1
 
 
 # -- what was forgotten --------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from door import Database, call, hits, read, refused, remember
 UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
 
+@pytest.mark.shows(30)
 async def test_a_memory_leads_to_those_it_is_related_to(client: Client, db: Database) -> None:
     one, two = await remember(client, "The boiler leaks."), await remember(client, "Jonas repairs boilers.")
 
@@ -119,3 +120,13 @@ async def test_a_bad_source_is_refused(client: Client, db: Database, sources: An
 
     assert error["code"] in ("INVALID_INPUT", "LIMIT_EXCEEDED")
     assert db.rows("SELECT true FROM memories") == []
+
+
+@pytest.mark.shows(43)
+async def test_memories_can_be_narrowed_to_those_that_are_sure_enough(client: Client) -> None:
+    ids = {sure: await remember(client, f"The lease ends, {sure}.", confidence=sure) for sure in (0, 0.5, 1)}
+    undoubted = await remember(client, "The lease was signed.", type="episodic")
+
+    for least, expected in ((0, {0, 0.5, 1}), (0.5, {0.5, 1}), (0.6, {1})):
+        found = {hit["id"] for hit in await hits(client, "lease", min_confidence=least)}
+        assert found == {ids[sure] for sure in expected} | {undoubted}

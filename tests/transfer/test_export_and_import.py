@@ -139,6 +139,7 @@ def test_lines_with_a_content_are_enough(database: Database, tmp_path: Path) -> 
     assert (memory["importance"], memory["tags"]) == (0, ["tea"])
 
 
+@pytest.mark.shows(39)
 def test_what_cannot_be_taken_is_told_by_place_and_reason_and_spares_the_rest(
     database: Database, tmp_path: Path
 ) -> None:

@@ -124,7 +124,8 @@ def test_crow_keeps_category_context_and_source(database: Database, tmp_path: Pa
     )
     assert (first["at"], first["updated_at"].day) == (SEPTEMBER, 2)
     assert first["metadata"]["context"] == "said at lunch"
-    assert (second["kind"], second["metadata"]["category"]) == (None, "recipes")
+    assert second["kind"] is None
+    assert database.value("SELECT category FROM semantic_memories WHERE memory_id = %s", [second["id"]]) == ["recipes"]
 
 
 def test_ownsona_keeps_what_was_deleted_forgotten(database: Database, tmp_path: Path) -> None:
@@ -406,3 +407,20 @@ def told_wrong(db: Database, system: str, source: str) -> str:
     from machine import pgengram
 
     return pgengram("import", "--from", system, source, expect=2, database_url=db.url, **WORDS).stderr
+
+
+def test_a_bad_row_spares_the_others(database: Database, tmp_path: Path) -> None:
+    file = tmp_path / "export.json"
+    rows = [
+        {"id": 1, "text": "Good.", "created_at": "soon", "importance": 0.5},
+        {"id": 2, "text": "Bad.", "importance": "very"},
+        {"id": 3, "text": "x" * 16_001},
+        {"id": 4, "text": "Bad too.", "capture_mode": "guessed"},
+        {"id": 5, "text": 7},
+    ]
+    file.write_text(json.dumps({"memories": rows}))
+
+    told = brought_in(database, "ownsona", file, expect=1)
+
+    assert told["added"] == {"memory": 1}
+    assert [one["place"] for one in told["left"]] == [f"memories[{number}]" for number in (1, 2, 3, 4)]

@@ -66,6 +66,7 @@ async def test_archiving_is_told_in_the_history_and_can_be_undone(client: Client
     assert await found(client, "late bus", mode="text") == [id_]
 
 
+@pytest.mark.shows(34)
 async def test_the_thresholds_are_the_callers(client: Client, db: Database) -> None:
     ids = [await old(client, db, f"Bus {n} was late.", 10 * n, n, importance=n / 10) for n in range(1, 6)]
 

@@ -207,6 +207,7 @@ def answered_lines(*arguments: str, **settings: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in pgengram(*arguments, **settings).stdout.splitlines()]
 
 
+@pytest.mark.shows(3)
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 async def test_a_move_that_is_killed_goes_on_where_it_was(database: Database, embedding: Embedding) -> None:
     async with connected(database_url=database.url) as client:

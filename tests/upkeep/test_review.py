@@ -51,6 +51,7 @@ async def test_near_duplicates_are_grouped_and_the_fullest_is_to_stay(client: Cl
     assert told["looked_at"] == {"memories": 3, "compared": 3}
 
 
+@pytest.mark.shows(36)
 @pytest.mark.parametrize(
     ("one", "other", "what"),
     [
@@ -149,12 +150,12 @@ async def test_each_memory_that_needs_care_is_found_with_a_proposal_and_a_reason
         "multi_fact": [[many]], "unsourced": [[weak]],
     }  # fmt: skip
     assert {name: finding["propose"]["action"] for name, finding in found.items()} == {
-        "expired": "forget", "stale": "archive", "fragments": "forget", "untagged": "tag", "multi_fact": "keep",
+        "expired": "archive", "stale": "archive", "fragments": "forget", "untagged": "tag", "multi_fact": "keep",
         "unsourced": "confirm",
     }  # fmt: skip
     assert all(finding["why"] for finding in told["findings"])
     assert {(step["action"], *step["ids"]) for step in told["plan"]} == {
-        ("forget", expired), ("archive", stale), ("tag", untagged),
+        ("archive", expired), ("archive", stale), ("tag", untagged),
     }  # fmt: skip
     assert next(step["tags"] for step in told["plan"] if step["action"] == "tag") == ["canteen", "health"]
     assert told["found"]["untagged"] == 2
@@ -271,3 +272,11 @@ def test_union_find_joins_what_is_connected_and_nothing_else() -> None:
 
     assert upkeep.groups([(d, e), (b, a), (c, b)]) == [[a, b, c], [d, e]]
     assert upkeep.groups([]) == []
+
+
+async def test_without_a_threshold_the_models_own_decides(client: Client) -> None:
+    await remember(client, "Mara drinks tea.")
+    await remember(client, "Mara enjoys a hot beverage.")
+
+    assert (await review(client, "duplicates"))["findings"] == []
+    assert len((await review(client, "duplicates", threshold=0.5))["findings"]) == 1

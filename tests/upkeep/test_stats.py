@@ -118,6 +118,7 @@ async def test_the_newest_and_the_most_read_are_shown(client: Client) -> None:
     assert [(one["id"], one["access_count"]) for one in told["most_accessed"]] == [(ids[1], 2), (ids[2], 1)]
 
 
+@pytest.mark.shows(37)
 async def test_the_state_of_vectors_embedder_and_database_is_told(client: Client, db: Database) -> None:
     kept, bare = [await remember(client, text) for text in ("Rain in May.", "Snow in June.")]
     db.rows("DELETE FROM memory_vectors WHERE memory_id = %s", [bare])

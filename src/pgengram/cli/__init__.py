@@ -303,8 +303,8 @@ async def tags(
     if as_json:
         screen.print_json(json.dumps({"tags": used, "synonyms": meant}))
         return
-    for title, rows in {"tags": used, "synonyms": meant}.items():
+    for title, rows in (("tags", [*used.items()]), ("synonyms", [*meant.items()])):
         table = Table(title=title, title_justify="left", show_header=False)
-        for name, value in rows.items():
+        for name, value in rows:
             table.add_row(name, str(value))
         screen.print(table)

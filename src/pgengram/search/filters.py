@@ -12,6 +12,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "kind": "m.kind = ANY(%(kind)s)",
     "min_importance": "a.importance >= %(min_importance)s",
     "max_importance": "a.importance <= %(max_importance)s",
+    "min_confidence": "coalesce(m.confidence, 1) >= %(min_confidence)s",  # where nobody doubts, it is sure
     "since": "coalesce(m.occurred_at, m.created_at) >= %(since)s",
     "until": "coalesce(m.occurred_at, m.created_at) <= %(until)s",
     "user": 'm."user" = %(user)s',
@@ -34,8 +35,8 @@ SUBSTRING: Final = "m.content ILIKE %(substring)s"
 VISIBLE: Final = "m.status = %(status)s AND (m.expires_at IS NULL OR m.expires_at > now())"
 
 
-# What was held true at a moment, whatever has become of it since.
-HELD_THEN: Final = """m.valid_from <= %(as_of)s AND (m.valid_to IS NULL OR m.valid_to > %(as_of)s)
+# What was held true at a moment, whatever has become of it since; what is only held for a task is no part of that.
+HELD_THEN: Final = """m.valid_from <= %(as_of)s AND (m.valid_to IS NULL OR m.valid_to > %(as_of)s) AND m.status <> 'working'
   AND (m.expires_at IS NULL OR m.expires_at > %(as_of)s)"""
 
 

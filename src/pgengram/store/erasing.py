@@ -49,6 +49,12 @@ UPDATE memory_history h SET changes = '{"relationship": []}'
 WHERE h.namespace_id = %(namespace_id)s AND h.operation IN ('link', 'unlink')
   AND (h.changes #>> '{relationship,0,to_id}' = ANY(%(names)s) OR h.changes #>> '{relationship,1,to_id}' = ANY(%(names)s))
 """
+# A plan that waits for a yes may hold words about what it is for. Reads all of this owner's, which are few.
+DROP_PLANS: Final = """
+DELETE FROM memory_confirmations c WHERE c.namespace_id = %(namespace_id)s
+  AND (c.expires_at <= clock_timestamp()
+       OR EXISTS (SELECT FROM unnest(%(names)s::text[]) AS name WHERE position(name IN c.arguments::text) > 0))
+"""
 # Uses memory_history_pkey.
 TELL: Final = """
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id)
@@ -81,6 +87,7 @@ async def erase(tx: Transaction, ids: Sequence[UUID], *, session_id: str | None)
         await _point_elsewhere(tx, row, set(ids), session_id)
     await tx.run(STRIP_HISTORY, named)
     await tx.run(STRIP_EDGES, named)
+    await tx.run(DROP_PLANS, named)
     told = await tx.rows(TELL, named)
     touched = await clusters.of(tx, ids)
     await tx.run(s.ERASE, named)

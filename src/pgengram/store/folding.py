@@ -98,20 +98,22 @@ class WordKeeper:
                 return
 
     async def _fold(self) -> int:
-        """Fold until fewer than `FOLD_AT` memories have rows; return how many were folded."""
-        folded = 0
-        while True:
+        """Fold all rows once those of `FOLD_AT` memories wait; return how many memories were folded.
+
+        None is left over: the newest rows lie at the end of the table, and would keep all the room before them.
+        """
+        folded, done = 0, SEGMENT
+        while done == SEGMENT:
             async with self._store.transaction() as tx:
-                waiting = await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
-                if waiting is None or waiting["memories"] < FOLD_AT:
-                    return folded
+                waiting = None if folded else await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
+                if waiting is not None and waiting["memories"] < FOLD_AT:
+                    return 0
                 row = await tx.row(s.FOLD, {"limit": SEGMENT})
-                done = row["folded"] if row else 0
-            if not done:
-                return folded
+            done = row["folded"] if row else 0
             folded += done
             async with await psycopg.AsyncConnection.connect(self._store.database.url, autocommit=True) as connection:
                 await connection.execute(VACUUM_WORDS)
+        return folded
 
 
 async def shrink(url: str) -> None:

@@ -24,7 +24,6 @@ Finding = Literal[
     "duplicates", "contradictions", "expired", "stale", "fragments", "multi_fact", "untagged", "unsourced"
 ]
 FINDINGS: Final[tuple[Finding, ...]] = get_args(Finding)
-NEAR: Final = 0.92  # cosine of the built-in model from which two memories say nearly the same
 COMPARED: Final = 2_000  # memories whose neighbours one review looks for, the newest first
 COMPARING_S: Final = 12.0  # a client waits about a minute
 MAX_PAIRS: Final = 5_000
@@ -42,7 +41,6 @@ SCOPE: Final = (
     "speaker",
     "occurred_at",
 )  # differ, and it is about something else
-FORGETTING: Final = "its time was over"
 MERGING: Final = "says nearly the same as the one that replaces it"
 TOLD: Final = "linked as contradicting each other"
 
@@ -160,13 +158,13 @@ class Review:
             getattr(self, f"_note_{name}")(mine, [tag for tag in tags if len(tag) >= SHORTEST_TAG])
 
     def _note_expired(self, rows: Sequence[Row], _: Sequence[str]) -> None:
-        self._take_all("expired", "forget", rows, FORGETTING)
+        self._take_all("expired", rows)
         for row in rows:
             why = f"No search shows it since {moment(row['expires_at'])}."
-            self._note("expired", [row], action="forget", why=why)
+            self._note("expired", [row], action="archive", why=why)
 
     def _note_stale(self, rows: Sequence[Row], _: Sequence[str]) -> None:
-        self._take_all("stale", "archive", rows, None)
+        self._take_all("stale", rows)
         for row in rows:
             why = f"Not confirmed, changed or read since {moment(row['touched_at'])}; relevance {row['relevance']:.2f}."
             self._note("stale", [row], action="archive", why=why)
@@ -200,12 +198,11 @@ class Review:
         self._taken |= set(step.touched)
         self.steps.setdefault(name, []).append(step)
 
-    def _take_all(
-        self, name: str, action: Literal["forget", "archive"], rows: Sequence[Row], reason: str | None
-    ) -> None:
+    def _take_all(self, name: str, rows: Sequence[Row]) -> None:
+        """Archive, not forget: what was forgotten is told of as corrected when somebody says it again."""
         ids = [row["id"] for row in rows if row["id"] not in self._taken and not row["pinned"]]
         if ids:
-            self._take(name, Step(action, ids, reason=reason))
+            self._take(name, Step("archive", ids))
 
     def _note(
         self, name: str, rows: Sequence[Row], *, action: str, why: str, into: dict[str, Any] | None = None

@@ -17,14 +17,14 @@ from pgengram import fields as f
 from pgengram.core import Core
 from pgengram.errors import ConfirmRequired, InvalidInput, LimitExceeded, NotFound
 from pgengram.inputs import Request, checked
-from pgengram.store import confirmations, memories, tidying, upkeep
+from pgengram.store import confirmations, duplicates, memories, tidying, upkeep
 from pgengram.store.database import Row, Transaction
 from pgengram.store.synonyms import set_synonyms
 from pgengram.store.synonyms import synonyms as all_synonyms
 from pgengram.store.tidying import Effect, Step
 from pgengram.text.fencing import one_line
 from pgengram.tools import READS, REMOVES, asked, tool
-from pgengram.toolsets.reviewing import FINDINGS, NEAR, Finding, Review
+from pgengram.toolsets.reviewing import FINDINGS, Finding, Review
 from pgengram.views import Answer, Shown, moment
 
 STALE_DAYS: Final = 180
@@ -158,7 +158,7 @@ class Upkeep:
         self,
         find: Annotated[list[Finding] | None, f.AnyOf] = None,
         project: f.Name | None = None,
-        threshold: Annotated[float, _within(0.5, 1)] = NEAR,
+        threshold: Annotated[float | None, _within(0.5, 1)] = None,
         max_groups: Annotated[int, _within(1, MAX_GROUPS)] = 50,
         stale_days: Annotated[int, _within(1, MAX_DAYS)] = STALE_DAYS,
         offset: Annotated[int, _within(0, MAX_OFFSET)] = 0,
@@ -172,7 +172,7 @@ class Upkeep:
         async with self.core.store.transaction() as tx:
             review = Review(tx, project, max_groups)
             if {"duplicates", "contradictions"} & {*wanted}:
-                await review.compare(model, threshold=threshold, offset=offset)
+                await review.compare(model, threshold=self._near(threshold), offset=offset)
             await review.judge([name for name in wanted if name in upkeep.CONDITIONS], timedelta(days=stale_days))
             steps = [step for name in wanted for step in review.steps.get(name, ())][: f.MAX_BATCH]
             token = await confirmations.ask(tx, "apply", _kept(steps, await _read(tx, steps))) if steps else None
@@ -184,6 +184,11 @@ class Upkeep:
             looked_at=review.looked_at,
             degraded=self.core.degraded,
         )
+
+    def _near(self, chosen: float | None) -> float:
+        """Return the cosine from which on two memories say nearly the same: the caller's, else the model's own."""
+        name = "" if self.core.embedder is None else self.core.embedder.name
+        return duplicates.threshold(name) if chosen is None else chosen
 
     # -- tidying ---------------------------------------------------------------------------------------------------
 
@@ -227,7 +232,7 @@ class Upkeep:
                 steps = await self._steps(tx, given)
             elif action == "merge":
                 review = Review(tx, project, f.MAX_BATCH)
-                await review.compare(model, threshold=NEAR, offset=0)
+                await review.compare(model, threshold=self._near(None), offset=0)
                 steps = review.steps.get("duplicates", [])
             elif action == "synonyms":
                 meant = await set_synonyms(tx, synonyms) if synonyms else await all_synonyms(tx)

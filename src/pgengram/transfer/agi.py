@@ -23,6 +23,10 @@ TAKEN: Final = ("memories", *DETAIL_TABLES, "memory_clusters", "memory_cluster_m
 NOT_MEMORIES: Final = ("working_memory", "worldview_primitives", "identity_model", "cluster_relationships")
 LEFT_OUT: Final = frozenset({"embedding", "centroid_embedding", "relevance_score", "success_rate"})
 Rows = list[dict[str, Any]]
+JSONS: Final = frozenset({
+    "action_taken", "context", "result", "source_references", "contradictions", "steps", "prerequisites", "failure_points",
+    "supporting_evidence", "success_metrics", "adaptation_history", "context_applicability", "properties", "emotional_signature",
+})  # fmt: skip
 _COPY: Final = re.compile(r"^COPY (?:public\.)?\"?(\w+)\"? \((.*)\) FROM stdin;$")
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
@@ -33,9 +37,12 @@ def read(source: str) -> Read:
     details: dict[str, dict[str, Any]] = {}
     for name in DETAIL_TABLES:
         for row in tables.get(name, []):
-            details[row["memory_id"]] = {key: as_json(value) if key in JSONS else value for key, value in row.items()}
+            details[row["memory_id"]] = row
     ids: dict[Any, str] = {}
-    for row in tables["memories"]:
+    for place, row in enumerate(tables["memories"]):
+        if "id" not in row or "content" not in row:
+            yield Left(f"memories[{place}]", "it has no id or no content")
+            continue
         record = _record(row, details.get(row["id"], {}))
         ids[row["id"]] = record["id"]
         yield Item(f"memories {row['id']}", record)
@@ -45,7 +52,7 @@ def read(source: str) -> Read:
         if ends[0] is None or ends[1] is None:
             yield Left(f"memory_relationships[{place}]", "one of its memories is not there")
         else:
-            told = {"properties": as_json(row.get("properties")), "created_at": moment(row.get("created_at"))}
+            told = {"properties": row.get("properties"), "created_at": moment(row.get("created_at"))}
             yield Item(
                 f"memory_relationships[{place}]",
                 edge(ends[0], ends[1], row["relationship_type"], row.get("strength"), **told),
@@ -53,12 +60,6 @@ def read(source: str) -> Read:
     for name in NOT_MEMORIES:
         if rows := tables.get(name):
             yield Left(f"table {name}", f"{len(rows)} rows that are no memories")
-
-
-JSONS: Final = frozenset({
-    "action_taken", "context", "result", "source_references", "contradictions", "steps", "prerequisites", "failure_points",
-    "supporting_evidence", "success_metrics", "adaptation_history", "context_applicability",
-})  # fmt: skip
 
 
 def _record(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,6 +70,9 @@ def _record(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]
     own = {name: value for name, value in own.items() if name not in ("confidence", "confidence_score")}
     if own.get("pattern_description") == row.get("content"):
         del own["pattern_description"]
+    for name in ("event_time", "last_validated"):
+        if name in own:
+            own[name] = f.as_utc(moment(own[name]))
     for name in ("category", "related_concepts"):
         if isinstance(own.get(name), str):
             own[name] = _array(own[name])
@@ -76,7 +80,7 @@ def _record(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]
         SYSTEM, row["id"], row["content"], type=type_, status=row.get("status") or "active",
         importance=share(row.get("importance") or 0), confidence=None if confidence is None else share(confidence),
         created_at=moment(row.get("created_at")), updated_at=moment(row.get("updated_at")),
-        last_accessed_at=moment(row.get("last_accessed")), access_count=int(row.get("access_count") or 0),
+        last_accessed_at=moment(row.get("last_accessed")), access_count=row.get("access_count"),
         metadata=own, occurred_at=moment(own.get("event_time")),
     )  # fmt: skip
 
@@ -94,8 +98,8 @@ def _clusters(tables: Mapping[str, Rows], ids: Mapping[Any, str]) -> Iterator[It
                 "record": "cluster", "id": made[row["id"]], "name": row["name"], "description": row.get("description"),
                 "type": type_ if type_ in f.CLUSTER_TYPES else "mixed",
                 "keywords": _array(keywords) if isinstance(keywords, str) else keywords,
-                "emotional_signature": as_json(row.get("emotional_signature")),
-                "importance": share(row.get("importance_score") or 0), "activation_count": int(row.get("activation_count") or 0),
+                "emotional_signature": row.get("emotional_signature"),
+                "importance": share(row.get("importance_score") or 0), "activation_count": row.get("activation_count") or 0,
                 "last_activated_at": moment(row.get("last_activated")), "created_at": at, "updated_at": moment(row.get("updated_at")),
             },
         )  # fmt: skip
@@ -178,7 +182,8 @@ def _of_dump(text: str) -> dict[str, Rows]:
             rows = None
         else:
             values = (None if value == "\\N" else _unescaped(value) for value in line.split("\t"))
-            rows.append({name: value for name, value in zip(columns, values, strict=True) if name not in LEFT_OUT})
+            row = {name: value for name, value in zip(columns, values, strict=True) if name not in LEFT_OUT}
+            rows.append({name: as_json(value) if name in JSONS else value for name, value in row.items()})
     return found
 
 

@@ -11,7 +11,7 @@ SYSTEM = "crow"
 
 def read(source: str) -> Read:
     """Read the table `memories`; category becomes the kind, and stays in the metadata where there is no such kind."""
-    for row in Tables(Path(source)).needed("memories"):
+    for row in Tables(Path(source)).needed("memories", "id", "content"):
         known = kind(row.get("category"))
         kept = {
             "context": row.get("context"),

@@ -361,6 +361,9 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
     if id_ is None:
         raise InvalidInput("id must be a UUID.")
     status = record.get("status") or "active"
+    history = record.get("history")
+    if history is not None and not (isinstance(history, list) and all(isinstance(row, Mapping) for row in history)):
+        raise InvalidInput("history must be a list of objects.")
     if status not in f.STATUSES:
         raise InvalidInput(f"status must be one of {', '.join(f.STATUSES)}.")
     voice = voice_of(new.content, new.speaker)
@@ -388,7 +391,7 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
     kept_tags = new.tags if tags is None else tags
     return Arrival(
         id_, digest, status == "active", rows,
-        history=list(record["history"]) if isinstance(record.get("history"), list) else [told],
+        history=[told] if history is None else history,
         tags=list(kept_tags),
         searched=searched_text(
             new.content, speaker=new.speaker, tags=list(kept_tags), occurred_at=occurred_at, metadata={**extra, **known}

@@ -30,7 +30,7 @@ def read(source: str) -> Read:
     """Read memories and, from a database, what it found to be related; deleted ones stay forgotten."""
     path = Path(source)
     tables = Tables(path) if is_sqlite(path) else None
-    rows = _of_json(path) if tables is None else tables.needed("memories")
+    rows = _of_json(path) if tables is None else tables.needed("memories", "content_hash", "content")
     ids: dict[Any, str] = {}
     for place, row in enumerate(rows):
         record = _record(row)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,14 +86,20 @@ def kind(word: Any) -> str | None:
     return word.lower() if isinstance(word, str) and word.lower() in f.KINDS else None
 
 
-def share(value: Any) -> float:
-    """Return a number cut to 0..1; some systems let importance grow beyond."""
-    return min(1.0, max(0.0, float(value)))
+def share(value: Any, scale: float = 1.0) -> Any:
+    """Return a number on a scale as 0 to 1, cut, as some systems let importance grow beyond.
+
+    What is no number is returned as it is: it is refused with the memory that has it.
+    """
+    try:
+        return min(1.0, max(0.0, float(value) / scale))
+    except (TypeError, ValueError):
+        return value
 
 
-def of_ten(value: Any) -> float | None:
+def of_ten(value: Any) -> Any:
     """Return importance from a scale of 1 to 10."""
-    return None if value is None else share(float(value) / 10)
+    return None if value is None else share(value, 10)
 
 
 def words(value: Any) -> list[str]:
@@ -124,7 +130,9 @@ def mapping(value: Any) -> dict[str, Any]:
 def moment(value: Any) -> datetime | None:
     """Return a moment from a datetime, ISO 8601 text or seconds or milliseconds since 1970; without a zone it is UTC."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return datetime.fromtimestamp(value / 1000 if abs(value) > MILLISECONDS else value, UTC)
+        with suppress(OverflowError, OSError, ValueError):  # beyond every calendar
+            return datetime.fromtimestamp(value / 1000 if abs(value) > MILLISECONDS else value, UTC)
+        return None
     if isinstance(value, str) and value.strip():
         try:
             value = datetime.fromisoformat(value.strip())
@@ -184,17 +192,19 @@ class Tables:
         quoted = '"' + table.replace('"', '""') + '"'
         return self._rows(f"SELECT * FROM {quoted} ORDER BY rowid")  # noqa: S608 - a name that the file itself tells
 
-    def needed(self, table: str) -> list[dict[str, Any]]:
-        """Return all rows of a table that must be there.
+    def needed(self, table: str, *columns: str) -> list[dict[str, Any]]:
+        """Return all rows of a table that must be there, with these columns.
 
         Raises:
             InvalidInput: it is not.
         """
-        if table not in self.names:
+        rows = self.rows(table)
+        if table not in self.names or any(rows and column not in rows[0] for column in columns):
             raise InvalidInput(
-                f"{self.path} has no table {table}.", "Give the path of the other system's database file."
+                f"{self.path} has no table {table} with {', '.join(columns)}.",
+                "Give the path of the other system's database file.",
             )
-        return self.rows(table)
+        return rows
 
     def _rows(self, statement: str) -> list[dict[str, Any]]:
         with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:

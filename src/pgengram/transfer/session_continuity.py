@@ -14,7 +14,7 @@ def read(source: str) -> Read:
     """Read `.claude/sessions.db`; what is about sessions and tasks is no memory and is told so."""
     tables = Tables(Path(source))
     ids: dict[object, str] = {}
-    for row in tables.needed("memories"):
+    for row in tables.needed("memories", "id", "content"):
         at = moment(row.get("created_at"))
         record = memory(
             SYSTEM, row["id"], row["content"], kind=kind(row.get("memory_type")), tags=words(row.get("tags")),

@@ -56,13 +56,13 @@ def _of_database(path: Path) -> Iterator[Entry]:
     collections = {row["id"]: row["name"] for row in tables.rows("collections")}
     segments = {row["id"]: collections.get(row["collection"]) for row in tables.rows("segments")}
     metadata: dict[Any, dict[str, Any]] = {}
-    for row in tables.needed("embedding_metadata"):
+    for row in tables.needed("embedding_metadata", "id", "key"):
         values = (row.get("string_value"), row.get("int_value"), row.get("float_value"))
         value = next((value for value in values if value is not None), None)
         if value is None and row.get("bool_value") is not None:
             value = bool(row["bool_value"])
         metadata.setdefault(row["id"], {})[row["key"]] = value
-    for row in tables.needed("embeddings"):
+    for row in tables.needed("embeddings", "id", "segment_id", "embedding_id"):
         told = metadata.get(row["id"], {})
         document = told.pop(DOCUMENT, None)
         yield row["embedding_id"], segments.get(row["segment_id"]), document, told
