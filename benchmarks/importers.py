@@ -94,9 +94,7 @@ async def mcp_memory(folder: Path, count: int) -> Compared:
             {"entityName": name, "contents": group[1:]} for name, group in zip(names, groups, strict=True) if group[1:]
         ]
         await told(client, "add_observations", observations=added)
-        relations = [
-            {"from": one, "to": other, "relationType": "leads to"} for one, other in pairwise(names)
-        ]
+        relations = [{"from": one, "to": other, "relationType": "leads to"} for one, other in pairwise(names)]
         await told(client, "create_relations", relations=relations)
         graph = json.loads(await told(client, "read_graph"))
     observations = [text for entity in graph["entities"] for text in entity["observations"]]

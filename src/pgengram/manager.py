@@ -319,7 +319,7 @@ class MemoryManager(Core):
     async def update_memory(self, change: Change) -> Updated:
         """Change any fields of one memory; those in clear are emptied.
 
-        Use when something remembered has changed or was wrong, to confirm that it still holds, or to restore a forgotten one (status active). For new facts use create_memory; to remove use forget_memories. Every change is kept in the memory's history. metadata is merged: null removes a key. The text is embedded again only when content changes. expected_version refuses to overwrite someone else's change; dry_run only reports. Errors: INVALID_INPUT, NOT_FOUND, CONFLICT, EMBEDDING_ERROR, DATABASE_ERROR.
+        Use when something remembered has changed or was wrong, to confirm that it still holds, or to restore a forgotten one (status active). For new facts use create_memory; to remove use forget_memories. Every change is kept in the memory's history. metadata is merged: null removes a key. The text is embedded again only when content changes. expected_version refuses to overwrite someone else's change; dry_run only reports. Errors: INVALID_INPUT, SECRET_REJECTED, NOT_FOUND, CONFLICT, EMBEDDING_ERROR, DATABASE_ERROR.
         """
         if not change.given and not change.clear and not change.confirm and change.outcome is None:
             raise InvalidInput("No change given.", "Name at least one field to set, clear or confirm.")

@@ -257,3 +257,18 @@ async def test_a_moment_after_the_correction_shows_the_corrected_text(client: Cl
     [hit] = await hits(client, "gate", as_of=now(), detail=True)
 
     assert (hit["content"], hit.get("changed_since")) == ("The gate is blue.", None)
+
+
+@pytest.mark.shows(14)
+async def test_of_two_that_say_the_same_the_newly_confirmed_one_comes_first(client: Client, db: Database) -> None:
+    ids = [
+        await remember(client, "The gate is red.", user=user, dedup_policy="insert")
+        for user in ("Mira", "Ines", "Jonas")
+    ]
+    db.rows("UPDATE memories SET last_confirmed_at = now() - interval '100 days'")
+
+    for id_ in ids:
+        await call(client, "update_memory", id=id_, confirm=True)
+        assert (await found(client, "gate"))[0] == id_
+        db.rows("UPDATE memories SET last_confirmed_at = now() - interval '100 days'")
+        db.rows("UPDATE memory_activation SET reinforcement = NULL")

@@ -48,10 +48,10 @@ async def test_a_key_holds_when_its_memory_was_changed_or_forgotten_since(client
 
 async def test_a_key_that_was_used_merges_nothing(client: Client) -> None:
     first = await remember(client, "The key is under the mat.", idempotency_key="note 1")
-    backup = await remember(client, "The backup runs every night on the old machine.")
+    backup = await remember(client, "The staging database is backed up to the office NAS every night.")
 
     answer = await call(
-        client, "create_memory", content="The backup runs every night on the old machine in the cellar.",
+        client, "create_memory", content="The staging database is backed up to the office NAS every single night.",
         idempotency_key="note 1", dedup_policy="merge",
     )  # fmt: skip
 

@@ -248,8 +248,12 @@ async def review(
 async def tidy(
     action: Annotated[str, typer.Argument(help="apply (what a review proposes), archive, prune or merge.")],
     project: OfProject = None,
-    older_than_days: Annotated[int | None, typer.Option(help="To archive or prune: stored longer ago.", min=0, max=36_500)] = None,
-    below_importance: Annotated[float | None, typer.Option(help="To archive or prune: less important.", min=0, max=1)] = None,
+    older_than_days: Annotated[
+        int | None, typer.Option(help="To archive or prune: stored longer ago.", min=0, max=36_500)
+    ] = None,
+    below_importance: Annotated[
+        float | None, typer.Option(help="To archive or prune: less important.", min=0, max=1)
+    ] = None,
     max_accesses: Annotated[int | None, typer.Option(help="To archive or prune: read no more often.", min=0)] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
@@ -265,9 +269,7 @@ async def tidy(
         "below_importance": below_importance,
         "max_accesses": max_accesses,
     }
-    return await tidy_up(
-        Settings.from_environment(), action, project=project, bounds=bounds, yes=yes, as_json=as_json
-    )
+    return await tidy_up(Settings.from_environment(), action, project=project, bounds=bounds, yes=yes, as_json=as_json)
 
 
 @app.command()

@@ -70,7 +70,7 @@ async def tell(
         telling.looks = telling.draft.told.dedup_policy != "insert" and telling.draft.row["status"] == "active"
     looked_at = [t for t in told if t.looks]
     if any(t.draft.told.dedup_policy in ("merge", "skip_if_near") for t in looked_at):
-        pass
+        await tx.row(TAKE_TURNS)
     if looked_at and model is not None:
         await find(tx, looked_at, model, least)
     elif looked_at:
