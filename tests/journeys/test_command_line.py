@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from machine import answered, closed_in_the_end, is_over, pgengram
 
 from door import Database
+from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram import __version__
 
 WORDS = {"embedder": "none:"}

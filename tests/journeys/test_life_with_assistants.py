@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import closed_in_the_end, is_over
 
 from door import call, connected, environment, found, hits, read, remember, until
+from machine import closed_in_the_end, is_over
 
 GOODBYE_S = 10  # from the end of stdin until the process and its database are gone
 

@@ -17,11 +17,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from door import Database, call, connected, environment, found, read, refused, remember, until
+from door import Database, call, connected, database_of, environment, found, read, refused, remember, until
 from machine import answered, pgengram
 from pgengram.embedders import embedder_from
 from pgengram.embedders.onnx import BUILTIN_FOLDER, BUILTIN_NAME
@@ -188,6 +190,62 @@ async def test_a_store_moves_to_another_model_while_its_searches_answer_as_befor
         later = await remember(client, "A memory that came after the switch.")
         assert (await read(client, later))["embedded"] is True
         assert vectors(database) == {new: len(TEXTS) + 2}
+
+
+async def test_no_search_misses_anything_from_the_beginning_to_the_end_of_a_move(
+    database: Database, folder: Path
+) -> None:
+    async with connected(database_url=database.url) as client:
+        await filled(client)
+        over = asyncio.Event()
+        seen: list[tuple[str, list[float | None]]] = []
+
+        async def search() -> None:
+            while not over.is_set():
+                answer = await call(client, "search_memories", query=QUESTIONS[0], limit=5)
+                seen.append(
+                    (answer["results"][0]["content"], [hit["why"].get("similarity") for hit in answer["results"]])
+                )
+
+        searching = [asyncio.create_task(search()) for _ in range(3)]
+        async with moving(database, f"onnx:{folder}") as process:
+            await ended(process)
+        over.set()
+        await asyncio.gather(*searching)
+
+    assert list(vectors(database).values()) == [len(TEXTS)]
+    assert BUILTIN_NAME not in vectors(database)
+    assert len(seen) > 10
+    assert {content for content, _ in seen} == {TEXTS[0]}
+    assert all(len(similarities) == 5 and None not in similarities for _, similarities in seen)
+
+
+async def test_an_ordinary_login_that_owns_its_database_can_move_it(
+    postgres: str, template: str, embedding: Embedding
+) -> None:
+    name = f"pgengram_test_{uuid4().hex[:8]}"
+    with database_of(postgres) as db:
+        db.as_login(
+            "CREATE EXTENSION IF NOT EXISTS vector",
+            f"CREATE ROLE {name} LOGIN PASSWORD 'only-for-this-test'",
+            f"GRANT pgengram_app TO {name}",
+            f"ALTER DATABASE {conninfo_to_dict(db.url)['dbname']} OWNER TO {name}",
+            f"ALTER SCHEMA public OWNER TO {name}",
+        )
+        try:
+            url = make_conninfo(db.url, user=name, password="only-for-this-test")
+            for namespace in ("default", "other"):
+                async with connected(database_url=url, namespace=namespace, toolsets="all") as client:
+                    ids = [await remember(client, text) for text in TEXTS[:3]]
+                    await call(client, "create_memory_cluster", name="Harbour", type="theme", memory_ids=ids)
+
+            told = answered_lines("reembed", embedding.setting, "--json", database_url=url)
+
+            assert (told[-1]["embedded"], told[-1]["removed"], told[-1]["switched"]) == (6, 6, True)
+            assert list(vectors(db).values()) == [6]
+            assert {dimensions for _, dimensions in clusters_of(db)} == {DIMENSIONS}
+        finally:
+            db.as_login(f"REASSIGN OWNED BY {name} TO CURRENT_USER", f"DROP OWNED BY {name}", f"DROP ROLE {name}")
 
 
 async def test_every_owner_and_every_status_moves(database: Database, folder: Path) -> None:
