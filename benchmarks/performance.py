@@ -48,6 +48,7 @@ from pgengram.postgres import start_embedded
 from pgengram.search import ranking
 from pgengram.search.question import Asked, Frequencies, understand
 from pgengram.settings import Settings
+from pgengram.store import reembedding
 from pgengram.store import statements as s
 from pgengram.store.database import vectors_parameter
 from pgengram.store.folding import COUNT_WAITING, FOLD_AT
@@ -500,9 +501,9 @@ async def _add_vectors(lab: Lab, title: str, model: int, ids: list[UUID], source
     task = lab.progress.add_task(f"{title}: {len(ids):,} vectors", total=len(ids))
     for start in range(0, len(ids), 2_000):
         some = ids[start : start + 2_000]
-        given = {"model_id": model, "vector_ids": some, "vector_parts": [0] * len(some)}
+        given = {"model_id": model, "ids": some, "parts": [0] * len(some)}
         async with owner.store.transaction() as tx:
-            await tx.run(s.ADD_VECTORS, {**given, "vectors": vectors_parameter([*source.vectors(len(some))])})
+            await tx.run(reembedding.ADD, {**given, "vectors": vectors_parameter([*source.vectors(len(some))])})
         lab.progress.advance(task, len(some))
 
 

@@ -46,17 +46,6 @@ CREATE UNIQUE INDEX embedding_models_active ON embedding_models (state) WHERE st
 CREATE UNIQUE INDEX embedding_models_filling ON embedding_models (state) WHERE state = 'filling'
     """,
     r"""
-CREATE TABLE memory_confirmations (
-  namespace_id INTEGER NOT NULL,
-  token_hash BYTEA NOT NULL,
-  action TEXT NOT NULL,
-  arguments JSONB NOT NULL,
-  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT memory_confirmations_pkey PRIMARY KEY (namespace_id, token_hash)
-)
-    """,
-    r"""
 CREATE TABLE memory_history (
   namespace_id INTEGER NOT NULL,
   memory_id UUID NOT NULL,
@@ -90,14 +79,6 @@ CREATE TABLE memory_postings (
 )
     """,
     r"""
-CREATE TABLE memory_tag_synonyms (
-  namespace_id INTEGER NOT NULL,
-  alias TEXT NOT NULL,
-  tag TEXT NOT NULL,
-  CONSTRAINT memory_tag_synonyms_pkey PRIMARY KEY (namespace_id, alias)
-)
-    """,
-    r"""
 CREATE TABLE namespaces (
   id INTEGER GENERATED ALWAYS AS IDENTITY,
   name TEXT NOT NULL CONSTRAINT namespaces_name_check CHECK (length(name) >= 1 AND length(name) <= 128),
@@ -105,6 +86,24 @@ CREATE TABLE namespaces (
   CONSTRAINT namespaces_pkey PRIMARY KEY (id),
   CONSTRAINT namespaces_name_key UNIQUE (name)
 )
+    """,
+    r"""
+CREATE TABLE access_tokens (
+  id TEXT NOT NULL,
+  secret_hash BYTEA NOT NULL,
+  name TEXT NOT NULL CONSTRAINT access_tokens_name_check CHECK (length(name) >= 1 AND length(name) <= 64),
+  namespace TEXT NOT NULL,
+  scope TEXT NOT NULL CONSTRAINT access_tokens_scope_check CHECK (scope IN ('read-only', 'read-write')),
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE,
+  last_used_at TIMESTAMP WITH TIME ZONE,
+  revoked_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT access_tokens_pkey PRIMARY KEY (id),
+  CONSTRAINT access_tokens_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX access_tokens_of_namespace ON access_tokens (namespace)
     """,
     r"""
 CREATE TABLE memories (
@@ -215,6 +214,18 @@ CREATE TABLE memory_clusters (
 )
     """,
     r"""
+CREATE TABLE memory_confirmations (
+  namespace_id INTEGER NOT NULL,
+  token_hash BYTEA NOT NULL,
+  action TEXT NOT NULL,
+  arguments JSONB NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT memory_confirmations_pkey PRIMARY KEY (namespace_id, token_hash),
+  CONSTRAINT memory_confirmations_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
 CREATE TABLE memory_identities (
   namespace_id INTEGER NOT NULL,
   id UUID NOT NULL,
@@ -230,6 +241,15 @@ CREATE TABLE memory_identities (
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   CONSTRAINT memory_identities_pkey PRIMARY KEY (namespace_id, id),
   CONSTRAINT memory_identities_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE TABLE memory_tag_synonyms (
+  namespace_id INTEGER NOT NULL,
+  alias TEXT NOT NULL,
+  tag TEXT NOT NULL,
+  CONSTRAINT memory_tag_synonyms_pkey PRIMARY KEY (namespace_id, alias),
+  CONSTRAINT memory_tag_synonyms_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
 )
     """,
     r"""
@@ -475,20 +495,9 @@ DO $$ BEGIN
     r"""
 DO $$ BEGIN
           IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-            GRANT USAGE ON SCHEMA public TO pgengram_app; GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_postings TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
+            GRANT USAGE ON SCHEMA public TO pgengram_app; GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_postings TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
           END IF;
         END $$
-    """,
-    r"""
-ALTER TABLE memory_confirmations ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_confirmations FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_owner ON memory_confirmations
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
     r"""
 ALTER TABLE memory_history ENABLE ROW LEVEL SECURITY
@@ -520,17 +529,6 @@ ALTER TABLE memory_postings FORCE ROW LEVEL SECURITY
     """,
     r"""
 CREATE POLICY one_owner ON memory_postings
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_tag_synonyms ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_tag_synonyms FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_owner ON memory_tag_synonyms
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -568,6 +566,17 @@ CREATE POLICY one_owner ON memory_clusters
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
     r"""
+ALTER TABLE memory_confirmations ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_confirmations FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_confirmations
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
 ALTER TABLE memory_identities ENABLE ROW LEVEL SECURITY
     """,
     r"""
@@ -575,6 +584,17 @@ ALTER TABLE memory_identities FORCE ROW LEVEL SECURITY
     """,
     r"""
 CREATE POLICY one_owner ON memory_identities
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+    r"""
+ALTER TABLE memory_tag_synonyms ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE memory_tag_synonyms FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_owner ON memory_tag_synonyms
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,

@@ -14,7 +14,7 @@ from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
 from pgengram.models import Models
 from pgengram.screening import screened
-from pgengram.search import cursors, ranking
+from pgengram.search import conflicts, cursors, ranking
 from pgengram.search.question import Asked, Frequencies, understand
 from pgengram.session import Session
 from pgengram.settings import Settings
@@ -23,7 +23,7 @@ from pgengram.store.accesses import AccessLog
 from pgengram.store.database import Row, Transaction, vectors_parameter
 from pgengram.store.folding import WordKeeper
 from pgengram.store.indexes import describe_index
-from pgengram.store.store import Report, Store
+from pgengram.store.store import Report, SharedStore, Store
 from pgengram.store.synonyms import SynonymBook
 from pgengram.store.working import WorkingKeeper
 from pgengram.text.tags import mapped_tags
@@ -40,12 +40,14 @@ class Core:
 
     Args:
         settings: which database, whose memories, which embedder.
+        host: another owner's, whose database and embedder are used and outlive this one; those of the settings otherwise.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, host: Core | None = None) -> None:
         self.settings = settings
-        self.store = Store(settings)
-        self.models = Models(self.store, settings)
+        self.store: Store = Store(settings) if host is None else SharedStore(host.store, settings)
+        self.models: Models = Models(self.store, settings) if host is None else host.models
+        self._is_guest = host is not None
         self.session = Session()
         self._synonyms = SynonymBook(self.store)
         self._frequencies = Frequencies()
@@ -73,7 +75,8 @@ class Core:
 
     async def close(self) -> None:
         """Let go of the database, the model and the background work."""
-        await self.models.close()
+        if not self._is_guest:
+            await self.models.close()
         await self._words.close()
         await self.working.close()
         await self.accesses.close()
@@ -178,6 +181,7 @@ class Core:
             min_similarity=question.min_similarity, limit=question.limit, offset=place.offset,
         )  # fmt: skip
         await past.complete(tx, found.rows, question.as_of)
+        await conflicts.note(tx, found.rows)
         return found.rows, "exact" if found.exact else "approximate", found.hidden
 
     # -- ids and vectors -------------------------------------------------------------------------------------------

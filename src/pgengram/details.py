@@ -91,6 +91,10 @@ DETAILS: Final[dict[str, type[Detail]]] = {
     "procedural": Procedural,
     "strategic": Strategic,
 }
+NAMES: Final[dict[str, dict[str, str]]] = {  # of each type's keys both spellings lead to the one in snake_case
+    type_: {alias: name for name in detail.model_fields for alias in (name, to_camel(name))}
+    for type_, detail in DETAILS.items()
+}
 CONFIDENCE_NAME: Final[dict[str, str]] = {"semantic": "confidence", "strategic": "confidence_score"}
 
 
@@ -99,7 +103,9 @@ def split_metadata(type_: str, metadata: dict[str, Any]) -> tuple[dict[str, Any]
 
     Of a key given under both of its names, the one in camelCase is one of the others.
     """
-    names = {alias: name for name in DETAILS[type_].model_fields for alias in (name, to_camel(name))}
+    if not metadata:
+        return {}, {}
+    names = NAMES[type_]
     detail = {key for key in metadata if key in names and (key == names[key] or names[key] not in metadata)}
     known = {names[key]: value for key, value in metadata.items() if key in detail}
     return known, {key: value for key, value in metadata.items() if key not in detail}

@@ -211,6 +211,7 @@ class Filters(Request):
     min_length: SkipJsonSchema[Annotated[int, Field(ge=0, le=f.MAX_CONTENT)] | None] = None
     max_length: SkipJsonSchema[Annotated[int, Field(ge=0, le=f.MAX_CONTENT)] | None] = None
     not_confirmed_since: SkipJsonSchema[f.Moment | None] = None
+    source_provider: SkipJsonSchema[f.Name | None] = None
     _tag_groups: list[list[str]] | None = PrivateAttr(None)
 
     @property

@@ -27,7 +27,7 @@ def screened(model: Model, *, redact: bool) -> tuple[Model, list[str]]:
         InvalidInput: with the secret redacted it is longer than allowed.
     """
     given = model.model_dump(exclude_unset=True, exclude=VECTORS)
-    clean, names = _each(given, redact=redact)
+    clean, names = screened_fields(given, redact=redact)
     if not names:
         return model, []
     kept = {name: getattr(model, name) for name in VECTORS & model.model_fields_set}
@@ -46,7 +46,7 @@ def screened_arguments(
     if len(given) == 1 and isinstance(model := next(iter(given.values())), BaseModel):
         made, names = screened(model, redact=redact)
         return dict.fromkeys(given, made), names
-    clean, names = _each(given, redact=redact)
+    clean, names = screened_fields(given, redact=redact)
     if names:
         hints = get_type_hints(method, include_extras=True)
         for name in [name for name in clean if clean[name] is not given[name]]:
@@ -57,8 +57,12 @@ def screened_arguments(
     return clean, names
 
 
-def _each(given: Mapping[str, Any], *, redact: bool) -> tuple[dict[str, Any], list[str]]:
-    """Judge argument by argument; the names of arguments are ours, so no value is judged by them."""
+def screened_fields(given: Mapping[str, Any], *, redact: bool) -> tuple[dict[str, Any], list[str]]:
+    """Return fields without secrets, and what was redacted; their names are ours, so no value is judged by its field's.
+
+    Raises:
+        SecretRejected: they hold one, and `redact` is not chosen.
+    """
     clean: dict[str, Any] = {}
     names: list[str] = []
     for where, value in given.items():

@@ -41,7 +41,7 @@ class Settings:
     data_dir: str = _setting("", "Folder of the embedded PostgreSQL. Empty: the usual per-user data folder.")
     embedder: str = _setting(
         "builtin:",
-        "`builtin:`, `onnx:FOLDER`, `openai+http(s)://host/v1#model`, or `none:` for text search only.",
+        "Of a new store: `builtin:`, `onnx:FOLDER`, `openai+http(s)://host/v1#model`; or `none:` for text search only.",
     )
     embedder_api_key: str = _setting("", "Key sent to an `openai+…` embedder.")
     namespace: str = _setting("default", "Whose memories these are; owners are walled off from each other.")

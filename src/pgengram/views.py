@@ -13,7 +13,6 @@ from pydantic_core import to_jsonable_python
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
-from pgengram.errors import PgengramError
 from pgengram.text.fencing import one_line
 
 Shown = dict[str, Any]
@@ -22,11 +21,11 @@ BASE_FIELDS = (
     "type", "kind", "status", "content", "importance", "relevance", "confidence", "trust", "sources", "emotion", "tags", "metadata", "pinned",
     "source", "source_provider", "capture_mode", "session_id", "session_sequence", "speaker", "user", "project", "collection",
     "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "reason", "replaced_by", "superseded_by",
-    "version", "created_at", "updated_at", "access_count", "last_accessed_at", "changed_since",
+    "version", "created_at", "updated_at", "access_count", "last_accessed_at", "changed_since", "conflicts_with",
 )  # fmt: skip
 HIT_FIELDS = (
     "type", "kind", "status", "speaker", "user", "project", "tags", "importance", "relevance", "occurred_at", "created_at",
-    "superseded_by", "changed_since",
+    "superseded_by", "changed_since", "conflicts_with",
 )  # fmt: skip
 EXTRA_SIGNALS = {"near_by": "near_by", "voice": "voice_share", "period": "period"}
 # Of a field that tools/list leaves out, as it is rare and told of in the description.
@@ -126,11 +125,6 @@ def moment(value: Any) -> Any:
     if isinstance(value, datetime):
         return f.as_utc(value)
     return to_jsonable_python(value) if isinstance(value, timedelta) else value
-
-
-def error_view(error: PgengramError) -> dict[str, str]:
-    """Return an error inside an answer."""
-    return error.as_dict()
 
 
 def shown(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
@@ -237,4 +231,6 @@ def recalled_line(row: dict[str, Any]) -> str:
     when = row["occurred_at"] or row["created_at"]
     source = f", {row['speaker']}" if row["speaker"] else ""
     sure = ", inferred" if row["capture_mode"] == "inferred" else ""
-    return f"- {one_line(row['content'])} ({when:%Y-%m-%d}{one_line(source)}{sure}; {str(row['id'])[-8:]})"
+    others = ", ".join(one["id"][-8:] for one in row.get("conflicts_with", ()))
+    disputed = f"; disagrees with {others}" if others else ""
+    return f"- {one_line(row['content'])} ({when:%Y-%m-%d}{one_line(source)}{sure}; {str(row['id'])[-8:]}{disputed})"

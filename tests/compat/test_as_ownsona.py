@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from mcp import Client
 
 from compat.conftest import refuses, says
 from door import Database
+from pgengram.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.transfer.importing import import_from
 
 SYSTEM = "ownsona"
 
@@ -153,3 +158,111 @@ async def test_a_context_is_built_around_the_prompt_within_its_budget(client: Cl
 
     assert 1 <= built["facts_used"] <= 2
     assert built["prompt"].endswith("What grows in the garden?")
+
+
+async def test_the_siblings_of_remember_are_all_there(client: Client) -> None:
+    listed = {tool.name for tool in (await client.list_tools()).tools}
+
+    assert listed == {
+        "remember", "remember_batch", "recall", "search_memory", "text_search", "build_context_prompt", "list_memories",
+        "count_memories", "get_memory", "update_memory", "update_memory_batch", "confirm", "forget", "forget_batch",
+        "find_near_duplicates", "memory_stats", "list_tags", "export_memories",
+    }  # fmt: skip
+
+
+async def test_a_secret_in_a_batch_is_refused_in_its_place(client: Client) -> None:
+    items = [{"text": "The key is sk-proj-Zx8Kq2mN4vB7cL1pR9tY6wE3uH5jF0aS."}, {"text": "The key is in the safe."}]
+
+    stored = await says(client, "remember_batch", items=items)
+    ids = [stored["results"][1]["memory_id"]] * 2
+    changed = await says(
+        client, "update_memory_batch", items=[{"id": id_, "text": one["text"]} for id_, one in zip(ids, items, strict=True)]
+    )  # fmt: skip
+
+    for answer in (stored, changed):
+        assert [one["ok"] for one in answer["results"]] == [False, True]
+        assert answer["results"][0]["error"]["code"] == "SECRET_REJECTED"
+    assert (await says(client, "count_memories"))["count"] == 1
+
+
+async def test_many_facts_are_changed_at_once_and_a_dry_run_changes_none(client: Client) -> None:
+    ids = [(await says(client, "remember", text=text))["memory_id"] for text in ("Tea is at four.", "Lunch is at one.")]
+    items = [{"id": ids[0], "text": "Tea is at five."}, {"id": 12345}, {"id": ids[1], "tags": ["meals"]}]
+
+    would = await says(client, "update_memory_batch", items=items, dry_run=True)
+    assert (await says(client, "get_memory", id=ids[0]))["memory"]["text"] == "Tea is at four."
+    done = await says(client, "update_memory_batch", items=items)
+
+    for answer in (would, done):
+        assert [one.get("changed_fields") for one in answer["results"]] == [["text"], None, ["tags"]]
+        assert answer["summary"] == {"total": 3, "succeeded": 2, "failed": 1}
+    assert (await says(client, "get_memory", id=ids[0]))["memory"]["text"] == "Tea is at five."
+
+
+async def test_facts_are_listed_and_counted_by_what_they_lack_and_who_told_them(client: Client) -> None:
+    tagged = await says(client, "remember", text="Short and tagged.", tags=["x-ray"], source_provider="mail")
+    bare = await says(client, "remember", text="A longer fact without any tag at all.")
+
+    async def listed(**filters: object) -> list[int]:
+        return [one["id"] for one in (await says(client, "list_memories", **filters))["memories"]]
+
+    assert await listed() == [bare["memory_id"], tagged["memory_id"]]
+    assert await listed(untagged_only=True) == await listed(min_chars=20) == [bare["memory_id"]]
+    assert await listed(max_chars=20) == [tagged["memory_id"]]
+    assert await listed(not_confirmed_since="2020-01-01T00:00:00Z") == []
+    assert (await says(client, "count_memories", source_provider="mail"))["count"] == 1
+    assert (await says(client, "count_memories", untagged_only=True))["count"] == 1
+
+
+async def test_near_duplicates_are_grouped_and_what_differs_is_told_apart(client: Client) -> None:
+    cats = [
+        (await says(client, "remember", text=f"The cat likes {how} on the red sofa in the living room."))["memory_id"]
+        for how in ("to sleep", "sleeping")
+    ]
+    ports = [
+        (await says(client, "remember", text=f"The database listens on port {n}."))["memory_id"] for n in (5432, 5433)
+    ]
+
+    found = await says(client, "find_near_duplicates")
+
+    [group] = found["groups"]
+    assert {one["id"] for one in group["memories"]} == {*cats}
+    [pair] = found["possible_conflicts"]
+    assert {one["id"] for one in pair["memories"]} == {*ports}
+    assert (await says(client, "find_near_duplicates", threshold=1))["groups"] == []
+    assert (await refuses(client, "find_near_duplicates", threshold=0.4))["code"] == "INVALID_INPUT"
+
+
+async def test_facts_and_tags_are_counted(client: Client) -> None:
+    for text, tags in [("One.", ["a1", "b2"]), ("Two.", ["a1"]), ("Three.", [])]:
+        told = await says(client, "remember", text=text, tags=tags)
+    await says(client, "forget", id=told["memory_id"])
+
+    stats = await says(client, "memory_stats")
+
+    assert (stats["total"], stats["active"], stats["deleted"]) == (3, 2, 1)
+    assert (await says(client, "list_tags"))["tags"] == [{"tag": "a1", "count": 2}, {"tag": "b2", "count": 1}]
+
+
+async def test_an_export_holds_deleted_facts_has_pages_and_is_imported_again(
+    client: Client, db: Database, tmp_path: Path
+) -> None:
+    ids = [(await says(client, "remember", text=f"Fact {name}.", tags=["t1"]))["memory_id"] for name in ("A", "B", "C")]
+    await says(client, "forget", id=ids[0], reason="wrong", replaced_by_id=ids[1])
+
+    whole = await says(client, "export_memories")
+    first = await says(client, "export_memories", limit=2)
+    second = await says(client, "export_memories", limit=2, after=first["next_after"])
+
+    assert [one["id"] for one in whole["memories"]] == ids
+    assert first["memories"] + second["memories"] == whole["memories"]
+    assert "next_after" not in whole | second
+    assert not any("embedding" in one or "vector" in one for one in whole["memories"])
+    gone = whole["memories"][0]
+    assert (gone["reason"], gone["replaced_by_id"], bool(gone["deleted_at"])) == ("wrong", ids[1], True)
+    (tmp_path / "export.json").write_text(json.dumps(whole))
+    moved = Settings(database_url=db.url, namespace="elsewhere", embedder="none:")
+    manager = MemoryManager(moved)
+    told = await import_from(manager, "ownsona", str(tmp_path / "export.json"), dry_run=True, report=lambda *_: None)
+    await manager.close()
+    assert (told.added["memory"], told.left) == (3, [])

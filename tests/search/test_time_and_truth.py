@@ -272,3 +272,40 @@ async def test_of_two_that_say_the_same_the_newly_confirmed_one_comes_first(clie
         assert (await found(client, "gate"))[0] == id_
         db.rows("UPDATE memories SET last_confirmed_at = now() - interval '100 days'")
         db.rows("UPDATE memory_activation SET reinforcement = NULL")
+
+
+@pytest.mark.shows(14)
+async def test_hits_that_disagree_name_each_other(client: Client) -> None:
+    older = await remember(client, "The database of the shop listens on port 5432.")
+    newer = await remember(client, "The database of the shop listens on port 5433.")
+    same = await remember(client, "The database of the shop is looked after by Ines.")
+    other_project = await remember(client, "The database of the shop listens on port 5434.", project="bakery")
+
+    told = {hit["id"]: hit.get("conflicts_with") for hit in await hits(client, "Which port has the shop's database?")}
+
+    assert told[older] == [{"id": newer, "why": "differs in numbers"}]
+    assert told[newer] == [{"id": older, "why": "differs in numbers"}]
+    assert told[same] is None
+    assert told[other_project] is None
+    recalled = (await call(client, "recall_context", context="the port of the shop's database"))["context"]
+    assert f"; {newer[-8:]}; disagrees with {older[-8:]})" in recalled
+
+
+async def test_what_is_linked_as_contradicting_is_told_until_it_is_forgotten(client: Client) -> None:
+    told = await remember(client, "Jonas drinks coffee in the morning.")
+    against = await remember(client, "A doctor forbade Jonas all caffeine.")
+    await call(client, "link_memories", from_id=told, to_ids=[against], type="contradicts")
+
+    [hit] = await hits(client, "coffee", limit=1)
+    assert hit["conflicts_with"] == [{"id": against, "why": "linked as contradicting"}]
+
+    await call(client, "forget_memories", ids=[against])
+    [hit] = await hits(client, "coffee", limit=1)
+    assert "conflicts_with" not in hit
+
+
+async def test_the_entries_of_a_series_do_not_contradict_each_other(client: Client) -> None:
+    for week in range(6):
+        await remember(client, f"In week {week} the team closed {week + 3} tickets.", dedup_policy="insert")
+
+    assert not any("conflicts_with" in hit for hit in await hits(client, "tickets closed by the team"))

@@ -196,3 +196,22 @@ def test_what_is_no_export_is_refused(database: Database, tmp_path: Path) -> Non
     ):
         assert said in pgengram("import", *arguments, expect=2, database_url=database.url, **WORDS).stderr
     assert "cannot be written" in pgengram("export", str(tmp_path), expect=2, database_url=database.url, **WORDS).stderr
+
+
+@pytest.mark.shows(6)
+def test_by_choice_an_import_redacts_secrets_and_takes_the_rest(database: Database, tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    file = tmp_path / "notes.jsonl"
+    lines = [
+        {"content": f"The robot signs in with {secret}."},
+        {"content": "y", "session_id": secret, "metadata": {"key": [secret]}},
+    ]
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+
+    for added in (2, 0):
+        told = answered("import", str(file), "--json", database_url=database.url, secrets="redact", **WORDS)
+        assert (told["added"]["memory"], told["redacted"], told["left"]) == (added, 2, [])
+
+    [robot, other] = database.rows("SELECT content, session_id, metadata FROM memories ORDER BY content")
+    assert robot["content"] == "The robot signs in with [redacted: github token]."
+    assert secret not in json.dumps([robot, other])

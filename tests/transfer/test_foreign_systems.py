@@ -230,7 +230,12 @@ def test_the_knowledge_graph_of_mcp_memory_becomes_memories_and_edges(database: 
     file = tmp_path / "memory.jsonl"
     file.write_text("\n".join(json.dumps(line) for line in lines))
 
+    dry = answered(
+        "import", "--from", "mcp-memory", str(file), "--dry-run", "--json", expect=1, database_url=database.url, **WORDS
+    )
+    assert memories(database) == []
     told = brought_in(database, "mcp-memory", file, expect=1)
+    assert dry == {**told, "dry_run": True}
 
     assert told["added"] == {"memory": 4, "relationship": 3}
     assert [one["place"] for one in told["left"]] == ["line 2, observation 3", "line 4"]

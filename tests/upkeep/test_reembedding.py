@@ -378,6 +378,21 @@ async def waiting_for(db: Database, writers: int) -> bool:
     return bool(count >= writers)
 
 
+async def test_old_vectors_that_a_killed_move_left_behind_go_with_the_next(database: Database, folder: Path) -> None:
+    async with connected(database_url=database.url) as client:
+        await filled(client)
+    [(old,)] = database.as_login("SELECT id FROM embedding_models")
+    pgengram("reembed", f"onnx:{folder}", database_url=database.url)
+    database.as_login(
+        f"INSERT INTO memory_vectors SELECT namespace_id, memory_id, {old}, part, embedding FROM memory_vectors LIMIT 7"
+    )
+
+    told = answered_lines("reembed", f"onnx:{folder}", "--json", database_url=database.url)
+
+    assert (told[-1]["embedded"], told[-1]["switched"], told[-1]["removed"]) == (0, False, 7)
+    assert list(vectors(database).values()) == [len(TEXTS)]
+
+
 async def test_a_move_can_be_given_up(database: Database, embedding: Embedding) -> None:
     async with connected(database_url=database.url) as client:
         await filled(client)

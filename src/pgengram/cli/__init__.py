@@ -310,3 +310,31 @@ async def tags(
         for name, value in rows:
             table.add_row(name, str(value))
         screen.print(table)
+
+
+@app.command(name="erase-owner")
+@command
+async def erase_owner(
+    namespace: Annotated[str, typer.Argument(help="Whose memories; as in PGENGRAM_NAMESPACE.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show what an owner has, ask, and erase all of it for good; then clear the files as `scrub` does.
+
+    Example: `pgengram erase-owner ada`
+    """
+    from pgengram.cli.erasing import run_erase_owner
+
+    return await run_erase_owner(Settings.from_environment(), namespace, yes=yes, as_json=as_json)
+
+
+@app.command()
+@command
+async def scrub(as_json: AsJson = False) -> int:
+    """Clear the database's files of the remains of what was erased: tables, indexes, write-ahead log."""
+    from pgengram.cli.erasing import run_scrub
+
+    return await run_scrub(Settings.from_environment(), as_json=as_json)
+
+
+from pgengram.cli import serving as serving  # noqa: E402  # its commands are registered by importing it

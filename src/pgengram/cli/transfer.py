@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -25,7 +26,7 @@ SHOWN: Final = 20  # of what was not taken; --json tells all of it
 
 async def run_export(settings: Settings, path: str) -> int:
     """Write everything to a file, or to standard output for `-`; a file is complete or not there."""
-    core = Core(settings)
+    core = Core(replace(settings, embedder="none:"))  # none is needed, and the one that is set may be gone
     notes = Console(stderr=True)
     try:
         await core.ready()
@@ -59,6 +60,8 @@ def _show(screen: Console, told: Imported) -> None:
     for record in dict.fromkeys([*told.added, *told.known]):
         table.add_row(record, f"{told.added[record]:,}", f"{told.known[record]:,}")
     screen.print(table)
+    if told.redacted:
+        screen.print(f"Secrets were redacted in {told.redacted:,} records.", highlight=False)
     if told.left:
         screen.print(f"{len(told.left):,} not taken:", highlight=False)
         for one in told.left[:SHOWN]:

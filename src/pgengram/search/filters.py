@@ -21,6 +21,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "session_id": "m.session_id = %(session_id)s",
     "speaker": "m.speaker = %(speaker)s",
     "source": "m.source = %(source)s",
+    "source_provider": "m.source_provider = %(source_provider)s",
     "emotion": "m.emotion = %(emotion)s",
     "capture_mode": "m.capture_mode = %(capture_mode)s",
     "untagged": """NOT EXISTS (SELECT FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id)

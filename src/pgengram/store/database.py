@@ -148,6 +148,10 @@ class Database:
                 self._namespace_ids[name] = row["id"]
         return self._namespace_ids[name]
 
+    def forget_namespace(self, name: str) -> None:
+        """Look the key of an owner up anew when next asked for it."""
+        self._namespace_ids.pop(name, None)
+
     @asynccontextmanager
     async def transaction(self, namespace_id: int) -> AsyncIterator[Transaction]:
         """Run a block in one transaction that sees and writes the rows of one owner only.
@@ -182,8 +186,8 @@ class Database:
         with _translated():
             async with pool.connection() as connection:
                 await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                await self._note_model(connection, await connection.execute(ENTER, self._entrance(namespace_id)))
-                yield Transaction(connection, namespace_id, self._model_id)
+                await connection.execute(ENTER, self._entrance(namespace_id))
+                yield Transaction(connection, namespace_id, model_id=None)
 
     @asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
@@ -204,7 +208,7 @@ class Database:
                     raise
                 raise ConnectionLost("The connection to the database was lost.") from error
             try:
-                await self._note_model(connection, await connection.execute(ENTER, parameters))
+                await self._note_model(connection, await connection.execute(ENTER, parameters), parameters)
             except psycopg.OperationalError:
                 await connection.close()
                 await pool.putconn(connection)
@@ -227,12 +231,22 @@ class Database:
             "lock_timeout": str(LOCK_TIMEOUT_MS),
         }
 
-    async def _note_model(self, connection: psycopg.AsyncConnection[Row], entered: psycopg.AsyncCursor[Row]) -> None:
-        """Look up the active embedding model when it may be another than at the last look."""
-        mark = entered.pgresult.get_value(0, 0) if entered.pgresult else None  # as a row it would cost each call more
-        if mark != self._models_mark:
+    async def _note_model(
+        self,
+        connection: psycopg.AsyncConnection[Row],
+        entered: psycopg.AsyncCursor[Row],
+        parameters: Mapping[str, Any],
+    ) -> None:
+        """Look up the active embedding model when it may be another than at the last look.
+
+        The look-up is committed before the transaction that it is for begins anew: a writer that held on to the models
+        and waited for the switch would have the switch wait for it.
+        """
+        while (mark := _mark(entered)) != self._models_mark:
             row = await (await connection.execute(FIND_MODEL_OF_STATE, {"state": "active"})).fetchone()
             self._model_id, self._models_mark = row["id"] if row else None, mark
+            await connection.commit()
+            entered = await connection.execute(ENTER, parameters)
 
     async def _answers(self) -> bool:
         """Whether the server accepts connections; without asking, the pool would wait for it for half a minute."""
@@ -304,9 +318,7 @@ async def first_model(database: Database, name: str, dimensions: int, embedder: 
         return model
 
 
-async def add_model(
-    connection: psycopg.AsyncConnection[Row], name: str, dimensions: int, embedder: str | None
-) -> StoredModel:
+async def add_model(connection: psycopg.AsyncConnection[Row], name: str, dimensions: int, embedder: str) -> StoredModel:
     """Return the model `name`, registered when first named; remember which setting leads to it.
 
     Raises:
@@ -322,25 +334,20 @@ async def add_model(
             f"Vectors of the model {name} have another length in this store than {dimensions}.",
             "Set PGENGRAM_EMBEDDER to the model the store was filled with.",
         )
-    if embedder is not None and row["embedder"] != embedder:
+    if row["embedder"] != embedder:
         await connection.execute(NOTE_EMBEDDER, parameters)
-    return StoredModel(**row | {"embedder": embedder or row["embedder"]})
-
-
-async def model_id(database: Database, name: str, dimensions: int) -> int:
-    """Return the key of the embedding model `name`, registered when first named; that alone makes it no active one.
-
-    Raises:
-        NotReady: vectors of another length are stored under this name.
-    """
-    async with database.as_login() as connection:
-        return (await add_model(connection, name, dimensions, None)).id
+    return StoredModel(**row | {"embedder": embedder})
 
 
 async def note_embedder(database: Database, name: str, embedder: str) -> None:
     """Remember which setting leads to a model now."""
     async with database.as_login() as connection:
         await connection.execute(NOTE_EMBEDDER, {"name": name, "embedder": embedder})
+
+
+def _mark(entered: psycopg.AsyncCursor[Row]) -> bytes | None:
+    """Return the first value of an answer; fetching it as a row would cost each call more."""
+    return entered.pgresult.get_value(0, 0) if entered.pgresult else None
 
 
 async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -418,6 +425,8 @@ def translated(error: BaseException) -> PgengramError | None:
         return None
     state = error.sqlstate or ""
     log.info("PostgreSQL refused a statement: SQLSTATE %s %s", state or "none", type(error).__name__)
+    if state == "23503" and (error.diag.constraint_name or "").endswith("_namespace_id_fkey"):
+        return NotReady("This owner was erased while the server ran; nothing was stored.", "Start the server again.")
     if state == "23505":
         return Conflict("Another active memory says exactly this already.")
     if state in BUSY:

@@ -280,37 +280,45 @@ def unlike(draft: Draft, row: Row) -> list[str]:
 
 
 def compare(tellings: Sequence[Telling], least: float, *, by_words: bool = False) -> None:
-    """Note for each telling the earlier ones of the same batch and scope that are nearest to it."""
-    measures = _shares(tellings) if by_words else _cosines(tellings)
+    """Note for each telling that looks the earlier ones of the same batch and scope that are nearest to it."""
+    if not any(one.looks for one in tellings):
+        return
     least = NEAR_BY_WORDS if by_words else least
-    for later, one in enumerate(tellings):
-        for earlier in sorted(range(later), key=lambda place: -measures[later][place]) if one.looks else ():
+    nearest = _by_share(tellings, least) if by_words else _by_cosine(tellings, least - CORRECTED_MARGIN)
+    for one, found in zip(tellings, nearest, strict=True):
+        for measure, earlier in sorted(found, key=lambda pair: -pair[0]) if one.looks else ():
             other = tellings[earlier]
-            if measures[later][earlier] < least - CORRECTED_MARGIN or len(one.earlier) == SHOWN:
+            if len(one.earlier) == SHOWN:
                 break
             if one.draft.hash == other.draft.hash or any(one.draft.row[n] != other.draft.row[n] for n in SCOPE):
                 continue
-            measure = measures[later][earlier] if by_words else likeness(one.draft.parts, other.draft.parts)
-            if measure >= least:
-                one.earlier.append((measure, other.place, unlike(one.draft, other.draft.row)))
+            alike = measure if by_words else likeness(one.draft.parts, other.draft.parts)
+            if alike >= least:
+                one.earlier.append((alike, other.place, unlike(one.draft, other.draft.row)))
 
 
-def _cosines(tellings: Sequence[Telling]) -> Any:
-    """Return the cosines of the first parts of each text and each other, shape (texts, texts)."""
+def _by_cosine(tellings: Sequence[Telling], least: float) -> list[list[tuple[float, int]]]:
+    """Return for each text the earlier ones whose first part is near to its own, each with the cosine.
+
+    By einsum: matrix multiplication would take all processors for a moment, PostgreSQL's too, and then wait on them.
+    """
     import numpy as np
 
-    first = [np.asarray(t.draft.parts[0], dtype=np.float32) for t in tellings if len(t.draft.parts)]
-    matrix = np.zeros((len(tellings), len(tellings)))
-    if len(first) > 1:
-        there = [place for place, t in enumerate(tellings) if len(t.draft.parts)]
-        matrix[np.ix_(there, there)] = np.stack(first) @ np.stack(first).T
-    return matrix
+    found: list[list[tuple[float, int]]] = [[] for _ in tellings]
+    there = [place for place, t in enumerate(tellings) if len(t.draft.parts)]
+    if len(there) > 1:
+        first = np.stack([np.asarray(tellings[place].draft.parts[0], dtype=np.float32) for place in there])
+        cosines = np.einsum("ik,jk->ij", first, first)
+        for later, earlier in zip(*np.nonzero(np.tril(cosines >= least, -1)), strict=True):
+            found[there[later]].append((float(cosines[later, earlier]), there[earlier]))
+    return found
 
 
-def _shares(tellings: Sequence[Telling]) -> list[list[float]]:
-    """Return the share of words that each text has in common with each earlier one."""
+def _by_share(tellings: Sequence[Telling], least: float) -> list[list[tuple[float, int]]]:
+    """Return for each text the earlier ones that have enough words in common with it, each with their share of all."""
     texts = [t.draft.row["content"] for t in tellings]
-    return [[overlap(text, earlier) for earlier in texts[:place]] for place, text in enumerate(texts)]
+    shares = ([overlap(text, earlier) for earlier in texts[:place]] for place, text in enumerate(texts))
+    return [[(share, place) for place, share in enumerate(row) if share >= least] for row in shares]
 
 
 def likeness(one: NDArray[float32] | Sequence[Any], other: NDArray[float32] | Sequence[Any]) -> float:

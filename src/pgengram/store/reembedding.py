@@ -17,7 +17,7 @@ from uuid import UUID
 
 import psycopg
 from psycopg import sql
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from pgengram.embedders import Embedder
 from pgengram.errors import Conflict, DatabaseFailed
@@ -303,7 +303,7 @@ class _Move:
         async with self._database.as_login() as connection:
             try:
                 done = await self._switch_in(connection)
-            except LockNotAvailable:
+            except (LockNotAvailable, DeadlockDetected):
                 done = False
             if not done:
                 await connection.rollback()

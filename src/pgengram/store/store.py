@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.settings import Settings
-from pgengram.store.database import SCHEMA_HEAD, Database, Transaction
+from pgengram.store.database import SCHEMA_HEAD, Database, Row, Transaction
 
 if TYPE_CHECKING:
+    import psycopg
+
     from pgengram.postgres import EmbeddedPostgres
 
 log = logging.getLogger(__name__)
@@ -26,6 +28,8 @@ class Store:
         settings: which database (an embedded one when no URL is set) and whose memories.
     """
 
+    active_model_id: int | None = None  # as the last transaction saw it
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._embedded: EmbeddedPostgres | None = None
@@ -34,7 +38,6 @@ class Store:
         self._listeners: list[Report] = []
         self._changing = asyncio.Lock()
         self._namespace_id = 0
-        self.active_model_id: int | None = None  # as the last transaction saw it
 
     @property
     def is_open(self) -> bool:
@@ -105,15 +108,9 @@ class Store:
             DatabaseFailed: see Database.transaction. A lost embedded server is started again by the next call.
         """
         await self.open()
-        database = self.database
-        try:
-            async with database.transaction(self._namespace_id) as tx:
-                self.active_model_id = tx.model_id
-                yield tx
-        except DatabaseFailed as error:
-            if error.connection_lost and self._embedded is not None:
-                await self._forget_server(database)
-            raise
+        async with self.recovering() as database, database.transaction(self._namespace_id) as tx:
+            self.active_model_id = tx.model_id
+            yield tx
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
@@ -121,6 +118,28 @@ class Store:
         await self.open()
         async with self.database.snapshot(self._namespace_id) as tx:
             yield tx
+
+    @asynccontextmanager
+    async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
+        """Run a block in one transaction of the login's own, for what belongs to no owner.
+
+        Raises:
+            DatabaseFailed: see Database.transaction.
+        """
+        await self.open()
+        async with self.recovering() as database, database.as_login() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def recovering(self) -> AsyncIterator[Database]:
+        """Let the next call start an embedded server again that was lost in the block."""
+        database = self.database
+        try:
+            yield database
+        except DatabaseFailed as error:
+            if error.connection_lost and self._embedded is not None:
+                await self._forget_server(database)
+            raise
 
     async def _start_embedded(self) -> str:
         from pgengram.postgres import start_embedded
@@ -156,3 +175,57 @@ class Store:
         if self._database is not None:
             database, self._database = self._database, None
             await database.close()
+
+
+class SharedStore(Store):
+    """The memories of another namespace, in a database that is opened and closed by somebody else.
+
+    Args:
+        host: whose database it is.
+        settings: whose memories; which database they name does not matter.
+    """
+
+    def __init__(self, host: Store, settings: Settings) -> None:
+        super().__init__(settings)
+        self._host = host
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction can be begun at once."""
+        return self._host.is_open
+
+    @property
+    def database(self) -> Database:
+        """The open database.
+
+        Raises:
+            NotReady: it is not open.
+        """
+        return self._host.database
+
+    async def open(self, report: Report | None = None) -> None:
+        """Have the database opened, and find this owner in it.
+
+        Raises:
+            NotReady: that failed; the next call tries again.
+        """
+        await self._host.open(report)
+        self._namespace_id = await self.database.namespace_id(self._settings.namespace)
+
+    async def close(self) -> None:
+        """Leave the database to whoever opened it."""
+
+    @asynccontextmanager
+    async def recovering(self) -> AsyncIterator[Database]:
+        """As the host does."""
+        async with self._host.recovering() as database:
+            yield database
+
+    @property
+    def active_model_id(self) -> int | None:
+        """The active model as the last transaction of anybody saw it."""
+        return self._host.active_model_id
+
+    @active_model_id.setter
+    def active_model_id(self, id_: int | None) -> None:
+        self._host.active_model_id = id_

@@ -92,6 +92,22 @@ namespaces = Table(
     UniqueConstraint("name"),
 )
 
+# Who may come in from outside. The application's role has no right on it: only the login asks it, before an owner is known.
+access_tokens = Table(
+    "access_tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("secret_hash", LargeBinary, nullable=False),
+    Column("name", Text, CheckConstraint("length(name) >= 1 AND length(name) <= 64", name="name"), nullable=False),
+    Column("namespace", Text, ForeignKey("namespaces.name", ondelete="CASCADE"), nullable=False),
+    Column("scope", Text, _one_of("scope", ("read-only", "read-write")), nullable=False),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    _moment("expires_at"),
+    _moment("last_used_at"),
+    _moment("revoked_at"),
+)
+Index("access_tokens_of_namespace", access_tokens.c.namespace)
+
 decay_classes = Table(
     "decay_classes",
     metadata,
@@ -318,7 +334,7 @@ memory_history = Table(
 memory_tag_synonyms = Table(
     "memory_tag_synonyms",
     metadata,
-    Column("namespace_id", Integer, primary_key=True),
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
     Column("alias", Text, primary_key=True),
     Column("tag", Text, nullable=False),
 )
@@ -327,7 +343,7 @@ memory_tag_synonyms = Table(
 memory_confirmations = Table(
     "memory_confirmations",
     metadata,
-    Column("namespace_id", Integer, primary_key=True),
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
     Column("token_hash", LargeBinary, primary_key=True),
     Column("action", Text, nullable=False),
     Column("arguments", JSONB, nullable=False),

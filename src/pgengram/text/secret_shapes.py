@@ -55,10 +55,6 @@ class Pattern:
         """Which part of a match is the secret."""
         return "secret" if "secret" in self.compiled.groupindex else 0
 
-    def may_be_in(self, lowered: str) -> bool:
-        """Whether a text in lower case has what such a secret cannot do without."""
-        return not self.keywords or any(word in lowered for word in self.keywords)
-
     def found(self, text: str, lowered: str) -> Iterator[Found]:
         """Give each such secret of `text`; `lowered` is the same in lower case, character for character."""
         matches = self._at_keywords(text, lowered) if self.anchored else self.compiled.finditer(text)
@@ -322,3 +318,32 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
         _is_card, spaced=True,
     ),
 )  # fmt: skip
+
+# For each keyword the places of the patterns that it may belong to: one pass over few words says which patterns are worth
+# trying. Those that may hold spaces are looked for in the whole text, the others in its long words.
+_Keywords = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def _keywords(*, spaced: bool) -> _Keywords:
+    found: dict[str, list[int]] = {}
+    for place, pattern in enumerate(PATTERNS):
+        for word in pattern.keywords if pattern.spaced == spaced else ():
+            found.setdefault(word, []).append(place)
+    return tuple((word, tuple(places)) for word, places in found.items())
+
+
+_IN_TEXT: Final = _keywords(spaced=True)
+_IN_LONG_WORDS: Final = _keywords(spaced=False)
+_ALWAYS: Final = tuple(place for place, pattern in enumerate(PATTERNS) if not pattern.keywords)
+
+
+def worth_trying(lowered: str, long_lowered: str) -> list[Pattern]:
+    """Return the patterns whose secrets a text may hold, in their order; both its text and its long words in lower case."""
+    places = {*_ALWAYS}
+    for word, belongs in _IN_TEXT:
+        if word in lowered:
+            places.update(belongs)
+    for word, belongs in _IN_LONG_WORDS if long_lowered else ():
+        if word in long_lowered:
+            places.update(belongs)
+    return [PATTERNS[place] for place in sorted(places)]

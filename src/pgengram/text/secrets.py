@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def secrets_in(text: str) -> list[Found]:
     """Return the secrets in `text` by where they stand; of several that overlap the first and longest."""
-    from pgengram.text.secret_shapes import PATTERNS, SHORTEST_PASSWORD, SHORTEST_TOKEN
+    from pgengram.text.secret_shapes import SHORTEST_PASSWORD, SHORTEST_TOKEN, worth_trying
 
     if len(text) < SHORTEST_PASSWORD * 2:
         return []
@@ -34,12 +34,7 @@ def secrets_in(text: str) -> list[Found]:
         lowered = "".join(small if len(small := c.lower()) == 1 else c for c in text)
     long_words = " ".join([word for word in text.split() if len(word) >= SHORTEST_TOKEN])
     long_lowered = long_words.lower()
-    found = [
-        one
-        for pattern in PATTERNS
-        if pattern.may_be_in(lowered if pattern.spaced else long_lowered)
-        for one in pattern.found(text, lowered)
-    ]
+    found = [one for pattern in worth_trying(lowered, long_lowered) for one in pattern.found(text, lowered)]
     apart: list[Found] = []
     for one in sorted(found, key=lambda f: (f.start, -f.end)):
         if not apart or one.start >= apart[-1].end:

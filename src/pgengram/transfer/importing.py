@@ -21,13 +21,13 @@ from pgengram.core import Core
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, ModelSwitched, PgengramError
 from pgengram.inputs import NewMemory, checked, refusal
+from pgengram.screening import screened_fields
 from pgengram.store import transferring
 from pgengram.store.database import Transaction
 from pgengram.store.edges import normalised_type
 from pgengram.store.identity import belief_hash
 from pgengram.store.transferring import Arrival
 from pgengram.text.normalising import content_hash
-from pgengram.text.secrets import refuse_secrets
 from pgengram.text.traits import traits_of, voice_of
 from pgengram.text.words import extra_terms, searched_text, speaker_terms
 from pgengram.transfer.records import Item, Left, existing, id_of
@@ -60,6 +60,7 @@ OF_PARTS: Final = {
     "importance",
 }
 ENDS: Final = {"relationship": ("from_id", "to_id"), "cluster_member": ("memory_id",), "evidence": ("memory_id",)}
+IDS: Final = {"id", "replaced_by", "cluster_id", "belief_id", *(end for ends in ENDS.values() for end in ends)}
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "relationship": {"strength": 1.0, "properties": {}},
     "cluster": {"keywords": [], "importance": 0.5, "activation_count": 0},
@@ -74,13 +75,17 @@ _Moment: Final[TypeAdapter[datetime]] = TypeAdapter(f.Moment)
 
 @dataclass(slots=True)
 class Imported:
-    """What an import came to, by the kind of record: added, there already; and what was left, with its reason."""
+    """What an import came to, by the kind of record: added, there already; and what was left, with its reason.
+
+    redacted: how many records had secrets taken out of them.
+    """
 
     system: str
     dry_run: bool
     added: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
     left: list[Left] = field(default_factory=list)
+    redacted: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -90,6 +95,7 @@ class Imported:
             "dry_run": self.dry_run,
             "added": dict(self.added),
             "known": dict(self.known),
+            "redacted": self.redacted,
             "left": left,
         }
 
@@ -172,10 +178,20 @@ class _Import:
             await self._one_by_one_if_needed(list(unique.values()), self._take_in)
 
     async def _arrival(self, item: Item) -> Arrival:
-        refuse_secrets({name: value for name, value in item.record.items() if name not in ("id", "replaced_by")})
-        return arrival(
-            item.record, tags=await self._core.tags(_texts(item.record.get("tags"))) if item.foreign else None
-        )
+        record = self._screened(item.record)
+        return arrival(record, tags=await self._core.tags(_texts(record.get("tags"))) if item.foreign else None)
+
+    def _screened(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a record without secrets; ids, which nobody chose, are not judged.
+
+        Raises:
+            SecretRejected: it holds one, and secrets are not to be redacted.
+        """
+        judged = {name: value for name, value in record.items() if name not in IDS}
+        clean, names = screened_fields(judged, redact=self._core.settings.secrets == "redact")
+        if names:
+            self.told.redacted += 1
+        return {**record, **clean} if names else record
 
     async def _take_in(self, pairs: list[tuple[Item, Arrival]]) -> None:
         async with self._core.store.transaction() as tx:
@@ -223,9 +239,9 @@ class _Import:
             self.told.left += [Left(item.place, f"{record} is no kind of record") for item in items]
 
     def _row(self, record: str, item: Item) -> dict[str, Any]:
-        refuse_secrets({name: value for name, value in item.record.items() if not name.endswith("id")})
         now = f.as_utc(datetime.now(UTC))
-        given = {name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in item.record.items()}
+        told = self._screened(item.record)
+        given = {name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in told.items()}
         row = {**DEFAULTS.get(record, {}), **{name: value for name, value in given.items() if name != "record"}}
         row |= {name: row.get(name) or now for name in ("created_at", "added_at")}
         row["updated_at"] = row.get("updated_at") or row["created_at"]

@@ -1,0 +1,62 @@
+"""Which of the memories found disagree: somebody linked them so, or they say nearly the same and differ in what counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Final
+from uuid import UUID
+
+from pgengram.store.database import Row, Transaction
+from pgengram.text.differences import differences, overlap
+
+ALIKE: Final = 0.6  # share of words in common, from which on two texts are about the same
+COMPARED: Final = 20  # of the best hits
+LONGEST: Final = 1_000  # characters; of longer texts a share of words tells little, and it costs more
+SERIES: Final = 3  # a text that is like more others than this is one of a series, such as the entries of a log
+SCOPE: Final = ("user", "project", "collection", "speaker", "occurred_at")  # differ, and it is about something else
+LINKED: Final = "linked as contradicting"
+
+# Uses memory_relationships_pkey for the edges that go out, memory_relationships_to for the others, and memories_pkey.
+CONTRADICTED: Final = """
+SELECT e.one, e.other FROM (
+  SELECT r.from_id AS one, r.to_id AS other FROM memory_relationships r
+  WHERE r.namespace_id = %(namespace_id)s AND r.from_id = ANY(%(ids)s) AND r.type = 'contradicts'
+  UNION
+  SELECT r.to_id, r.from_id FROM memory_relationships r
+  WHERE r.namespace_id = %(namespace_id)s AND r.to_id = ANY(%(ids)s) AND r.type = 'contradicts') AS e
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = e.other
+WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+"""
+
+
+async def note(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Add `conflicts_with` to each active row that disagrees with another memory: its id, and why that is thought.
+
+    What was linked with the type `contradicts` is told wherever the other memory is; what only looks like it, among `rows`.
+    """
+    active = {row["id"]: row for row in rows if row["status"] == "active"}
+    if not active:
+        return
+    why: dict[tuple[UUID, UUID], str] = {}
+    for one, other, differing in _unlike([*active.values()][:COMPARED]):
+        why[one, other] = why[other, one] = f"differs in {' and '.join(differing)}"
+    for edge in await tx.rows(CONTRADICTED, {"ids": list(active)}):
+        why[edge["one"], edge["other"]] = LINKED
+    for (one, other), reason in why.items():
+        active[one].setdefault("conflicts_with", []).append({"id": str(other), "why": reason})
+
+
+def _unlike(rows: Sequence[Row]) -> list[tuple[UUID, UUID, list[str]]]:
+    """Return the pairs that say nearly the same of the same, and in what they differ."""
+    short = [row for row in rows if len(row["content"]) <= LONGEST]
+    found = [
+        (one["id"], other["id"], differing)
+        for one, other in combinations(short, 2)
+        if all(one[name] == other[name] for name in SCOPE)
+        and overlap(one["content"], other["content"]) >= ALIKE
+        and (differing := differences(one["content"], other["content"]))
+    ]
+    alike = Counter(id_ for one, other, _ in found for id_ in (one, other))
+    return [pair for pair in found if alike[pair[0]] <= SERIES and alike[pair[1]] <= SERIES]

@@ -1,0 +1,441 @@
+"""Memories over HTTP: real clients of both eras, tokens, namespaces, several servers on one database."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import json
+import signal
+import ssl
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from http_server import ACCEPT, HttpServer, Issue, client_of, modern, serving_http, told
+from mcp import MCPError
+from mcp.types import ElicitResult
+
+from door import Database, call, environment, read, refused, remember, until
+from pgengram import tenants
+from pgengram.http import Rates
+from pgengram.settings import Settings
+from pgengram.store import tokens
+from pgengram.store.store import Store
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
+START_S = 60
+
+
+def posted(server: HttpServer, token: str | None, method: str, **params: Any) -> httpx.Response:
+    """Send one request of the newest revision, and nothing before it."""
+    headers, body = modern(method, **params)
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
+    return httpx.post(server.url, headers=headers, json=body, timeout=30)
+
+
+# -- both eras ------------------------------------------------------------------------------------------------------
+
+
+@ERAS
+async def test_a_client_of_either_era_remembers_and_finds_over_http(web: HttpServer, issue: Issue, mode: str) -> None:
+    async with client_of(web, await issue(), mode) as client:
+        assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+        id_ = await remember(client, "The spare key hangs behind the clock.")
+
+        found = await call(client, "search_memories", query="spare key")
+
+    assert [hit["id"] for hit in found["results"]] == [id_]
+
+
+@ERAS
+async def test_a_client_of_either_era_reads_resources_prompts_and_completions(
+    web: HttpServer, issue: Issue, mode: str
+) -> None:
+    async with client_of(web, await issue(), mode) as client:
+        await remember(client, "The spare key hangs behind the clock.", tags=["keys"])
+        [shown] = (await client.read_resource("memory://stats")).contents
+        prompt = await client.get_prompt("recall", {"query": "spare key"})
+
+        assert len((await client.list_prompts()).prompts) == 4
+        assert len((await client.list_resource_templates()).resource_templates) == 1
+
+    assert json.loads(shown.text)["totals"]["memories"] == 1  # type: ignore[union-attr]
+    assert "behind the clock" in prompt.model_dump_json()
+
+
+@ERAS
+async def test_errors_come_as_answers_over_http_too(web: HttpServer, issue: Issue, mode: str) -> None:
+    async with client_of(web, await issue(), mode) as client:
+        error = await refused(client, "search_memories", query="x", limit=1_000)
+        with pytest.raises(MCPError) as unknown:
+            await client.call_tool("nothing", {})
+
+    assert error["code"] == "INVALID_INPUT"
+    assert unknown.value.code == -32602
+
+
+async def test_lists_are_not_for_shared_caches_as_they_depend_on_the_token(web: HttpServer, issue: Issue) -> None:
+    listed = posted(web, await issue(), "tools/list").json()["result"]
+
+    assert listed["cacheScope"] == "private"
+
+
+async def test_a_call_needs_nothing_before_it_in_either_era(web: HttpServer, issue: Issue) -> None:
+    token = await issue()
+    body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+            "params": {"name": "create_memory", "arguments": {"content": "A fact."}}}  # fmt: skip
+    headers = {"authorization": f"Bearer {token}", "accept": ACCEPT, "mcp-session-id": "guessed"}
+
+    async with httpx.AsyncClient(timeout=30) as http:
+        old = await http.post(web.url, headers=headers, json=body)
+    new = posted(web, token, "tools/call", name="create_memory", arguments={"content": "A fact."})
+
+    assert old.status_code == new.status_code == 200
+    assert '"created":true' in old.text.replace("\\", "")
+    assert new.json()["result"]["structuredContent"]["created"] is False
+
+
+# -- whose memories -------------------------------------------------------------------------------------------------
+
+
+@ERAS
+async def test_two_tokens_lead_to_two_namespaces_that_see_nothing_of_each_other(
+    web: HttpServer, issue: Issue, mode: str
+) -> None:
+    alpha, beta = await issue(namespace="alpha"), await issue(namespace="beta")
+    async with client_of(web, alpha, mode) as one, client_of(web, beta, mode) as other:
+        mine = await remember(one, "Mara's blood group is zero.")
+        await remember(other, "Jonas lives in Graz.")
+
+        assert [hit["content"] for hit in (await call(one, "search_memories"))["results"]] == [
+            "Mara's blood group is zero."
+        ]
+        assert [hit["content"] for hit in (await call(other, "search_memories"))["results"]] == ["Jonas lives in Graz."]
+        assert (await other.call_tool("get_memories", {"ids": [mine]})).is_error
+
+
+async def test_several_tokens_of_one_namespace_share_its_memories_and_have_sessions_of_their_own(
+    web: HttpServer, issue: Issue
+) -> None:
+    async with client_of(web, await issue("laptop")) as one, client_of(web, await issue("phone")) as other:
+        first = await remember(one, "Told on the laptop.")
+        second = await remember(other, "Told on the phone.")
+        third = await remember(one, "Told on the laptop again.")
+        sessions = [(await read(one, id_))["session_id"] for id_ in (first, second, third)]
+
+    assert sessions[0] == sessions[2] != sessions[1]
+
+
+async def test_the_history_names_the_token_whatever_the_client_says_of_itself(
+    web: HttpServer, web_database: Database, issue: Issue
+) -> None:
+    async with client_of(web, await issue("Mara's laptop")) as client:
+        id_ = await remember(client, "A fact.")
+
+    rows = web_database.rows("SELECT actor FROM memory_history WHERE memory_id = %s", [id_], namespace="alpha")
+    assert rows == [{"actor": "Mara's laptop"}]
+
+
+@ERAS
+async def test_a_token_that_may_only_read_sees_only_tools_that_change_nothing(
+    web: HttpServer, issue: Issue, mode: str
+) -> None:
+    async with client_of(web, await issue(), mode) as writer:
+        id_ = await remember(writer, "The spare key hangs behind the clock.")
+        every = {tool.name for tool in (await writer.list_tools()).tools}
+
+    async with client_of(web, await issue(scope="read-only"), mode) as reader:
+        listed = (await reader.list_tools()).tools
+        found = await call(reader, "search_memories", query="spare key")
+        whole = await read(reader, id_)
+        with pytest.raises(MCPError, match="may only read"):
+            await reader.call_tool("update_memory", {"id": id_, "importance": 0.9})
+
+    assert {tool.name for tool in listed} < every
+    assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)
+    assert [hit["id"] for hit in found["results"]] == [id_]
+    assert whole["importance"] == 0.5
+
+
+async def test_many_namespaces_are_served_with_few_kept_in_memory(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenants, "MAX_KEPT", 3)
+    everybody = tenants.Tenants(Settings(database_url=database.url, embedder="none:"))
+    for number in range(8):
+        async with everybody.of(f"owner-{number}") as tenant:
+            await tenant.manager.ready()
+            async with tenant.manager.store.transaction() as tx:
+                assert (await tx.row("SELECT count(*) AS n FROM memories")) == {"n": 0}
+        assert len(everybody._kept) <= 3
+    async with everybody.of("owner-0") as first:  # it was let go, and comes again
+        await first.manager.ready()
+    await everybody.close()
+
+    assert {row[0] for row in database.as_login("SELECT name FROM namespaces")} >= {f"owner-{n}" for n in range(8)}
+
+
+# -- tokens ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_token_is_made_listed_and_revoked_by_typing(web: HttpServer) -> None:
+    made = web.issued("Mara's laptop", "--namespace", "mara", "--days", "90")
+    id_ = made["id"]
+    assert posted(web, made["token"], "tools/list").status_code == 200
+    listed = {one["id"]: one for one in told("token", "list", **web.settings)["tokens"]}
+
+    assert (listed[id_]["name"], listed[id_]["namespace"], listed[id_]["scope"]) == (
+        "Mara's laptop",
+        "mara",
+        "read-write",
+    )
+    assert listed[id_]["last_used_at"] is not None
+    assert listed[id_]["expires_at"] is not None
+    assert made["token"] not in json.dumps(listed)
+    assert told("token", "revoke", id_, **web.settings)["state"] == "revoked"
+    assert posted(web, made["token"], "tools/list").status_code == 401
+
+
+async def test_of_a_token_only_a_hash_is_stored(web_database: Database, issue: Issue) -> None:
+    token = await issue()
+    secret = token.rpartition("_")[2] if token.count("_") == 2 else token.split("_", 2)[2]
+    [row] = [
+        row for row in web_database.as_login("SELECT to_json(t)::text FROM access_tokens t") if token[4:16] in row[0]
+    ]
+
+    assert secret not in row[0]
+    assert secret.encode().hex() not in row[0]
+
+
+async def test_the_role_of_a_call_has_no_right_on_tokens(web_database: Database, issue: Issue) -> None:
+    await issue()
+
+    with pytest.raises(Exception, match="permission denied"):
+        web_database.rows("SELECT id FROM access_tokens", namespace="alpha")
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "days"),
+    [("", "a", 1), ("x" * 65, "a", 1), ("x\n", "a", 1), ("x", "n" * 129, 1), ("x", "a", 0)],
+)
+async def test_a_token_that_makes_no_sense_is_not_made(store: Store, name: str, namespace: str, days: int) -> None:
+    before = len(await tokens.list_all(store))
+
+    with pytest.raises(tokens.InvalidInput):
+        await tokens.create(store, name, namespace, "read-only", timedelta(days=days))
+
+    assert len(await tokens.list_all(store)) == before
+
+
+# -- what needs a yes -----------------------------------------------------------------------------------------------
+
+
+async def test_a_token_of_a_preview_is_good_on_another_server(web: HttpServer, issue: Issue) -> None:
+    token = await issue()
+    with serving_http(**web.settings) as replica:
+        async with client_of(web, token, "legacy") as client:
+            id_ = await remember(client, "This goes.")
+            shown = await call(client, "forget_memories", ids=[id_], hard=True)
+        async with client_of(replica, token) as client:
+            await call(client, "forget_memories", ids=[id_], hard=True, confirm_token=shown["confirm_token"])
+            assert (await client.call_tool("get_memories", {"ids": [id_]})).is_error
+
+
+async def test_a_client_of_the_newest_revision_is_asked_without_a_session(web: HttpServer, issue: Issue) -> None:
+    questions: list[str] = []
+
+    async def agree(_: object, params: Any) -> ElicitResult:
+        questions.append(params.message)
+        return ElicitResult(action="accept", content={"confirm": True})
+
+    async with client_of(web, await issue(), elicitation_callback=agree) as client:
+        id_ = await remember(client, "This goes.")
+        await call(client, "forget_memories", ids=[id_], hard=True)
+        assert (await client.call_tool("get_memories", {"ids": [id_]})).is_error
+
+    assert len(questions) == 1
+
+
+# -- running it -----------------------------------------------------------------------------------------------------
+
+
+def test_it_tells_whether_it_lives_and_whether_the_database_answers(web: HttpServer) -> None:
+    assert httpx.get(web.base + "/health").json() == {"status": "alive"}
+    assert httpx.get(web.base + "/ready").json() == {"status": "ready"}
+
+
+def test_without_a_database_it_lives_is_not_ready_and_lets_nobody_in() -> None:
+    token = f"pgt_{'0' * 12}_{'x' * 43}"
+    with serving_http(database_url="postgresql://u:canarypassword@127.0.0.1:1/d", embedder="none:") as server:
+        alive, ready = httpx.get(server.base + "/health"), httpx.get(server.base + "/ready", timeout=30)
+        asked = posted(server, token, "tools/list")
+
+    assert (alive.status_code, ready.status_code, asked.status_code) == (200, 503, 503)
+    assert "retry-after" in ready.headers
+    assert "canary" not in ready.text + asked.text + "".join(server.log)
+
+
+async def test_what_was_told_is_there_after_a_restart(web: HttpServer, issue: Issue) -> None:
+    token = await issue()
+    with serving_http(**web.settings) as before:
+        async with client_of(before, token) as client:
+            id_ = await remember(client, "The spare key hangs behind the clock.")
+        assert before.stop() == 0
+    with serving_http(**web.settings) as after:
+        async with client_of(after, token) as client:
+            assert (await read(client, id_))["content"] == "The spare key hangs behind the clock."
+
+
+async def test_a_server_goes_on_when_its_database_was_restarted(database: Database) -> None:
+    with serving_http(database_url=database.url, embedder="none:") as server:
+        token = server.token()
+        async with client_of(server, token) as client:
+            await remember(client, "Before.")
+            name = database.url.rpartition("/")[2].partition("?")[0]
+            database.as_login(
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()"
+            )
+
+            assert posted(server, token, "tools/list").status_code == 200
+            assert await remember(client, "After.")
+
+
+def test_calls_above_the_rate_are_told_when_to_come_again(web: HttpServer) -> None:
+    with serving_http("--rate", "6", **web.settings) as slow:
+        token, other = slow.token("one"), slow.token("two")
+        first, second = posted(slow, token, "tools/list"), posted(slow, token, "tools/list")
+
+        assert (first.status_code, second.status_code) == (200, 429)
+        assert 1 <= int(second.headers["retry-after"]) <= 10
+        assert posted(slow, other, "tools/list").status_code == 200
+
+
+def test_a_rate_lets_a_silent_client_call_several_times_and_then_steadily() -> None:
+    now = [0.0]
+    rates = Rates(60, lambda: now[0])
+
+    assert [rates.wait_s("a") for _ in range(10)] == [0] * 10
+    assert rates.wait_s("a") == pytest.approx(1)
+    assert rates.wait_s("b") == 0
+    now[0] = 1.0
+    assert [rates.wait_s("a") > 0 for _ in range(2)] == [False, True]
+
+
+def test_without_tokens_programs_of_this_machine_are_served_and_nothing_that_comes_through_a_proxy(
+    web: HttpServer,
+) -> None:
+    with serving_http("--no-auth", **web.settings) as local:
+        headers, body = modern("tools/list")
+
+        assert httpx.post(local.url, headers=headers, json=body).status_code == 200
+        assert (
+            httpx.post(local.url, headers={**headers, "x-forwarded-for": "203.0.113.9"}, json=body).status_code == 403
+        )
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--no-auth", "--host", "0.0.0.0"], "Beyond this machine nobody is served without a token"),
+        (["--no-auth", "--host", "::"], "Beyond this machine nobody is served without a token"),
+        (["--host", "0.0.0.0"], "--allowed-host"),
+        (["--certfile", "README.md"], "go together"),
+        (["--host", "no.such.host.invalid"], "has no address"),
+        (["--issuer", "http://issuer.example.org", "--url", "https://m.example.org/mcp"], "https"),
+        (["--issuer", "https://issuer.example.org"], "--url"),
+    ],
+)
+def test_it_refuses_to_start_where_that_would_be_unsafe(words: list[str], why: str) -> None:
+    command = [sys.executable, "-m", "pgengram", "serve", "--http", "--port", "0", *words]
+    done = subprocess.run(
+        command, env=environment(embedder="none:", database_url="postgresql://nobody@127.0.0.1:1/none"),
+        capture_output=True, encoding="utf-8", timeout=START_S, check=False, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert why in done.stderr.replace("\n", " ")
+
+
+def certified(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for 127.0.0.1 that is its own authority."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    chain, secret = folder / "cert.pem", folder / "key.pem"
+    chain.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return chain, secret
+
+
+async def test_it_speaks_tls_with_a_certificate_from_a_file(web: HttpServer, issue: Issue, tmp_path: Path) -> None:
+    chain, key = certified(tmp_path)
+    token = await issue()
+    with serving_http("--certfile", str(chain), "--keyfile", str(key), **web.settings) as server:
+        assert server.url.startswith("https://")
+        async with client_of(server, token, verify=ssl.create_default_context(cafile=chain)) as client:
+            assert await remember(client, "Told in private.")
+
+
+async def test_a_signal_lets_calls_in_flight_end(web: HttpServer, web_database: Database, issue: Issue) -> None:
+    token = await issue()
+    with serving_http(**web.settings) as server, psycopg.connect(web_database.url) as other:
+        async with client_of(server, token) as client:
+            await call(client, "memory_stats")
+            other.execute("LOCK TABLE memories IN EXCLUSIVE MODE")
+            telling = asyncio.create_task(remember(client, "Told at the last moment."))
+            waits = "SELECT 1 FROM pg_locks WHERE relation = 'memories'::regclass AND NOT granted"
+            await until(lambda: asyncio.to_thread(web_database.as_login, waits))
+            server.process.send_signal(signal.SIGTERM)
+            other.rollback()
+
+            assert await telling
+        assert await asyncio.to_thread(server.process.wait, 20) == 0
+
+    assert web_database.value("SELECT count(*) FROM memories", namespace="alpha") == 1
+
+
+def test_a_page_that_may_call_is_told_so_by_its_browser(web: HttpServer) -> None:
+    page = "https://app.example.org"
+    with serving_http("--allowed-origin", page, **web.settings) as server:
+        preflight = httpx.options(server.url, headers={"origin": page, "access-control-request-method": "POST"})
+        headers, body = modern("tools/list")
+        answer = httpx.post(server.url, headers={**headers, "origin": page}, json=body)
+
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == page
+    assert answer.status_code == 401
+    assert answer.headers["access-control-allow-origin"] == page
+
+
+def test_other_ways_to_start_load_nothing_of_it() -> None:
+    code = (
+        "import sys, pgengram.__main__, pgengram.server, pgengram.manager, pgengram.cli;"
+        "print([name for name in ('jwt', 'pgengram.http', 'pgengram.tenants', 'pgengram.oauth') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+
+    assert done.stdout.strip() == "[]"
