@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 
 import psycopg
@@ -24,6 +26,14 @@ def _no_settings_from_outside() -> Iterator[None]:
         for name in [name for name in os.environ if name.startswith("PGENGRAM_")]:
             patch.delenv(name)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_signal_is_ignored() -> None:
+    """Whoever is started in the background or by nohup inherits that some signals are ignored, and so do its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

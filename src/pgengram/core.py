@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -20,6 +21,7 @@ from pgengram.session import Session
 from pgengram.settings import Settings
 from pgengram.store import duplicates, memories, past, telling
 from pgengram.store.accesses import AccessLog
+from pgengram.store.backups import BackupKeeper
 from pgengram.store.database import Row, Transaction, vectors_parameter
 from pgengram.store.folding import WordKeeper
 from pgengram.store.indexes import describe_index
@@ -54,6 +56,7 @@ class Core:
         self.accesses = AccessLog(self.store)
         self._words = WordKeeper(self.store)
         self.working = WorkingKeeper(self.store)
+        self._backups = BackupKeeper(self.store, settings)
 
     async def ready(self, report: Report | None = None) -> None:
         """Bring up the database if it is not up; the first call waits for it.
@@ -71,6 +74,7 @@ class Core:
         """
         await self.ready()
         self.working.notice()
+        self._backups.notice()
         await self.current_model()
 
     async def close(self) -> None:
@@ -78,6 +82,7 @@ class Core:
         if not self._is_guest:
             await self.models.close()
         await self._words.close()
+        await self._backups.close()
         await self.working.close()
         await self.accesses.close()
         await self.store.close()
@@ -160,13 +165,35 @@ class Core:
         vector = None
         if question.embedding is not None and question.mode != "text":
             vector = await self.own_vector(question.embedding)
-        async with self.store.transaction() as tx:
-            asked = await understand(tx, question, self._frequencies, place.now)
-            if ready:  # there is nothing slow to be done in between
+        if ready:  # there is nothing slow to be done in between
+            async with self.store.transaction() as tx:
+                asked = await understand(tx, question, self._frequencies, place.now)
                 return await self._ranked(tx, question, place, asked, vector)
-        vector = await self.question_vector(asked.meaning, None)
+        asked, vector = await self._understood(question, place)
         async with self.store.transaction() as tx:
             return await self._ranked(tx, question, place, asked, vector)
+
+    async def _understood(self, question: Question, place: cursors.Place) -> tuple[Asked, NDArray[float32] | None]:
+        """Return a question with its words looked up, and the vector of its meaning, which is made meanwhile.
+
+        Which words say nothing of the meaning is known for certain only when they have been looked up; what earlier
+        questions have shown is mostly right.
+        """
+        in_use = await self.models.embedding()
+        if in_use is None:
+            async with self.store.transaction() as tx:
+                return await understand(tx, question, self._frequencies, place.now), None
+        likely = self._frequencies.likely_meaning(question.query)
+        embedding = asyncio.ensure_future(in_use.embedder.query(likely))
+        try:
+            async with self.store.transaction() as tx:
+                asked = await understand(tx, question, self._frequencies, place.now)
+            if asked.meaning == likely and in_use.model.id == self.store.active_model_id:
+                return asked, await embedding
+        finally:
+            embedding.cancel()
+            await asyncio.gather(embedding, return_exceptions=True)
+        return asked, await self.question_vector(asked.meaning, None)
 
     async def with_synonyms(self, question: Question) -> Question:
         """Return `question` asking for each tag by all the words it may be stored as."""

@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 PATH: Final = "/mcp"
 METADATA: Final = "/.well-known/oauth-protected-resource"  # RFC 9728; with the path of the resource behind it, too
 MAX_BODY: Final = 4 * 2**20  # bytes
+MAX_DISCARDED: Final = 4 * MAX_BODY
 MAX_HEADERS: Final = 2**15  # bytes of a request line and its headers
 MAX_TOKEN: Final = 8_192  # characters
 MAX_CONNECTIONS: Final = 1_000
@@ -230,6 +231,8 @@ class Door:
                 await Turned(500, "Something unforeseen went wrong inside the server.").response()(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
+            raise Turned(431, f"The headers may have {MAX_HEADERS:,} bytes.", close=True)
         request = _Request.of(scope)
         if b"transfer-encoding" in request.headers and b"content-length" in request.headers:
             raise Turned(400, "A body has either a length or chunks.", close=True)
@@ -408,8 +411,10 @@ class Door:
             raise Turned(415, "The body must not be compressed.", close=True)
 
     async def _body(self, request: _Request, receive: Receive) -> bytes:
-        declared = request.one(b"content-length") or "0"
-        if len(declared) > len(str(MAX_BODY)) or int(declared) > MAX_BODY:
+        declared = int(request.one(b"content-length") or "0")
+        if declared > MAX_BODY:
+            if declared < MAX_DISCARDED and b"expect" not in request.headers:
+                await self._discard(receive)
             raise _too_large()
         body = bytearray()
         try:
@@ -427,6 +432,13 @@ class Door:
             raise Turned(
                 408, f"The body did not arrive within {self._rules.patience_s:g} seconds.", close=True
             ) from None
+
+    async def _discard(self, receive: Receive) -> None:
+        """Read a body for nothing: a client that is still sending when we hang up does not see our answer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._rules.patience_s):
+                while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
+                    pass
 
     def _check_message(self, request: _Request, grant: Grant, body: bytes) -> None:
         try:
@@ -557,7 +569,21 @@ class _Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """A server that ends in order on a signal, instead of dying of it once it has ended."""
+    """A server that ends in order on a signal, instead of dying of it once it has ended.
+
+    Args:
+        config: how to serve.
+        started: called once clients can come.
+    """
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._started()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -657,15 +683,18 @@ async def serve_http(
             f"The certificate cannot be used: {error.strerror}.", "Check --certfile and --keyfile."
         ) from None
     opening = asyncio.create_task(_open(tenants), name="opening the store")
-    address, port = listener.getsockname()[:2]
-    shown = f"[{address}]" if ":" in address else address
-    announce(f"{'http' if certificate is None else 'https'}://{shown}:{port}{PATH}")
     try:
-        await _Server(config).serve(sockets=[listener])
+        await _Server(config, lambda: announce(_address(listener, config.is_ssl))).serve(sockets=[listener])
     finally:
         opening.cancel()
         await asyncio.wait({opening})
         await tenants.close()
+
+
+def _address(listener: socket.socket, is_ssl: bool) -> str:
+    address, port = listener.getsockname()[:2]
+    shown = f"[{address}]" if ":" in address else address
+    return f"{'https' if is_ssl else 'http'}://{shown}:{port}{PATH}"
 
 
 async def _open(tenants: Tenants) -> None:

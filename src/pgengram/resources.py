@@ -41,6 +41,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pgengram import fields as f
+from pgengram.compat import categories_of
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Question, Request, checked
 from pgengram.search import budget, cursors
@@ -91,7 +92,7 @@ PROMPTS: Final = {
         "Puts what matters now, or what is known about a topic, before a session.",
         {"topic": "What the session is about.", "project": PROJECT},
         "This is what is remembered{about}.\n\n{recalled}\n\nKeep it in mind where it helps, and name a memory when you rely on it. "
-        "Before you ask me for something, or say that you do not know, look with search_memories.",
+        "Before you ask me for something, or say that you do not know, search your memory.",
     ),
     "session-summary": Wording(
         "Keep what this session taught",
@@ -99,9 +100,9 @@ PROMPTS: Final = {
         {"project": "Project that the session belonged to."},
         "Look back over this conversation and keep what will matter later{of}: decisions with their reasons, facts and "
         "preferences, corrections, commitments with dates, procedures that worked, errors and their cure. Leave out small talk, "
-        "passing states and anything secret.\n\nSearch first: where a memory exists, correct it with update_memory, or confirm it. "
-        "Store the rest with create_memories, each as one statement that makes sense alone in a year. At the end tell me in a "
-        "few lines what you stored, changed and confirmed.",
+        "passing states and anything secret.\n\nSearch your memory first: where one exists, correct or confirm it. Store the rest, "
+        "each as one statement that makes sense alone in a year. At the end tell me in a few lines what you stored, changed "
+        "and confirmed.",
     ),
     "remember": Wording(
         "Remember this",
@@ -153,13 +154,19 @@ class Library:
         return _json(await self.memory(name)), JSON
 
     async def categories(self) -> dict[str, Any]:
-        """Return every type and kind there is with how many active memories have it, and the tags in use."""
+        """Return every type and kind there is with how many active memories have it, and the tags in use.
+
+        Before them, for the clients of a system with categories of its own, those.
+        """
         await self.manager.find_model()
         async with self.manager.store.transaction() as tx:
             counted = await upkeep.count(tx, project=None, tags=SHOWN_TAGS)
+        kinds = counted.by["kind"]
+        own = categories_of(self.manager.settings.compat)
         return {
+            **({"categories": {name: kinds.get(name, 0) for name in own}} if own else {}),
             "types": {name: counted.by["type"].get(name, 0) for name in f.TYPES},
-            "kinds": {name: {"type": f.TYPE_OF_KIND[name], "memories": counted.by["kind"].get(name, 0)} for name in f.KINDS},
+            "kinds": {name: {"type": f.TYPE_OF_KIND[name], "memories": kinds.get(name, 0)} for name in f.KINDS},
             "emotions": list(f.EMOTIONS),
             "tags": counted.tags,
             "all_tags": counted.all_tags,
@@ -175,7 +182,7 @@ class Library:
 
     async def context(self, *, project: str | None = None) -> str:
         """Return the memories that matter most now, whatever is asked, as one fenced text; empty when there are none."""
-        question = Question(sort="relevance", limit=CONTEXT_MEMORIES, project=project)
+        question = checked(Question, {"sort": "relevance", "limit": CONTEXT_MEMORIES, "project": project})
         rows, _, _ = await self.manager.search(question, cursors.Place(datetime.now(UTC)))
         alike = [{**row, "score": 1.0, "similarity": None, "words_share": 0.0} for row in rows]  # none fits better
         return budget.recalled(budget.worth_recalling(alike, CONTEXT_CHARS))
@@ -224,6 +231,8 @@ class Library:
 
     async def complete(self, argument: str, value: str) -> list[str]:
         """Return what `argument` may become, at most one more than is offered; nothing for what cannot be completed."""
+        if "\0" in value:  # nothing that is stored has it, and PostgreSQL could not even be asked
+            return []
         async with self.manager.store.transaction() as tx:
             if argument == "id":
                 return await catalogue.ids(tx, value, OFFERED + 1)

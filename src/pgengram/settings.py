@@ -16,6 +16,7 @@ TOOLSETS = ("core", "graph", "upkeep", "clusters", "working", "identity")
 COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow")
 SECRETS = ("reject", "redact")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+MAX_BACKUPS = 3_650
 
 
 def default_data_dir() -> Path:
@@ -57,6 +58,9 @@ class Settings:
         "reject",
         "What becomes of a text with a password, key or token in it: `reject` it, or `redact` the secret and store the rest.",
     )
+    backup_days: str = _setting(
+        "0", "How many daily backups the server keeps in the folder `backups` of the data folder; 0 makes none."
+    )
     log_level: str = _setting("WARNING", "How much is logged to stderr: DEBUG, INFO, WARNING or ERROR.")
 
     def __post_init__(self) -> None:
@@ -68,6 +72,8 @@ class Settings:
             raise InvalidInput(f"PGENGRAM_COMPAT must be empty or one of {', '.join(COMPAT)}.")
         if self.secrets not in SECRETS:
             raise InvalidInput(f"PGENGRAM_SECRETS must be one of {', '.join(SECRETS)}.")
+        if not self.backup_days.isdecimal() or int(self.backup_days) > MAX_BACKUPS:
+            raise InvalidInput(f"PGENGRAM_BACKUP_DAYS must be a number from 0 to {MAX_BACKUPS}.")
         unknown = self.toolset_names - set(TOOLSETS)
         if unknown or not self.toolset_names:
             raise InvalidInput(f"PGENGRAM_TOOLSETS: choose from {', '.join(TOOLSETS)}, or all.")
@@ -93,6 +99,11 @@ class Settings:
         """The names in `toolsets`; `all` stands for every one."""
         names = frozenset(name.strip() for name in self.toolsets.split(",") if name.strip())
         return frozenset(TOOLSETS) | names - {"all"} if "all" in names else names
+
+    @property
+    def backups_kept(self) -> int:
+        """How many daily backups are kept; 0 when none are made."""
+        return int(self.backup_days)
 
     @property
     def data_path(self) -> Path:

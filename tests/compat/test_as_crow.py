@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from mcp import Client
 
@@ -103,12 +105,14 @@ async def test_deleting_asks_first_with_a_token_for_one_use(client: Client) -> N
     id_, other = await stored(client, "Obsolete."), await stored(client, "Also obsolete.")
 
     asked = await says(client, "crow_delete_memory", id=id_)
+    assert (asked["id"], asked["content"]) == (id_, "Obsolete.")
     assert len((await says(client, "crow_list_memories"))["memories"]) == 2
     wrong = await refuses(client, "crow_delete_memory", id=other, confirm_token=asked["confirm_token"])
     assert wrong["code"] == "CONFIRM_REQUIRED"
     asked = await says(client, "crow_delete_memory", id=id_)
-    await says(client, "crow_delete_memory", id=id_, confirm_token=asked["confirm_token"])
+    done = await says(client, "crow_delete_memory", id=id_, confirm_token=asked["confirm_token"])
 
+    assert done["removed"]
     assert [one["id"] for one in (await says(client, "crow_list_memories"))["memories"]] == [other]
 
 
@@ -124,7 +128,26 @@ async def test_the_statistics_count_categories_and_tags(client: Client) -> None:
 
 
 async def test_the_valid_categories_are_a_resource(client: Client) -> None:
+    await stored(client, "Run a marathon.", category="goal")
+
     [content] = (await client.read_resource("memory://categories")).contents
 
-    for category in ("general", "project", "preference", "person", "process", "decision", "learning", "goal"):
-        assert category in content.text  # type: ignore[union-attr]
+    assert json.loads(content.text)["categories"] == {  # type: ignore[union-attr]
+        "general": 0, "project": 0, "preference": 0, "person": 0, "process": 0, "decision": 0, "learning": 0, "goal": 1,
+    }  # fmt: skip
+
+
+async def test_an_error_speaks_of_its_tools_and_numbers(client: Client) -> None:
+    error = await refuses(client, "crow_update_memory", id=4711, importance=4)
+
+    assert error["message"] == "No memory has id 4711."
+    assert error["hint"] == "Use crow_search_memories to find the right id."
+
+
+@pytest.mark.parametrize("prompt", ["session-start", "session-summary", "remember", "recall"])
+async def test_no_prompt_names_a_tool_that_is_not_there(client: Client, prompt: str) -> None:
+    needed = {"remember": {"what": "Tea."}, "recall": {"query": "Tea?"}}
+
+    said = (await client.get_prompt(prompt, needed.get(prompt))).messages[0].content.text  # type: ignore[union-attr]
+
+    assert "_memor" not in said

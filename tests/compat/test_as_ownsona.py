@@ -143,6 +143,7 @@ async def test_a_hard_delete_asks_first_and_leaves_nothing(client: Client) -> No
     told = await says(client, "remember", text="The pin is in the drawer.")
 
     preview = await says(client, "forget", id=told["memory_id"], hard_delete=True)
+    assert preview["text"] == "The pin is in the drawer."
     assert (await says(client, "count_memories"))["count"] == 1
     await says(client, "forget", id=told["memory_id"], hard_delete=True, confirm_token=preview["confirm_token"])
 

@@ -145,7 +145,10 @@ async def test_the_statistics_count_by_type_and_project(client: Client) -> None:
 
     everything, shop = await says(client, "memory_stats"), await says(client, "memory_stats", project="shop")
 
-    assert (everything["totals"]["active"], shop["totals"]["active"]) == (2, 1)
+    assert (everything["total"], shop["total"]) == (2, 1)
+    assert everything["byProject"] == {"blog": 1, "shop": 1}
+    assert (everything["relations"], everything["embeddingCoverage"]) == (0, 100.0)
+    assert [one["content"] for one in everything["recent"]] == ["Posts are cached.", "Sessions expire after an hour."]
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -42,6 +42,7 @@ async def test_storing_answers_with_the_memory_and_its_whole_metadata(client: Cl
         assert isinstance(metadata, dict)
         assert metadata.items() >= call["metadata"].items()
         assert metadata["timestamp"] > 1_700_000_000_000
+        assert str(answer["id"]).startswith(f"mem_{metadata['timestamp']}")
 
 
 async def test_what_is_left_out_has_the_documented_default(client: Client) -> None:

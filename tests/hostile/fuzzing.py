@@ -165,7 +165,31 @@ def calls(tools: dict[str, Schema]) -> st.SearchStrategy[tuple[str, Any]]:
     return st.sampled_from(sorted(tools)).flatmap(lambda name: st.tuples(st.just(name), arguments(tools, name)))
 
 
-lines = st.binary(max_size=300).map(lambda b: b.replace(b"\n", b"")) | st.builds(
+def asks(method: str, params: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
+    return params.map(lambda p: json.dumps({"jsonrpc": "2.0", "id": "line", "method": method, "params": p}).encode())
+
+
+def named(*names: str) -> st.SearchStrategy[dict[str, str]]:
+    return st.dictionaries(st.sampled_from(names), words.map(" ".join) | texts, max_size=4)
+
+
+requests = st.one_of(
+    asks("prompts/get", st.fixed_dictionaries({
+        "name": st.sampled_from(["session-start", "session-summary", "remember", "recall", "x"]),
+        "arguments": named("topic", "project", "what", "tags", "query") | named("query") | named("what"),
+    })),
+    asks("completion/complete", st.fixed_dictionaries({
+        "ref": st.sampled_from([
+            {"type": "ref/resource", "uri": "memory://{id}"}, {"type": "ref/prompt", "name": "recall"}, {"type": "ref/prompt", "name": "x"},
+        ]),
+        "argument": st.fixed_dictionaries({"name": st.sampled_from(["id", "tags", "project", "x"]), "value": texts}),
+    })),
+    asks("resources/read", st.fixed_dictionaries({
+        "uri": texts.map(lambda text: "memory://" + text) | st.sampled_from(
+            ["memory://stats", "memory://context", "memory://categories", "memory://%00", "memory://../x", "memory://%ff%fe"]),
+    })),
+)  # fmt: skip
+lines = requests | st.binary(max_size=300).map(lambda b: b.replace(b"\n", b"")) | st.builds(
     lambda frame: json.dumps(frame).encode(),
     st.fixed_dictionaries(
         {},
@@ -200,11 +224,12 @@ class Fuzzed:
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
-        self.pool: dict[str, list[str]] = defaultdict(list)
+        self.pool: dict[str, list[str | int]] = defaultdict(list)
         self.faults: dict[str, Any] = {}  # what was wrong, with the first call that showed it
         self.codes: dict[str, int] = defaultdict(int)
         self.well: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # of each tool: answered well, and called
         self._id = 0
+        self.reasons = __import__("collections").Counter()
         listed = peer.ask("tools/list", id="list")["result"]["tools"]
         self.tools = {tool["name"]: tool["inputSchema"] for tool in listed}
 
@@ -227,11 +252,14 @@ class Fuzzed:
             self.judge(answer, asked)
 
     def tell(self, line: bytes) -> None:
-        """Send a line, and a ping after it; note what is wrong with what comes before the ping's answer."""
+        """Send a line, and a ping after it; note what is wrong with what comes up to the answers to both."""
         self._id += 1
         self.peer.raw(line + b"\n")
         self.peer.send(id=f"ping {self._id}", method="ping")
-        while (answer := self.peer.receive(60)).get("id") != f"ping {self._id}":
+        awaited = {f"ping {self._id}"} | ({"line"} if b'"id": "line"' in line else set())
+        while awaited:
+            answer = self.peer.receive(60)
+            awaited -= {answer.get("id")} if isinstance(answer.get("id"), str) else set()
             self.judge(answer, line)
 
     def filled(self, value: Any) -> Any:
@@ -239,7 +267,7 @@ class Fuzzed:
         if isinstance(value, Known):
             names = self.pool[value.sort] or ["01a1fc39-4afe-78fc-937c-e480e8d03e19"]
             name = names[-1 - value.number % len(names)]
-            return name[-8:] if value.cut and len(name) == 36 else name
+            return name[-8:] if value.cut and isinstance(name, str) and len(name) == 36 else name
         if isinstance(value, dict):
             return {key: self.filled(one) for key, one in value.items()}
         return [self.filled(one) for one in value] if isinstance(value, list) else value
@@ -258,12 +286,17 @@ class Fuzzed:
         if "content" not in result:
             return
         text = said(result)
-        told = json.loads(text)
+        try:
+            told = json.loads(text)
+        except ValueError:  # another system's tools answer in words too
+            told = text
         if not result.get("isError"):
             self.codes["ok"] += 1
             self.collect(told, "note" if "create_working_memory" in str(asked[0]) else "memory")
-        elif "error" in told:
+        elif isinstance(told, dict) and "error" in told:
             self.codes[told["error"]["code"]] += 1
+            if self.reasons is not None:
+                self.reasons[f"{asked[0]}: {told['error']['message'][:90]}"] += 1
             if told["error"]["code"] in FORBIDDEN or not told["error"]["hint"]:
                 self.faults.setdefault(text, asked)
         for found in FORBIDDEN:
@@ -278,7 +311,7 @@ class Fuzzed:
         if not isinstance(value, dict):
             return
         for name, one in value.items():
-            if name in ("id", "memory_id", "memoryId") and isinstance(one, str):
+            if name in ("id", "memory_id", "memoryId") and isinstance(one, str | int):
                 self.keep(sort, one)
             elif name in ("confirm_token", "next_cursor") and isinstance(one, str):
                 self.keep(name.removeprefix("next_"), one)
@@ -286,7 +319,7 @@ class Fuzzed:
                 inside = next((other for other in ("cluster", "belief") if name.startswith(other)), sort)
                 self.collect(one, "memory" if name.startswith("memor") else inside)
 
-    def keep(self, sort: str, name: str) -> None:
+    def keep(self, sort: str, name: str | int) -> None:
         kept = self.pool[sort]
         if name not in kept:
             kept.append(name)

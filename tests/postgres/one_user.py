@@ -1,6 +1,5 @@
 """One user of an embedded server, as a process: says `ready URL`, then obeys `stop` and `start` from its stdin."""
 
-import signal
 import sys
 from pathlib import Path
 

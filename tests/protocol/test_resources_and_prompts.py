@@ -252,7 +252,7 @@ async def test_what_is_to_be_remembered_and_summed_up_is_said_in_words(peer: Ope
     assert "Mira likes {tea}." in told
     assert "mira, tea" in told
     assert "project home" in told
-    assert "create_memories" in summary
+    assert "Store the rest, each as one statement" in summary
     assert all(len(text) < 1_000 for text in (told, summary))
 
 

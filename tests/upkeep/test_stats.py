@@ -32,7 +32,7 @@ async def test_each_memory_is_counted_in_the_state_it_is_in(client: Client, db: 
 
     assert totals == {
         "memories": 5, "active": 2, "expired": 1, "archived": 1, "forgotten": 1, "working": 0, "pinned": 1,
-        "embedded": 2, "untagged": 2, "tags": 0, "accesses": totals["accesses"],
+        "embedded": 2, "untagged": 2, "tags": 0, "relationships": 0, "accesses": totals["accesses"],
     }  # fmt: skip
     assert pinned
 

@@ -217,6 +217,51 @@ async def import_(
 
 @app.command()
 @command
+async def backup(
+    path: Annotated[
+        Path | None, typer.Argument(help="A file. Left out: one in the folder `backups` of the data folder.", dir_okay=False)
+    ] = None,
+    if_due: Annotated[
+        bool, typer.Option("--if-due", help="Only when the newest daily backup is older than a day; PGENGRAM_BACKUP_DAYS are kept.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write the whole store, all owners and their history, into one file, while servers go on.
+
+    Example: `pgengram backup /media/usb/memories.backup`
+    """
+    from pgengram.cli.backup import run_backup
+
+    return await run_backup(Settings.from_environment(), path, if_due=if_due, as_json=as_json)
+
+
+@app.command()
+@command
+async def restore(
+    path: Annotated[Path, typer.Argument(help="A file that `pgengram backup` has written.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Put a backup in the place of the store: checked, restored beside it and compared row by row before anything goes.
+
+    Example: `pgengram restore /media/usb/memories.backup`
+    """
+    from pgengram.cli.backup import run_restore
+
+    return await run_restore(Settings.from_environment(), path, yes=yes, as_json=as_json)
+
+
+@app.command()
+@command
+async def upgrade(as_json: AsJson = False) -> int:
+    """Move the embedded store to the newest PostgreSQL that is installed; broken off, it leaves what there was."""
+    from pgengram.cli.backup import run_upgrade
+
+    return await run_upgrade(Settings.from_environment(), as_json=as_json)
+
+
+@app.command()
+@command
 async def stats(
     project: OfProject = None,
     tags: Annotated[int, typer.Option(help="How many tags to name, the most used first.", min=0, max=500)] = 20,

@@ -21,8 +21,16 @@ CLASSES: Final[dict[str, str]] = {
 assert CLASSES.keys() == set(COMPAT), "the setting knows the same systems"  # noqa: S101
 
 
+def categories_of(system: str) -> tuple[str, ...]:
+    """Return the kinds that a system's own list of categories has; none without such a list, or without a system."""
+    return _class_of(system).categories if system else ()
+
+
+def _class_of(system: str) -> type[Speaker]:
+    made: type[Speaker] = getattr(import_module(f"{__name__}.{system.replace('-', '_')}"), CLASSES[system])
+    return made
+
+
 def speaking_as(system: str, memory: MemoryManager) -> Speaker:
     """Return what offers the tools of `system` on `memory`."""
-    module = import_module(f"{__name__}.{system.replace('-', '_')}")
-    made: Speaker = getattr(module, CLASSES[system])(memory)
-    return made
+    return _class_of(system)(memory)

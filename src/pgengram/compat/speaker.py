@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from functools import cached_property
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property, wraps
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, RootModel
 
 from pgengram import fields as f
-from pgengram.errors import Conflict, NotFound
-from pgengram.inputs import NewMemory, Question
+from pgengram.errors import Conflict, NotFound, PgengramError
+from pgengram.inputs import NewMemory, Question, checked
 from pgengram.manager import MemoryManager
 from pgengram.tools import Tool, tools_of
 from pgengram.views import Found
 
 ID_DIGITS: Final = 12  # the last ones of an id, all random: a whole number that every JSON reader keeps exactly
+
+
+# A tool's name in a hint, and an id in a message.
+TOOL: Final = re.compile(r"\b(?:search|get|create|update|forget|link|explore|review|tidy|record|consolidate)_[a-z_]+\b")
+ID: Final = re.compile(rf"\b(?:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-)?([0-9a-f]{{{ID_DIGITS}}})\b")
 
 
 class Raw(RootModel[Any]):
@@ -75,17 +82,46 @@ class Speaker:
 
     Args:
         memory: whose memories, and how they are kept.
+
+    Attributes:
+        instructions: what its clients are told at the beginning.
+        names: its tools for ours, where a hint names one.
+        numbers: whether its ids are numbers.
+        categories: the kinds that it knows, where it has a resource that lists them.
     """
 
     instructions: ClassVar[str] = ""
+    names: ClassVar[Mapping[str, str]] = {}
+    numbers: ClassVar[bool] = True
+    categories: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, memory: MemoryManager) -> None:
         self.memory = memory
 
     @cached_property
     def tools(self) -> list[Tool]:
-        """The methods that clients may call."""
-        return tools_of(self)
+        """The methods that clients may call; their errors speak of these tools and ids."""
+        return [replace(one, method=self._translating(one.method)) for one in tools_of(self)]
+
+    def _translating(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        @wraps(method)
+        async def translating(**arguments: Any) -> Any:
+            try:
+                return await method(**arguments)
+            except PgengramError as error:
+                self.translated(error)
+                raise
+
+        return translating
+
+    def translated(self, error: PgengramError) -> PgengramError:
+        """Let an error name this system's tools and ids; a sentence about a tool that it does not have is left out."""
+        own = {tool.name for tool in tools_of(self)}
+        hint = TOOL.sub(lambda found: self.names.get(found[0], found[0]), error.hint)
+        error.hint = " ".join(said for said in re.split(r"(?<=\.) ", hint) if {*TOOL.findall(said)} <= own)
+        if self.numbers:
+            error.message = ID.sub(lambda found: str(int(found[1], 16)), error.message)
+        return error
 
     async def ready(self, report: Callable[[str], Awaitable[None]] | None = None) -> None:
         """Return when calls can be answered."""
@@ -102,12 +138,12 @@ class Speaker:
     async def store(self, **fields: Any) -> Any:
         """Store a memory; fields that are None count as left out."""
         given = {name: value for name, value in fields.items() if value is not None}
-        return await self.memory.create_memory(NewMemory.model_validate(given))
+        return await self.memory.create_memory(checked(NewMemory, given))
 
     async def find(self, **fields: Any) -> Found:
         """Search; fields that are None count as left out."""
         given = {name: value for name, value in fields.items() if value is not None}
-        return await self.memory.search_memories(Question.model_validate(given))
+        return await self.memory.search_memories(checked(Question, given))
 
     async def whole(self, ids: Iterable[str]) -> list[dict[str, Any]]:
         """Return the memories with these ids whole, those that exist."""

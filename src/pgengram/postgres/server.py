@@ -20,12 +20,14 @@ from urllib.parse import quote
 import psycopg
 from psycopg import pq
 
-from pgengram.errors import NotReady
+from pgengram.errors import Conflict, NotReady
 from pgengram.postgres import presence, system
 from pgengram.postgres.carrier import Binaries, binaries, reachable
 from pgengram.postgres.presence import Lock
 
 USER = DATABASE = "pgengram"
+FORMER = "cluster.former"  # beside the data that took its place
+IN_USE = "Close the assistants and other programs that use it, then call again; nothing was changed."
 RECOVERY_S = 600  # a server that replays its log is making progress: interrupted, it would begin anew
 LOCK_S = 90  # longer than anybody holds the start lock while stopping
 REPORT_S = 2  # an ordinary start is over by then
@@ -136,6 +138,56 @@ class EmbeddedPostgres:
             _leave(home, self._here)
         finally:
             start.release()
+
+
+def exchange(server: EmbeddedPostgres, other: Path, unchanged: Callable[[], bool]) -> None:
+    """Put the data of the stopped server of the folder `other` in the place of a running server's, and stop that.
+
+    Nobody can join meanwhile. The former data is kept beside, for `take_back` or `throw_away`; a crash in the middle
+    leaves the former data in its place.
+
+    Args:
+        server: the one that runs on the former data; our presence with it ends.
+        other: a data folder whose server is stopped.
+        unchanged: asked when nobody else can write any more: whether `other` holds what the server holds.
+
+    Raises:
+        Conflict: somebody else uses the server, or has written since.
+    """
+    home = _home(server.data_dir)
+    start = Lock(str(home), presence.START)
+    if not start.take(LOCK_S):
+        raise Conflict("Another process is starting or stopping the database.", IN_USE)
+    try:
+        if len(presence.present(str(home))) > 1 or not unchanged():
+            raise Conflict("The store is in use.", IN_USE)
+        _leave(str(home), server._here)
+        (home / presence.CLUSTER).rename(home / FORMER)
+        (_home(other) / presence.CLUSTER).rename(home / presence.CLUSTER)
+    finally:
+        start.release()
+
+
+def take_back(data_dir: Path) -> None:
+    """Put the data that an exchange replaced back into its place."""
+    home = _home(data_dir)
+    start = Lock(str(home), presence.START)
+    if not start.take(LOCK_S):
+        raise Conflict("Another process is starting or stopping the database.", IN_USE)
+    try:
+        presence.stop_server(str(home))
+        if (home / FORMER).exists():
+            shutil.rmtree(home / presence.CLUSTER)
+            (home / FORMER).rename(home / presence.CLUSTER)
+    finally:
+        start.release()
+
+
+def throw_away(data_dir: Path) -> None:
+    """Remove the data that an exchange replaced."""
+    former = _home(data_dir) / FORMER
+    if former.exists():
+        shutil.rmtree(former)
 
 
 def ignore(_: str) -> None:
@@ -262,6 +314,8 @@ def _ensure_running(data_dir: Path, deadline: float, report: Callable[[str], Non
 def _launch(data_dir: Path, processes: Lock, report: Callable[[str], None]) -> None:
     home = _home(data_dir)
     cluster = home / presence.CLUSTER
+    if not cluster.exists() and (home / FORMER).exists():
+        (home / FORMER).rename(cluster)  # an exchange was broken off between its two steps
     uid = system.owner(cluster)
     programs = binaries(_major(cluster) if cluster.exists() else None)
     if uid is not None:

@@ -182,7 +182,7 @@ LIMIT %(limit)s
 """
 # Uses memories_pkey.
 LOOK_AT: Final = """
-SELECT id, type, content FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s)
+SELECT id, type, kind, content FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s)
 """
 
 ROUNDING: Final = 1e-9  # of products of strengths
@@ -271,5 +271,5 @@ async def between(tx: Transaction, paths: dict[UUID, Path], walk: Walk) -> tuple
 
 
 async def look_at(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, Row]:
-    """Return id, type and content of memories, by id."""
+    """Return id, type, kind and content of memories, by id."""
     return {row["id"]: row for row in await tx.rows(LOOK_AT, {"ids": list(ids)})}

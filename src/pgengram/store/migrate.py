@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
 from pgengram.errors import NotReady
 from pgengram.store.database import SCHEMA_HEAD
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 MIGRATION_LOCK: Final = 0x70_67_65_6E  # any number will do, as long as every version uses the same
 
@@ -56,18 +59,29 @@ def migrate(url: str) -> str | None:
         raise _unreachable(error) from error
 
 
-def _upgrade(url: str) -> str | None:
-    from alembic import command
-    from alembic.config import Config
+def known_versions() -> set[str]:
+    """Return the schema versions that this program can read or bring up to date."""
     from alembic.script import ScriptDirectory
-    from sqlalchemy import create_engine, text
-    from sqlalchemy.exc import DBAPIError
-    from sqlalchemy.pool import NullPool
+
+    return {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+
+
+def _config() -> Config:
+    from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    return config
+
+
+def _upgrade(url: str) -> str | None:
+    from alembic import command
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.pool import NullPool
+
+    config, known = _config(), known_versions()
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
     try:
         with engine.connect() as connection:

@@ -77,6 +77,11 @@ CROSS JOIN LATERAL (SELECT {_SHOWN} FROM memories m
 LIMIT {TOP}
 """  # noqa: S608
 
+# Uses memory_relationships_pkey and memories_pkey.
+RELATIONSHIPS: Final = """
+SELECT count(*) AS edges FROM memory_relationships r JOIN memories m ON m.namespace_id = r.namespace_id AND m.id = r.from_id
+WHERE r.namespace_id = %(namespace_id)s {condition}
+"""
 DATABASE_SIZE: Final = """
 SELECT CASE WHEN has_database_privilege(current_database(), 'CONNECT') THEN pg_database_size(current_database()) END AS bytes
 """
@@ -94,6 +99,7 @@ class Counted:
     recent: list[Row]
     most_read: list[Row]
     bytes: int | None
+    relationships: int
 
 
 async def count(tx: Transaction, *, project: str | None, tags: int) -> Counted:
@@ -129,7 +135,24 @@ async def count(tx: Transaction, *, project: str | None, tags: int) -> Counted:
         await tx.rows(RECENT.format(condition=condition), given),
         await tx.rows(MOST_READ.format(condition=condition), given),
         ((await tx.row(DATABASE_SIZE)) or {}).get("bytes"),
+        ((await tx.row(RELATIONSHIPS.format(condition=condition), given)) or {}).get("edges", 0),
     )
+
+
+# Uses memories_pkey and memory_activation_pkey, mostly by reading them whole.
+HEALTH: Final = """
+SELECT m.type, count(*) AS total_memories, avg(a.importance) AS avg_importance, avg(a.access_count)::double precision AS avg_access_count,
+  count(*) FILTER (WHERE a.last_accessed_at > now() - interval '1 day') AS accessed_last_day,
+  avg(pgengram_relevance(a.relevance_anchor, a.rate_per_day, now())) AS avg_relevance
+FROM memories m JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+GROUP BY m.type ORDER BY m.type
+"""
+
+
+async def health(tx: Transaction) -> list[Row]:
+    """Return for each type of active memories how many there are, and averages of their importance, uses and relevance."""
+    return await tx.rows(HEALTH)
 
 
 async def tag_counts(tx: Transaction, *, limit: int) -> dict[str, int]:

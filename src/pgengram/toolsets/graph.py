@@ -169,6 +169,7 @@ def _excerpt(row: Row) -> Shown:
         "id": str(row["id"]),
         "excerpt": text if len(text) <= EXCERPT else text[:EXCERPT] + "…",
         "type": row["type"],
+        **({"kind": row["kind"]} if row["kind"] else {}),
     }
 
 

@@ -377,6 +377,7 @@ def _totals(counted: upkeep.Counted) -> Shown:
         "forgotten": state.get("invalidated", 0),
         **{name: counted.sums[name] for name in ("pinned", "embedded", "untagged", "accesses")},
         "tags": counted.all_tags,
+        "relationships": counted.relationships,
     }
 
 

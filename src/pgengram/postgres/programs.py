@@ -1,0 +1,95 @@
+"""Runs PostgreSQL's own pg_dump and pg_restore against a server, wherever they are installed."""
+
+# ruff: noqa: S603 - every command here is ours
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pgengram.errors import NotReady
+from pgengram.postgres.carrier import INSTALLS, Binaries, binaries
+from pgengram.postgres.presence import NO_WINDOW
+
+SAID_LINES: Final = 6
+
+
+def programs_for(major: int) -> Binaries:
+    """Return a pg_dump and pg_restore for a server of version `major`: of the same version, else of the next newer one.
+
+    Looks at what this installation carries and at PATH.
+
+    Raises:
+        NotReady: there is none.
+    """
+    found = [*_carried(), *_on_path()]
+    usable = sorted((one for one in found if one.major >= major), key=lambda one: one.major)
+    if not usable:
+        raise NotReady(
+            f"There is no pg_dump for PostgreSQL {major} here.",
+            f"Install PostgreSQL's client programs of version {major} or newer, and put them into PATH.",
+        )
+    return usable[0]
+
+
+def dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
+    """Write the database into a new file in pg_dump's custom format, as the exported snapshot sees it.
+
+    Raises:
+        NotReady: pg_dump failed.
+    """
+    _run(programs, "pg_dump", url, "--format=custom", f"--snapshot={snapshot}", f"--file={path}")
+
+
+def restore(programs: Binaries, url: str, path: Path) -> None:
+    """Fill an empty database from a dump, or stop at the first error.
+
+    Raises:
+        NotReady: pg_restore failed.
+    """
+    _run(programs, "pg_restore", url, "--no-owner", "--exit-on-error", str(path))
+
+
+def _carried() -> list[Binaries]:
+    found = []
+    for major in INSTALLS:
+        try:
+            found.append(binaries(major))
+        except NotReady:
+            continue
+    return [one for one in found if Path(one.program("pg_dump")).exists() and Path(one.program("pg_restore")).exists()]
+
+
+def _on_path() -> list[Binaries]:
+    dump_, restore_ = shutil.which("pg_dump"), shutil.which("pg_restore")
+    if dump_ is None or restore_ is None or Path(dump_).parent != Path(restore_).parent:
+        return []
+    told = subprocess.run([restore_, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"\) (\d+)", told)
+    return [Binaries(Path(dump_).parent, int(version[1]))] if version else []
+
+
+def _run(programs: Binaries, name: str, url: str, *arguments: str) -> None:
+    """Run a program on a database; its password goes by the environment, where no list of processes shows it."""
+    where: dict[str, str] = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
+    password = where.pop("password", None)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PGENGRAM_")}
+    environment |= {"LC_ALL": "C"} | ({"PGPASSWORD": password} if password else {})
+    command = [programs.program(name), "--no-password", *arguments, f"--dbname={make_conninfo('', **where)}"]
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace",
+        check=False, creationflags=NO_WINDOW,
+    )  # fmt: skip
+    if done.returncode:
+        raise NotReady(f"{name} failed.\n{_last(done.stderr.splitlines())}")
+
+
+def _last(lines: Sequence[str]) -> str:
+    return "\n".join(lines[-SAID_LINES:])
