@@ -343,7 +343,7 @@ async def kill_round(
         writers = [asyncio.create_task(writer(name)) for name in range(WRITERS)]
         await asyncio.sleep(chance.uniform(0.1, 1.2))
         victims = await asyncio.to_thread(victims_of, target, server, data)  # looked up beside the calls, not before
-        while server.in_flight < IN_FLIGHT:
+        while server.in_flight < IN_FLIGHT:  # noqa: ASYNC110 - a turn of the loop each time
             await asyncio.sleep(0)
         in_flight = server.in_flight
         kill(victims)
@@ -412,19 +412,11 @@ async def restart_under_callers(folder: Path, how: str, options: argparse.Namesp
     over, answers, recoveries = asyncio.Event(), Counter[int](), []
 
     async def caller(name: int) -> None:
-        server = servers[name % len(servers)]
-        for count in range(1_000_000):
-            if over.is_set():
-                return
-            while True:  # until it is stored, with the same key
-                try:
-                    await write(server, f"Caller {name}, note {count}.", ledger)
-                except Refused as refusal:
-                    ledger.note(refusal.error)
-                    await asyncio.sleep(0.1)
-                else:
-                    answers[name % len(servers)] += 1
-                    break
+        count = 0
+        while not over.is_set():
+            await write_at_last(servers[name % len(servers)], f"Caller {name}, note {count}.", ledger)
+            answers[name % len(servers)] += 1
+            count += 1
 
     try:
         for server in servers:
@@ -437,12 +429,7 @@ async def restart_under_callers(folder: Path, how: str, options: argparse.Namesp
             await asyncio.sleep(min(options.every, options.seconds - elapsed))
             database = await restarted(data, database)
             restarts += 1
-            back, before = time.perf_counter(), answers.copy()
-            while any(answers[one] == before[one] for one in range(len(servers))):
-                await asyncio.sleep(0.01)
-                if time.perf_counter() - back > CALL_S:
-                    break
-            recoveries.append(time.perf_counter() - back)
+            recoveries.append(await recovered(answers, len(servers)))
         over.set()
         await asyncio.gather(*callers)
         report(options.seconds)
@@ -463,6 +450,26 @@ async def restart_under_callers(folder: Path, how: str, options: argparse.Namesp
         "unfinished": len(ledger.unknown),
         "recovery s, worst": round(max(recoveries), 2),
     }
+
+
+async def write_at_last(server: Server, content: str, ledger: Ledger) -> None:
+    """Store one memory, with the same key until it is stored."""
+    while True:
+        try:
+            return await write(server, content, ledger)
+        except Refused as refusal:
+            ledger.note(refusal.error)
+            await asyncio.sleep(0.1)
+
+
+async def recovered(answers: Counter[int], servers: int) -> float:
+    """Return how long it takes until each server has answered well again."""
+    begun, before = time.perf_counter(), answers.copy()
+    for _ in range(int(CALL_S / 0.01)):
+        if all(answers[one] > before[one] for one in range(servers)):
+            break
+        await asyncio.sleep(0.01)
+    return time.perf_counter() - begun
 
 
 async def restarted(data: Path, database: EmbeddedPostgres | None) -> EmbeddedPostgres | None:
@@ -677,8 +684,8 @@ async def measured(names: list[str], options: argparse.Namespace) -> dict[str, A
         for name in names:
             bar.start_task(tasks[name])
             with tempfile.TemporaryDirectory(prefix="pgengram-stress-", ignore_cleanup_errors=True) as place:
+                os.chmod(place, 0o755)  # for root, PostgreSQL runs as another user
                 folder = Path(place)
-                folder.chmod(0o755)  # for root, PostgreSQL runs as another user
                 results[name] = await RUNS[name](
                     folder, options, lambda done, task=tasks[name]: bar.update(task, completed=done)
                 )

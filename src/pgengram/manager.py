@@ -64,9 +64,10 @@ class Going:
         return "erase" if self.hard else "forget"
 
     @property
-    def named(self) -> dict[str, list[str]]:
-        """What a token is good for."""
-        return {"ids": sorted(map(str, self.rows)), "replaced_by": sorted(map(str, self.instead))}
+    def named(self) -> dict[str, Any]:
+        """What a token is good for: these memories as they were shown."""
+        versions = {str(id_): row["version"] for id_, row in self.rows.items()}
+        return {"versions": versions, "replaced_by": sorted(map(str, self.instead))}
 
     @property
     def needs_a_yes(self) -> bool:
@@ -289,7 +290,8 @@ class MemoryManager(Core):
         async with self.store.transaction() as tx:
             await tx.run(s.COMMIT_WITHOUT_WAITING)  # losing the trace of a reading is no loss
             found, missing = await self.resolved(tx, ids)
-            await tx.run(s.REINFORCE, {"ids": list(found.values()), "weight": changes.USE_WEIGHT})
+            if not tx.read_only:
+                await tx.run(s.REINFORCE, {"ids": list(found.values()), "weight": changes.USE_WEIGHT})
             rows = await memories.read(tx, list(found.values()), self.model_key)
             await past.complete(tx, list(rows.values()), None)
             around = await past.around(tx, list(rows), include)

@@ -173,9 +173,9 @@ def receipt_view(receipt: dict[str, Any]) -> Shown:
     }
 
 
-def cut(content: str) -> str:
-    """Return the beginning of a text, enough to tell which memory it is."""
-    return content if len(content) <= CUT else content[:CUT] + "…"
+def cut(content: str, length: int = CUT) -> str:
+    """Return a text whole, or its beginning with a mark; usually enough to tell which memory it is."""
+    return content if len(content) <= length else content[:length] + "…"
 
 
 def _plain(value: Any) -> Any:
@@ -186,7 +186,7 @@ def near_view(id_: UUID, similarity: float, content: str, differs_in: list[str])
     """Return a memory that says nearly the same as another, and whether it may say something else after all."""
     return {
         "id": str(id_),
-        "excerpt": content if len(content) <= EXCERPT else content[:EXCERPT] + "…",
+        "excerpt": cut(content, EXCERPT),
         "similarity": round(similarity, 4),
         "possible_conflict": bool(differs_in),
         **({"differs_in": differs_in} if differs_in else {}),
@@ -197,7 +197,7 @@ def corrected_view(id_: UUID, similarity: float, row: dict[str, Any]) -> Shown:
     """Return a forgotten memory that said nearly the same as what is told now."""
     return {
         "id": str(id_),
-        "text": row["content"] if len(row["content"]) <= EXCERPT else row["content"][:EXCERPT] + "…",
+        "text": cut(row["content"], EXCERPT),
         "reason": row["reason"],
         "replaced_by_ids": [str(one) for one in row["replaced_by"] or []],
         "score": round(similarity, 4),
@@ -208,9 +208,8 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
     """Return one search hit with the parts of its score."""
     view = shown(row, BASE_FIELDS if detail else HIT_FIELDS)
     content = row["content"]
-    cut = not detail and len(content) > f.WHOLE_CONTENT
-    view["content"] = content[: f.WHOLE_CONTENT] + "…" if cut else content
-    if cut:
+    view["content"] = content if detail else cut(content, f.WHOLE_CONTENT)
+    if view["content"] != content:
         view["truncated"] = True
     if "score" in row:
         view["score"] = round(row["score"], 4)

@@ -265,6 +265,17 @@ async def test_a_token_is_good_for_what_was_shown_and_nothing_else(client: Clien
     assert (await call(client, "forget_memories", ids=ids[:1], hard=True, confirm_token=token))["erased"] == 1
 
 
+async def test_a_token_is_not_good_for_what_was_changed_since_it_was_shown(client: Client) -> None:
+    id_ = await remember(client, "The safe stands in the cellar.")
+    preview = await call(client, "forget_memories", ids=[id_], hard=True)
+    await call(client, "update_memory", id=id_, content="The safe stands in the attic.")
+
+    error = await refused(client, "forget_memories", ids=[id_], hard=True, confirm_token=preview["confirm_token"])
+
+    assert error["code"] == "CONFIRM_REQUIRED"
+    assert (await read(client, id_))["content"] == "The safe stands in the attic."
+
+
 async def test_a_token_is_good_for_sixty_seconds(client: Client, db: Database) -> None:
     id_ = await remember(client, "Stays.")
     token = (await call(client, "forget_memories", ids=[id_], hard=True))["confirm_token"]

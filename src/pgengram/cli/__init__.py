@@ -238,17 +238,24 @@ async def backup(
 @app.command()
 @command
 async def restore(
-    path: Annotated[Path, typer.Argument(help="A file that `pgengram backup` has written.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    what: Annotated[
+        list[str], typer.Argument(metavar="FILE|ID…", help="A file that `pgengram backup` has written, or ids of memories.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Put a backup back without asking.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Put a backup in the place of the store: checked, restored beside it and compared row by row before anything goes.
+    """Put a backup in the place of the store, every row compared before anything goes; or bring forgotten memories back.
 
-    Example: `pgengram restore /media/usb/memories.backup`
+    Examples: `pgengram restore /media/usb/memories.backup`, `pgengram restore e8d03e19`
     """
     from pgengram.cli.backup import run_restore
+    from pgengram.cli.remembering import are_ids, restore_memories
 
-    return await run_restore(Settings.from_environment(), path, yes=yes, as_json=as_json)
+    if are_ids(what):
+        return await restore_memories(what, as_json=as_json)
+    if len(what) > 1:
+        raise InvalidInput("Give the file of one backup, or ids of memories.")
+    return await run_restore(Settings.from_environment(), Path(what[0]), yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -382,4 +389,6 @@ async def scrub(as_json: AsJson = False) -> int:
     return await run_scrub(Settings.from_environment(), as_json=as_json)
 
 
-from pgengram.cli import serving as serving  # noqa: E402  # its commands are registered by importing it
+from pgengram.cli import connecting as connecting  # noqa: E402  # their commands are registered by importing them
+from pgengram.cli import remembering as remembering  # noqa: E402
+from pgengram.cli import serving as serving  # noqa: E402

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pgengram import __version__
 from pgengram.settings import PREFIX, Settings
+
+UNPACKED: Final = {"archive-v0", "environments-v2"}  # folders of uv's cache in which what uvx runs lies
 
 
 @asynccontextmanager
@@ -48,7 +51,16 @@ async def call(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str
 
 
 def entry(settings: Settings) -> dict[str, Any]:
-    """Return the entry for a client's `mcpServers`: the absolute path of this command, and its data folder if chosen."""
+    """Return the entry for a client's `mcpServers`: the absolute path of this command, and the settings that were chosen."""
+    return {**_command(), "env": variables(settings)} if variables(settings) else _command()
+
+
+def _command() -> dict[str, Any]:
+    """Return how to start this program: by its own path, or by uvx if that runs it, as the folder then is not to stay."""
     beside = Path(sys.executable).with_name("pgengram.exe" if sys.platform == "win32" else "pgengram")
-    command = {"command": str(beside)} if beside.exists() else {"command": sys.executable, "args": ["-m", "pgengram"]}
-    return {**command, "env": variables(settings)} if variables(settings) else command
+    uvx = shutil.which("uvx")
+    if uvx and UNPACKED & set(beside.parts):
+        return {"command": uvx, "args": ["pgengram"]}
+    if beside.exists():
+        return {"command": str(beside)}
+    return {"command": sys.executable, "args": ["-m", "pgengram"]}

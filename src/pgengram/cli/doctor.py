@@ -12,6 +12,7 @@ from typing import Final
 from rich.console import Console
 
 from pgengram import __version__
+from pgengram.cli.connecting import connected
 from pgengram.errors import PgengramError
 from pgengram.inputs import NewMemory, Question
 from pgengram.manager import MemoryManager
@@ -32,9 +33,12 @@ class Finding:
 
 
 async def examine(settings: Settings, *, as_json: bool) -> int:
-    """Check everything, stop at the first fault (what follows depends on it), and return 1 when there is one."""
+    """Check everything, stop at the first fault (what follows depends on it), look at the assistants, and return 1 for a fault."""
     screen = Console()
     findings = [finding async for finding in _findings(settings)]
+    findings += [Finding(*seen) async for seen in connected()] or [
+        Finding("Assistants", ok=True, seen="none is connected; `pgengram connect` does it")
+    ]
     if as_json:
         screen.print_json(json.dumps([asdict(finding) for finding in findings]))
     else:

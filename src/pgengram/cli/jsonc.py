@@ -225,13 +225,13 @@ def _indentation(text: str, position: int) -> str | None:
 
 
 def _inserted(text: str, holder: Node, name: str, value: Any, style: _Style) -> str:
-    outer = _indentation(text, holder.start)
+    outer = _indentation(text, holder.start) or ""
     if not holder.members:
-        inner = (outer or "") + style.unit
-        member = f"{style.newline}{inner}{json.dumps(name, ensure_ascii=False)}: {style.rendered(value, inner)}"
+        below = outer + style.unit
+        member = f"{style.newline}{below}{json.dumps(name, ensure_ascii=False)}: {style.rendered(value, below)}"
         body = text[holder.start + 1 : holder.end - 1]
         kept = body.rstrip()
-        tail = body[len(kept) :] if "\n" in body[len(kept) :] else style.newline + (outer or "")
+        tail = body[len(kept) :] if "\n" in body[len(kept) :] else style.newline + outer
         return text[: holder.start + 1] + kept + member + tail + text[holder.end - 1 :]
     last = holder.members[-1]
     in_lines = "\n" in text[holder.start : last.start]

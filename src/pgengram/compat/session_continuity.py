@@ -16,6 +16,7 @@ from pgengram.store.reembedding import Progress, move
 from pgengram.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.toolsets.graph import Graph
 from pgengram.toolsets.upkeep import Upkeep
+from pgengram.views import cut
 
 MemoryWord = Literal["observation", "decision", "learning", "error", "pattern", "preference"]
 Relation = Literal["related_to", "causes", "solves", "depends_on", "contradicts", "extends", "example_of"]
@@ -235,10 +236,9 @@ DIRECTIONS: Final[dict[str, Literal["out", "in", "both"]]] = {"outgoing": "out",
 
 def entry(memory: dict[str, Any], length: int) -> dict[str, Any]:
     """Return a memory under this system's names, its content cut at `length` characters."""
-    content = memory["content"]
     return {
         "id": number_of(memory["id"]),
-        "content": content if len(content) <= length else content[:length] + "…",
+        "content": cut(memory["content"], length),
         "type": memory.get("kind") or memory["type"],
         "project": memory.get("project"),
         "tags": memory.get("tags", []),

@@ -11,6 +11,7 @@ from pydantic import Field
 from pgengram import fields as f
 from pgengram.compat.speaker import Raw, Speaker, number_of
 from pgengram.inputs import Request
+from pgengram.text.fencing import fenced, one_line
 from pgengram.tools import ADDS, READS, tool
 
 COLLECTION: Final = "skynet_memories"
@@ -80,7 +81,7 @@ class Skynet(Speaker):
         results = [shown(hit) | {"distance": distance_of(hit)} for hit in found.results]
         results.sort(key=lambda one: one["distance"])
         if format == "text":
-            return Raw("\n".join(f"{one['distance']:.3f} {one['content']} ({one['id']})" for one in results))
+            return Raw(fenced([f"{one['distance']:.3f} {one_line(one['content'])} ({one['id']})" for one in results]))
         return Raw({"results": results, "query": query, "count": len(results)})
 
 

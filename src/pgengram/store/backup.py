@@ -109,6 +109,7 @@ def make(url: str, path: Path) -> Manifest:
         schema = _schema(connection)
         if schema is None:
             raise NotReady("There is nothing to back up: the database has no memories yet.", "Store one first.")
+        tables = prints(connection)
         [snapshot] = _one(connection, "SELECT pg_export_snapshot()")
         tools = programs.programs_for(connection.info.server_version // 10_000)
         programs.dump(tools, url, dump, snapshot)
@@ -116,7 +117,7 @@ def make(url: str, path: Path) -> Manifest:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         manifest = Manifest(
             FORMAT, __version__, schema, ".".join(map(str, divmod(connection.info.server_version, 10_000))),
-            datetime.now(UTC).isoformat(timespec="seconds"), digest, dump.stat().st_size, prints(connection),
+            datetime.now(UTC).isoformat(timespec="seconds"), digest, dump.stat().st_size, tables,
         )  # fmt: skip
         _pack(draft, manifest, dump)
     return manifest
@@ -219,7 +220,7 @@ def in_database(url: str, name: str) -> str:
 def _created(server: psycopg.Connection[Any], url: str, like: str, name: str) -> str:
     """Make an empty database with the locale of another and return its URL."""
     locale = server.execute(LOCALE, [like]).fetchone()
-    options = sql.SQL("")
+    options: sql.Composable = sql.SQL("")
     if locale is not None:
         encoding, collate, ctype = map(sql.Literal, locale)
         options = sql.SQL(" ENCODING {} LC_COLLATE {} LC_CTYPE {}").format(encoding, collate, ctype)
@@ -280,7 +281,8 @@ def _in_use(others: int) -> Conflict:
 
 
 def _drop(server: psycopg.Connection[Any], name: str) -> None:
-    server.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
+    """Remove one of the two databases that only a restore knows, also from under a pg_restore that outlived its caller."""
+    server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def _refused(error: psycopg.Error) -> NotReady:

@@ -77,7 +77,7 @@ async def redeem(
         )
     stored: dict[str, Any] = row["arguments"]
     if arguments is not None and stored != dict(arguments):
-        raise ConfirmRequired("The confirm_token was given for other ids or arguments.")
+        raise ConfirmRequired("The confirm_token was given for other ids or arguments, or a memory has changed since.")
     return stored
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -48,11 +48,13 @@ class Transaction:
     """An open transaction of one owner; committed when its block ends well, rolled back when it does not.
 
     model_id: the active embedding model when it began; None while the store has none.
+    read_only: whether writing is refused, as the disk is nearly full.
     """
 
     connection: psycopg.AsyncConnection[Row]
     namespace_id: int
     model_id: int | None
+    read_only: bool = False
 
     async def rows(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run `statement` with `namespace_id` and `parameters`, and return all its rows."""
@@ -78,10 +80,13 @@ class Database:
 
     Args:
         url: a libpq connection string or URL.
+        has_room: asked before each transaction; while it says no, transactions may only read. PostgreSQL ends, and does not
+            come up again, when it has no room for its log, and with it reading would end too.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, has_room: Callable[[], bool] = lambda: True) -> None:
         self.url = url
+        self._has_room = has_room
         self.role = "none"
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]] | None = None
         self._namespace_ids: dict[str, int] = {}
@@ -165,10 +170,21 @@ class Database:
         pool = self._open_pool()
         with _translated():
             connection = await self._entered(pool, namespace_id)
+        full = not self._has_room()
         try:
             with _translated():
-                yield Transaction(connection, namespace_id, self._model_id)
+                if full:
+                    await connection.execute("SET TRANSACTION READ ONLY")
+                yield Transaction(connection, namespace_id, self._model_id, full)
                 await connection.commit()
+        except DatabaseFailed as error:
+            await _abandon(connection)
+            if full and isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
+                raise DatabaseFailed(
+                    "The disk is nearly full, so nothing is written any more.",
+                    "Nothing was changed. Free some room, then call again; reading still works.",
+                ) from error
+            raise
         except BaseException:
             await _abandon(connection)
             raise

@@ -93,9 +93,13 @@ ASKED: Final = """asked AS MATERIALIZED (
   SELECT * FROM unnest(%(places)s::integer[], %(parts)s::smallint[], %(vectors)b::halfvec[], %(users)s::text[],
     %(projects)s::text[], %(collections)s::text[]) AS a(place, part, vector, "user", project, collection)
 )"""
-# Members of those named scopes that have few. Uses memories_by_project, memories_by_user and memories_by_collection.
-MEMBERS: Final = f"""scopes AS MATERIALIZED (
-  SELECT DISTINCT project, "user", collection FROM asked WHERE coalesce(project, "user", collection) IS NOT NULL
+# Where all that the index gave is near, more of the text's own scope may be: there the members of named scopes that have few
+# are looked at. Uses memories_by_project, memories_by_user and memories_by_collection.
+MEMBERS: Final = f"""crowded AS MATERIALIZED (
+  SELECT place FROM found GROUP BY place HAVING count(*) >= {NEAREST}
+), scopes AS MATERIALIZED (
+  SELECT DISTINCT project, "user", collection FROM asked JOIN crowded USING (place)
+  WHERE coalesce(project, "user", collection) IS NOT NULL
 ), members AS MATERIALIZED (
   SELECT project, "user", collection, id FROM (
     SELECT scopes.*, m.id, count(*) OVER (PARTITION BY scopes.project, scopes."user", scopes.collection) AS members
@@ -139,22 +143,24 @@ def by_meaning(model: Model, way: str) -> str:
     each = f"""SELECT a.place, v.memory_id, 1 - (v.embedding <=> a.vector) AS similarity
       FROM memory_vectors v JOIN asked a ON a.part = 0 AND (v.embedding <=> a.vector) <= 1 - %(least)s::double precision WHERE {mine}"""
     distance = f"(v.embedding::halfvec({model.dimensions})) <=> a.vector::halfvec({model.dimensions})"
-    index = f"""SELECT a.place, v.memory_id, 1 - v.distance AS similarity
-      FROM (SELECT * FROM asked WHERE part = 0) AS a CROSS JOIN LATERAL (
-        SELECT v.memory_id, {distance} AS distance FROM memory_vectors v WHERE {mine} ORDER BY {distance} LIMIT {NEAREST}) AS v
-      WHERE {close}
-      UNION ALL
-      SELECT a.place, v.memory_id, 1 - v.distance FROM asked a
+    few, many = f"(SELECT vectors <= {FEW} FROM sized)", f"(SELECT vectors > {FEW} FROM sized)"
+    index = f"""found AS MATERIALIZED (
+  SELECT a.place, v.memory_id, 1 - v.distance AS similarity
+  FROM (SELECT * FROM asked WHERE part = 0 AND {many}) AS a CROSS JOIN LATERAL (
+    SELECT v.memory_id, {distance} AS distance FROM memory_vectors v WHERE {mine} ORDER BY {distance} LIMIT {NEAREST}) AS v
+  WHERE {close}
+), {MEMBERS}, """
+    members = f"""SELECT a.place, v.memory_id, 1 - v.distance FROM asked a JOIN crowded USING (place)
       JOIN members ON members.project IS NOT DISTINCT FROM a.project AND members."user" IS NOT DISTINCT FROM a."user"
         AND members.collection IS NOT DISTINCT FROM a.collection
       CROSS JOIN LATERAL (SELECT v.memory_id, v.embedding <=> a.vector AS distance FROM memory_vectors v
         WHERE {mine} AND v.memory_id = members.id OFFSET 0) AS v
       WHERE a.part = 0 AND {close}"""
-    few, many = f"(SELECT vectors <= {FEW} FROM sized)", f"(SELECT vectors > {FEW} FROM sized)"
+    by_index = f"SELECT * FROM found UNION ALL {members}"
     near = {
         "each": each,
-        "index": index,
-        "either": f"(SELECT * FROM ({each}) AS few WHERE {few}) UNION ALL (SELECT * FROM ({index}) AS many WHERE {many})",
+        "index": by_index,
+        "either": f"(SELECT * FROM ({each}) AS few WHERE {few}) UNION ALL {by_index}",
     }[way]
     known = {"each": "0", "index": str(FEW + 1)}
     count = f"""(SELECT count(*) FROM (
@@ -164,7 +170,7 @@ def by_meaning(model: Model, way: str) -> str:
     similarity = f"""least((SELECT avg(best) FROM (SELECT {parts} a.part) AS told),
           (SELECT avg(best) FROM (SELECT {parts} v.part) AS there))"""
     return f"""WITH {ASKED}, sized AS MATERIALIZED (SELECT {known.get(way, count)} AS vectors),
-{MEMBERS}, near AS MATERIALIZED ({near}), judged AS ({JUDGED.format(similarity=similarity)})
+{"" if way == "each" else index}near AS MATERIALIZED ({near}), judged AS ({JUDGED.format(similarity=similarity)})
 SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY place, rank
 """
 
@@ -249,7 +255,7 @@ async def find(tx: Transaction, tellings: Sequence[Telling], model: Model, least
 
 # A text that is nearly the same lies near by, so few lists are visited, and no scan goes on for the sake of the number.
 SET_PROBES: Final = """
-SELECT set_config('ivfflat.probes', %(probes)s, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true),
+SELECT set_config('ivfflat.probes', %(probes)s, true), set_config('ivfflat.iterative_scan', 'off', true),
        set_config('hnsw.ef_search', '100', true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
 """
 

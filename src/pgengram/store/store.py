@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.settings import Settings
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 Report = Callable[[str], Awaitable[None]]
+
+# Writing into an embedded store ends while PostgreSQL still has room for what it does by itself: recovery, vacuum, a new file of
+# its log. A batch of the largest memories takes about half of it.
+RESERVE_BYTES: Final = 128_000_000
 
 
 class Store:
@@ -81,7 +86,7 @@ class Store:
                 return
             url = self._settings.database_url or await self._start_embedded()
             await self._migrate(url)
-            database = Database(url)
+            database = Database(url) if self._settings.database_url else Database(url, self._has_room)
             await database.open()
             try:
                 self._namespace_id = await database.namespace_id(self._settings.namespace)
@@ -153,6 +158,9 @@ class Store:
             await asyncio.to_thread(self._embedded.stop)
         self._embedded = await asyncio.to_thread(start_embedded, self._settings.data_path, report=tell)
         return self._embedded.url
+
+    def _has_room(self) -> bool:
+        return shutil.disk_usage(self._settings.data_path).free >= RESERVE_BYTES
 
     async def _migrate(self, url: str) -> None:
         from pgengram.store.migrate import current_version, migrate

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
-from pgengram.errors import InvalidInput, NotFound
+from pgengram.errors import DatabaseFailed, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from pgengram.store.store import Store
+
+log = logging.getLogger(__name__)
 
 PREFIX: Final = "pgt_"
 SHAPE: Final = re.compile(r"pgt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -127,13 +130,20 @@ async def verify(store: Store, token: str) -> AccessToken | None:
     id_, secret = shaped.groups()
     async with store.as_login() as connection:
         row = await (await connection.execute(FIND, {"id": id_})).fetchone()
-        right = hmac.compare_digest(_hash(secret), NOBODY if row is None else bytes(row["secret_hash"]))
-        if row is None or not right:
-            return None
-        told = _told(row)
-        if told.state == "good" and (told.last_used_at is None or told.seen_at - told.last_used_at > USE_NOTED_AFTER):
+    right = hmac.compare_digest(_hash(secret), NOBODY if row is None else bytes(row["secret_hash"]))
+    if row is None or not right or (told := _told(row)).state != "good":
+        return None
+    if told.last_used_at is None or told.seen_at - told.last_used_at > USE_NOTED_AFTER:
+        await _note_use(store, id_)
+    return told
+
+
+async def _note_use(store: Store, id_: str) -> None:
+    try:
+        async with store.as_login() as connection:
             await connection.execute(NOTE_USE, {"id": id_})
-    return told if told.state == "good" else None
+    except DatabaseFailed as error:  # it is full, or only to be read from: reading must go on
+        log.info("the use of a token was not noted: %s", error.message)
 
 
 def _hash(secret: str) -> bytes:

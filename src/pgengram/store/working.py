@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -281,10 +283,12 @@ class WorkingKeeper:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._changed = asyncio.Event()
+        self._due = math.inf  # as the monotonic clock has it
         self._task: asyncio.Task[None] | None = None
 
-    def notice(self) -> None:
-        """Look at once: the server has started, or there is a new working memory."""
+    def notice(self, in_s: float = 0) -> None:
+        """Look in so many seconds at the latest: at once when the server has started, else when a new one is over."""
+        self._due = min(self._due, time.monotonic() + in_s)
         self._changed.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="working memories")
@@ -300,10 +304,15 @@ class WorkingKeeper:
     async def _run(self) -> None:
         while True:
             self._changed.clear()
-            pause_s = await self._tend()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._changed.wait()
+            pause_s = self._due - time.monotonic()
+            if pause_s > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await self._changed.wait()
+            else:
+                self._due = math.inf
+                pause_s = await self._tend()
+                self._due = min(self._due, time.monotonic() + pause_s)
 
     async def _tend(self) -> float:
         """Clear what is over, and return after how many seconds the next one is due."""

@@ -360,10 +360,9 @@ def _together(row: Row) -> Shown:
 
 
 def _brought(row: Row) -> Shown:
-    content = one_line(row["content"])
     return {
         "id": str(row["id"]),
-        "content": content if len(content) <= f.WHOLE_CONTENT else content[: f.WHOLE_CONTENT] + "…",
+        "content": cut(one_line(row["content"]), f.WHOLE_CONTENT),
         "type": row["type"],
         "importance": row["importance"],
         "strength": round(row["strength"], 6),

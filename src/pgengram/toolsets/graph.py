@@ -164,10 +164,9 @@ def _refuse_forgotten(row: Row) -> None:
 
 
 def _excerpt(row: Row) -> Shown:
-    text = one_line(row["content"])
     return {
         "id": str(row["id"]),
-        "excerpt": text if len(text) <= EXCERPT else text[:EXCERPT] + "…",
+        "excerpt": cut(one_line(row["content"]), EXCERPT),
         "type": row["type"],
         **({"kind": row["kind"]} if row["kind"] else {}),
     }

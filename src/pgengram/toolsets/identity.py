@@ -78,7 +78,6 @@ class IdentityCore(Answer):
     recordings: int
     earlier: list[Shown] | None = None
     changed_fields: list[str] | None = None
-    redacted: list[str] | None = None
     message: str
 
 
@@ -101,7 +100,6 @@ class Believed(Answer):
     changed_fields: list[str] | None = None
     removed: bool | None = None
     belief: Shown | None = None
-    redacted: list[str] | None = None
     message: str
 
 
@@ -244,10 +242,9 @@ def belief_view(row: Row, evidence: list[Row]) -> Shown:
 
 
 def _evidence_view(row: Row) -> Shown:
-    excerpt = row["excerpt"]
     view: Shown = {
         "id": str(row["memory_id"]),
-        "excerpt": one_line(excerpt if len(excerpt) <= identity.EXCERPT else excerpt[: identity.EXCERPT] + "…"),
+        "excerpt": one_line(cut(row["excerpt"], identity.EXCERPT)),
         "supports": row["supports"],
     }
     if row["status"] != "active":

@@ -18,7 +18,7 @@ from pgengram.text.differences import differences, overlap
 from pgengram.text.fencing import one_line
 from pgengram.text.traits import TURN
 from pgengram.text.words import words
-from pgengram.views import Shown, moment
+from pgengram.views import Shown, cut, moment
 
 Finding = Literal[
     "duplicates", "contradictions", "expired", "stale", "fragments", "multi_fact", "untagged", "unsourced"
@@ -207,12 +207,11 @@ class Review:
     def _note(
         self, name: str, rows: Sequence[Row], *, action: str, why: str, into: dict[str, Any] | None = None
     ) -> None:
-        texts = [one_line(row["content"]) for row in rows]
         self.findings.setdefault(name, []).append(
             {
                 "finding": name,
                 "ids": [str(row["id"]) for row in rows],
-                "excerpts": [text if len(text) <= EXCERPT else text[:EXCERPT] + "…" for text in texts],
+                "excerpts": [cut(one_line(row["content"]), EXCERPT) for row in rows],
                 "why": why,
                 "propose": {"action": action, **(into or {})},
             }

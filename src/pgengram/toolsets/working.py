@@ -74,7 +74,6 @@ class Held(Answer):
     message: str
     created: bool
     memory: Shown
-    redacted: list[str] | None = None
     degraded: bool | None = None
 
 
@@ -96,7 +95,6 @@ class Consolidated(Answer):
     created: bool
     source_ids: list[str]
     memory: Shown
-    redacted: list[str] | None = None
     degraded: bool | None = None
 
 
@@ -125,7 +123,7 @@ class Working:
                 tx, draft, self.core.model_key, seconds=new.ttl_seconds, promote=new.promote, context=new.context
             )
             row = (await working.read(tx, [id_]))[id_]
-        self.core.working.notice()
+        self.core.working.notice(new.ttl_seconds)
         return Held(
             memory_id=str(id_),
             message="Held." if created else "Held already; held longer now.",
@@ -154,8 +152,9 @@ class Working:
         async with self.core.store.transaction() as tx:
             found = await (self._nearest(tx, query, vector, which) if query.strip() else tx.rows(working.LIST, which))
             ids = [row["id"] for row in found]
-            await tx.rows(s.LOCK, {"ids": ids})
-            await tx.run(s.REINFORCE, {"ids": ids, "weight": changes.USE_WEIGHT})
+            if not tx.read_only:
+                await tx.rows(s.LOCK, {"ids": ids})
+                await tx.run(s.REINFORCE, {"ids": ids, "weight": changes.USE_WEIGHT})
             rows = await working.read(tx, ids)
         return AllHeld(
             count=len(rows),

@@ -1,0 +1,443 @@
+"""The programs that assistants run in: where each keeps its servers, in which form, and how ours gets in and out again."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import difflib
+import json
+import os
+import re
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import quote, urlencode
+
+from pgengram.cli import client as started
+from pgengram.cli import jsonc
+from pgengram.embedders import spelled
+from pgengram.errors import Conflict, InvalidInput
+from pgengram.settings import PREFIX, Settings
+
+Entry = dict[str, Any]
+
+NAME: Final = "memory"  # of our entry, unless another is chosen
+NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
+CONTEXT: Final = 2  # lines around a change
+BY_HAND: Final = "Nothing was changed. Repair the file, or put in by hand what --print shows."
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One program.
+
+    Args:
+        name: what a person types.
+        title: what it calls itself.
+        form: the language of its file.
+        holder: the name below which its servers stand.
+        place: returns its user's own file.
+        shared: its file in a project's folder, from there; empty when it has none.
+        typed: whether an entry says that it is started and talked to over a pipe.
+        then: what is to be done afterwards.
+    """
+
+    name: str
+    title: str
+    form: Literal["json", "toml"]
+    holder: str
+    place: Callable[[], Path]
+    then: str
+    shared: str = ""
+    typed: bool = False
+
+    def path(self, folder: Path | None = None) -> Path:
+        """Return the file of the user, or of the project in `folder`.
+
+        Raises:
+            InvalidInput: the client has no file for a project, or the folder is not there.
+        """
+        if folder is None:
+            return self.place()
+        if not self.shared:
+            raise InvalidInput(f"{self.title} has no file for a project.", "Leave out --folder.")
+        if not folder.is_dir():
+            raise InvalidInput(f"There is no folder {folder}.")
+        return folder.absolute() / self.shared
+
+
+def _programs_folder() -> Path:
+    """Return where this system keeps what programs with windows remember of their settings."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+
+
+def _moved(variable: str, usual: str) -> Path:
+    """Return a folder that an environment variable may move away from its usual place below the home folder."""
+    return Path(os.environ.get(variable) or Path.home() / usual)
+
+
+CLIENTS: Final = {
+    client.name: client
+    for client in (
+        Client(
+            "claude-desktop", "Claude Desktop", "json", "mcpServers",
+            lambda: _programs_folder() / "Claude" / "claude_desktop_config.json",
+            "Quit Claude Desktop completely and start it again.",
+        ),
+        Client(
+            "claude-code", "Claude Code", "json", "mcpServers",
+            lambda: _moved("CLAUDE_CONFIG_DIR", "") / ".claude.json",
+            "Start a new session; /mcp shows the server.",
+            shared=".mcp.json", typed=True,
+        ),
+        Client(
+            "cursor", "Cursor", "json", "mcpServers",
+            lambda: Path.home() / ".cursor" / "mcp.json",
+            "Start Cursor again; Settings → MCP shows the server.",
+            shared=".cursor/mcp.json",
+        ),
+        Client(
+            "vscode", "Visual Studio Code", "json", "servers",
+            lambda: _programs_folder() / "Code" / "User" / "mcp.json",
+            "Run “MCP: List Servers” and start it.",
+            shared=".vscode/mcp.json", typed=True,
+        ),
+        Client(
+            "codex", "Codex", "toml", "mcp_servers",
+            lambda: _moved("CODEX_HOME", ".codex") / "config.toml",
+            "Start a new session; /mcp shows the server.",
+        ),
+    )
+}  # fmt: skip
+ANY: Final = Client("", "any other client", "json", "mcpServers", Path, "")
+
+
+# ---------------------------------------------------------------------------------------------------------- our entry
+
+
+def own_entry(settings: Settings) -> Entry:
+    """Return how to start this very program with `settings`: an absolute path, and what is not at its default."""
+    whole = replace(
+        settings,
+        data_dir=str(settings.data_path) if settings.data_dir else "",
+        embedder=spelled(settings.embedder),
+    )
+    return started.entry(whole)
+
+
+def is_ours(entry: object) -> bool:
+    """Whether an entry of a client starts pgengram: directly, as a module, or through something that runs packages."""
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("command"), str):
+        return False
+    program = re.split(r"[\\/]", entry["command"])[-1].lower().removesuffix(".exe")
+    arguments = entry.get("args") if isinstance(entry.get("args"), list) else []
+    packages = [re.split(r"[=<>@\[]", str(one))[0] for one in arguments or []]
+    return program == "pgengram" or "pgengram" in packages
+
+
+def secrets_of(*entries: Entry) -> list[str]:
+    """Return what in entries is for no eye but the client's: a key, and the password of a database."""
+    return [
+        text for entry in entries for one in _secrets(entry.get("env") or {}) for text in {one, quote(one, safe="")}
+    ]
+
+
+def _secrets(env: Mapping[str, Any]) -> list[str]:
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    url = str(env.get(PREFIX + "DATABASE_URL", ""))
+    try:
+        password = str(conninfo_to_dict(url).get("password") or "") if url else ""
+    except ProgrammingError:  # whatever it is, it may hold one
+        password = url
+    return [one for one in (str(env.get(PREFIX + "EMBEDDER_API_KEY", "")), password) if one]
+
+
+def snippet(client: Client, name: str, entry: Entry) -> str:
+    """Return the entry as it stands in a client's file that holds nothing else."""
+    written = _written(client, entry)
+    if client.form == "toml":
+        return _toml_block(client, name, written)
+    return json.dumps({client.holder: {name: written}}, indent=2, ensure_ascii=False)
+
+
+def link(client: Client, name: str, entry: Entry, *, web: bool = False) -> str:
+    """Return the address that has a client offer to install the entry; with `web` one that pages may show.
+
+    Raises:
+        InvalidInput: the client follows no such address.
+    """
+    told = json.dumps(_written(client, entry), separators=(",", ":"), ensure_ascii=False)
+    if client.name == "cursor":
+        query = urlencode({"name": name, "config": base64.b64encode(told.encode()).decode()})
+        return f"{'https://cursor.com/en/install-mcp' if web else 'cursor://anysphere.cursor-deeplink/mcp/install'}?{query}"
+    if client.name == "vscode":
+        if web:
+            return f"https://vscode.dev/redirect/mcp/install?name={quote(name)}&config={quote(told, safe='')}"
+        whole = json.dumps({"name": name, **_written(client, entry)}, separators=(",", ":"), ensure_ascii=False)
+        return f"vscode:mcp/install?{quote(whole, safe='')}"
+    raise InvalidInput(f"{client.title} follows no install links.", "cursor and vscode do.")
+
+
+def _written(client: Client, entry: Entry) -> Entry:
+    return {"type": "stdio", **entry} if client.typed else dict(entry)
+
+
+# --------------------------------------------------------------------------------------------------------- the change
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What would become of a client's file; `before` is None where there is none yet, `hidden` is for no eye."""
+
+    path: Path
+    before: bytes | None
+    after: bytes
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would be another than it is."""
+        return (self.before or b"") != self.after
+
+    def diff(self) -> list[str]:
+        """Return the change as lines of a unified diff, without what is hidden."""
+        old, new = ((one or b"").decode("utf-8", "replace").splitlines() for one in (self.before, self.after))
+        lines = [*difflib.unified_diff(old, new, str(self.path), str(self.path), n=CONTEXT, lineterm="")]
+        for secret in self.hidden:
+            lines = [line.replace(secret, "•••") for line in lines]
+        return lines
+
+
+def connecting(client: Client, path: Path, name: str, entry: Entry) -> Edit:
+    """Return the edit that puts our entry in, or brings the one that is there up to date.
+
+    What a person added to an entry of ours stays, and so do its variables that are not set now.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+        Conflict: another server has this name.
+    """
+    if not NAMES.fullmatch(name):
+        raise InvalidInput(f"{name!r} is no name for a server.", "Take letters, digits, - and _.")
+    before, text = _read(path)
+    there = _servers(client, path, text).get(name)
+    if there is not None and not is_ours(there):
+        raise Conflict(
+            f"{client.title} has another server called {name!r} already.",
+            "Nothing was changed. Choose another name with --name, such as --name pgengram.",
+        )
+    wanted = _merged(there or {}, _written(client, entry))
+    edit = _edited(client, path, before, text, name, None if there == wanted else wanted, remove=False)
+    return replace(edit, hidden=tuple(secrets_of(there or {}, wanted)))
+
+
+def disconnecting(client: Client, path: Path, name: str) -> Edit:
+    """Return the edit that takes our entry out.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+        Conflict: there is no such entry, or it is not ours.
+    """
+    before, text = _read(path)
+    servers = _servers(client, path, text)
+    ours = [one for one, entry in servers.items() if is_ours(entry)]
+    if name not in ours:
+        what = (
+            f"{name!r} there is another server" if name in servers else f"{client.title} is not connected as {name!r}"
+        )
+        others = f" It is as {', '.join(ours)}: choose with --name." if ours else ""
+        raise Conflict(f"{what}.", f"Nothing was changed.{others}")
+    edit = _edited(client, path, before, text, name, None, remove=True)
+    return replace(edit, hidden=tuple(secrets_of(servers[name])))
+
+
+def found_in(client: Client, path: Path) -> dict[str, Entry]:
+    """Return our entries in a client's file by their names; none where there is no file.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+    """
+    _, text = _read(path)
+    return {name: dict(entry) for name, entry in _servers(client, path, text).items() if is_ours(entry)}
+
+
+def write(edit: Edit) -> Path | None:
+    """Put an edit into its file in one step, and return where the file as it was is kept.
+
+    Mode and owner stay; where the file is a link, what it leads to is written.
+
+    Raises:
+        Conflict: somebody changed the file meanwhile, or it cannot be written; it is as it was.
+    """
+    path = edit.path.resolve()
+    try:
+        if _bytes(path) != edit.before:
+            raise Conflict(f"{path} was changed at this very moment.", "Nothing was changed by us. Call again.")
+        if edit.before is not None and not os.access(path, os.W_OK):
+            raise PermissionError(13, "it may not be written")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        backup = None
+        if edit.before is not None:
+            backup = _spare(path)
+            _fill(backup, edit.before, like=path)
+        _fill(path, edit.after, like=path)
+    except OSError as error:
+        raise Conflict(f"{path}: {error.strerror or error}.", BY_HAND) from None
+    return backup
+
+
+def _fill(path: Path, content: bytes, *, like: Path) -> None:
+    """Write a file that is complete or not there, with mode and owner of another if that is there."""
+    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if like.exists():
+            known = like.stat()
+            Path(unfinished).chmod(known.st_mode & 0o7777)
+            if sys.platform != "win32":
+                with contextlib.suppress(
+                    PermissionError
+                ):  # only root may give a file away; to oneself it belongs already
+                    os.chown(unfinished, known.st_uid, known.st_gid)
+        Path(unfinished).replace(path)
+    finally:
+        Path(unfinished).unlink(missing_ok=True)
+
+
+def _spare(path: Path) -> Path:
+    """Return a name beside `path` that no file has."""
+    stamp = f"{path.name}.{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    number, spare = 1, path.with_name(f"{stamp}.bak")
+    while spare.exists():
+        number += 1
+        spare = path.with_name(f"{stamp}-{number}.bak")
+    return spare
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _read(path: Path) -> tuple[bytes | None, str]:
+    try:
+        before = _bytes(path)
+        return before, (before or b"").decode()
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.", BY_HAND) from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not in UTF-8.", BY_HAND) from None
+
+
+def _servers(client: Client, path: Path, text: str) -> dict[str, Any]:
+    """Return what a client's file says about servers, by their names."""
+    whole = _parsed(client, path, text)
+    servers = whole.get(client.holder, {}) if isinstance(whole, dict) else None
+    if not isinstance(servers, dict):
+        where = client.holder if isinstance(whole, dict) else "the whole"
+        raise InvalidInput(f"{path}: {where} is no object, so no server can stand in it.", BY_HAND)
+    return servers
+
+
+def _parsed(client: Client, path: Path, text: str) -> Any:
+    try:
+        return jsonc.parsed(text) if client.form == "json" else tomllib.loads(text)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path} is no JSON: {error.message}.", BY_HAND) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is no TOML: {error}.", BY_HAND) from None
+
+
+def _merged(there: Entry, wanted: Entry) -> Entry:
+    kept = {name: value for name, value in there.items() if name not in ("command", "args", "env")}
+    env = {**(there.get("env") or {}), **wanted.get("env", {})}
+    return {**kept, **wanted, **({"env": env} if env else {})}
+
+
+def _edited(
+    client: Client, path: Path, before: bytes | None, text: str, name: str, value: Entry | None, *, remove: bool
+) -> Edit:
+    """Return the edit, after the new text was read again and says exactly what it should."""
+    if value is None and not remove:
+        return Edit(path, before, before or b"")
+    if client.form == "toml":
+        after = _toml_edited(client, path, text, name, value)
+    elif remove:
+        after = jsonc.without_entry(text, (client.holder, name))
+    else:
+        after = jsonc.with_entry(text, (client.holder, name), value)
+    expected = json.loads(json.dumps(_parsed(client, path, text), default=str))
+    servers = expected.setdefault(client.holder, {})
+    servers.pop(name, None)
+    if value is not None:
+        servers[name] = value
+    really = json.loads(json.dumps(_parsed(client, path, after), default=str))
+    if {client.holder: {}, **really} != expected:
+        raise Conflict(f"{path} is written in a way that cannot be edited safely.", BY_HAND)
+    return Edit(path, before, after.encode())
+
+
+def _toml_block(client: Client, name: str, entry: Entry) -> str:
+    import tomlkit
+
+    table = tomlkit.table()
+    for key, value in entry.items():
+        table.add(key, _toml_value(value))
+    whole = tomlkit.document()
+    whole.add(client.holder, tomlkit.table(is_super_table=True).add(name, table))
+    return tomlkit.dumps(whole).rstrip("\n")
+
+
+def _toml_value(value: Any) -> Any:
+    import tomlkit
+
+    if not isinstance(value, dict):
+        return value
+    inline = tomlkit.inline_table()
+    inline.update(value)
+    return inline
+
+
+def _toml_edited(client: Client, path: Path, text: str, name: str, value: Entry | None) -> str:
+    """Return the text with our table appended, changed in its place, or taken out; all else as it was."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    there = tomllib.loads(text).get(client.holder, {}).get(name)
+    if there is None and value is not None:
+        apart = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+        after = f"{text}{apart}{_toml_block(client, name, value)}\n"
+    else:
+        try:
+            whole = tomlkit.parse(text)
+            holder: Any = whole[client.holder]
+            if value is None:
+                del holder[name]
+            else:
+                for key in [key for key in holder[name] if key not in value]:
+                    del holder[name][key]
+                for key, one in value.items():
+                    if holder[name].get(key) != one:
+                        holder[name][key] = _toml_value(one)
+            after = tomlkit.dumps(whole)
+        except TOMLKitError as error:
+            raise InvalidInput(f"{path} is no TOML: {error}.", BY_HAND) from None
+    if value is None and not text.endswith("\n\n"):
+        after = re.sub(r"\n(\r?\n)+$", "\n", after)  # the gap before a last table that is gone
+    return re.sub(r"(?<!\r)\n", "\r\n", after) if "\r\n" in text else after

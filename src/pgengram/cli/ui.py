@@ -1,0 +1,39 @@
+"""`pgengram ui`: a page on this machine to look at memory."""
+
+from __future__ import annotations
+
+import asyncio
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from pgengram.cli import app, command, notes, screen
+from pgengram.settings import Settings
+
+
+@app.command()
+@command
+async def ui(
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the link, or only print it.")] = True,
+) -> None:
+    """Open a page in your browser to search, see and put right what is remembered; this machine alone can reach it.
+
+    Example: `pgengram ui --no-browser --port 8822`
+    """
+    from pgengram.ui.serving import serve_ui
+
+    opening: set[asyncio.Task[None]] = set()
+
+    async def open_(link: str) -> None:
+        if not await asyncio.to_thread(webbrowser.open, link):
+            notes.print("No browser could be opened: open the link yourself.", highlight=False)
+
+    def announce(link: str) -> None:
+        screen.print(link, highlight=False, soft_wrap=True)
+        notes.print("This link opens the page once. Ctrl+C ends it.", highlight=False)
+        if browser:
+            opening.add(asyncio.create_task(open_(link)))
+
+    await serve_ui(Settings.from_environment(), port, announce)

@@ -1,0 +1,71 @@
+"""What only somebody who looks at the whole store asks for: days, the strongest links, a sample of vectors."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from pgengram.store.database import Row, Transaction
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+MAX_DAYS: Final = 20_000
+
+# Reads all of the owner's memories, as memories without a day of their own count on the day they were stored. Uses
+# memories_by_time for finding the owner's.
+DAYS: Final = """
+SELECT (coalesce(m.occurred_at, m.created_at) AT TIME ZONE 'UTC')::date AS day, count(*) AS memories FROM memories m
+WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+GROUP BY day ORDER BY day DESC LIMIT %(limit)s
+"""
+# Reads all of the owner's edges; uses memory_relationships_pkey and memories_pkey.
+STRONGEST: Final = """
+SELECT r.from_id, r.to_id, r.type, r.strength FROM memory_relationships r
+JOIN memories m ON m.namespace_id = r.namespace_id AND m.id = r.from_id
+JOIN memories o ON o.namespace_id = r.namespace_id AND o.id = r.to_id
+WHERE r.namespace_id = %(namespace_id)s AND m.status = 'active' AND o.status = 'active'
+ORDER BY r.strength DESC, r.from_id DESC, r.to_id DESC, r.type LIMIT %(limit)s
+"""
+# The same sample each time: memories in the order of a hash of their ids. Uses memory_vectors_pkey and memories_pkey.
+SAMPLE: Final = """
+SELECT m.id, m.type, m.kind, left(m.content, 90) AS excerpt, v.embedding, c.name AS cluster
+FROM (SELECT v.memory_id, v.embedding FROM memory_vectors v
+      WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part = 0
+      ORDER BY hashtext(v.memory_id::text) LIMIT %(limit)s) AS v
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.memory_id
+LEFT JOIN LATERAL (SELECT c.name FROM memory_cluster_members b
+  JOIN memory_clusters c ON c.namespace_id = b.namespace_id AND c.id = b.cluster_id
+  WHERE b.namespace_id = %(namespace_id)s AND b.memory_id = m.id ORDER BY b.strength DESC, c.id LIMIT 1) AS c ON true
+WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+"""
+
+
+async def days(tx: Transaction) -> dict[date, int]:
+    """Return the days (in UTC) on which something happened or was stored, newest first, each with its number of memories."""
+    return {row["day"]: row["memories"] for row in await tx.rows(DAYS, {"limit": MAX_DAYS})}
+
+
+async def strongest(tx: Transaction, *, nodes: int, edges: int) -> list[Row]:
+    """Return the strongest edges between at most so many active memories."""
+    found: list[Row] = []
+    seen: set[UUID] = set()
+    for row in await tx.rows(STRONGEST, {"limit": edges}):
+        ends = {row["from_id"], row["to_id"]}
+        if len(seen | ends) <= nodes:
+            seen |= ends
+            found.append(row)
+    return found
+
+
+async def sample(tx: Transaction, *, limit: int) -> tuple[list[Row], NDArray[float32]]:
+    """Return up to `limit` active memories that have a vector, and their vectors, shape (memories, dims)."""
+    import numpy as np
+
+    rows = await tx.rows(SAMPLE, {"model_id": tx.model_id, "limit": limit})
+    vectors: list[Any] = [row.pop("embedding") for row in rows]
+    if not vectors:
+        return rows, np.zeros((0, 0), dtype=np.float32)
+    return rows, np.array([vector.to_list() for vector in vectors], dtype=np.float32)

@@ -1,0 +1,133 @@
+"""What is drawn: how a memory fades, what a change changed, where memories lie."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from math import exp
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+Piece = tuple[str, str]  # "same", "gone" or "new", and a text
+POINTS: Final = 160
+AHEAD: Final = timedelta(days=365)
+DAY_S: Final = 86_400
+WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
+MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after the other
+TURNS: Final = 60  # in which a graph is spread
+
+
+def fading(row: dict[str, Any], now: datetime) -> dict[str, list[float | None]]:
+    """Return importance as it fades from creation to a year ahead: seconds, as if never used, and with its uses.
+
+    Both are importance · exp(−rate · days). Only the sum of all uses is kept, so the second line begins at the last of them.
+    """
+    created, rate = row["created_at"], row["rate_per_day"]
+    used = row["last_accessed_at"] or created
+    step = (now + AHEAD - created) / POINTS
+    moments = sorted({*(created + step * n for n in range(POINTS + 1)), used, now})
+
+    def days(later: datetime, earlier: datetime) -> float:
+        return (later - earlier) / timedelta(days=1)
+
+    return {
+        "at": [moment.timestamp() for moment in moments],
+        "unused": [row["importance"] * exp(-rate * days(moment, created)) for moment in moments],
+        "used": [
+            min(1.0, row["relevance"] * exp(max(-700, min(700, -rate * days(moment, now))))) if moment >= used else None
+            for moment in moments
+        ],
+        "now": [now.timestamp()],
+        "read": [row["last_accessed_at"].timestamp()] if row["last_accessed_at"] else [],
+    }
+
+
+def changed(old: Any, new: Any) -> list[Piece]:
+    """Return the words of two values, each with whether it stayed, went or came."""
+    before, after = _text(old), _text(new)
+    one, other = WORDS.findall(before), WORDS.findall(after)
+    if max(len(one), len(other)) > MAX_COMPARED or not one or not other:
+        return [piece for piece in (("gone", before), ("new", after)) if piece[1]]
+    pieces: list[Piece] = []
+    for verb, i, j, k, m in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        if verb == "equal":
+            pieces.append(("same", "".join(one[i:j])))
+            continue
+        pieces += [piece for piece in (("gone", "".join(one[i:j])), ("new", "".join(other[k:m]))) if piece[1]]
+    return pieces
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def principal(vectors: NDArray[float32]) -> tuple[NDArray[float32], list[float]]:
+    """Return where vectors, shape (n, dims), lie on their two principal components, shape (n, 2), and the share each explains.
+
+    Eigenvectors of the covariance (Pearson 1901); each is turned so that its largest part is positive, and the map stays as it is.
+    """
+    import numpy as np
+
+    centred = vectors - vectors.mean(axis=0)
+    values, axes = np.linalg.eigh(centred.T @ centred)
+    best = axes[:, ::-1][:, :2]
+    best = best * np.sign(best[np.abs(best).argmax(axis=0), [0, 1]])
+    total = float(values.sum()) or 1.0
+    return (centred @ best).astype(np.float32), [float(values[-1]) / total, float(values[-2]) / total]
+
+
+def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float32]:
+    """Return places for the nodes of a graph, shape (nodes, 2), that lines pull together and everything else pushes apart.
+
+    Fruchterman and Reingold 1991, from places on a spiral, so that the same graph always looks the same; a weak pull to the middle keeps
+    what is not connected in sight.
+    """
+    import numpy as np
+
+    turn = np.arange(nodes, dtype=np.float32) * np.float32(2.399963)
+    places = np.sqrt(np.arange(nodes, dtype=np.float32) + 0.5)[:, None] * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    if not lines or nodes == 1:
+        return places.astype(np.float32) * 60
+    ends = np.array([(one, other) for one, other, _ in lines])
+    weights = np.array([strength for _, _, strength in lines], dtype=np.float32)[:, None]
+    for turn_ in range(TURNS):
+        pushed = np.empty_like(places)
+        squares = (places**2).sum(axis=1)
+        for start in range(0, nodes, 500):
+            mine = places[start : start + 500]
+            near = squares[start : start + 500, None] + squares[None] - 2 * mine @ places.T
+            weight = 1 / np.maximum(near, 0.01)
+            pushed[start : start + 500] = mine * weight.sum(axis=1, keepdims=True) - weight @ places
+        apart = places[ends[:, 0]] - places[ends[:, 1]]
+        pull = apart * np.linalg.norm(apart, axis=1, keepdims=True) * weights
+        np.subtract.at(pushed, ends[:, 0], pull)
+        np.add.at(pushed, ends[:, 1], pull)
+        pushed -= 0.02 * places
+        length = np.maximum(np.linalg.norm(pushed, axis=1, keepdims=True), 1e-6)
+        heat = max(0.02, (1 - turn_ / TURNS) * 0.12 * np.sqrt(nodes))
+        places = places + pushed / length * np.minimum(length, heat)
+    return (places * 60).astype(np.float32)
+
+
+def by_day(counts: dict[Any, int]) -> dict[str, list[float]]:
+    """Return counts by day as seconds and numbers, a zero beside each gap."""
+    days = sorted(counts)
+    filled: dict[Any, int] = {}
+    for day in days:
+        for beside in (day - timedelta(days=1), day, day + timedelta(days=1)):
+            filled[beside] = counts.get(beside, 0)
+    at = sorted(filled)
+    return {
+        "at": [datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() for day in at],
+        "memories": [float(filled[day]) for day in at],
+    }

@@ -1,0 +1,353 @@
+"""The pages: what each takes from a request, and which template shows what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from pgengram import __version__
+from pgengram import fields as f
+from pgengram.errors import InvalidInput, NotFound, PgengramError
+from pgengram.ui import drawing
+from pgengram.ui.guard import ENTRANCE, Guard, Shut
+from pgengram.ui.look import PAIRED, SIDE_BY_SIDE, Look
+
+HERE: Final = Path(__file__).parent
+STATUS: Final = {
+    "INVALID_INPUT": 422, "SECRET_REJECTED": 422, "LIMIT_EXCEEDED": 413, "NOT_FOUND": 404, "CONFLICT": 409,
+    "CONFIRM_REQUIRED": 409, "FORBIDDEN": 403,
+}  # fmt: skip
+UNREADY: Final = 503
+MENU: Final = {
+    "/": "Search", "/timeline": "Timeline", "/tags": "Tags", "/graph": "Graph", "/clusters": "Clusters", "/map": "Map",
+    "/review": "Review", "/trash": "Trash", "/health": "Health", "/export": "Export",
+}  # fmt: skip
+SORTS: Final = {
+    "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
+    "importance": "importance", "relevance": "relevance now", "accessed": "last read",
+}  # fmt: skip
+MODES: Final = {"": "meaning and words", "semantic": "meaning", "text": "words", "substring": "exact characters"}
+PARTS: Final = {
+    "similarity": "meaning", "words": "words", "near_by": "near by", "voice": "speaker", "period": "time",
+    "relevance": "relevance",
+}  # fmt: skip
+DEPTHS: Final = range(1, 5)
+Page = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(slots=True)
+class Pages:
+    """The pages of one run.
+
+    look: what they show; namespace: whose memories; said: what the last change did, told on the next page.
+    """
+
+    look: Look
+    namespace: str
+    port: int
+    said: list[str] = field(default_factory=list)
+    guard: Guard = field(init=False)
+    _templates: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined,
+            trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        self._templates.globals |= {
+            "menu": MENU, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
+            "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": drawing.changed, "query": urlencode,
+        }  # fmt: skip
+        self._templates.filters |= {"day": _day, "minute": _minute}
+        self.guard = Guard(self._application(), self.port, self._error)
+
+    def _application(self) -> ASGIApp:
+        get, post = ["GET"], ["POST"]
+        routes = [
+            (ENTRANCE, self.enter, get), ("/", self.search, get), ("/memory/{id:uuid}", self.memory, get),
+            ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
+            ("/memory/{id:uuid}/restore", self.restore, post), ("/timeline", self.timeline, get),
+            ("/tags", self.tags, get), ("/health", self.health, get), ("/trash", self.trash, get), ("/graph", self.graph, get),
+            ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
+            ("/review", self.review, get), ("/review/preview", self.preview, post), ("/review/apply", self.apply, post),
+            ("/export", self.export, get), ("/export", self.start_export, post), ("/export/pgengram.jsonl", self.download, get),
+        ]  # fmt: skip
+        return Starlette(
+            routes=[
+                *(Route(path, self._telling(page), methods=methods) for path, page, methods in routes),
+                Mount("/static", StaticFiles(directory=HERE / "static")),
+            ],
+            exception_handlers={HTTPException: self._lost, Exception: self._broken},
+        )
+
+    # -- showing ---------------------------------------------------------------------------------------------------
+
+    def _page(self, name: str, status: int = 200, **shown: Any) -> HTMLResponse:
+        said, self.said[:] = list(self.said), []
+        shown = {"mark": self.guard.mark, "said": said, "here": "", "refresh": "", **shown}
+        return HTMLResponse(self._templates.get_template(name).render(shown), status)
+
+    def _error(self, error: PgengramError) -> Response:
+        status = STATUS.get(error.code, UNREADY)
+        return self._page("error.html", status, error=error, inside=not isinstance(error, Shut))
+
+    async def _lost(self, _: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        told = self._page("error.html", status, error=NotFound("page", "that address", "Choose one above."), inside=True)
+        if isinstance(error, HTTPException) and error.headers:
+            told.headers.update(error.headers)
+        return told
+
+    async def _broken(self, _: Request, __: Exception) -> Response:
+        error = PgengramError("Something unforeseen went wrong.", "The terminal of `pgengram ui` says more.")
+        return self._page("error.html", 500, error=error, inside=True)
+
+    def _telling(self, page: Page) -> Page:
+        """Return `page` as one that shows our errors instead of failing; a part of a page gets a part."""
+
+        async def told(request: Request) -> Response:
+            try:
+                return await page(request)
+            except PgengramError as error:
+                if request.headers.get("hx-target") == "hits":
+                    return self._page("_error.html", STATUS.get(error.code, UNREADY), error=error)
+                return self._error(error)
+
+        return told
+
+    def _then(self, address: str, said: str) -> Response:
+        self.said.append(said)
+        return RedirectResponse(address, 303)
+
+    # -- coming in -------------------------------------------------------------------------------------------------
+
+    async def enter(self, request: Request) -> Response:
+        """Give the browser that opened the link its cookie; a page of ours leads on, as a strict cookie needs that."""
+        answer = self._page("enter.html", refresh="0;url=/", inside=False)
+        self.guard.admit(request.query_params.get("token", ""), answer)
+        return answer
+
+    # -- memories --------------------------------------------------------------------------------------------------
+
+    async def search(self, request: Request) -> Response:
+        """Show what is found, or only the hits while somebody types."""
+        asked = dict(request.query_params)
+        part = request.headers.get("hx-target") in ("hits", "more")
+        found = await self.look.search(asked)
+        kept = {name: value for name, value in asked.items() if value and name != "cursor"}
+        more = None if found.next_cursor is None else "/?" + urlencode(kept | {"cursor": found.next_cursor})
+        narrowed = any(asked.get(name) for name in asked if name not in ("q", "sort", "mode", "cursor"))
+        return self._page(
+            "_hits.html" if part else "search.html", here="/", asked=asked, found=found, more=more, narrowed=narrowed
+        )
+
+    async def memory(self, request: Request) -> Response:
+        """Show one memory with all that belongs to it."""
+        return await self._memory(request.path_params["id"])
+
+    async def _memory(self, id_: UUID, error: PgengramError | None = None, typed: Mapping[str, str] | None = None) -> Response:
+        memory = await self.look.memory(id_)
+        status = 200 if error is None else STATUS.get(error.code, UNREADY)
+        return self._page("memory.html", status, here="/", memory=memory, error=error, typed=typed)
+
+    async def edit(self, request: Request) -> Response:
+        """Change what the form of a memory says; when that is refused, show the form as it was filled in."""
+        id_ = request.path_params["id"]
+        fields = await self.guard.form(request)
+        change: dict[str, Any] = {"id": str(id_), "pinned": "pinned" in fields}
+        change |= {name: fields[name] for name in ("content", "importance") if name in fields}
+        if "tags" in fields:
+            change |= {"tags": fields["tags"]} if fields["tags"].strip(" ,") else {"clear": ["tags"]}
+        if fields.get("version"):
+            change["expected_version"] = fields["version"]
+        try:
+            said = await self.look.change(change)
+        except PgengramError as error:
+            return await self._memory(id_, error, fields)
+        return self._then(f"/memory/{id_}", said)
+
+    async def forget(self, request: Request) -> Response:
+        """Forget a memory."""
+        fields = await self.guard.form(request)
+        id_ = request.path_params["id"]
+        return self._then(f"/memory/{id_}", await self.look.forget(id_, fields.get("reason", "").strip()))
+
+    async def restore(self, request: Request) -> Response:
+        """Bring a forgotten or archived memory back."""
+        await self.guard.form(request)
+        id_ = request.path_params["id"]
+        return self._then(f"/memory/{id_}", await self.look.change({"id": str(id_), "status": "active"}))
+
+    async def trash(self, request: Request) -> Response:
+        """Show what was forgotten or archived, the last first."""
+        status = request.query_params.get("status", "invalidated")
+        if status not in ("invalidated", "archived"):
+            raise InvalidInput("Only invalidated and archived are shown here.")
+        asked = {"cursor": request.query_params.get("cursor", "")}
+        found = await self.look.search(asked, status=status, sort="updated", detail=True)
+        more = found.next_cursor and "/trash?" + urlencode({"status": status, "cursor": found.next_cursor})
+        return self._page("trash.html", here="/trash", found=found, status=status, more=more)
+
+    # -- overviews -------------------------------------------------------------------------------------------------
+
+    async def timeline(self, request: Request) -> Response:
+        """Show how many memories each day has, and those of one day."""
+        days = await self.look.days()
+        if days is None:
+            return self._waiting(request, "/timeline", "Counting days")
+        day = _date(request.query_params.get("day")) or next(iter(days), None)
+        found, more = None, None
+        if day is not None:
+            asked = {"since": str(day), "until": str(day), "cursor": request.query_params.get("cursor", "")}
+            found = await self.look.search(asked, sort="occurred")
+            more = found.next_cursor and f"/timeline?{urlencode({'day': day, 'cursor': found.next_cursor})}"
+        earlier = max((one for one in days if day and one < day), default=None)
+        later = min((one for one in days if day and one > day), default=None)
+        return self._page(
+            "timeline.html", here="/timeline", days=days, day=day, found=found, more=more, earlier=earlier, later=later,
+            chart=drawing.by_day(days),
+        )  # fmt: skip
+
+    async def tags(self, request: Request) -> Response:
+        """Show which tags, kinds and types there are."""
+        counted = await self.look.statistics()
+        if counted is None:
+            return self._waiting(request, "/tags", "Counting")
+        return self._page("tags.html", here="/tags", counted=counted.model_dump())
+
+    async def health(self, request: Request) -> Response:
+        """Show how index, embedder and database are, and how memories spread."""
+        counted = await self.look.statistics()
+        if counted is None:
+            return self._waiting(request, "/health", "Counting")
+        return self._page("health.html", here="/health", counted=counted.model_dump())
+
+    async def graph(self, request: Request) -> Response:
+        """Show links around a memory, or the strongest of all."""
+        asked = request.query_params
+        depth, strength = _number(asked.get("depth"), 2), _number(asked.get("strength"), 0.3)
+        if depth not in DEPTHS or not 0 <= strength <= 1:
+            raise InvalidInput("depth must be 1 to 4, strength 0 to 1.")
+        id_ = _uuid(asked["id"]) if asked.get("id") else None
+        network = await self.look.network(id_, int(depth), strength)
+        if network is None:
+            return self._waiting(request, "/graph", "Drawing")
+        return self._page("graph.html", here="/graph", network=network, depth=int(depth), strength=strength, depths=DEPTHS)
+
+    async def clusters(self, _: Request) -> Response:
+        """Show the clusters."""
+        found = await self.look.clusters.get_memory_clusters(limit=f.MAX_LIMIT, members=0)
+        return self._page("clusters.html", here="/clusters", found=found)
+
+    async def cluster(self, request: Request) -> Response:
+        """Show one cluster with its members."""
+        cluster, members = await self.look.cluster(request.path_params["id"])
+        return self._page("cluster.html", here="/clusters", cluster=cluster, members=members)
+
+    async def map(self, request: Request) -> Response:
+        """Show where memories lie."""
+        made = await self.look.map()
+        if made is None:
+            return self._waiting(request, "/map", "Drawing the map")
+        return self._page("map.html", here="/map", map=made, degraded=self.look.manager.degraded)
+
+    # -- upkeep ----------------------------------------------------------------------------------------------------
+
+    async def review(self, request: Request) -> Response:
+        """Show what needs care."""
+        if "again" in request.query_params:
+            self.look.later.forget()
+            return RedirectResponse("/review", 303)
+        made = await self.look.review()
+        if made is None:
+            return self._waiting(request, "/review", "Looking at every memory")
+        reviewed, rows = made
+        return self._page(
+            "review.html", here="/review", reviewed=reviewed, rows=rows, PAIRED=PAIRED, most=SIDE_BY_SIDE
+        )
+
+    async def preview(self, request: Request) -> Response:
+        """Show what the chosen steps would change."""
+        fields = await self.guard.form(request)
+        steps = [value for name, value in fields.items() if name.startswith("step")]
+        tidied, rows = await self.look.preview(steps)
+        return self._page("preview.html", here="/review", tidied=tidied, rows=rows)
+
+    async def apply(self, request: Request) -> Response:
+        """Do what was previewed."""
+        fields = await self.guard.form(request)
+        return self._then("/review", await self.look.tidy(fields.get("token", "")))
+
+    async def export(self, _: Request) -> Response:
+        """Show how far an export is."""
+        job = self.look.export
+        if job.task is not None and job.task.done() and (failed := job.task.exception()) is not None:
+            job.task = None
+            raise failed
+        counts = job.task.result() if job.task is not None and job.task.done() else None
+        return self._page("export.html", here="/export", job=job, counts=counts)
+
+    async def start_export(self, request: Request) -> Response:
+        """Begin an export."""
+        await self.guard.form(request)
+        self.look.start_export()
+        return RedirectResponse("/export", 303)
+
+    async def download(self, _: Request) -> Response:
+        """Hand the exported file over."""
+        job = self.look.export
+        if job.task is None or not job.task.done():
+            raise NotFound("finished export", "this name", "Begin one, and wait until it is done.")
+        return FileResponse(job.path, filename=job.path.name, media_type="application/jsonl")
+
+    def _waiting(self, request: Request, here: str, what: str) -> Response:
+        address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return self._page("waiting.html", here=here, what=what, address=address)
+
+
+def _day(moment: str | None) -> str:
+    return (moment or "")[:10]
+
+
+def _minute(moment: str | None) -> str:
+    return (moment or "")[:16].replace("T", " ")
+
+
+def _date(given: str | None) -> date | None:
+    if not given:
+        return None
+    try:
+        day = date.fromisoformat(given)
+    except ValueError:
+        raise InvalidInput("day must be a date such as 2026-03-31.") from None
+    if not f.FIRST_MOMENT.date() < day < f.LAST_MOMENT.date() - timedelta(days=1):
+        raise InvalidInput("day must lie between the years 1 and 9999.")
+    return day
+
+
+def _number(given: str | None, otherwise: float) -> float:
+    try:
+        return otherwise if given is None or given == "" else float(given)
+    except ValueError:
+        raise InvalidInput("That is not a number.") from None
+
+
+def _uuid(given: str) -> UUID:
+    try:
+        return UUID(given)
+    except ValueError:
+        raise NotFound("memory", "that address", "Search for it.") from None

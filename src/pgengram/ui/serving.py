@@ -1,0 +1,97 @@
+"""Serving the page on this machine until somebody stops it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import uvicorn
+
+from pgengram.errors import InvalidInput
+from pgengram.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.ui.guard import ENTRANCE
+from pgengram.ui.look import Look
+from pgengram.ui.routes import Pages
+
+HOST: Final = "127.0.0.1"  # and no other: the page is for this machine
+STOP_S: Final = 3
+STOPPING: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens, and lets its caller close everything after a signal."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        kept = [(one, signal.signal(one, self.handle_exit)) for one in STOPPING]
+        try:
+            yield
+        finally:
+            for one, before in kept:
+                signal.signal(one, before)
+
+
+def bound(port: int) -> socket.socket:
+    """Return a socket of this machine alone; port 0 is any free one.
+
+    Raises:
+        InvalidInput: the port is taken.
+    """
+    made = socket.socket(socket.AF_INET)
+    if sys.platform != "win32":
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port))
+    except OSError as error:
+        made.close()
+        raise InvalidInput(f"Port {port} cannot be used: {error.strerror}.", "Choose another --port, or 0.") from None
+    return made
+
+
+async def serve_ui(settings: Settings, port: int, announce: Callable[[str], None]) -> None:
+    """Serve the page of the settings' namespace until a signal comes.
+
+    Args:
+        settings: which database and whose memories.
+        port: where to listen; 0 for any free one.
+        announce: called with the link that opens the page once.
+
+    Raises:
+        InvalidInput: the port is taken.
+        NotReady: the database does not come up.
+    """
+    listener = bound(port)
+    manager = MemoryManager(settings)
+    try:
+        await manager.open()
+        with TemporaryDirectory(prefix="pgengram-ui-") as folder:
+            look = Look(manager, Path(folder))
+            number = listener.getsockname()[1]
+            guard = Pages(look, settings.namespace, number).guard
+            config = uvicorn.Config(
+                guard, interface="asgi3", ws="none", lifespan="off", log_config=None, access_log=False,
+                proxy_headers=False, server_header=False, timeout_graceful_shutdown=STOP_S,
+            )  # fmt: skip
+            link = f"http://{HOST}:{number}{ENTRANCE}?token={guard.ticket}"
+            try:
+                await _Server(config, lambda: announce(link)).serve(sockets=[listener])
+            finally:
+                await look.close()
+    finally:
+        listener.close()
+        await manager.close()

@@ -1,0 +1,234 @@
+"""Whole stores into a file and back: nothing is replaced before every row was compared."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from door import Database, call, connected, environment, found, in_database, remember, until
+from machine import answered, closed_in_the_end, is_over, pgengram
+from pgengram.demo import load
+from pgengram.store import backup, backups
+from pgengram.store.database import SCHEMA_HEAD
+
+MEMORIES = 60
+
+
+def databases(url: str) -> set[str]:
+    """Return the databases of a server that a restore may have left."""
+    with psycopg.connect(in_database(url, "postgres")) as connection:
+        rows = connection.execute("SELECT datname FROM pg_database WHERE datname ~ '_(incoming|outgoing)$'")
+        return {name for (name,) in rows}
+
+
+def prints(database: Database) -> backup.Tables:
+    """Return counts and hashes of all rows, without what reading changes."""
+    with psycopg.connect(database.url) as connection:
+        return backup.prints(connection)
+
+
+@pytest.fixture
+def kept(database: Database, tmp_path: Path) -> Path:
+    """A backup of a store with one memory, which has another one since."""
+    pgengram("call", "create_memory", "content=Kept.", database_url=database.url, embedder="none:")
+    path = tmp_path / "kept.backup"
+    pgengram("backup", str(path), database_url=database.url)
+    pgengram("call", "create_memory", "content=Added later.", database_url=database.url, embedder="none:")
+    return path
+
+
+def contents(database: Database) -> list[str]:
+    return sorted(row["content"] for row in database.rows("SELECT content FROM memories"))
+
+
+async def test_a_restored_store_has_the_same_rows_and_gives_the_same_answers_to_fifty_questions(
+    database: Database, tmp_path: Path
+) -> None:
+    life = load()
+    texts = [memory.content for memory in life.memories][:MEMORIES]
+    questions = ([asked.question for asked in life.questions] + [text[:60] for text in texts])[:50]
+    path = tmp_path / "life.backup"
+
+    async def ten_best(client: Any) -> list[list[str]]:
+        return [await found(client, question, limit=10) for question in questions]
+
+    async with connected(database_url=database.url) as client:
+        told = await call(client, "create_memories", items=[{"content": text, "tags": ["life"]} for text in texts])
+        ids = [one["memory_id"] for one in told["results"]]
+        await call(client, "link_memories", from_id=ids[0], to_ids=ids[1:3], type="CAUSES")
+        await call(client, "forget_memories", ids=ids[-1:], reason="No longer so.")
+        before = await ten_best(client)
+    rows = prints(database)
+    pgengram("backup", str(path), database_url=database.url)
+
+    async with connected(database_url=database.url) as client:
+        await remember(client, "Said after the backup.")
+        await call(client, "forget_memories", ids=ids[:9], reason="By mistake.")
+    assert prints(database) != rows
+
+    told = answered("restore", str(path), "--yes", "--json", database_url=database.url)
+    assert told["tables"] == prints(database) == rows
+    assert told["tables"]["memories"]["rows"] == MEMORIES
+    async with connected(database_url=database.url) as client:
+        assert await ten_best(client) == before
+        assert await found(client, "after the backup", mode="substring") == []
+    assert databases(database.url) == set()
+
+
+def test_a_backup_is_for_its_owner_alone_and_says_what_it_holds(kept: Path) -> None:
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert list(kept.parent.glob("kept.backup.*")) == []
+    manifest = backup.read(kept)
+    assert (manifest.schema, manifest.memories) == (SCHEMA_HEAD, 1)
+    with tarfile.open(kept) as packed:
+        assert packed.getnames() == ["manifest.json", "database.dump"]
+
+
+def broken(path: Path, how: str) -> None:
+    whole = bytearray(path.read_bytes())
+    if how == "one byte":
+        whole[whole.index(b"PGDMP") + 2_000] ^= 1
+    elif how == "cut":
+        whole = whole[: len(whole) // 2]
+    elif how == "other rows":
+        manifest = whole.index(b'"memories": {')
+        place = whole.index(b'"sha256": "', manifest) + len(b'"sha256": "')
+        whole[place : place + 4] = b"0000" if whole[place : place + 4] != b"0000" else b"1111"
+    elif how == "no backup":
+        whole = bytearray(b"Dear diary")
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("how", ["one byte", "cut", "other rows", "no backup"])
+def test_a_damaged_backup_is_refused_before_anything_is_removed(kept: Path, database: Database, how: str) -> None:
+    broken(kept, how)
+
+    code = 1 if how == "other rows" else 2
+    ended = pgengram("restore", str(kept), "--yes", database_url=database.url, expect=code)
+
+    assert "damaged" in ended.stderr or "not what was backed up" in ended.stderr
+    assert contents(database) == ["Added later.", "Kept."]
+    assert databases(database.url) == set()
+
+
+def test_a_backup_of_a_newer_version_is_refused(kept: Path, database: Database) -> None:
+    whole = kept.read_bytes()
+    kept.write_bytes(whole.replace(f'"schema": "{SCHEMA_HEAD}"'.encode(), b'"schema": "9999"'))
+
+    ended = pgengram("restore", str(kept), "--yes", database_url=database.url, expect=1)
+
+    assert "newer pgengram" in ended.stderr
+    assert contents(database) == ["Added later.", "Kept."]
+
+
+async def test_a_store_in_use_is_not_replaced(kept: Path, database: Database) -> None:
+    async with connected(database_url=database.url, embedder="none:") as client:
+        await found(client, "kept")
+        ended = pgengram("restore", str(kept), "--yes", database_url=database.url, expect=1)
+
+    assert "in use" in ended.stderr
+    assert contents(database) == ["Added later.", "Kept."]
+
+
+def test_nothing_is_replaced_unless_somebody_agrees(kept: Path, database: Database) -> None:
+    pgengram("restore", str(kept), database_url=database.url, expect=1)
+
+    assert contents(database) == ["Added later.", "Kept."]
+
+
+def test_a_restore_killed_in_the_middle_changes_nothing_and_can_be_repeated(kept: Path, database: Database) -> None:
+    restoring = subprocess.Popen(
+        [sys.executable, "-m", "pgengram", "restore", str(kept), "--yes"], env=environment(database_url=database.url)
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not databases(database.url):
+            assert time.monotonic() < deadline
+            assert restoring.poll() is None
+    finally:
+        restoring.kill()
+        restoring.wait()
+    assert contents(database) == ["Added later.", "Kept."]
+
+    pgengram("restore", str(kept), "--yes", database_url=database.url)
+
+    assert contents(database) == ["Kept."]
+    assert databases(database.url) == set()
+
+
+def test_a_login_behind_the_wall_cannot_make_half_a_backup(database: Database, tmp_path: Path) -> None:
+    name = f"pgengram_test_{os.getpid()}"
+    database.as_login(f"CREATE ROLE {name} LOGIN", f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}")
+    try:
+        url = psycopg.conninfo.make_conninfo(database.url, user=name)
+        ended = pgengram("backup", str(tmp_path / "half.backup"), database_url=url, expect=1)
+    finally:
+        database.as_login(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+
+    assert "all owners" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with closed_in_the_end(tmp_path / "data") as chosen:
+        yield chosen
+
+
+async def test_the_server_makes_a_backup_a_day_and_keeps_as_many_as_it_is_told(folder: Path) -> None:
+    place = folder / "backups"
+    place.mkdir(parents=True)
+    settings = {"data_dir": str(folder), "embedder": "none:", "backup_days": "2"}
+    for days in (4, 3, 2):
+        old = place / f"pgengram-daily-2026010{9 - days}T000000Z.backup"
+        old.touch()
+        os.utime(old, (time.time() - days * backups.DAY_S,) * 2)
+    mine = place / "pgengram-manual-20260101T000000Z.backup"
+    mine.touch()
+
+    async with connected(**settings) as client:
+        await remember(client, "Worth a backup.")
+
+        async def made() -> bool:
+            made = backups.daily(place)
+            return len(made) == 2 and made[-1].stat().st_size > 0
+
+        await until(made)
+        older, newest = backups.daily(place)
+        assert "20260107" in older.name
+        assert backup.read(newest).memories == 1
+    assert is_over(folder)
+
+    assert answered("backup", "--if-due", "--json", **settings) == {"made": False}
+    os.utime(newest, (time.time() - backups.DAY_S - 1,) * 2)
+    assert answered("backup", "--if-due", "--json", **settings)["made"] is True
+    assert len(backups.daily(place)) == 2
+    assert mine.exists()
+
+
+def test_without_the_setting_no_backup_is_made(folder: Path) -> None:
+    pgengram("call", "create_memory", "content=Alone.", data_dir=str(folder), embedder="none:")
+
+    assert not (folder / "backups").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no groups of processes")
+def test_a_daily_backup_that_is_broken_off_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = subprocess.Popen(["/bin/sh", "-c", "sleep 60 & wait"], start_new_session=True)
+
+    backups._end(leader.pid)
+
+    assert leader.wait(10) == -signal.SIGTERM
+    listing = subprocess.run(["ps", "-eo", "pgid="], capture_output=True, text=True, check=True).stdout.split()
+    assert str(leader.pid) not in listing

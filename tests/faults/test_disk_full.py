@@ -1,0 +1,88 @@
+"""A disk that fills up: writing ends while there is room for the database itself, reading goes on, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from door import call, connected, found, read, refused, remember
+from machine import closed_in_the_end
+from pgengram.store.store import RESERVE_BYTES
+
+DISK_MB = 320
+LEFT_BYTES = 9_000_000  # less than a new file of PostgreSQL's log takes
+
+may_mount = sys.platform == "linux" and os.geteuid() == 0 and shutil.which("mount") is not None
+pytestmark = pytest.mark.skipif(not may_mount, reason="only root of a Linux can mount a small disk")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of the test's own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=755", "tmpfs", str(place)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("this root may not mount")
+    try:
+        with closed_in_the_end(place / "data"):
+            yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Let a file of somebody else take all but `leave` bytes."""
+    ballast = disk / "film"
+    with ballast.open("ab") as file:
+        file.write(bytes(max(shutil.disk_usage(disk).free - leave, 0)))
+    return ballast
+
+
+@pytest.mark.parametrize("left", [RESERVE_BYTES - 1_000_000, LEFT_BYTES], ids=["nearly full", "full"])
+async def test_on_a_full_disk_writes_are_refused_reads_go_on_and_all_is_well_when_there_is_room(
+    disk: Path, left: int
+) -> None:
+    async with connected(data_dir=str(disk / "data"), embedder="none:") as client:
+        kept = [await remember(client, f"Note {number} before the film.") for number in range(20)]
+        ballast = fill(disk, left)
+
+        for number in range(40):
+            error = await refused(client, "create_memory", content=f"Note {number} on a full disk.")
+            assert error["code"] == "DATABASE_ERROR"
+            assert "disk is nearly full" in error["message"]
+            assert "Free some room" in error["hint"]
+        assert (await refused(client, "update_memory", id=kept[0], importance=0.9))["code"] == "DATABASE_ERROR"
+        assert set(await found(client, "film", limit=50)) == set(kept)
+        assert (await read(client, kept[3]))["content"] == "Note 3 before the film."
+
+        ballast.unlink()
+        later = await remember(client, "Note after the film.")
+        assert set(await found(client, "film", limit=50)) == {*kept, later}
+
+    async with connected(data_dir=str(disk / "data"), embedder="none:") as client:
+        assert (await call(client, "memory_stats"))["ok"]
+        assert set(await found(client, "film", limit=50)) == {*kept, later}
+
+
+async def test_a_store_that_fills_its_disk_by_itself_keeps_what_it_acknowledged(disk: Path) -> None:
+    fill(disk, RESERVE_BYTES + 120_000_000)
+    async with connected(data_dir=str(disk / "data"), embedder="none:") as client:
+        stored = 0
+        for number in range(400):
+            items = [{"content": f"{number}-{place} " + os.urandom(2_000).hex()} for place in range(50)]
+            answer = await client.call_tool("create_memories", {"items": items})
+            if answer.is_error:
+                break
+            stored += len(items)
+        else:
+            pytest.fail("the disk did not fill up")
+
+        told = await call(client, "search_memories", query="", count_only=True)
+        assert told["total"] == stored
