@@ -24,10 +24,10 @@ from rich.table import Table
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests" / name) for name in ("", "hostile", "protocol")]
 
-from fuzzing import Fuzzed, calls, fuzzed, lines
-from protocol_peer import SilenceError
+from fuzzing import Fuzzed, calls, fuzzed, lines  # noqa: E402 - these lie with the tests
+from protocol_peer import SilenceError  # noqa: E402
 
-from pgengram.postgres import start_embedded
+from pgengram.postgres import start_embedded  # noqa: E402
 
 MOST_MB = 500
 AT_ONCE = 6  # calls in flight
@@ -61,7 +61,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--embedder", default="none:", help="builtin: embeds every text; slower, and holds the model")
-    parser.add_argument("--compat", default="", help="the tools of another memory server instead, as in PGENGRAM_COMPAT")
+    parser.add_argument(
+        "--compat", default="", help="the tools of another memory server instead, as in PGENGRAM_COMPAT"
+    )
     parser.add_argument("--seed", type=int, help="repeat a run")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--log", type=Path, help="write the server's log there")
@@ -109,7 +111,9 @@ def main() -> int:
     if died:
         screen.print(died, markup=False, highlight=False)
     if options.json:
-        options.json.write_text(json.dumps(figures | {"faults": {f: str(a) for f, a in server.faults.items()}}, indent=2))
+        options.json.write_text(
+            json.dumps(figures | {"faults": {f: str(a) for f, a in server.faults.items()}}, indent=2)
+        )
     return int(bool(server.faults or died or server.tracebacks or not alive or memory >= MOST_MB))
 
 

@@ -58,7 +58,11 @@ class Owner:
     def call(self, anyone: list[str]) -> tuple[str, dict[str, Any]]:
         """Return a call to make; its ids may be those of others."""
         dice = self.dice
-        some = [dice.choice(anyone) for _ in range(dice.randint(1, 3))] if anyone else ["01a1fc39-4afe-78fc-937c-e480e8d03e19"]
+        some = (
+            [dice.choice(anyone) for _ in range(dice.randint(1, 3))]
+            if anyone
+            else ["01a1fc39-4afe-78fc-937c-e480e8d03e19"]
+        )
         some = [id_[-12:] if dice.random() < 0.3 else id_ for id_ in some]
         asked = dice.choice([*ABOUT, *NOUNS, *(word_of(owner) for owner in ("ada", "ben"))])
         return dice.choice([
@@ -121,7 +125,9 @@ class Run:
         self.seen["answered"] += 1
         told = json.loads(answer.model_dump_json(exclude_none=True))
         owner.ids += [told["memory_id"]] if "memory_id" in told else []
-        owner.ids += [one["memory_id"] for one in told.get("results", []) if isinstance(one, dict) and "memory_id" in one]
+        owner.ids += [
+            one["memory_id"] for one in told.get("results", []) if isinstance(one, dict) and "memory_id" in one
+        ]
         return json.dumps(told)
 
     def judge(self, owner: Owner, tool: str, given: dict[str, Any], text: str) -> None:
@@ -130,7 +136,9 @@ class Run:
                 continue
             if word_of(other.name) in text and word_of(other.name) not in json.dumps(given):
                 self.foreign.append(f"{owner.name} saw a text of {other.name} in {tool}")
-            theirs = [id_ for id_ in other.ids if id_ in text and not any(id_.endswith(asked) for asked in _strings(given))]
+            theirs = [
+                id_ for id_ in other.ids if id_ in text and not any(id_.endswith(asked) for asked in _strings(given))
+            ]
             self.foreign += [f"{owner.name} saw the id {id_} of {other.name} in {tool}" for id_ in theirs]
 
 
@@ -154,7 +162,9 @@ async def left_behind(owners: list[Owner]) -> dict[str, int]:
             )]  # fmt: skip
             for table in tables:
                 for word in others:
-                    found = await tx.row(f"SELECT count(*) AS n FROM {table} t WHERE position(%(word)s IN t::text) > 0", {"word": word})
+                    found = await tx.row(
+                        f"SELECT count(*) AS n FROM {table} t WHERE position(%(word)s IN t::text) > 0", {"word": word}
+                    )
                     wrong["rows with another's word"] += found["n"] if found else 0
     connections = [pool.as_login() for _ in range(POOL)]
     for one in connections:
@@ -166,10 +176,16 @@ async def left_behind(owners: list[Owner]) -> dict[str, int]:
         wrong["connections in the application's role"] += bool(carried and carried["role"] == APP_ROLE)
     for one in connections:
         await one.__aexit__(None, None, None)
-    return {"rows with another's word": 0, "connections that carry an owner": 0, "connections in the application's role": 0} | dict(wrong)
+    return {
+        "rows with another's word": 0,
+        "connections that carry an owner": 0,
+        "connections in the application's role": 0,
+    } | dict(wrong)
 
 
-async def run(url: str, *, owners: int, tasks: int, calls: int, embedder: str, seed: int, bar: Progress) -> dict[str, Any]:
+async def run(
+    url: str, *, owners: int, tasks: int, calls: int, embedder: str, seed: int, bar: Progress
+) -> dict[str, Any]:
     """Let every owner make `calls` calls in each of `tasks` tasks, and return the figures."""
     dice = random.Random(seed)
     usual, database.POOL_MAX = database.POOL_MAX, POOL  # type: ignore[misc]
@@ -179,7 +195,11 @@ async def run(url: str, *, owners: int, tasks: int, calls: int, embedder: str, s
     try:
         await host.ready()
         made = [
-            Owner(name, MemoryManager(Settings(database_url=url, embedder=embedder, toolsets="all", namespace=name), host), dice)
+            Owner(
+                name,
+                MemoryManager(Settings(database_url=url, embedder=embedder, toolsets="all", namespace=name), host),
+                dice,
+            )
             for name in names
         ]
         for owner in made:
@@ -233,7 +253,12 @@ def main() -> int:
     screen.print(table)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
-    wrong = ("foreign rows", "rows with another's word", "connections that carry an owner", "connections in the application's role")
+    wrong = (
+        "foreign rows",
+        "rows with another's word",
+        "connections that carry an owner",
+        "connections in the application's role",
+    )
     return int(any(figures[name] for name in wrong) or figures["connections in the pool, at most 2"] != POOL)
 
 

@@ -162,7 +162,11 @@ async def started(folder: Path, **settings: str) -> Server:
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log,
         )  # fmt: skip
     server = Server(process)
-    await server.hello()
+    try:
+        await server.hello()
+    except Gone:
+        said = (folder / "stderr.log").read_text(encoding="utf-8", errors="replace")
+        raise SystemExit(f"pgengram did not start:\n{said[-2000:]}") from None
     return server
 
 
@@ -286,19 +290,20 @@ async def run_kill(folder: Path, options: argparse.Namespace, report: Report) ->
     """Kill in turn the server, its whole tree and its database while it writes; then look, retry, and look again."""
     data, chance = folder / "data", random.Random(options.seed)
     ledger, rounds = Ledger(), []
-    lost, twice = 0, 0
+    lost: set[str] = set()
+    twice: set[str] = set()
     for number in range(options.rounds):
         target = ("server", "tree", "database")[number % 3]
         one = await kill_round(folder, options, number, target, ledger, chance)
         there = await seen(data)
-        lost += len(missing(ledger, there))
+        lost |= set(missing(ledger, there))
         kept = sum(content in there for content in ledger.unknown)
         one |= {"unacknowledged": len(ledger.unknown), "of_these_stored": kept}
         async with serving(folder, data_dir=str(data), embedder=options.embedder) as server:
             await asyncio.gather(*(write(server, content, ledger) for content in sorted(ledger.unknown)))
             there = await seen(data)
-        lost += len(missing(ledger, there))
-        twice += len(doubled(there))
+        lost |= set(missing(ledger, there))
+        twice |= set(doubled(there))
         rounds.append(one)
         report(number + 1)
     return {
@@ -307,8 +312,8 @@ async def run_kill(folder: Path, options: argparse.Namespace, report: Report) ->
         "in flight at the kill, least": min(one["in_flight"] for one in rounds),
         "left unacknowledged": sum(one["unacknowledged"] for one in rounds),
         "of these stored": sum(one["of_these_stored"] for one in rounds),
-        "lost": lost,
-        "duplicated": twice,
+        "lost": len(lost),
+        "duplicated": len(twice),
         "next answer s, median": sorted(one["open_s"] for one in rounds)[len(rounds) // 2],
         "next answer s, worst": max(one["open_s"] for one in rounds),
         "errors": dict(ledger.errors),

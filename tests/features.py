@@ -103,7 +103,7 @@ FEATURES: dict[int, Feature] = {
     14: Feature(
         "Confirming that something still holds",
         (OWNSONA,),
-        "`update_memory` with `confirm`; of memories that say nearly the same the newly confirmed one comes first.",
+        "`update_memory` with `confirm`; of memories that say nearly the same the newly confirmed one comes first, and hits that disagree name each other.",
     ),
     15: Feature(
         "Importance that fades",
@@ -113,7 +113,7 @@ FEATURES: dict[int, Feature] = {
     16: Feature(
         "Use is counted and strengthens",
         (AGI, CONTINUITY, CROW),
-        "Reading, confirming and changing strengthen for a while; being shown is only counted. `importance` stays as it was given.",
+        "Reading, confirming and changing strengthen for a while; being shown is only counted, and a reading with touch set to false not at all. `importance` stays as it was given.",
     ),
     17: Feature(
         "Search by meaning",
@@ -133,7 +133,7 @@ FEATURES: dict[int, Feature] = {
     20: Feature(
         "Filters that apply before the best are taken",
         (AGI, SKYNET, OWNSONA, CROW),
-        "`type`, `kind`, `tags`, `min_importance`, `since`, `until`, `user`, `project`, `emotion`, `source` and more; bounds count in.",
+        "`type`, `kind`, `tags`, `min_importance`, `since`, `until`, `user`, `project`, `emotion`, `source` and more; bounds count in, and names in camel case are understood.",
     ),
     21: Feature(
         "Short answers",
@@ -178,7 +178,7 @@ FEATURES: dict[int, Feature] = {
     29: Feature(
         "Many at once",
         (OWNSONA,),
-        "`create_memories` with up to 200 `items`; a bad one spares the others, or with `atomic` none is stored.",
+        "`create_memories` with up to 200 `items`; a bad one spares the others, or with `atomic` none is stored. `forget_memories` with `replacements` splits one in a single step.",
     ),
     30: Feature(
         "Typed links between memories",

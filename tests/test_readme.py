@@ -151,7 +151,7 @@ def test_every_command_is_in_the_table_of_commands() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_that_is_named_exists(page: Path) -> None:
     known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    general = {"--help", "--version"}
+    general = {"--help", "--version", "--install-completion"}
 
     for words in commands_named(page):
         name = words[0]

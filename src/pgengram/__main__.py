@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +14,12 @@ if TYPE_CHECKING:
 REQUESTS: Final = (
     "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt", "completion",
 )  # fmt: skip
+COMPLETING: Final = "_PGENGRAM_COMPLETE"  # a shell sets it when it asks what a word may become
 
 
 def main() -> None:
     """Serve, or run the command line."""
-    if len(sys.argv) == 1:
+    if len(sys.argv) == 1 and COMPLETING not in os.environ:
         serve()
     else:
         from pgengram.cli import app

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
 
+Then = Callable[[Transaction, list[telling.Told]], Awaitable[None]]
 UNIT_TOLERANCE: Final = 1e-12  # a vector shorter than this has no direction
 
 
@@ -131,8 +132,13 @@ class Core:
             draft.related = list(dict.fromkeys(found[key] for key in draft.told.related_to if key in found))
         return [next((errors[key] for key in draft.told.related_to if key in errors), None) for draft in drafts]
 
-    async def store_drafts(self, drafts: list[memories.Draft], *, whole: bool = False) -> list[telling.Told]:
-        """Embed what has no vector yet, and store everything in one transaction; with `whole` read back what there is now."""
+    async def store_drafts(
+        self, drafts: list[memories.Draft], *, whole: bool = False, then: Then | None = None
+    ) -> list[telling.Told]:
+        """Embed what has no vector yet, and store everything in one transaction; with `whole` read back what there is now.
+
+        What is to be done `then` is done in the same transaction: it fails or holds with the rest.
+        """
         bare = [draft for draft in drafts if not len(draft.parts)]
         own_are_of = self.model_key if len(bare) < len(drafts) else None
         for draft, parts in zip(bare, await self.embed([draft.row["content"] for draft in bare]), strict=True):
@@ -145,6 +151,8 @@ class Core:
             if whole:
                 rows = await memories.read(tx, [one.id for one in told], self.model_key)
                 told = [replace(one, row=rows[one.id]) for one in told]
+            if then is not None:
+                await then(tx, told)
         self.notice_growth(len(drafts))
         return told
 

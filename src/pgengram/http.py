@@ -35,8 +35,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pgengram.errors import ConnectionLost, DatabaseFailed, InvalidInput, PgengramError
+from pgengram.logs import log_to_stderr
 from pgengram.oauth import Issuer, Trust
-from pgengram.server import Refused, frame, log_to_stderr, trace
+from pgengram.server import Refused, frame, trace
 from pgengram.store import tokens
 from pgengram.store.database import POOL_MAX
 from pgengram.tenants import GRANT_KEY, Grant, Tenants
@@ -52,7 +53,7 @@ MAX_BODY: Final = 4 * 2**20  # bytes
 MAX_DISCARDED: Final = 4 * MAX_BODY
 MAX_HEADERS: Final = 2**15  # bytes of a request line and its headers
 MAX_TOKEN: Final = 8_192  # characters
-MAX_CONNECTIONS: Final = 1_000
+MAX_CONNECTIONS: Final = 900  # of the 1,024 files that a process may usually open
 KEEP_ALIVE_S: Final = 20
 STOP_S: Final = 5  # for calls in flight at the end
 LOOK_UP_S: Final = 5.0  # for the database or the issuer to say whether a token is good
@@ -357,18 +358,15 @@ class Door:
         return grant
 
     async def _known(self, token: str) -> Grant | None:
-        async with self._looking_up:
-            try:
-                if token.startswith(tokens.PREFIX):
-                    ours = await _insisting(lambda: tokens.verify(self._tenants.host.store, token))
-                    return (
-                        None if ours is None else Grant(ours.id, ours.name, ours.namespace, ours.scope == "read-write")
-                    )
+        try:
+            if not token.startswith(tokens.PREFIX):
                 return None if self._issuer is None else await self._known_by(self._issuer, token)
-            except (DatabaseFailed, TimeoutError):
-                raise Turned(
-                    503, "Whether the token is good cannot be told now; try again.", retry_after=str(RETRY_S)
-                ) from None
+            async with self._looking_up:
+                ours = await _insisting(lambda: tokens.verify(self._tenants.host.store, token))
+        except (DatabaseFailed, TimeoutError):
+            message = "Whether the token is good cannot be told now; try again."
+            raise Turned(503, message, retry_after=str(RETRY_S)) from None
+        return None if ours is None else Grant(ours.id, ours.name, ours.namespace, ours.scope == "read-write")
 
     async def _known_by(self, issuer: Issuer, token: str) -> Grant | None:
         async with asyncio.timeout(LOOK_UP_S):
@@ -528,16 +526,17 @@ async def _insisting(ask: Callable[[], Awaitable[Said]]) -> Said:
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed when the head of its next request does not arrive in time.
+    """A connection that is closed when the head of its next request does not arrive in time, or an answer is not taken.
 
-    The server closes connections that idle between two requests, but waits for ever for a first one, and for one that has
-    begun.
+    The server closes connections that idle between two requests, but waits for ever for a first one, for one that has
+    begun, and for a client that does not read.
     """
 
     def __init__(self, *args: Any, patience_s: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._patience_s = patience_s
         self._waiting: asyncio.TimerHandle | None = None
+        self._stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -550,8 +549,17 @@ class _Connection(H11Protocol):
         elif self._waiting is None:
             self._wait()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self._patience_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stop_being_stuck()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._stop_being_stuck()
         super().connection_lost(exc)
 
     def _wait(self) -> None:
@@ -561,6 +569,11 @@ class _Connection(H11Protocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+    def _stop_being_stuck(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def _lose_patience(self) -> None:
         self._waiting = None
@@ -587,12 +600,15 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        before = {one: signal.signal(one, self.handle_exit) for one in HANDLED}
+        before = {one: signal.getsignal(one) for one in HANDLED}
+        heard = [one for one, handler in before.items() if handler is not signal.SIG_IGN]  # as nohup has it
+        for one in heard:
+            signal.signal(one, self.handle_exit)
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for one in heard:
+                signal.signal(one, before[one])
 
 
 def is_loopback(host: str) -> bool:
@@ -619,8 +635,8 @@ def bound(host: str, port: int) -> socket.socket:
     Raises:
         InvalidInput: that is not possible.
     """
-    family, _, _, _, address = _addresses(host, port)[0]
-    made = socket.socket(family)
+    family, kind, protocol, _, address = _addresses(host, port)[0]
+    made = socket.socket(family, kind, protocol)  # asyncio sends without delay only where the protocol is named
     try:
         if sys.platform != "win32":
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -651,7 +667,8 @@ async def serve_http(
     Raises:
         InvalidInput: the certificate cannot be used.
     """
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_format)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # strangers could fill the log with their broken requests
     tenants = Tenants(settings)
     inner = tenants.server().streamable_http_app(
         streamable_http_path=PATH,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Container, Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
@@ -247,6 +248,17 @@ class Question(Filters):
 
 
 RequestType = TypeVar("RequestType", bound=BaseModel)
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+def spelled_as_here(given: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
+    """Return `given` with a name such as minImportance as min_importance, where only that is known and not given besides."""
+
+    def meant(name: str) -> str:
+        snake = _HUMP.sub(r"_\1", name).lower()
+        return snake if name not in known and snake in known and snake not in given else name
+
+    return {meant(name): value for name, value in given.items()}
 
 
 def checked(model: type[RequestType], given: Any) -> RequestType:
@@ -255,6 +267,8 @@ def checked(model: type[RequestType], given: Any) -> RequestType:
     Raises:
         InvalidInput: it does not fit; the message names the field and what is allowed, never the value.
     """
+    if isinstance(given, dict):
+        given = spelled_as_here(given, model.model_fields)
     try:
         return model.model_validate(given)
     except ValidationError as error:

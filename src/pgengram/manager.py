@@ -10,10 +10,19 @@ from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from pydantic import Field, ValidationError, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
 from pgengram.core import Core
-from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, ItemRefused, NotFound, SecretRejected
+from pgengram.errors import (
+    ConfirmRequired,
+    Conflict,
+    InvalidInput,
+    ItemRefused,
+    LimitExceeded,
+    NotFound,
+    SecretRejected,
+)
 from pgengram.inputs import Change, NewMemory, Question, checked, refusal
 from pgengram.search import budget, cursors, ranking
 from pgengram.store import changes, confirmations, erasing, memories, past
@@ -167,29 +176,21 @@ class MemoryManager(Core):
             Field(
                 min_length=1,
                 max_length=f.MAX_BATCH,
-                description="Objects with the fields of create_memory; content is required.",
+                description="content is required.",
             ),
         ],
         atomic: Annotated[bool, Field(description="All or none.")] = False,
     ) -> StoredMany:
         """Store up to 200 memories at once; each item takes the fields of create_memory.
 
-        Use for imports, or after a conversation that gave many facts; for one use create_memory. Items are checked one by one: a bad item is reported in its place and spares the others; the good ones are stored together or, when the database fails, not at all. Order is kept within a session. Duplicates give the id of the memory that is there. Errors: INVALID_INPUT when items is no list of objects; EMBEDDING_ERROR, DATABASE_ERROR.
+        Use for imports, or after a conversation that gave many facts; for one use create_memory. Each is checked: a bad item is reported in its place and spares the others; the good ones are stored together. Order is kept within a session. Duplicates give the id of the memory that is there. Errors: INVALID_INPUT, EMBEDDING_ERROR, DATABASE_ERROR.
         """
+        drafts, refused = await self._drafts(items)
+        if atomic and refused:
+            raise ItemRefused(*next(iter(refused.items())))
         results: list[dict[str, Any]] = [{} for _ in items]
-        drafts: dict[int, memories.Draft] = {}
-        for index, item in enumerate(items):
-            try:
-                drafts[index] = await self.draft(checked(NewMemory, item), place=index + 1)
-            except (InvalidInput, SecretRejected) as error:
-                results[index] = {"index": index, "ok": False, "error": error.as_dict()}
-        for index, missing in zip([*drafts], await self.relate(list(drafts.values())), strict=True):
-            if missing is not None:
-                results[index] = {"index": index, "ok": False, "error": missing.as_dict()}
-                del drafts[index]
-        if atomic and len(drafts) < len(items):
-            first = next(result for result in results if result)
-            raise ItemRefused(first["index"], first["error"])
+        for index, problem in refused.items():
+            results[index] = {"index": index, "ok": False, "error": problem}
         outcomes = await self.store_drafts(list(drafts.values())) if drafts else []
         for index, told in zip(drafts, outcomes, strict=True):
             stored = {"memory_id": str(told.id), "created": told.created}
@@ -280,17 +281,19 @@ class MemoryManager(Core):
         self,
         ids: Annotated[list[f.MemoryId], f.AnyOf, Field(min_length=1, max_length=f.MAX_GET)],
         include: Annotated[list[Literal["history", "relations", "clusters"]], f.AnyOf] = [],  # noqa: B006
+        *,
+        touch: SkipJsonSchema[bool] = True,
     ) -> Read:
         """Read up to 20 memories whole, by id, forgotten ones too; on request with history, relations, clusters.
 
-        Use after search_memories when a hit is cut or its detail is needed, and before update_memory; to find ids use search_memories. Reading strengthens a memory a little; nothing else changes. Ids without a memory are listed in missing; it is an error only when none is found.
+        Use after search_memories when a hit is cut or its detail is needed, and before update_memory; to find ids use search_memories. Reading strengthens a memory a little, unless touch is false. Ids without a memory are listed in missing; it is an error only when none is found.
         """
         self.session.current()
         await self.find_model()
         async with self.store.transaction() as tx:
             await tx.run(s.COMMIT_WITHOUT_WAITING)  # losing the trace of a reading is no loss
             found, missing = await self.resolved(tx, ids)
-            if not tx.read_only:
+            if touch and not tx.read_only:
                 await tx.run(s.REINFORCE, {"ids": list(found.values()), "weight": changes.USE_WEIGHT})
             rows = await memories.read(tx, list(found.values()), self.model_key)
             await past.complete(tx, list(rows.values()), None)
@@ -388,18 +391,24 @@ class MemoryManager(Core):
             list[f.BareId], f.AnyOf, Field(max_length=f.MAX_GET, description="Memories that hold instead.")
         ] = [],  # noqa: B006
         *,
+        replacements: Annotated[
+            list[Annotated[Any, WithJsonSchema({"type": "object"})]],
+            Field(max_length=f.MAX_GET, description="As for create_memories."),
+        ] = [],  # noqa: B006
         hard: Annotated[bool, Field(description="Erase for good.")] = False,
         dry_run: bool = False,
         confirm_token: Annotated[str, f.Text, Field(description="From the preview.")] = "",
     ) -> Forgotten:
         """Take memories out of every search, with a reason, or erase them for good (hard).
 
-        Use when the user asks to forget something, or it no longer holds and new memories replace it (replaced_by_ids). To correct one in place use update_memory. Forgotten ones can still be read by id and restored with update_memory (status active); erased ones cannot. hard, or more than 20 ids, first only shows what would go: if the user agrees, repeat the call with its confirm_token. Errors: INVALID_INPUT, NOT_FOUND, CONFIRM_REQUIRED, DATABASE_ERROR.
+        Use when the user asks to forget something, or it no longer holds and others replace it (replaced_by_ids, or replacements stored along). To correct one in place use update_memory. Forgotten ones can be read by id and restored with update_memory (status active); erased ones cannot. hard, or more than 20 ids, first only shows what would go: if the user agrees, repeat the call with its confirm_token. Errors: INVALID_INPUT, NOT_FOUND, CONFIRM_REQUIRED, DATABASE_ERROR.
         """
-        if hard and (reason or replaced_by_ids):
+        if hard and (reason or replaced_by_ids or replacements):
             raise InvalidInput(
-                "What is erased keeps no reason and no replaced_by_ids.", "Leave them out, or leave out hard."
+                "What is erased keeps no reason and nothing that replaces it.", "Leave them out, or leave out hard."
             )
+        if replacements:
+            return await self._replace(ids, replacements, replaced_by_ids, reason, dry_run=dry_run)
         async with self.store.transaction() as tx:
             going = await self._going(tx, ids, replaced_by_ids, hard=hard)
             if confirm_token and not dry_run:
@@ -421,6 +430,45 @@ class MemoryManager(Core):
             would.confirm_token = await confirmations.ask(tx, going.action, going.named)
         would.message += f" Nothing is done yet. If the user agrees, repeat the call with confirm_token within {confirmations.SECONDS} s."
         return would
+
+    async def _replace(
+        self, ids: Sequence[str], items: Sequence[Any], replaced_by_ids: Sequence[str], reason: str, *, dry_run: bool
+    ) -> Forgotten:
+        """Store new memories and forget those that they replace, all of it in one transaction."""
+        if len(ids) > FREELY:
+            raise LimitExceeded(f"replacements replace at most {FREELY} memories at once.")
+        drafts, refused = await self._drafts(items)
+        if refused:
+            raise ItemRefused(*next(iter(refused.items())))
+        async with self.store.transaction() as tx:
+            going = await self._going(tx, ids, replaced_by_ids, hard=False)
+            if going.missing:
+                raise NotFound("memory", going.missing[0]["id"])
+            if dry_run:
+                return await self._preview(tx, going)
+        done: list[Forgotten] = []
+
+        async def forget(tx: Transaction, told: list[Told]) -> None:
+            instead = [*replaced_by_ids, *(str(one.id) for one in told)]
+            done.append(await self._go(tx, await self._going(tx, ids, instead, hard=False), reason))
+
+        told = await self.store_drafts([*drafts.values()], then=forget)
+        return done[-1].model_copy(update={"replacement_ids": [str(one.id) for one in told]})
+
+    async def _drafts(self, items: Sequence[Any]) -> tuple[dict[int, memories.Draft], dict[int, dict[str, str]]]:
+        """Return what is told as drafts, by place, and what is wrong with the others."""
+        drafts: dict[int, memories.Draft] = {}
+        refused: dict[int, dict[str, str]] = {}
+        for index, item in enumerate(items):
+            try:
+                drafts[index] = await self.draft(checked(NewMemory, item), place=index + 1)
+            except (InvalidInput, SecretRejected) as error:
+                refused[index] = error.as_dict()
+        for index, missing in zip([*drafts], await self.relate(list(drafts.values())), strict=True):
+            if missing is not None:
+                refused[index] = missing.as_dict()
+                del drafts[index]
+        return drafts, dict(sorted(refused.items()))
 
     async def _going(self, tx: Transaction, ids: Sequence[str], replaced_by_ids: Sequence[str], *, hard: bool) -> Going:
         """Return which memories are meant, locked, and refuse what cannot hold instead of them."""

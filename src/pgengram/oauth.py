@@ -120,6 +120,8 @@ class Issuer:
 
     async def _key(self, kid: str | None) -> jwt.PyJWK | None:
         """Return the issuer's key with this id, or its only key for a token that names none."""
+        if time.monotonic() - self._fetched_at < KEYS_FRESH_S and (known := self._chosen(kid)) is not None:
+            return known
         async with self._fetching:
             now = time.monotonic()
             stale = now - self._fetched_at > KEYS_FRESH_S

@@ -14,6 +14,7 @@ import inspect
 import json
 import logging
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -54,6 +55,8 @@ from pydantic_core import ErrorDetails, from_json
 
 from pgengram import __version__
 from pgengram.errors import InvalidInput, LimitExceeded, PgengramError
+from pgengram.inputs import spelled_as_here
+from pgengram.logs import log_to_stderr
 from pgengram.stdio import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -68,6 +71,7 @@ from pgengram.stdio import (
     recovered_id,
     refusal,
 )
+from pgengram.telemetry import measure
 from pgengram.text.secrets import redacted
 from pgengram.tools import ACTOR, ASKER, Asker, Tool
 
@@ -307,7 +311,7 @@ def _is_request(hint: object) -> bool:
 
 
 def _meant(value: Any, schema: Schema) -> Any:
-    """Undo what clients do to arguments: lists and objects sent as JSON text, and null for "left out".
+    """Undo what clients do to arguments: lists and objects sent as JSON text, null for "left out", names in camel case.
 
     Text stays text: only where the schema wants nothing but a list or an object is a string read as JSON.
     """
@@ -318,6 +322,7 @@ def _meant(value: Any, schema: Schema) -> Any:
     if wanted == "array" and isinstance(value, list):
         return [_meant(one, schema.get("items") or {}) for one in value]
     if wanted == "object" and isinstance(value, dict) and "properties" in schema:
+        value = spelled_as_here(value, schema["properties"])
         required = schema.get("required", ())
         return {
             name: _meant(one, schema["properties"].get(name, {}))
@@ -451,7 +456,10 @@ def build_server(
             raise MCPError(INVALID_PARAMS, f"Unknown tool. Known are {', '.join(offers)}.")
         ACTOR.set(_caller(context))  # both hold for this request, which has a task of its own
         ASKER.set(_asker(context, params))
-        return await _call(offer, params.arguments or {}, ready, _reporter(context))
+        began = time.perf_counter()
+        answer = await _call(offer, params.arguments or {}, ready, _reporter(context))
+        measure()(offer.tool.name, "error" if getattr(answer, "is_error", False) else "ok", time.perf_counter() - began)
+        return answer
 
     return Server(
         "pgengram",
@@ -762,7 +770,7 @@ async def serve_stdio(
     The first request is answered before the manager is opened. Calls in flight at the end have `DRAIN_S` to finish and
     are cancelled then. Whatever is stuck, the process has ended `stdio.STOP_S` seconds after the reason to end.
     """
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_format)
     loop = asyncio.get_running_loop()
     wire = claim_stdio()
     lifeline = Lifeline(wire, lambda: _soon(loop, channel.end))
@@ -812,10 +820,3 @@ def _soon(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
     """Run `what` in the loop from any thread, unless the loop is closed already."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(what)
-
-
-def log_to_stderr(level: str) -> None:
-    """Log to stderr, where clients keep it; the SDK only warns, as at finer levels it quotes frames."""
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("pgengram").setLevel(level.upper())
-    logging.getLogger("mcp").setLevel(logging.WARNING)

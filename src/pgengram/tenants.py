@@ -183,13 +183,12 @@ class Tenants:
             self._let_go()
 
     async def open(self) -> None:
-        """Bring up the database and the embedder ahead of the first call.
+        """Bring up the database and the embedder ahead of the first call, and begin the work of every server.
 
         Raises:
             NotReady: the database did not come up; calls try again.
         """
-        await self.host.ready()
-        await self.host.current_model()
+        await self.host.open()
 
     async def close(self) -> None:
         """Let go of everybody, then of the database."""

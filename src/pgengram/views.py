@@ -116,6 +116,7 @@ class Forgotten(Answer):
     results: Annotated[list[Shown], Unlisted]
     forgotten: Annotated[int, Unlisted]
     erased: Annotated[int | None, Unlisted] = None
+    replacement_ids: Annotated[list[str] | None, Unlisted] = None
     message: str
     confirm_token: str | None = None
 

@@ -37,7 +37,7 @@ def test_no_acknowledged_memory_is_lost_or_doubled_when_server_tree_or_database_
 
 
 def test_callers_that_retry_by_key_lose_and_double_nothing_while_the_database_restarts(tmp_path: Path) -> None:
-    measured = stressed(tmp_path, "restart", "--seconds", "6", "--every", "2")
+    measured = stressed(tmp_path, "restart", "--seconds", "4", "--every", "2")
 
     for how in ("embedded", "by url"):
         assert measured[f"{how}: failed calls"] > 0, "no call met a restart"

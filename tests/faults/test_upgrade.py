@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,8 +37,8 @@ def old_store(tmp_path: Path) -> Iterator[Path]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(server, "binaries", lambda major=None: binaries(major or OLD))
             made = postgres.start_embedded(folder)
-        for number in range(MEMORIES):
-            pgengram("call", "create_memory", f"content=Ship {number}.", data_dir=str(folder), embedder="none:")
+        ships = json.dumps([{"content": f"Ship {number}."} for number in range(MEMORIES)])
+        pgengram("call", "create_memories", f"items={ships}", data_dir=str(folder), embedder="none:")
         with psycopg.connect(made.url, autocommit=True) as connection:
             connection.execute("ALTER SYSTEM SET work_mem = '9MB'")
         made.stop()
@@ -87,13 +88,13 @@ def test_an_upgrade_that_fails_at_its_last_step_puts_the_former_data_back(
 def test_what_is_written_during_an_upgrade_is_not_lost_by_it(old_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def somebody_comes_and_goes(said: str) -> None:
         if said == "Changing over":
-            pgengram("call", "create_memory", "content=In between.", data_dir=str(old_store), embedder="none:")
+            pgengram("call", "create_memory", "content=Written meanwhile.", data_dir=str(old_store), embedder="none:")
 
     with pytest.raises(Conflict):
         upgrading.upgrade(old_store, somebody_comes_and_goes)
 
     assert postgres.status(old_store).major == OLD
-    found = answered("call", "search_memories", "query=between", data_dir=str(old_store), embedder="none:")
+    found = answered("call", "search_memories", "query=meanwhile", data_dir=str(old_store), embedder="none:")
     assert found["count"] == 1
 
 

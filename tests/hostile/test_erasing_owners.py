@@ -29,7 +29,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def files_holding(folder: Path, text: str) -> list[str]:
     """Return the files below a folder in which `text` stands as it is."""
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and text.encode() in p.read_bytes())
+    return sorted(
+        str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and text.encode() in p.read_bytes()
+    )
 
 
 async def fill(client: Client, word: str) -> str:
@@ -125,7 +127,9 @@ async def test_every_row_of_an_owner_goes_whatever_table_it_is_in(postgres: str,
         async with connected(**settings, namespace="ada") as ada, connected(**settings, namespace="ben") as ben:
             await fill(ada, CANARY)
             await fill(ben, OTHER)
-            before = {table: db.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3", namespace="ben") for table in owned_tables()}
+            before = {
+                table: db.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3", namespace="ben") for table in owned_tables()
+            }
             key = db.value("SELECT id FROM namespaces WHERE name = 'ada'", namespace=None, role="none")
 
             receipt = answered("erase-owner", "ada", "--yes", "--json", database_url=db.url)
@@ -135,14 +139,20 @@ async def test_every_row_of_an_owner_goes_whatever_table_it_is_in(postgres: str,
             with psycopg.connect(db.url) as connection:
                 connection.execute(as_nobody, [str(key)])
                 for table in owned_tables():
-                    assert connection.execute(f"SELECT count(*) FROM {table} WHERE namespace_id = {key}").fetchone() == (0,)
+                    assert connection.execute(
+                        f"SELECT count(*) FROM {table} WHERE namespace_id = {key}"
+                    ).fetchone() == (0,)
                 assert connection.execute("SELECT count(*) FROM namespaces WHERE name = 'ada'").fetchone() == (0,)
             assert rows_with(db, CANARY, "ben") == {}
-            assert {table: db.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3", namespace="ben") for table in owned_tables()} == before
+            assert {
+                table: db.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3", namespace="ben") for table in owned_tables()
+            } == before
 
             error = await refused(ada, "create_memory", content="Who comes after.")
             assert "erased" in error["message"]
-            assert (await refused(ada, "tidy_memories", action="synonyms", synonyms={"one": "other"}))["code"] == "DATABASE_ERROR"
+            assert (await refused(ada, "tidy_memories", action="synonyms", synonyms={"one": "other"}))[
+                "code"
+            ] == "DATABASE_ERROR"
             assert await found(ben, f"{OTHER} hall")
         async with connected(**settings, namespace="ada") as anew:
             assert await found(anew, CANARY) == []

@@ -58,7 +58,10 @@ async def telling(postgres: str, template: str) -> Any:
     with database_of(postgres, template) as db:
         usual = {"database_url": db.url, "embedder": "none:"}
         async with connected(**usual) as client, connected(**usual, compat="ownsona") as other:
-            items = [{"content": f"{MARK} {n} {payload}", "speaker": payload, "importance": 1} for n, payload in enumerate(PAYLOADS)]
+            items = [
+                {"content": f"{MARK} {n} {payload}", "speaker": payload, "importance": 1}
+                for n, payload in enumerate(PAYLOADS)
+            ]
             assert (await call(client, "create_memories", items=items))["created"] == len(PAYLOADS) == 40
             yield client, other
 

@@ -15,10 +15,11 @@ from door import Database, database_of
 SIGNS = [
     "'", "''", "';--", "' OR '1'='1", "') UNION SELECT NULL--", '"', '";', "\\", "\\'", "%", "_", "%%", "%s", "%(x)s", "$1", "$$", "$tag$", "{}",
     "{0}", "${x}", "`id`", "|", "&", "!", "<->", ":*", "( (", "a:b", '"a', "-", "--", "/*", "*/", "#", "?", "@?", "$.a[*]", "?(@)",
-    "\\x27", "\\u0027", "%27", "E'\\n'", "\x1a",
+    "\\x27", "\\u0027", "%27", "E'\\n'", "\x1a", "\t'",
 ]  # fmt: skip
 FORMS = ["{}", "tea {} tea", "{0}{0}", "{}tea", "tea{}"]
-CORPUS = [form.replace("{0}", sign).replace("{}", sign) for sign in SIGNS[:40] for form in FORMS]
+CORPUS = [form.replace("{0}", sign).replace("{}", sign) for sign in SIGNS for form in FORMS]
+CORPUS = [*dict.fromkeys(CORPUS)][:200]
 # Where a caller's text may reach a statement; each string goes through five of them.
 PLACES: list[tuple[str, str]] = [
     ("search_memories", '{"query": T}'), ("search_memories", '{"query": T, "mode": "text"}'),
@@ -87,7 +88,9 @@ def test_a_line_of_many_megabytes_is_refused_and_costs_no_memory(started: tuple[
     text = b"x" * size * 2**20
 
     answer = server.peer.answer_to(
-        b'{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"create_memory","arguments":{"content":"' + text + b'"}}}'
+        b'{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"create_memory","arguments":{"content":"'
+        + text
+        + b'"}}}'
     )
 
     assert (answer["id"], answer["error"]["code"]) == (4, -32600)

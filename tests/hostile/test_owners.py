@@ -32,7 +32,9 @@ async def shared(postgres: str, template: str) -> Any:
             await remember(ada, f"The {HERS} gate squeaks.", related_to=[memory])
             note = (await call(ada, "create_working_memory", content=f"Oil the {HERS} gate."))["memory_id"]
             cluster = (await call(ada, "create_memory_cluster", name=HERS, memory_ids=[memory]))["cluster"]["id"]
-            belief = (await call(ada, "record_belief", belief=f"{HERS} gates last.", supported_by=[memory]))["belief"]["id"]
+            belief = (await call(ada, "record_belief", belief=f"{HERS} gates last.", supported_by=[memory]))["belief"][
+                "id"
+            ]
             token = (await call(ada, "forget_memories", ids=[memory], hard=True))["confirm_token"]
             yield db, ada, ben, {"memory": memory, "note": note, "cluster": cluster, "belief": belief, "token": token}
 
@@ -81,12 +83,17 @@ def filled(value: Any, names: dict[str, str]) -> Any:
 
 @pytest.mark.parametrize("cut", [False, True], ids=["whole", "shortened"])
 @pytest.mark.parametrize(("tool", "arguments"), REFUSED, ids=lambda value: str(value)[:60])
-async def test_the_id_of_another_owner_means_nothing(shared: Any, tool: str, arguments: dict[str, Any], cut: bool) -> None:
+async def test_the_id_of_another_owner_means_nothing(
+    shared: Any, tool: str, arguments: dict[str, Any], cut: bool
+) -> None:
     db, _, ben, hers = shared
     before = everything(db, "ada")
     mine = await remember(ben, "Mine to begin with.")
     own = (await call(ben, "create_memory_cluster", name="Own"))["cluster"]["id"]
-    names = {name: id_[-12:] if cut and name != "token" else id_ for name, id_ in hers.items()} | {"mine": mine, "own": own}
+    names = {name: id_[-12:] if cut and name != "token" else id_ for name, id_ in hers.items()} | {
+        "mine": mine,
+        "own": own,
+    }
 
     answer = await ben.call_tool(tool, filled(arguments, names))
 
@@ -141,7 +148,7 @@ async def test_resources_prompts_and_completions_show_ones_own_alone(shared: Any
         assert HERS not in str(await ben.read_resource(f"memory://{name}"))
     for name, arguments in (("session-start", {}), ("recall", {"query": "gate"}), ("session-start", {"topic": "gate"})):
         assert HERS not in str(await ben.get_prompt(name, arguments))
-    assert await completed(ben, "id", id_[:8]) == [id for id in await completed(ben, "id", id_[:8]) if id not in hers.values()]
+    assert not {*await completed(ben, "id", id_[:8])} & {*hers.values()}
     assert await completed(ben, "project", "canary") == []
     assert await completed(ben, "tags", "canary") == []
     assert await completed(ada, "project", "canary") == [HERS]
@@ -183,7 +190,9 @@ async def test_a_pooled_connection_carries_no_owner_after_a_failure(database: Da
 
 
 @pytest.mark.shows(26)
-async def test_no_row_of_another_owner_is_seen_in_hundreds_of_mixed_calls_with_cancellations(database: Database) -> None:
+async def test_no_row_of_another_owner_is_seen_in_hundreds_of_mixed_calls_with_cancellations(
+    database: Database,
+) -> None:
     """The short form of benchmarks/owners.py."""
     with Progress(console=Console(quiet=True)) as bar:
         seen = await run(database.url, owners=2, tasks=8, calls=15, embedder="none:", seed=3, bar=bar)
@@ -197,7 +206,9 @@ async def test_no_row_of_another_owner_is_seen_in_hundreds_of_mixed_calls_with_c
 
 
 @pytest.mark.parametrize("statement", ["SELECT", "INSERT", "UPDATE", "DELETE"])
-def test_the_application_has_no_right_on_the_tokens_of_those_who_come_from_outside(database: Database, statement: str) -> None:
+def test_the_application_has_no_right_on_the_tokens_of_those_who_come_from_outside(
+    database: Database, statement: str
+) -> None:
     name = access_tokens.name
     run_ = {
         "SELECT": f"SELECT count(*) FROM {name}",
@@ -216,5 +227,7 @@ async def test_a_namespace_is_not_told_by_an_error(shared: Any) -> None:
     known = await refused(ben, "update_memory", id=hers["memory"], importance=1)
     unknown = await refused(ben, "update_memory", id="01a1fc39-4afe-78fc-937c-e480e8d03e19", importance=1)
 
-    assert known["message"].replace(hers["memory"], "") == unknown["message"].replace("01a1fc39-4afe-78fc-937c-e480e8d03e19", "")
+    assert known["message"].replace(hers["memory"], "") == unknown["message"].replace(
+        "01a1fc39-4afe-78fc-937c-e480e8d03e19", ""
+    )
     assert (known["code"], known["hint"]) == (unknown["code"], unknown["hint"])

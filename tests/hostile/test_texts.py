@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from mcp import Client
-from protocol_peer import Peer, error_of, toy
 
-from door import Answer, Served, call, connected, database_of, owned_tables, read, refused, remember
+from door import Served, call, connected, database_of, owned_tables, read, remember
 
 TEXTS = {
     "composed": "caf\u00e9",
@@ -179,7 +177,9 @@ PLACES: list[Callable[[Client, str], Awaitable[Any]]] = [
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-async def test_text_comes_back_byte_for_byte(client: Client, place: Callable[[Client, str], Awaitable[Any]], text: str) -> None:
+async def test_text_comes_back_byte_for_byte(
+    client: Client, place: Callable[[Client, str], Awaitable[Any]], text: str
+) -> None:
     assert await place(client, text) == text
 
 

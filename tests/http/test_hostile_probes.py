@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import socket
 import time
@@ -13,10 +15,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import uvicorn
 from http_server import ACCEPT, ENVELOPE, VERSION, HttpServer, client_of, received, status
 
-from door import Database, call, read, remember, said
-from pgengram.http import MAX_BODY
+from door import Database, call, read, remember, said, until
+from pgengram.http import MAX_BODY, _Connection, bound
 from pgengram.store import tokens
 from pgengram.store.store import Store
 
@@ -71,6 +74,7 @@ class Probe:
     """A request that would store the canary, were it not for what is wrong with it."""
 
     token: str | None = "good"  # a field of Keys, or a token
+    scheme: str = "Bearer"
     method: str = "POST"
     path: str = "/mcp"
     headers: dict[str, str | None] = field(default_factory=dict)  # None takes one away
@@ -89,7 +93,7 @@ class Probe:
             "Mcp-Method": "tools/call",
             "Mcp-Name": "create_memory",
             "Connection": "close",
-            "Authorization": f"Bearer {token}" if token else None,
+            "Authorization": f"{self.scheme} {token}" if token else None,
             **({"Transfer-Encoding": "chunked"} if self.chunked else {"Content-Length": str(len(body))}),
         }
         head |= self.headers
@@ -125,7 +129,8 @@ PROBES: dict[str, tuple[Probe, int]] = {
     "a token that may only read": (Probe(token="reader"), 403),
     "a token in the address": (Probe(token="good", path="/mcp?access_token={token}", headers={"Authorization": None}), 400),
     "a token in the address as well": (Probe(path="/mcp?access_token={token}"), 400),
-    "a wrong scheme": (Probe(headers={"Authorization": "Basic YTpi"}), 401),
+    "a wrong scheme": (Probe(scheme="Basic"), 401),
+    "no scheme": (Probe(scheme=""), 401),
     "a scheme without a token": (Probe(headers={"Authorization": "Bearer"}), 401),
     "two tokens": (Probe(more=b"Authorization: Bearer other\r\n"), 400),
     "a body that is too large": (Probe(body=BIG), 413),
@@ -314,6 +319,29 @@ async def test_two_hundred_idle_connections_keep_nobody_out_and_are_closed(web: 
     finally:
         for one in idle:
             one.close()
+
+
+async def test_a_client_that_does_not_take_its_answer_is_not_waited_for() -> None:
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        with contextlib.suppress(OSError):
+            for _ in range(10_000):
+                await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
+
+    made = functools.partial(_Connection, patience_s=0.5)
+    config = uvicorn.Config(endless, http=made, lifespan="off", log_config=None)  # type: ignore[arg-type]
+    listener = bound("127.0.0.1", 0)
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server._serve([listener]))
+    await until(lambda: asyncio.sleep(0, server.started))
+    _, writer = await asyncio.open_connection(*listener.getsockname(), limit=1_000)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await until(lambda: asyncio.sleep(0, server.server_state.connections))
+    await until(lambda: asyncio.sleep(0, not server.server_state.connections), timeout_s=20)
+    writer.transport.abort()
+    server.should_exit = True
+    await serving
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import datetime
 import ipaddress
 import json
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from mcp.types import ElicitResult
 
 from door import Database, call, environment, read, refused, remember, until
 from pgengram import tenants
-from pgengram.http import Rates
+from pgengram.http import Rates, bound
 from pgengram.settings import Settings
 from pgengram.store import tokens
 from pgengram.store.store import Store
@@ -164,6 +165,18 @@ async def test_a_token_that_may_only_read_sees_only_tools_that_change_nothing(
     assert whole["importance"] == 0.5
 
 
+async def test_another_systems_tools_are_served_over_http_and_a_reader_gets_those_that_read(web: HttpServer) -> None:
+    with serving_http(**web.settings, compat="crow") as server:
+        async with client_of(server, server.token("writer")) as client:
+            writing = {tool.name for tool in (await client.list_tools()).tools}
+        async with client_of(server, server.token("reader", "--read-only"), "legacy") as client:
+            reading = {tool.name for tool in (await client.list_tools()).tools}
+            assert "crow" in str(client.instructions).lower()
+
+    assert "crow_store_memory" in writing - reading
+    assert reading == {"crow_search_memories", "crow_recall_by_context", "crow_list_memories", "crow_memory_stats"}
+
+
 async def test_many_namespaces_are_served_with_few_kept_in_memory(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +225,19 @@ async def test_of_a_token_only_a_hash_is_stored(web_database: Database, issue: I
 
     assert secret not in row[0]
     assert secret.encode().hex() not in row[0]
+
+
+async def test_a_token_is_a_secret_that_no_memory_may_hold(web: HttpServer, issue: Issue) -> None:
+    token = await issue()
+    async with client_of(web, token) as client:
+        error = await refused(client, "create_memory", content=f"On the laptop stands {token}")
+
+    assert error["code"] == "SECRET_REJECTED"
+
+
+def test_answers_are_sent_without_waiting_for_more_to_send() -> None:
+    with bound("127.0.0.1", 0) as listener:  # of another protocol, asyncio leaves the delay on: 40 ms for each answer
+        assert listener.proto == socket.IPPROTO_TCP
 
 
 async def test_the_role_of_a_call_has_no_right_on_tokens(web_database: Database, issue: Issue) -> None:

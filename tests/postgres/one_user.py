@@ -18,9 +18,6 @@ def started():
     return database
 
 
-signal.signal(
-    signal.SIGINT, signal.default_int_handler
-)  # who was started in the background inherits that it is ignored
 try:
     database = started()
     for order in sys.stdin:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from server_users import User, Users, keepers_of, until
 
-from conftest import User, Users, keepers_of, until
 from pgengram.errors import NotReady
 from pgengram.postgres import presence, start_embedded, status
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from server_users import until
 
-from conftest import until
 from pgengram.errors import NotReady
 from pgengram.postgres import EmbeddedPostgres, binaries, carrier, presence, start_embedded, status, system
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from server_users import AS_ROOT, SETPRIV, Users, put_out
 
-from conftest import AS_ROOT, SETPRIV, Users, put_out
 from pgengram.errors import NotReady
 from pgengram.postgres import Binaries, binaries, carrier, presence, server, start_embedded, status, system
 

@@ -208,3 +208,15 @@ async def test_a_near_duplicate_of_a_small_project_is_found_among_many_nearer_on
     answer = await call(above.client, "create_memory", content="Mine too.", project="small", embedding=vector)
 
     assert [one["id"] for one in answer["near_duplicates"]] == [mine["memory_id"]]
+
+
+async def test_an_owner_of_one_memory_in_a_hundred_gets_the_true_nearest(above: Filled) -> None:
+    """Last, as it adds vectors: the wall takes most of what the index finds, and the answer is full all the same."""
+    few = above.vectors[::100]
+    async with connected(database_url=above.db.url, namespace="small") as small:
+        await store(small, few, 0, len(few))
+        for vector in above.vectors[50:1_050:100]:
+            found = (await asked(small, vector, mode="semantic"))["results"]
+            likeness = few @ vector
+            nearest = [likeness[int(hit["content"].removeprefix("Memory number ").rstrip("."))] for hit in found]
+            assert nearest == pytest.approx(sorted(likeness, reverse=True)[:10], abs=2e-3)  # stored at half precision

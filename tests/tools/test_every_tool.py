@@ -13,7 +13,7 @@ import pytest_asyncio
 from mcp import Client
 from mcp.types import Tool
 
-from door import Answer, Served, call, connected, database_of, found, owned_tables, remember
+from door import Answer, Served, call, connected, database_of, found, owned_tables, refused, remember
 
 DIMENSIONS = 384
 VECTOR = [0.05] * DIMENSIONS
@@ -159,3 +159,24 @@ def keys_in(value: Any) -> set[str]:
     if isinstance(value, dict):
         return set(value) | {key for one in value.values() for key in keys_in(one)}
     return {key for one in value for key in keys_in(one)} if isinstance(value, list) else set()
+
+
+@pytest.mark.shows(20)
+async def test_names_in_camel_case_are_understood(client: Client) -> None:
+    told = await call(
+        client,
+        "create_memory",
+        content="Mara likes tea.",
+        sourceProvider="mail",
+        lastConfirmedAt="2026-01-01T00:00:00Z",
+    )
+    await call(
+        client, "create_memories", items=[{"content": "Jonas likes tea.", "captureMode": "inferred", "importance": 0.1}]
+    )
+
+    [hit] = (await call(client, "search_memories", query="tea", minImportance=0.5))["results"]
+
+    assert hit["id"] == told["memory_id"]
+    assert (told["memory"]["source_provider"], told["memory"]["last_confirmed_at"]) == ("mail", "2026-01-01T00:00:00Z")
+    error = await refused(client, "search_memories", minImportance=0.5, min_importance=0.6)
+    assert "minImportance" in error["message"]

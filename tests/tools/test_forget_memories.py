@@ -159,3 +159,53 @@ async def test_what_replaces_a_memory_from_before_its_beginning_ends_it_now(clie
 
     memory = await read(client, old)
     assert memory["valid_to"] == memory["updated_at"]
+
+
+@pytest.mark.shows(29)
+async def test_a_memory_is_split_into_new_ones_in_one_step(client: Client) -> None:
+    whole = await remember(client, "Mara moved to Oslo and Jonas bought a boat.")
+    parts = [{"content": "Mara moved to Oslo.", "tags": ["oslo"]}, {"content": "Jonas bought a boat."}]
+
+    answer = await call(client, "forget_memories", ids=[whole], reason="two facts", replacements=parts)
+
+    assert (answer["forgotten"], len(answer["replacement_ids"])) == (1, 2)
+    assert sorted(await found(client)) == sorted(answer["replacement_ids"])
+    gone = await read(client, whole)
+    assert (gone["status"], gone["reason"], gone["replaced_by"]) == (
+        "invalidated",
+        "two facts",
+        answer["replacement_ids"],
+    )
+    assert (await read(client, answer["replacement_ids"][0]))["tags"] == ["oslo"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "parts", "code"),
+    [
+        ([], [{"content": "One."}, {"content": ""}], "INVALID_INPUT"),
+        ([], [{"content": "One."}, {"content": "The pass is ghp_a1B2c3D4e5a1B2c3D4e5a1B2c3D4e5f6G7h8"}], "SECRET_REJECTED"),
+        (["deadbeefdead"], [{"content": "One."}], "NOT_FOUND"),
+        ([], [{"content": "Both facts."}], "INVALID_INPUT"),
+    ],
+    ids=["a bad part", "a secret", "an unknown memory", "the same again"],
+)  # fmt: skip
+async def test_a_split_that_fails_changes_nothing(
+    client: Client, db: Database, ids: list[str], parts: list[dict[str, str]], code: str
+) -> None:
+    whole = await remember(client, "Both facts.")
+
+    error = await refused(client, "forget_memories", ids=[whole, *ids], replacements=parts)
+
+    assert error["code"] == code
+    assert (await read(client, whole))["status"] == "active"
+    assert db.value("SELECT count(*) FROM memories") == 1
+
+
+async def test_a_dry_run_of_a_split_stores_nothing(client: Client) -> None:
+    whole = await remember(client, "Both facts.")
+
+    await call(client, "forget_memories", ids=[whole], replacements=[{"content": "One."}], dry_run=True)
+    error = await refused(client, "forget_memories", ids=[whole], replacements=[{"content": "One."}], hard=True)
+
+    assert error["code"] == "INVALID_INPUT"
+    assert await found(client) == [whole]

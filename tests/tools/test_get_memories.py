@@ -139,3 +139,13 @@ async def test_thirty_readings_leave_the_importance_alone(client: Client) -> Non
 
     assert memory["importance"] == 0.3
     assert memory["relevance"] <= 1
+
+
+@pytest.mark.shows(16)
+async def test_a_reading_without_a_touch_is_not_counted(client: Client) -> None:
+    id_ = await remember(client, "The gate is red.")
+
+    for touch in (False, False, True):
+        answer = await call(client, "get_memories", ids=[id_], touch=touch)
+
+    assert answer["memories"][0]["access_count"] == 1

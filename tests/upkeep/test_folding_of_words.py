@@ -14,7 +14,7 @@ import pytest
 from door import Database, database_of, until
 from pgengram.inputs import Change, NewMemory, Question
 from pgengram.manager import MemoryManager
-from pgengram.search.question import Frequencies
+from pgengram.search.question import COUNTED, Frequencies
 from pgengram.settings import Settings
 from pgengram.store import folding
 from pgengram.store.database import Transaction
@@ -313,6 +313,9 @@ async def test_changes_and_folds_at_the_same_time_lose_nothing(database: Databas
         assert (coffee.count, tea.count) == (27, 13)
 
 
+COUNT_TERMS = f"SELECT t.term, {COUNTED} AS memories FROM unnest(%(terms)s::integer[]) AS t(term)"
+
+
 async def test_counts_of_words_are_true_folded_or_not(database: Database, low: None) -> None:
     async with managed(database.url) as manager:
         dice = random.Random(5)
@@ -327,7 +330,8 @@ async def test_counts_of_words_are_true_folded_or_not(database: Database, low: N
             truth = Counter(term for _, term, _, _ in posted(database, TRUE).elements())
             lengths = {id_: length for id_, _, _, length in posted(database, TRUE)}
             async with manager.store.transaction() as tx:
-                counted = await Frequencies().of(tx, [*truth, 12345])
+                rows = await tx.rows(COUNT_TERMS, {"terms": [*truth, 12345]})
+                counted = {row["term"]: row["memories"] for row in rows}
                 size = await Frequencies().size(tx)
 
             assert counted == {**truth, 12345: 0}

@@ -392,3 +392,4 @@ async def scrub(as_json: AsJson = False) -> int:
 from pgengram.cli import connecting as connecting  # noqa: E402  # their commands are registered by importing them
 from pgengram.cli import remembering as remembering  # noqa: E402
 from pgengram.cli import serving as serving  # noqa: E402
+from pgengram.cli import ui as ui  # noqa: E402

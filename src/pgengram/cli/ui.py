@@ -16,7 +16,7 @@ from pgengram.settings import Settings
 @command
 async def ui(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the link, or only print it.")] = True,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
 ) -> None:
     """Open a page in your browser to search, see and put right what is remembered; this machine alone can reach it.
 
@@ -33,7 +33,7 @@ async def ui(
     def announce(link: str) -> None:
         screen.print(link, highlight=False, soft_wrap=True)
         notes.print("This link opens the page once. Ctrl+C ends it.", highlight=False)
-        if browser:
+        if not no_browser:
             opening.add(asyncio.create_task(open_(link)))
 
     await serve_ui(Settings.from_environment(), port, announce)

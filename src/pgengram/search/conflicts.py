@@ -42,7 +42,8 @@ async def note(tx: Transaction, rows: Sequence[Row]) -> None:
     why: dict[tuple[UUID, UUID], str] = {}
     for one, other, differing in _unlike([*active.values()][:COMPARED]):
         why[one, other] = why[other, one] = f"differs in {' and '.join(differing)}"
-    for edge in await tx.rows(CONTRADICTED, {"ids": list(active)}):
+    linked = [id_ for id_, row in active.items() if row.get("contradicted", True)]  # the ranking has looked already
+    for edge in await tx.rows(CONTRADICTED, {"ids": linked}) if linked else ():
         why[edge["one"], edge["other"]] = LINKED
     for (one, other), reason in why.items():
         active[one].setdefault("conflicts_with", []).append({"id": str(other), "why": reason})

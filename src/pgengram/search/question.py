@@ -12,7 +12,7 @@ from typing import Final
 
 from pgengram.inputs import Question
 from pgengram.search.dates import Period, asks_for_time, periods
-from pgengram.store.database import Transaction
+from pgengram.store.database import Row, Transaction
 from pgengram.text.words import extra_terms, words
 
 # A word in more than a fifth of all memories (a name, mostly) says nothing about meaning: left in the text that is
@@ -25,26 +25,26 @@ DEAR: Final = 2_000  # rows whose counting is worth remembering
 GOOD_FOR_S: Final = 60.0
 MAX_KNOWN: Final = 10_000
 
-# Uses memory_postings_pkey and memory_posting_lists_pkey to know the words that are somebody's name.
-LOOK_UP_WORDS: Final = """
-SELECT w.position, t.term, s.term IS NOT NULL AS is_name
-FROM unnest(%(words)s::text[], %(lowered)s::text[]) WITH ORDINALITY AS w(word, lowered, position)
-LEFT JOIN LATERAL pgengram_terms(w.word, '{}') AS t ON true
-LEFT JOIN LATERAL (
-  SELECT k.term FROM pgengram_terms('', ARRAY['speaker:' || w.lowered]) AS k
-  WHERE EXISTS (SELECT FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = k.term)
-    OR EXISTS (SELECT FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = k.term)) AS s ON true
-UNION ALL
-SELECT 0, t.term, false FROM pgengram_terms('', %(extra)s::text[]) AS t
-"""
-HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
-# Uses memory_postings_pkey and memory_posting_lists_pkey.
-COUNT_TERMS: Final = """
-SELECT t.term, (SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term)
+# How many memories have each term, unless that is known. Uses memory_postings_pkey and memory_posting_lists_pkey.
+COUNTED: Final = """(SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term)
   + (SELECT coalesce(sum(cardinality(l.measures)), 0) FROM memory_posting_lists l
-     WHERE l.namespace_id = %(namespace_id)s AND l.term = t.term)::bigint AS memories
-FROM unnest(%(terms)s::integer[]) AS t(term)
-"""
+     WHERE l.namespace_id = %(namespace_id)s AND l.term = t.term)::bigint"""
+# The same two tell which words are somebody's name.
+LOOK_UP_WORDS: Final = """
+SELECT t.position, t.term, t.is_name,
+  CASE WHEN t.term IS NOT NULL AND t.term <> ALL(%(known)s::integer[]) THEN [counted] END AS memories
+FROM (
+  SELECT w.position, t.term, s.term IS NOT NULL AS is_name
+  FROM unnest(%(words)s::text[], %(lowered)s::text[]) WITH ORDINALITY AS w(word, lowered, position)
+  LEFT JOIN LATERAL pgengram_terms(w.word, '{}') AS t ON true
+  LEFT JOIN LATERAL (
+    SELECT k.term FROM pgengram_terms('', ARRAY['speaker:' || w.lowered]) AS k
+    WHERE EXISTS (SELECT FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = k.term)
+      OR EXISTS (SELECT FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = k.term)) AS s ON true
+  UNION ALL
+  SELECT 0, t.term, false FROM pgengram_terms('', %(extra)s::text[]) AS t) AS t
+""".replace("[counted]", COUNTED)
+HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
 # Only active memories have postings, so only they are the whole that a share is of. Uses memory_words_pkey, memories_hidden.
 COUNT_MEMORIES: Final = """
 SELECT count(*) AS memories, coalesce(avg(length), 0)::double precision AS mean_length
@@ -87,6 +87,7 @@ class Frequencies:
 
     _known: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
     _sizes: dict[int, tuple[float, int, float]] = field(default_factory=dict)
+    _terms: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _meaningless: set[str] = field(default_factory=set)
 
     def likely_meaning(self, query: str) -> str:
@@ -111,18 +112,27 @@ class Frequencies:
             self._sizes[tx.namespace_id] = (time.monotonic() + GOOD_FOR_S, *size)
         return size
 
-    async def of(self, tx: Transaction, terms: Sequence[int]) -> dict[int, int]:
-        """Return in how many memories each of `terms` is."""
-        now, key = time.monotonic(), tx.namespace_id
-        known = {term: self._known[key, term][1] for term in terms if self._known.get((key, term), (0.0, 0))[0] > now}
-        missing = [term for term in terms if term not in known]
-        if missing:
-            counted = {row["term"]: row["memories"] for row in await tx.rows(COUNT_TERMS, {"terms": missing})}
-            if len(self._known) > MAX_KNOWN:
-                self._known.clear()
-            self._known |= {(key, t): (now + GOOD_FOR_S, n) for t, n in counted.items() if n > DEAR}
-            known |= counted
-        return known
+    def known(self, namespace_id: int, asked: Sequence[str]) -> dict[int, int]:
+        """Return in how many memories the terms of these words are, where that is remembered."""
+        now = time.monotonic()
+        terms = {term for word in asked for term in self._terms.get(word, ())}
+        found = {term: self._known.get((namespace_id, term), (0.0, 0)) for term in terms}
+        return {term: memories for term, (until, memories) in found.items() if until > now}
+
+    def note(self, namespace_id: int, asked: Sequence[str], rows: Sequence[Row]) -> dict[int, int]:
+        """Return the counts that a look-up of words has brought, and remember the large ones and the terms of the words."""
+        until, counted = time.monotonic() + GOOD_FOR_S, {row["term"]: row["memories"] for row in rows}
+        for known in (self._known, self._terms):
+            if len(known) > MAX_KNOWN:
+                known.clear()
+        self._known |= {(namespace_id, term): (until, n) for term, n in counted.items() if n is not None and n > DEAR}
+        terms: dict[str, tuple[int, ...]] = {}
+        for row in rows:
+            if row["position"] and row["term"] is not None:
+                word = asked[row["position"] - 1]
+                terms[word] = (*terms.get(word, ()), row["term"])
+        self._terms |= terms
+        return {term: n for term, n in counted.items() if n is not None}
 
 
 async def understand(tx: Transaction, question: Question, frequencies: Frequencies, now: datetime) -> Asked:
@@ -135,11 +145,15 @@ async def understand(tx: Transaction, question: Question, frequencies: Frequenci
         query, phrases, unwanted, unwanted_phrases = websearch(query)
     asked_words, extra = list(dict.fromkeys(words(query)))[:MAX_WORDS], extra_terms(query)
     lowered = [_spoken(word) for word in asked_words]
-    total, mean_length, rows, counts = 0, 1.0, [], {}
+    total, mean_length = 0, 1.0
+    rows: list[Row] = []
+    counts: dict[int, int] = {}
     if asked_words or extra:
         total, mean_length = await frequencies.size(tx)
-        rows = await tx.rows(LOOK_UP_WORDS, {"words": asked_words, "lowered": lowered, "extra": extra})
-        counts = await frequencies.of(tx, list({row["term"] for row in rows if row["term"] is not None}))
+        counts = frequencies.known(tx.namespace_id, asked_words)
+        given = {"words": asked_words, "lowered": lowered, "extra": extra, "known": list(counts)}
+        rows = await tx.rows(LOOK_UP_WORDS, given)
+        counts |= frequencies.note(tx.namespace_id, asked_words, rows)
     total = max([total, *counts.values()])
     common, names = set(), set()
     for row in rows:

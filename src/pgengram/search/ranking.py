@@ -378,8 +378,15 @@ def _by_meaning_alone(model: Model | None, scope: Scope, reach: int) -> str:
 
 # The hits with all that leaves; without a hit still one row, of a memory that has no id.
 TOLD: Final = f"told AS MATERIALIZED (SELECT * FROM sized CROSS JOIN ({COUNT_HIDDEN}) AS hidden)"
+# Which are linked as contradicting is said with them, so that few answers need another question. Uses
+# memory_relationships_pkey and memory_relationships_to.
+CONTRADICTED: Final = """coalesce(
+    (SELECT true FROM memory_relationships r
+     WHERE r.namespace_id = %(namespace_id)s AND r.from_id = m.id AND r.type = 'contradicts' LIMIT 1),
+    (SELECT true FROM memory_relationships r
+     WHERE r.namespace_id = %(namespace_id)s AND r.to_id = m.id AND r.type = 'contradicts' LIMIT 1), false) AS contradicted"""
 SHOWN: Final = f"""
-SELECT {HIT_COLUMNS}, s.similarity, s.words_share, s.near_by, s.voice_share, s.period, s.found_by, s.score, told.*
+SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.near_by, s.voice_share, s.period, s.found_by, s.score, told.*
 FROM told LEFT JOIN (cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}) ON true
 ORDER BY s.score DESC, m.id DESC
 """

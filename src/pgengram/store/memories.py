@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
-from pgengram.errors import ModelSwitched
+from pgengram.errors import Conflict, ModelSwitched
 from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory
 from pgengram.store import statements as s
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SET_OTHERWISE: Final = {
     "embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type", "sources", "related_to", "dedup_policy",
 }  # fmt: skip
+LASTING: Final = ("active", "archived")  # the states in which new edges and clusters may lead to a memory
 DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
 
 
@@ -221,6 +222,18 @@ def united_sources(row: Row, again: Draft) -> list[dict[str, Any]] | None:
     known = [who(source) for source in sources]
     sources += [source for source in again.row["sources"] or [] if who(source) not in known]
     return sources[: f.MAX_SOURCES] or None
+
+
+def refuse_forgotten(row: Row) -> None:
+    """Refuse a memory that nothing new may lead to.
+
+    Raises:
+        Conflict: it is forgotten, or only held in working memory.
+    """
+    if row["status"] not in LASTING:
+        raise Conflict(
+            f"Memory {row['id']} is not active.", "Restore it with update_memory (status active), or take another."
+        )
 
 
 async def read(tx: Transaction, ids: Sequence[UUID], model_id: int | None) -> dict[UUID, Row]:

@@ -59,7 +59,7 @@ WHERE t.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_a
 GROUP BY t.tag ORDER BY memories DESC, t.tag LIMIT %(limit)s
 """
 
-_SHOWN: Final = """m.id, left(m.content, 120) AS excerpt, m.created_at"""
+_SHOWN: Final = """m.id, left(m.content, 200) AS excerpt, m.created_at"""
 _VISIBLE: Final = "m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())"
 
 # Uses memories_by_time.

@@ -221,6 +221,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("openai key", ("sk-proj-", "sk-svcacct-", "sk-admin-"), _BB + r"sk-(?:proj|svcacct|admin)-[\w-]{16,}", _unless_placeholder),
     Pattern("api key", ("sk-",), _BB + r"sk-(?:[a-z0-9]{1,8}-){0,3}(?P<body>[A-Za-z0-9_]{20,})", _is_generic_sk),
     Pattern("github token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _B + r"gh[pousr]_[A-Za-z0-9]{30,}", _unless_placeholder),
+    Pattern("pgengram token", ("pgt_",), _B + r"pgt_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"),
     Pattern("github token", ("github_pat_",), r"(?<!\w)github_pat_\w{22,}", _unless_placeholder),
     Pattern(
         "gitlab token", ("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-", "glagent-"),

@@ -11,17 +11,16 @@ from pgengram import fields as f
 from pgengram.core import Core
 from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Request
-from pgengram.store import clusters, confirmations
+from pgengram.store import clusters, confirmations, memories
 from pgengram.store.database import Row, Transaction
 from pgengram.text.fencing import one_line
 from pgengram.tools import ADDS, CHANGES, READS, asked, tool
-from pgengram.views import Answer, Shown, moment, shown
+from pgengram.views import Answer, Shown, cut, moment, shown
 
 MAX_KEYWORDS: Final = 32
 MAX_CLUSTERS: Final = 20  # asked for by id at once
 MAX_SHOWN: Final = 200  # member ids of one cluster
 DAYS_TOGETHER: Final = 7  # back to which activate_cluster tells what was called up with it
-BELONGING: Final = ("active", "archived")
 DELETE: Final = "delete cluster"
 WHERE: Final = "Use get_memory_clusters to find the right id."
 FIELDS: Final = (
@@ -278,10 +277,8 @@ class Clusters:
     async def _belonging(self, tx: Transaction, given: str, *, forgotten_too: bool = False) -> UUID:
         """Return the memory that an id or its end means, when it may be in a cluster."""
         row = await self.core.one(tx, given)
-        if not forgotten_too and row["status"] not in BELONGING:
-            raise Conflict(
-                f"Memory {row['id']} is not active.", "Restore it with update_memory (status active), or take another."
-            )
+        if not forgotten_too:
+            memories.refuse_forgotten(row)
         id_: UUID = row["id"]
         return id_
 

@@ -12,11 +12,11 @@ from pgengram.core import Core
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.search import likeness
 from pgengram.search.ranking import Model
-from pgengram.store import edges
+from pgengram.store import edges, memories
 from pgengram.store.database import Row, Transaction
 from pgengram.text.fencing import one_line
 from pgengram.tools import READS, REMOVES, tool
-from pgengram.views import Answer, Shown, Unlisted
+from pgengram.views import Answer, Shown, Unlisted, cut
 
 MAX_LINKS: Final = 50
 MAX_STARTS: Final = 10
@@ -26,7 +26,6 @@ ALIKE: Final = 0.5  # cosine above which a memory is a neighbour without an edge
 MAX_ALIKE: Final = 10
 USUAL: Final = "related_to"
 TOLD: Final = "causes, solves, depends_on, contradicts, extends, supports"
-LINKABLE: Final = ("active", "archived")
 
 
 class Linked(Answer):
@@ -76,7 +75,7 @@ class Graph:
         async with self.core.store.transaction() as tx:
             start = await self.core.one(tx, from_id)
             if not remove:
-                _refuse_forgotten(start)
+                memories.refuse_forgotten(start)
             for given in dict.fromkeys(to_ids):
                 try:
                     end = await self.core.one(tx, given)
@@ -84,7 +83,7 @@ class Graph:
                     if remove:
                         result["removed"] = await edges.unlink(tx, start["id"], end["id"], kind, session_id=session_id)
                     else:
-                        _refuse_forgotten(end)
+                        memories.refuse_forgotten(end)
                         result["created"] = await edges.link(
                             tx, start["id"], end["id"], kind or USUAL, strength, properties or {}, session_id=session_id
                         )
@@ -137,7 +136,7 @@ class Graph:
     async def _starts(self, tx: Transaction, ids: list[str]) -> list[UUID]:
         starts = [await self.core.one(tx, given) for given in dict.fromkeys(ids)]
         for start in starts:
-            _refuse_forgotten(start)
+            memories.refuse_forgotten(start)
         return list(dict.fromkeys(start["id"] for start in starts))
 
 
@@ -154,13 +153,6 @@ async def _alike(
 def _refuse_none(ids: list[str]) -> None:
     if not ids:
         raise InvalidInput("No memory is named.")
-
-
-def _refuse_forgotten(row: Row) -> None:
-    if row["status"] not in LINKABLE:
-        raise Conflict(
-            f"Memory {row['id']} is not active.", "Restore it with update_memory (status active), or take another."
-        )
 
 
 def _excerpt(row: Row) -> Shown:

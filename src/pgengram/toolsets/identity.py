@@ -16,7 +16,7 @@ from pgengram.store.database import Row, Transaction
 from pgengram.text.fencing import one_line
 from pgengram.text.normalising import folded
 from pgengram.tools import CHANGES, READS, tool
-from pgengram.views import Answer, Shown, moment, shown
+from pgengram.views import Answer, Shown, cut, moment, shown
 
 MAX_EVIDENCE: Final = 50
 SHOWN: Final = ("category", "belief", "confidence", "stability", "emotional_valence", "details", "version", "created_at", "updated_at")  # fmt: skip

@@ -25,7 +25,7 @@ from pgengram.store.tidying import Effect, Step
 from pgengram.text.fencing import one_line
 from pgengram.tools import READS, REMOVES, asked, tool
 from pgengram.toolsets.reviewing import FINDINGS, Finding, Review
-from pgengram.views import Answer, Shown, moment
+from pgengram.views import Answer, Shown, cut, moment
 
 STALE_DAYS: Final = 180
 MAX_TAGS: Final = 500
@@ -361,7 +361,7 @@ def _question(kept: Mapping[str, Any], effects: Sequence[Effect], rows: Mapping[
     mark = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
     erases = any(effect.operation == "erase" for effect in effects)
     lines = [f"Tidy memories up: {_summed(effects)}? (plan {mark})"]
-    lines += [f"- {effect.operation}: {_excerpt(rows[effect.id]['content'])}" for effect in effects[:QUOTED]]
+    lines += [f"- {effect.operation}: {cut(one_line(rows[effect.id]['content']), EXCERPT)}" for effect in effects[:QUOTED]]
     lines += [f"and {len(effects) - QUOTED} more"] if len(effects) > QUOTED else []
     return "\n".join([*lines, *(["What is erased cannot be brought back."] if erases else [])])
 
@@ -415,11 +415,7 @@ def _binned(numbers: Mapping[int, int], names: Sequence[str]) -> dict[str, int]:
 
 
 def _example(row: Row, name: str) -> Shown:
-    return {"id": str(row["id"]), "excerpt": _excerpt(row["excerpt"]), name: moment(row[name])}
-
-
-def _excerpt(content: str) -> str:
-    return one_line(content)[:EXCERPT]
+    return {"id": str(row["id"]), "excerpt": cut(one_line(row["excerpt"]), EXCERPT), name: moment(row[name])}
 
 
 def _percent(part: int, whole: int) -> float | None:

@@ -21,6 +21,8 @@ DAY_S: Final = 86_400
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after the other
 TURNS: Final = 60  # in which a graph is spread
+SPRING: Final = 0.4  # of a line, against a push of 1 / distance; weak, so that what is well connected is no heap
+GRAVITY: Final = 0.2
 
 
 def fading(row: dict[str, Any], now: datetime) -> dict[str, list[float | None]]:
@@ -66,6 +68,8 @@ def changed(old: Any, new: Any) -> list[Piece]:
 def _text(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, dict) and {"to_id", "type", "strength"} <= value.keys():
+        return f"{value['type']} {value['strength']} → {value['to_id'][-8:]}"
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ", ".join(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
@@ -83,21 +87,24 @@ def principal(vectors: NDArray[float32]) -> tuple[NDArray[float32], list[float]]
     best = axes[:, ::-1][:, :2]
     best = best * np.sign(best[np.abs(best).argmax(axis=0), [0, 1]])
     total = float(values.sum()) or 1.0
-    return (centred @ best).astype(np.float32), [float(values[-1]) / total, float(values[-2]) / total]
+    places: NDArray[float32] = (centred @ best).astype(np.float32)
+    return places, [float(values[-1]) / total, float(values[-2]) / total]
 
 
 def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float32]:
     """Return places for the nodes of a graph, shape (nodes, 2), that lines pull together and everything else pushes apart.
 
-    Fruchterman and Reingold 1991, from places on a spiral, so that the same graph always looks the same; a weak pull to the middle keeps
-    what is not connected in sight.
+    As Fruchterman and Reingold 1991 with a linear pull, from places on a spiral, so that the same graph always looks the same; a
+    pull to the middle keeps what is not connected in sight.
     """
     import numpy as np
 
     turn = np.arange(nodes, dtype=np.float32) * np.float32(2.399963)
-    places = np.sqrt(np.arange(nodes, dtype=np.float32) + 0.5)[:, None] * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    places: NDArray[Any] = np.sqrt(np.arange(nodes, dtype=np.float32) + 0.5)[:, None] * np.stack(
+        [np.cos(turn), np.sin(turn)], axis=1
+    )
     if not lines or nodes == 1:
-        return places.astype(np.float32) * 60
+        return np.asarray(places * 60, dtype=np.float32)
     ends = np.array([(one, other) for one, other, _ in lines])
     weights = np.array([strength for _, _, strength in lines], dtype=np.float32)[:, None]
     for turn_ in range(TURNS):
@@ -109,14 +116,14 @@ def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float
             weight = 1 / np.maximum(near, 0.01)
             pushed[start : start + 500] = mine * weight.sum(axis=1, keepdims=True) - weight @ places
         apart = places[ends[:, 0]] - places[ends[:, 1]]
-        pull = apart * np.linalg.norm(apart, axis=1, keepdims=True) * weights
+        pull = SPRING * apart * weights
         np.subtract.at(pushed, ends[:, 0], pull)
         np.add.at(pushed, ends[:, 1], pull)
-        pushed -= 0.02 * places
+        pushed -= GRAVITY * places
         length = np.maximum(np.linalg.norm(pushed, axis=1, keepdims=True), 1e-6)
         heat = max(0.02, (1 - turn_ / TURNS) * 0.12 * np.sqrt(nodes))
         places = places + pushed / length * np.minimum(length, heat)
-    return (places * 60).astype(np.float32)
+    return np.asarray(places * 60, dtype=np.float32)
 
 
 def by_day(counts: dict[Any, int]) -> dict[str, list[float]]:

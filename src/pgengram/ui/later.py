@@ -17,30 +17,29 @@ MAX_KEPT: Final = 64
 class _Kept:
     task: asyncio.Task[Any]
     made_at: float | None = None
-    before: Any = None  # the answer of the time before, shown while a new one is made
+    outdated: bool = False  # something was changed while it was made
 
 
 class Later:
-    """Answers by name: each is made once at a time, kept for some seconds, and shown while it is made anew."""
+    """Answers by name: each is made once at a time and kept for some seconds."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, _Kept] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[Any]], *, fresh_s: float = FRESH_S) -> Any:
-        """Return the answer, an older one while a new one is made, or None while there is none yet.
+        """Return the answer, or None while it is made.
 
         Raises:
             Exception: what `make` raised; the next call tries again.
         """
         kept = self._kept.get(key)
         if kept is None or (kept.made_at is not None and time.monotonic() - kept.made_at > fresh_s):
-            before = None if kept is None else kept.task.result()
-            kept = self._kept[key] = _Kept(asyncio.ensure_future(make()), before=before)
+            kept = self._kept[key] = _Kept(asyncio.ensure_future(make()))
             self._let_go()
         done, _ = await asyncio.wait({kept.task}, timeout=PATIENCE_S)
         if not done:
-            return kept.before
-        if kept.task.exception() is not None:
+            return None
+        if kept.outdated or kept.task.exception() is not None:
             self._kept.pop(key, None)
         elif kept.made_at is None:
             kept.made_at = time.monotonic()
@@ -48,8 +47,10 @@ class Later:
 
     def forget(self) -> None:
         """Make everything anew when it is next asked for, as memories were changed."""
-        for key in [key for key, kept in self._kept.items() if kept.task.done()]:
-            del self._kept[key]
+        for key, kept in [*self._kept.items()]:
+            kept.outdated = True
+            if kept.task.done():
+                del self._kept[key]
 
     def _let_go(self) -> None:
         for key in list(self._kept)[: max(0, len(self._kept) - MAX_KEPT)]:

@@ -96,10 +96,10 @@ class Pages:
 
     # -- showing ---------------------------------------------------------------------------------------------------
 
-    def _page(self, name: str, status: int = 200, **shown: Any) -> HTMLResponse:
+    def _page(self, name: str, code: int = 200, **shown: Any) -> HTMLResponse:
         said, self.said[:] = list(self.said), []
         shown = {"mark": self.guard.mark, "said": said, "here": "", "refresh": "", **shown}
-        return HTMLResponse(self._templates.get_template(name).render(shown), status)
+        return HTMLResponse(self._templates.get_template(name).render(shown), code)
 
     def _error(self, error: PgengramError) -> Response:
         status = STATUS.get(error.code, UNREADY)
@@ -107,7 +107,9 @@ class Pages:
 
     async def _lost(self, _: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
-        told = self._page("error.html", status, error=NotFound("page", "that address", "Choose one above."), inside=True)
+        told = self._page(
+            "error.html", status, error=NotFound("page", "that address", "Choose one above."), inside=True
+        )
         if isinstance(error, HTTPException) and error.headers:
             told.headers.update(error.headers)
         return told
@@ -159,7 +161,9 @@ class Pages:
         """Show one memory with all that belongs to it."""
         return await self._memory(request.path_params["id"])
 
-    async def _memory(self, id_: UUID, error: PgengramError | None = None, typed: Mapping[str, str] | None = None) -> Response:
+    async def _memory(
+        self, id_: UUID, error: PgengramError | None = None, typed: Mapping[str, str] | None = None
+    ) -> Response:
         memory = await self.look.memory(id_)
         status = 200 if error is None else STATUS.get(error.code, UNREADY)
         return self._page("memory.html", status, here="/", memory=memory, error=error, typed=typed)
@@ -246,7 +250,9 @@ class Pages:
         network = await self.look.network(id_, int(depth), strength)
         if network is None:
             return self._waiting(request, "/graph", "Drawing")
-        return self._page("graph.html", here="/graph", network=network, depth=int(depth), strength=strength, depths=DEPTHS)
+        return self._page(
+            "graph.html", here="/graph", network=network, depth=int(depth), strength=strength, depths=DEPTHS
+        )
 
     async def clusters(self, _: Request) -> Response:
         """Show the clusters."""
@@ -276,9 +282,7 @@ class Pages:
         if made is None:
             return self._waiting(request, "/review", "Looking at every memory")
         reviewed, rows = made
-        return self._page(
-            "review.html", here="/review", reviewed=reviewed, rows=rows, PAIRED=PAIRED, most=SIDE_BY_SIDE
-        )
+        return self._page("review.html", here="/review", reviewed=reviewed, rows=rows, PAIRED=PAIRED, most=SIDE_BY_SIDE)
 
     async def preview(self, request: Request) -> Response:
         """Show what the chosen steps would change."""

@@ -1,0 +1,238 @@
+"""Memories for Python programs: `from pgengram import Memory`.
+
+```python
+async with Memory(namespace="notes") as memory:
+    await memory.add("Mara prefers green tea.", kind="preference", tags=["drinks"])
+    for hit in (await memory.search("what does she drink?")).results:
+        print(hit["score"], hit["content"])
+```
+
+A front of the same manager that assistants call: the same checks, the same errors (`pgengram.errors`), the same answers.
+On Windows run it in the loop of `pgengram.loop.event_loop`, as psycopg cannot use the default one there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Literal, Self, TypedDict, Unpack
+
+from pgengram import fields as f
+from pgengram.errors import NotFound
+from pgengram.inputs import Change, DedupPolicy, Mode, NewMemory, Question, Sort, checked
+from pgengram.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.toolsets.graph import Explored, Graph, Linked
+from pgengram.toolsets.upkeep import Statistics, Upkeep
+from pgengram.views import Forgotten, Found, Recalled, Shown, Stored, StoredMany, Updated
+
+Around = Literal["history", "relations", "clusters"]
+Direction = Literal["both", "out", "in"]
+
+
+class SettingNames(TypedDict, total=False):
+    """Settings that a program may set itself; each means what PGENGRAM_ + its name in capitals means."""
+
+    database_url: str
+    data_dir: str
+    embedder: str
+    embedder_api_key: str
+    namespace: str
+    secrets: str
+
+
+class Described(TypedDict, total=False):
+    """What can be said of a memory beside its content, when it is stored and when it is changed."""
+
+    kind: f.Kind
+    importance: float
+    tags: Sequence[str]
+    metadata: dict[str, Any]
+    confidence: float
+    emotion: f.Emotion
+    occurred_at: datetime | str
+    expires_at: datetime | str
+    pinned: bool
+    source: str
+    capture_mode: f.CaptureMode
+    session_id: str
+    speaker: str
+    user: str
+    project: str
+    collection: str
+
+
+class New(Described, total=False):
+    """What can be said of a memory that is stored."""
+
+    type: f.MemoryType
+    related_to: Sequence[str]
+    dedup_policy: DedupPolicy
+    idempotency_key: str
+
+
+class Changed(Described, total=False):
+    """What can be changed of a memory; `clear` names fields to empty."""
+
+    content: str
+    status: Literal["active", "archived"]
+    confirm: bool
+    outcome: Literal["success", "failure"]
+    clear: Sequence[str]
+    expected_version: int
+    dry_run: bool
+
+
+class Narrowed(TypedDict, total=False):
+    """Which memories a search may find, and how many."""
+
+    type: Sequence[f.MemoryType]
+    kind: Sequence[f.Kind]
+    tags: Sequence[str]
+    tags_match: Literal["any", "all"]
+    min_importance: float
+    since: datetime | str
+    until: datetime | str
+    user: str
+    project: str
+    collection: str
+    session_id: str
+    speaker: str
+    source: str
+    status: f.Status
+    mode: Mode
+    sort: Sort
+    limit: int
+    offset: int
+    detail: bool
+    as_of: datetime | str
+
+
+class Memory:
+    """One owner's memories. Use it as an asynchronous context manager, or call `close` in the end.
+
+    The database is brought up by the first call; opening costs nothing. One object serves any number of tasks.
+
+    Args:
+        settings: where the memories are and whose; by default the environment's, as for the server.
+        chosen: single settings that take the place of those, such as `namespace="notes"`.
+
+    Raises:
+        InvalidInput: a setting is wrong.
+    """
+
+    def __init__(self, settings: Settings | None = None, **chosen: Unpack[SettingNames]) -> None:
+        self.manager = MemoryManager(replace(settings or Settings.from_environment(), **chosen))
+
+    async def __aenter__(self) -> Self:
+        await self.manager.ready()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the database and the model."""
+        await self.manager.close()
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    async def add(self, content: str, **said: Unpack[New]) -> Stored:
+        """Remember one thing; saying the same again confirms it. `memory_id` of the answer is its id.
+
+        Raises:
+            InvalidInput: a field is wrong; nothing was stored.
+            SecretRejected: a text holds a password, key or token; nothing was stored.
+        """
+        return await self.manager.create_memory(checked(NewMemory, {"content": content, **said}))
+
+    async def add_many(self, items: Sequence[dict[str, Any]], *, atomic: bool = False) -> StoredMany:
+        """Remember up to 200 things, each with `content` and what `add` takes; a bad one is reported and spares the others.
+
+        Raises:
+            ItemRefused: with `atomic`, one of them is wrong; nothing was stored.
+        """
+        return await self.manager.create_memories([*items], atomic)
+
+    async def update(self, id: str, **changes: Unpack[Changed]) -> Updated:
+        """Change fields of a memory.
+
+        Raises:
+            NotFound: there is no such memory.
+            Conflict: it is at another version than `expected_version`, or would say the same as another.
+        """
+        return await self.manager.update_memory(checked(Change, {"id": id, **changes}))
+
+    async def forget(self, *ids: str, reason: str = "", replaced_by: Sequence[str] = ()) -> Forgotten:
+        """Take up to 20 memories out of every search; `restore` brings them back.
+
+        Raises:
+            ConfirmRequired: they are more than 20.
+        """
+        return await self.manager.forget_memories([*ids], reason, [*replaced_by])
+
+    async def restore(self, id: str) -> Updated:
+        """Bring a forgotten or archived memory back.
+
+        Raises:
+            NotFound: there is no such memory, or it was erased.
+        """
+        return await self.update(id, status="active")
+
+    async def erase(self, *ids: str) -> int:
+        """Remove memories for good, without asking anybody, and return how many there were."""
+        return await self.manager.erase(ids)
+
+    async def link(
+        self,
+        from_id: str,
+        *to_ids: str,
+        type: str = "related_to",
+        strength: float = 1.0,
+        properties: dict[str, Any] | None = None,
+    ) -> Linked:
+        """Link a memory to others by any word; linking again replaces strength and properties.
+
+        Raises:
+            NotFound: there is no such memory.
+        """
+        return await Graph(self.manager).link_memories(from_id, [*to_ids], type, strength, properties)
+
+    # -- finding ---------------------------------------------------------------------------------------------------
+
+    async def search(self, query: str = "", **narrowed: Unpack[Narrowed]) -> Found:
+        """Find memories by meaning and words, best first; without a query the newest. `results` are dictionaries."""
+        return await self.manager.search_memories(checked(Question, {"query": query, **narrowed}))
+
+    async def recall(
+        self, context: str, *, max_chars: int = 4_000, project: str | None = None, user: str | None = None
+    ) -> Recalled:
+        """Gather what is remembered about a task as one text for a model, between marks that it cannot close."""
+        return await self.manager.recall_context(context, max_chars, project, user)
+
+    async def get(self, id: str, *include: Around) -> Shown:
+        """Return one memory whole, forgotten ones too, by its id or its last 8 or more digits.
+
+        Raises:
+            NotFound: there is none.
+        """
+        found = await self.manager.get_memories([id], [*include])
+        if not found.memories:
+            raise NotFound("memory", id, "Use search to find the right id.")
+        return found.memories[0]
+
+    async def explore(self, *ids: str, depth: int = 2, direction: Direction = "both", limit: int = 50) -> Explored:
+        """Return what is linked to memories, `nodes` and `edges`, and what means nearly the same, `similar`.
+
+        Raises:
+            NotFound: there is no such memory.
+        """
+        return await Graph(self.manager).explore_memories([*ids], depth=depth, direction=direction, limit=limit)
+
+    async def stats(self, project: str | None = None) -> Statistics:
+        """Count the memories by all they are sorted by."""
+        return await Upkeep(self.manager).memory_stats(project=project)

@@ -1,0 +1,311 @@
+"""Connecting an assistant by typing, in a home folder of the test's own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from machine import answered
+from pgengram.cli import app, jsonc
+from pgengram.cli import clients as c
+
+OURS = {"command": "/old/place/pgengram"}
+TYPED = {"claude-code", "vscode"}
+COMMENTED = """\
+{
+    // my servers
+    "mcpServers": {
+        "github": {"command": "gh", "args": ["--x",]}, /* keep */
+        // "off": {},
+    },
+    "theme": "dark", // and this
+}
+"""
+CODEX = """\
+# mine
+model = "big"
+
+[mcp_servers.github]   # keep
+command = "gh"
+
+[other]
+moment = 2026-01-01
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    place = tmp_path / "home"
+    place.mkdir()
+    monkeypatch.setenv("HOME", str(place))
+    monkeypatch.setenv("USERPROFILE", str(place))
+    monkeypatch.setenv("APPDATA", str(place / "AppData"))
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return place
+
+
+def typed(*words: str, expect: int = 0, settings: dict[str, str] | None = None, types: str | None = None) -> Result:
+    result = CliRunner().invoke(app, [*words], env=settings, input=types)
+    assert result.exit_code == expect, (result.output, result.exception)
+    return result
+
+
+def file_of(client: str, text: str | None = None) -> Path:
+    path = c.CLIENTS[client].path()
+    if text is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    return path
+
+
+def servers(client: str) -> dict[str, Any]:
+    text = file_of(client).read_text(encoding="utf-8")
+    read = jsonc.parsed if c.CLIENTS[client].form == "json" else tomllib.loads
+    return dict(read(text)[c.CLIENTS[client].holder])
+
+
+@pytest.mark.parametrize("client", c.CLIENTS)
+def test_a_client_is_given_the_absolute_path_of_this_command_and_gives_it_back(client: str) -> None:
+    told = typed("connect", client, "--yes").output
+
+    entry = servers(client)["memory"]
+    assert Path(entry["command"]).is_absolute()
+    assert Path(entry["command"]).exists()
+    assert entry.get("type") == ("stdio" if client in TYPED else None)
+    assert str(file_of(client)) in told
+    assert "connected already" in typed("connect", client).output
+
+    typed("disconnect", client, "--yes")
+    assert "pgengram" not in file_of(client).read_text(encoding="utf-8")
+
+
+def test_what_a_person_wrote_stays_byte_for_byte_with_comments_and_trailing_commas() -> None:
+    path = file_of("cursor", COMMENTED)
+
+    typed("connect", "cursor", "--yes")
+    connected = path.read_text(encoding="utf-8")
+    typed("disconnect", "cursor", "--yes")
+
+    old, new = COMMENTED.splitlines(), connected.splitlines()
+    assert [line for line in new if line in old] == old
+    assert "memory" in servers_of(connected)
+    assert path.read_bytes() == COMMENTED.encode()
+
+
+def servers_of(text: str) -> dict[str, Any]:
+    return dict(jsonc.parsed(text)["mcpServers"])
+
+
+def test_the_toml_of_codex_keeps_its_comments_and_its_other_tables() -> None:
+    path = file_of("codex", CODEX)
+
+    typed("connect", "codex", "--yes")
+    assert path.read_text(encoding="utf-8").startswith(CODEX)
+    typed("connect", "codex", "--yes", settings={"PGENGRAM_NAMESPACE": "work"})
+    assert servers("codex")["memory"]["env"] == {"PGENGRAM_NAMESPACE": "work"}
+    typed("disconnect", "codex", "--yes")
+
+    assert path.read_text(encoding="utf-8") == CODEX
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ("cursor", '{"mcpServers": {'),
+        ("cursor", '{"mcpServers": []}'),
+        ("cursor", "[]"),
+        ("vscode", '{"servers": {"a": nope}}'),
+        ("codex", "[mcp_servers\n"),
+        ("codex", 'mcp_servers = {a = {command = "a"}}\n'),
+    ],
+)
+def test_a_file_that_cannot_be_edited_is_left_as_it_is_with_a_reason(client: str, text: str) -> None:
+    path = file_of(client, text)
+
+    result = CliRunner().invoke(app, ["connect", client, "--yes"])
+
+    assert result.exit_code in (1, 2)
+    assert path.name in result.output.replace("\n", "")
+    assert "Traceback" not in result.output
+    assert path.read_text(encoding="utf-8") == text
+    assert [*path.parent.iterdir()] == [path]
+
+
+def test_a_backup_is_kept_and_the_mode_of_the_file() -> None:
+    path = file_of("claude-code", '{"numStartups": 7}')
+    path.chmod(0o640)
+
+    told = json.loads(typed("connect", "claude-code", "--yes", "--json").output)
+
+    assert Path(told["backup"]).read_text(encoding="utf-8") == '{"numStartups": 7}'
+    if sys.platform != "win32":
+        assert path.stat().st_mode & 0o777 == 0o640
+    assert jsonc.parsed(path.read_text(encoding="utf-8"))["numStartups"] == 7
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_link_into_somebodys_dotfiles_stays_a_link(tmp_path: Path) -> None:
+    kept = tmp_path / "dotfiles.json"
+    kept.write_text("{}", encoding="utf-8")
+    path = file_of("cursor")
+    path.parent.mkdir(parents=True)
+    path.symlink_to(kept)
+
+    typed("connect", "cursor", "--yes")
+
+    assert path.is_symlink()
+    assert "memory" in servers_of(kept.read_text(encoding="utf-8"))
+
+
+def test_nothing_is_written_unless_somebody_agrees() -> None:
+    result = typed("connect", "cursor", expect=2)
+
+    assert "--yes" in result.output
+    assert not file_of("cursor").exists()
+
+
+def test_another_server_of_that_name_is_not_overwritten() -> None:
+    path = file_of("cursor", '{"mcpServers": {"memory": {"command": "npx", "args": ["server-memory"]}}}')
+    before = path.read_bytes()
+
+    assert "--name" in typed("connect", "cursor", "--yes", expect=1).output
+    assert "another server" in typed("disconnect", "cursor", "--yes", expect=1).output
+    assert path.read_bytes() == before
+    typed("connect", "cursor", "--yes", "--name", "pgengram")
+    assert [*servers("cursor")] == ["memory", "pgengram"]
+
+
+def test_an_entry_of_ours_is_brought_up_to_date_and_keeps_what_was_added_to_it() -> None:
+    added = {"env": {"OTHER": "1", "PGENGRAM_NAMESPACE": "old"}, "disabled": False}
+    file_of("cursor", json.dumps({"mcpServers": {"memory": OURS | added}}))
+
+    typed("connect", "cursor", "--yes", settings={"PGENGRAM_NAMESPACE": "new"})
+
+    entry = servers("cursor")["memory"]
+    assert entry["command"] != OURS["command"]
+    assert entry["disabled"] is False
+    assert entry["env"] == {"OTHER": "1", "PGENGRAM_NAMESPACE": "new"}
+
+
+def test_settings_go_along_and_secrets_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = "postgresql://ada:s3cr%23t@db.example.org/memo"
+    told = typed("connect", "cursor", "--yes", settings={"PGENGRAM_DATABASE_URL": url, "PGENGRAM_DATA_DIR": "mine"})
+
+    assert "s3cr" not in told.output
+    assert servers("cursor")["memory"]["env"] == {
+        "PGENGRAM_DATABASE_URL": url,
+        "PGENGRAM_DATA_DIR": str(tmp_path / "mine"),
+    }
+    assert "s3cr" not in typed("disconnect", "cursor", "--yes").output
+    refused = typed("connect", "cursor", "--folder", ".", "--yes", expect=2, settings={"PGENGRAM_DATABASE_URL": url})
+    assert "password" in refused.output
+    assert not (tmp_path / ".cursor").exists()
+
+
+def test_a_projects_own_file_is_written_when_a_folder_is_named(tmp_path: Path) -> None:
+    typed("connect", "vscode", "--folder", str(tmp_path), "--yes")
+
+    written = json.loads((tmp_path / ".vscode" / "mcp.json").read_text(encoding="utf-8"))
+    assert [*written["servers"]] == ["memory"]
+    assert "no file for a project" in typed("connect", "codex", "--folder", str(tmp_path), expect=2).output
+
+
+def test_any_other_client_is_shown_what_to_put_in() -> None:
+    printed = CliRunner().invoke(app, ["connect", "windsurf"])
+    meant = CliRunner().invoke(app, ["connect", "cursr"])
+
+    assert json.loads(printed.stdout)["mcpServers"]["memory"]["command"]
+    assert "Did you mean cursor?" in meant.stderr.replace("\n", " ")
+
+
+def test_printing_changes_nothing() -> None:
+    for client in c.CLIENTS:
+        printed = CliRunner().invoke(app, ["connect", client, "--print"]).stdout
+        read = json.loads if c.CLIENTS[client].form == "json" else tomllib.loads
+        assert "memory" in read(printed)[c.CLIENTS[client].holder]
+        assert not file_of(client).exists()
+
+
+def test_links_hold_the_entry_that_would_be_written() -> None:
+    cursor = urlsplit(typed("connect", "cursor", "--link").output.strip())
+    vscode = typed("connect", "vscode", "--link").output.strip()
+
+    told = parse_qs(cursor.query)
+    assert cursor.scheme == "cursor"
+    assert told["name"] == ["memory"]
+    entry = json.loads(base64.b64decode(told["config"][0]))
+    assert Path(entry["command"]).is_absolute()
+    prefix, _, config = vscode.partition("?")
+    assert prefix == "vscode:mcp/install"
+    assert json.loads(unquote(config)) == {"name": "memory", "type": "stdio", **entry}
+    assert "no install links" in typed("connect", "codex", "--link", expect=2).output
+
+
+def test_the_list_tells_what_is_connected() -> None:
+    typed("connect", "codex", "--yes")
+
+    rows = {row["client"]: row for row in json.loads(typed("connect", "--json").output)}
+
+    assert [*rows] == [*c.CLIENTS]
+    assert {name for name, row in rows.items() if row["connected_as"]} == {"codex"}
+
+
+def test_the_doctor_starts_what_is_connected_and_says_what_does_not_start(home: Path) -> None:
+    typed("connect", "codex", "--yes")
+    file_of("cursor", json.dumps({"mcpServers": {"memory": OURS}}))
+    nowhere = "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2"
+
+    findings = {
+        one["what"]: one for one in answered("doctor", "--json", expect=1, database_url=nowhere, embedder="none:")
+    }
+
+    assert findings["Codex"]["ok"] is True
+    assert findings["Cursor"]["ok"] is False
+    assert "pgengram connect cursor" in findings["Cursor"]["repair"]
+    assert shutil.which(servers("codex")["memory"]["command"])
+
+
+# What a client may have written: gaps, comments, nesting, trailing commas.
+gaps = st.sampled_from(["", " ", "\n", "\n  ", ' // c, "{\n', '/* } " */', "/* a\n b */", "\t", "\r\n   "])
+names = st.sampled_from(["a", "b", "memory", "mcpServers", 'é"x', "//"])
+scalars = st.sampled_from(["1", "-2.5e3", "true", "null", '"// no"', '"\\" {"', "[]", "{}", "[1, 2,]", "[ /*x*/ ]"])
+
+
+@st.composite
+def objects(draw: st.DrawFn, depth: int = 0) -> str:
+    text = "{"
+    number = draw(st.integers(0, 3))
+    for place in range(number):
+        name = draw(names)
+        nested = (depth == 0 and name == "mcpServers") or (depth < 2 and draw(st.booleans()))
+        value = draw(objects(depth + 1)) if nested else draw(scalars)
+        text += "".join([draw(gaps), json.dumps(name), draw(gaps), ":", draw(gaps), value, draw(gaps)])
+        if place < number - 1 or draw(st.booleans()):
+            text += ","
+    return text + draw(gaps) + "}"
+
+
+@given(text=objects())
+def test_an_edit_changes_one_member_and_nothing_else(text: str) -> None:
+    path, value = ("mcpServers", "memory"), {"command": "/x", "env": {"A": "1"}}
+    expected = jsonc.parsed(text)
+    expected.setdefault("mcpServers", {})["memory"] = value
+
+    written = jsonc.with_entry(text, path, value)
+    assert jsonc.parsed(written) == expected
+    del expected["mcpServers"]["memory"]
+    assert jsonc.parsed(jsonc.without_entry(written, path)) == expected

@@ -1,0 +1,200 @@
+"""Remembering, finding and forgetting by typing, on one store that a story fills."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from door import Database, database_of, owned_tables
+from pgengram.cli import app
+
+WORDS = {"embedder": "none:"}
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: str, template: str) -> Iterator[Database]:
+    with database_of(postgres, template) as made:
+        yield made
+
+
+@pytest.fixture
+def store(shared: Database) -> dict[str, str]:
+    shared.empty(owned_tables())
+    return {"database_url": shared.url, **WORDS}
+
+
+def typed(store: dict[str, str], *words: str, expect: int = 0, given: str = "", **more: str) -> Result:
+    settings = {f"PGENGRAM_{name.upper()}": value for name, value in store.items()}
+    result = CliRunner().invoke(app, [*words], env=settings | {"COLUMNS": "200"} | more, input=given)
+    assert result.exit_code == expect, (result.output, result.exception)
+    return result
+
+
+def answered(store: dict[str, str], *words: str) -> Any:
+    return json.loads(typed(store, *words, "--json").stdout)
+
+
+def added(store: dict[str, str], content: str, *more: str) -> str:
+    return str(answered(store, "add", content, *more)["memory_id"])
+
+
+def test_a_memory_is_added_found_listed_and_shown(store: dict[str, str], shared: Database) -> None:
+    id_ = added(
+        store, "Mara prefers green tea.", "--kind", "preference", "--tag", "drinks", "--project", "ark",
+        "--importance", "0", "--occurred-at", "2026-03-01", "--pin",
+    )  # fmt: skip
+
+    found = typed(store, "search", "green tea").stdout
+    listed = answered(store, "list", "--tag", "drinks", "--project", "ark")
+    shown = typed(store, "show", id_[-8:], "--history").stdout
+
+    assert id_[-8:] in found
+    assert "Mara prefers green tea." in found
+    assert "\x1b" not in found
+    assert [hit["id"] for hit in listed["results"]] == [id_]
+    assert listed["results"][0]["importance"] == 0
+    assert all(word in shown for word in (id_, "preference", "drinks", "operation: create"))
+    assert shared.value("SELECT pinned AND occurred_at < '2026-03-02' FROM memories") is True
+
+
+def test_a_text_comes_from_standard_input_and_may_be_long(store: dict[str, str]) -> None:
+    made = typed(store, "add", "-", "--json", given="One line.\nAnother line.\n")
+
+    shown = answered(store, "show", json.loads(made.stdout)["memory_id"])
+    assert shown["memories"][0]["content"] == "One line.\nAnother line."
+
+
+def test_a_memory_is_forgotten_and_restored(store: dict[str, str]) -> None:
+    id_ = added(store, "The office is in Lyon.")
+
+    typed(store, "forget", id_[-8:], "--reason", "moved")
+    assert "Nothing" in typed(store, "list").stdout
+    assert "Lyon" in typed(store, "list", "--forgotten").stdout
+    assert "1 restored" in typed(store, "restore", id_[-8:]).stdout
+    assert "Lyon" in typed(store, "list").stdout
+    assert "No memory" in typed(store, "restore", "0123456789abcdef", expect=1).stderr
+
+
+def test_erasing_asks_first(store: dict[str, str], shared: Database) -> None:
+    id_ = added(store, "The office is in Lyon.")
+
+    assert "--yes" in typed(store, "forget", id_, "--hard", expect=2).stderr
+    assert shared.value("SELECT count(*) FROM memories") == 1
+    assert answered(store, "forget", id_, "--hard", "--yes")["erased"] == 1
+    assert shared.value("SELECT count(*) FROM memories") == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the editor of this test is a shell command")
+def test_a_memory_is_changed_in_the_editor(store: dict[str, str]) -> None:
+    id_ = added(store, "The office is in Lyon.", "--tag", "office")
+    change = "sed -i.old -e s/Lyon/Nice/ -e 's/^importance:.*/importance: 0/' -e 's/^tags:.*/tags:/'"
+
+    typed(store, "edit", id_[-8:], EDITOR=change)
+    same = typed(store, "edit", id_[-8:], EDITOR="true")
+    bad = typed(
+        store, "edit", id_[-8:], EDITOR="sed -i.old -e s/Nice/Rome/ -e 's/^importance:.*/importance: 7/'", expect=2
+    )
+    none = typed(store, "edit", id_[-8:], EDITOR="no-such-editor", expect=2)
+
+    memory: dict[str, Any] = answered(store, "show", id_)["memories"][0]
+    assert "Nothing was changed." in same.stdout
+    assert (memory["content"], memory["importance"], memory.get("tags")) == ("The office is in Nice.", 0, None)
+    assert "The office is in Rome." in bad.stderr  # what was typed is not lost
+    assert "no-such-editor" in none.stderr
+
+
+def test_named_fields_are_changed_at_once(store: dict[str, str]) -> None:
+    id_ = added(store, "The office is in Lyon.")
+
+    assert answered(store, "edit", id_, "importance=0.9", "tags=a-team,paris")["version"] == 2
+    assert answered(store, "show", id_)["memories"][0]["tags"] == ["a-team", "paris"]
+
+
+def test_links_are_drawn_as_a_tree_and_days_as_a_timeline(store: dict[str, str]) -> None:
+    cause = added(store, "The bridge closed.", "--occurred-at", "2026-03-01")
+    effect = added(store, "The bus is late.", "--occurred-at", "2026-03-02", "--related-to", cause)
+
+    tree = typed(store, "graph", cause[-8:]).stdout
+    days = typed(store, "timeline", "--days", "20000").stdout
+
+    assert tree.index(cause[-8:]) < tree.index(effect[-8:])
+    assert "related_to" in tree
+    assert days.index("2026-03-02") < days.index("The bus is late.") < days.index("2026-03-01")
+    assert {node["id"] for node in answered(store, "graph", cause)["nodes"]} == {cause, effect}
+
+
+def test_what_is_recalled_is_one_text_between_marks(store: dict[str, str]) -> None:
+    added(store, "The office is in Lyon.")
+
+    assert "The office is in Lyon." in typed(store, "recall", "where is the office").stdout
+    assert typed(store, "recall").stdout.startswith("<memories-")
+    assert answered(store, "recall", "nothing of that sort")["count"] == 0
+
+
+@pytest.mark.parametrize(("source", "told"), [("startup", "is connected"), ("compact", "was just compacted")])
+def test_a_hook_at_the_start_of_a_session_is_told_what_is_remembered(
+    store: dict[str, str], source: str, told: str
+) -> None:
+    added(store, "The office is in Lyon.")
+
+    event = json.dumps({"hook_event_name": "SessionStart", "source": source})
+    ended = typed(store, "recall", "--hook", given=event)
+
+    assert told in ended.stdout
+    assert "The office is in Lyon." in ended.stdout
+
+
+def test_a_hook_never_stops_a_session_or_a_compaction() -> None:
+    nowhere = {"database_url": "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2", **WORDS}
+
+    compacting = typed(nowhere, "recall", "--hook", given='{"hook_event_name": "PreCompact"}')
+    starting = typed(nowhere, "recall", "--hook", given='{"hook_event_name": "SessionStart"}', expect=1)
+    broken = typed(nowhere, "recall", "--hook", given="{", expect=1)
+    unset = typed(
+        {**nowhere, "log_level": "LOUD"}, "recall", "--hook", given='{"hook_event_name": "SessionStart"}', expect=1
+    )
+
+    assert "To remember" in compacting.stdout
+    assert "Traceback" not in starting.stderr + broken.stderr + unset.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["add", " "], "white space"),
+        (["add", "x", "--kind", "colour"], "kind"),
+        (["search", "x", "--since", "soon"], "2026-03-01"),
+        (["list", "--sort", "beauty"], "sort"),
+        (["list", "--forgotten", "--archived"], "exclude"),
+        (["show", "xyz"], "hex digits"),
+        (["graph", "0123456789abcdef", "--direction", "up"], "direction"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line_with_a_hint(store: dict[str, str], words: list[str], said: str) -> None:
+    ended = typed(store, *words, expect=2)
+
+    assert said in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_a_shell_completes_commands_and_words() -> None:
+    surroundings = {**os.environ, "_PGENGRAM_COMPLETE": "complete_bash"}
+    command = [str(Path(sys.executable).with_name("pgengram"))]
+
+    def completed(line: str) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        return subprocess.run(
+            command, env=surroundings | words, capture_output=True, text=True, timeout=60, check=False
+        ).stdout.split()
+
+    assert completed("pgengram rec") == ["recall"]
+    assert completed("pgengram connect c") == ["claude-desktop", "claude-code", "cursor", "codex"]
+    assert completed("pgengram add x --kind pre") == ["preference"]

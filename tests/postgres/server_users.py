@@ -1,0 +1,124 @@
+"""Users of embedded servers as real processes, and what puts an end to them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+
+from pgengram.postgres import presence
+
+SETPRIV = shutil.which("setpriv")
+SOMEONE = "nobody"
+AS_ROOT = os.geteuid() == 0 if sys.platform != "win32" else False
+
+
+def until(true: Callable[[], object], timeout_s: float = 20) -> None:
+    """Wait until `true` holds, and fail when it does not within `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+class User:
+    """A process that uses the server of a folder."""
+
+    def __init__(self, folder: Path, uid: int | None) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("one_user.py")), str(folder)]
+        if uid is not None:
+            # May read everything, as it would if Python were installed for it, and owns nothing.
+            caps = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+            command = [SETPRIV or "", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", *caps, *command]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self.said: list[str] = []
+        self.url = ""
+
+    def hears(self, word: str) -> str:
+        """Wait for a line that begins with `word` and return the rest of it."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line.strip())
+            if line.startswith(word):
+                return line.removeprefix(word).strip()
+        raise AssertionError(f"it ended without saying {word}: {self.said}")
+
+    def ready(self) -> User:
+        self.url = self.hears("ready")
+        return self
+
+    def told(self, order: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(order + "\n")
+        self.process.stdin.flush()
+
+    def stop(self) -> None:
+        self.told("stop")
+        self.hears("stopped")
+
+    def die(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def asks(self, sql: str) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+
+class Users:
+    """Starts users of one folder, all as the same user of the system."""
+
+    def __init__(self, folder: Path, uid: int | None) -> None:
+        self.folder = folder
+        self.uid = uid
+        self.all: list[User] = []
+
+    @property
+    def home(self) -> str:
+        return str(self.folder / "postgres")
+
+    def launch(self) -> User:
+        self.all.append(User(self.folder, self.uid))
+        return self.all[-1]
+
+    def start(self) -> User:
+        return self.launch().ready()
+
+    def server_is_gone(self) -> bool:
+        return not presence.is_held(os.path.join(self.home, presence.SERVER))
+
+    def keeper_is_gone(self) -> bool:
+        return not presence.is_held(os.path.join(self.home, presence.KEEPER))
+
+
+def put_out(folder: Path) -> None:
+    """End the server of `folder` and its keeper, whoever uses it."""
+    home = str(folder / "postgres")
+    if not os.path.exists(os.path.join(home, presence.START)):
+        return
+    start = presence.Lock(home, presence.START)
+    assert start.take(60)
+    try:
+        assert presence.stop_server(home)
+    finally:
+        start.release()
+    for keeper in keepers_of(folder):
+        os.kill(keeper, signal.SIGKILL)
+
+
+def keepers_of(folder: Path) -> list[int]:
+    """Return the pids of the keepers, by the home in their command line."""
+    listing = subprocess.run(["ps", "-ww", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    home = str(folder / "postgres")
+    found = [line for line in listing.splitlines() if "presence.py" in line and line.endswith(" " + home)]
+    return [int(line.split()[0]) for line in found]

@@ -1,0 +1,136 @@
+"""What stands beside the package: its entry in the registry, the bundle, the plugin, the rules and the links."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import typer
+
+from pgengram import __version__
+from pgengram.cli import app
+from pgengram.cli import clients as c
+from pgengram.manager import MemoryManager
+from pgengram.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[1]
+INTEGRATIONS = ROOT / "integrations"
+PLUGIN = INTEGRATIONS / "claude-code"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+HOW_TO = (ROOT / "docs" / "how-to" / "connect-a-client.md").read_text(encoding="utf-8")
+REGISTRY_LONGEST = 100  # characters of a description that the registry takes
+LINKED = {"command": "pgengram"}  # a page cannot know where the command lies
+
+
+def read(*path: str) -> Any:
+    return json.loads(ROOT.joinpath(*path).read_text(encoding="utf-8"))
+
+
+def project() -> dict[str, Any]:
+    return dict(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
+
+
+def test_every_version_is_the_same() -> None:
+    server, manifest = read("server.json"), read("integrations", "mcpb", "manifest.json")
+    bundle = tomllib.loads((INTEGRATIONS / "mcpb" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    plugin = read("integrations", "claude-code", ".claude-plugin", "plugin.json")
+
+    assert {
+        project()["version"], server["version"], server["packages"][0]["version"], manifest["version"],
+        bundle["version"], plugin["version"],
+    } == {__version__}  # fmt: skip
+    pinned = f"{project()['name']}=={__version__}"
+    assert bundle["dependencies"] == [pinned]
+    assert manifest["server"]["mcp_config"]["args"][-1] == pinned
+
+
+def test_the_registrys_entry_is_short_enough_and_the_readme_bears_its_name() -> None:
+    server = read("server.json")
+
+    assert len(server["description"]) <= REGISTRY_LONGEST
+    assert re.findall(r"<!-- mcp-name: (\S+) -->", README) == [server["name"]]
+    assert server["packages"][0]["identifier"] == project()["name"]
+
+
+def test_the_registrys_entry_names_every_setting_and_marks_the_secret_ones() -> None:
+    variables = read("server.json")["packages"][0]["environmentVariables"]
+
+    assert [one["name"] for one in variables] == [PREFIX + field.name.upper() for field in fields(Settings)]
+    assert {one["name"] for one in variables if one.get("isSecret")} == {
+        "PGENGRAM_DATABASE_URL",
+        "PGENGRAM_EMBEDDER_API_KEY",
+    }
+
+
+def test_the_bundle_passes_settings_that_exist_and_keeps_the_secret_one() -> None:
+    manifest = read("integrations", "mcpb", "manifest.json")
+    known = {PREFIX + field.name.upper() for field in fields(Settings)}
+    env = manifest["server"]["mcp_config"]["env"]
+
+    assert set(env) <= known
+    assert {value.removeprefix("${user_config.").rstrip("}") for value in env.values()} == set(manifest["user_config"])
+    assert manifest["user_config"]["database_url"]["sensitive"] is True
+    assert (INTEGRATIONS / "mcpb" / manifest["server"]["entry_point"]).exists()
+
+
+def test_the_plugins_hooks_call_commands_that_exist() -> None:
+    hooks = read("integrations", "claude-code", "hooks", "hooks.json")["hooks"]
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+    assert set(hooks) == {"SessionStart", "PreCompact"}
+    for group in (one for groups in hooks.values() for one in groups):
+        for hook in group["hooks"]:
+            program, name, *options = hook["command"].split()
+            assert program == "pgengram"
+            assert set(options) <= {option for parameter in known[name].params for option in parameter.opts}
+
+
+def test_the_plugin_is_the_one_its_marketplace_offers() -> None:
+    [offered] = read("integrations", "claude-code", ".claude-plugin", "marketplace.json")["plugins"]
+    plugin = read("integrations", "claude-code", ".claude-plugin", "plugin.json")
+
+    assert (offered["name"], offered["description"]) == (plugin["name"], plugin["description"])
+    assert (PLUGIN / offered["source"]).resolve() == PLUGIN
+
+
+@pytest.mark.parametrize("page", sorted(INTEGRATIONS.rglob("*.md*")), ids=lambda page: page.name)
+def test_rules_and_commands_name_tools_that_exist(page: Path) -> None:
+    tools = {tool.name for tool in MemoryManager(Settings(embedder="none:")).tools}
+    named = set(re.findall(r"\b\w+_(?:memory|memories|context)\b", page.read_text(encoding="utf-8")))
+
+    assert named <= tools
+
+
+def test_cursors_rules_are_those_of_every_assistant() -> None:
+    rules = (INTEGRATIONS / "AGENTS.md").read_text(encoding="utf-8")
+    _, front, body = (INTEGRATIONS / "cursor" / "rules" / "memory.mdc").read_text(encoding="utf-8").split("---\n", 2)
+
+    assert "alwaysApply: true" in front
+    assert body.strip() == rules.strip()
+
+
+@pytest.mark.parametrize("name", ["cursor", "vscode"])
+def test_the_links_in_the_readme_are_those_that_the_command_makes(name: str) -> None:
+    host = {"cursor": "cursor.com", "vscode": "vscode.dev"}[name]
+    [link] = re.findall(rf"\]\((https://{host}/[^)\s]+)\)", README)
+    told = parse_qs(urlsplit(link).query)
+    config = base64.b64decode(told["config"][0]).decode() if name == "cursor" else told["config"][0]
+
+    assert link == c.link(c.CLIENTS[name], c.NAME, LINKED, web=True)
+    assert json.loads(config)["command"] == "pgengram"
+
+
+@pytest.mark.parametrize("client", c.CLIENTS.values(), ids=lambda client: client.name)
+def test_each_client_has_a_block_to_copy_that_is_what_connect_writes(client: c.Client) -> None:
+    block = c.snippet(client, c.NAME, {"command": "/absolute/path/to/pgengram"})
+
+    assert f"```{client.form}\n{block}\n```" in HOW_TO
+    assert f"pgengram connect {client.name}" in README
+    assert client.name == "claude-code" or f"```{client.form}\n{block}\n```" in README

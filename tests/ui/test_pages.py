@@ -1,0 +1,387 @@
+"""The pages of `pgengram ui`, asked for as a browser asks, and the walls around them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import socket
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from ui_process import HOSTILE, PLAIN, Ui, marks, shown
+
+from door import environment
+from pgengram.manager import MemoryManager
+from pgengram.ui import drawing
+from pgengram.ui.look import Look
+from pgengram.ui.routes import Pages
+
+STATIC = Path(drawing.__file__).parent / "static"
+
+# -- views ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/", "Search memories"),
+        ("/timeline", "Memories by day"),
+        ("/tags", "archive"),
+        ("/graph", "The strongest links"),
+        ("/clusters", "People"),
+        ("/map", "principal components"),
+        ("/review", "Nearly the same"),
+        ("/trash", "The office is in Basel."),
+        ("/trash?status=archived", "Nothing is archived"),
+        ("/health", "exact search"),
+        ("/export", "Begin"),
+    ],
+)
+async def test_every_view_shows_what_it_is_for(ui: Ui, path: str, expected: str) -> None:
+    assert expected in await ui.page(path)
+
+
+async def test_a_search_finds_by_meaning_and_draws_the_parts_of_the_score(ui: Ui) -> None:
+    page = await ui.page("/", q="who must not eat nuts")
+
+    assert shown(page)[0] == "Jonas is allergic to peanuts."
+    assert 'aria-label="meaning 0.' in page
+    assert "<dt>score</dt>" in page
+
+
+async def test_while_somebody_types_only_the_hits_are_sent(ui: Ui) -> None:
+    answer = await ui.client.get("/", params={"q": "billing"}, headers={"hx-request": "true", "hx-target": "hits"})
+
+    assert "<html" not in answer.text
+    assert "Mara moved billing to Stripe." in shown(answer.text)
+
+
+async def test_filters_hold_together(ui: Ui) -> None:
+    assert shown(await ui.page("/", kind="decision", project="harbour")) == ["Mara moved billing to Stripe."]
+    assert "Nothing is found" in await ui.page("/", kind="decision", tags="health")
+
+
+async def test_pages_follow_each_other_without_repeating_or_skipping(ui: Ui) -> None:
+    seen: list[str] = []
+    path = "/?tags=archive&sort=occurred"
+    while path:
+        page = await ui.page(path)
+        seen += shown(page)
+        more = re.search(r'id="more"><a href="([^"]+)"', page)
+        path = unescape(more[1]) if more else ""
+
+    assert len(seen) == len(set(seen)) == PLAIN
+
+
+async def test_a_memory_is_shown_with_all_that_belongs_to_it(ui: Ui) -> None:
+    page = await ui.page(f"/memory/{ui.ids['jonas']}")
+
+    for expected in ("Jonas is allergic to peanuts.", "<dd>Mara</dd>", "← causes", "Mara moved billing", "People"):
+        assert expected in page
+    fading = json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+    assert fading["unused"] == sorted(fading["unused"], reverse=True)
+    assert fading["at"][-1] > fading["now"][0] > fading["at"][0]
+
+
+async def test_to_look_at_a_memory_is_not_to_use_it(ui: Ui) -> None:
+    count = "SELECT access_count FROM memory_activation WHERE memory_id = %s"
+    before = ui.db.value(count, [ui.ids["fourteen"]])
+
+    await ui.page(f"/memory/{ui.ids['fourteen']}")
+    await ui.page("/", q="14 desks")
+
+    assert ui.db.value(count, [ui.ids["fourteen"]]) == before
+
+
+async def test_the_graph_around_a_memory_names_its_links(ui: Ui) -> None:
+    page = await ui.page("/graph", id=ui.ids["stripe"])
+    drawn = json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+
+    assert {"from": ui.ids["stripe"], "to": ui.ids["jonas"], "type": "causes", "strength": 0.9} in drawn["edges"]
+    assert all({"x", "y", "text"} <= node.keys() for node in drawn["nodes"].values())
+
+
+async def test_a_cluster_shows_its_members(ui: Ui) -> None:
+    assert "Jonas is allergic to peanuts." in shown(await ui.page(f"/cluster/{ui.ids['cluster']}"))
+
+
+async def test_a_day_shows_what_happened_on_it(ui: Ui) -> None:
+    assert shown(await ui.page("/timeline", day="2025-01-01")) == ["Shelf 0 of the archive holds 0 maps."]
+
+
+async def test_the_map_has_a_place_for_every_memory(ui: Ui) -> None:
+    page = await ui.page("/map")
+    points = json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+
+    assert ui.ids["jonas"] in {point[0] for point in points}
+    assert len(points) > PLAIN
+
+
+async def test_an_empty_store_says_what_to_do(manager: MemoryManager, tmp_path: Path) -> None:
+    guard = Pages(Look(manager, tmp_path), "default", 80).guard
+    transport = httpx.ASGITransport(app=guard)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:80") as client:
+        client.headers["host"] = "127.0.0.1:80"
+        await client.get("/enter", params={"token": guard.ticket})
+        said = {
+            "/": "Nothing is remembered yet", "/timeline": "Nothing is remembered yet", "/graph": "There are no links yet",
+            "/clusters": "There are no clusters yet", "/map": "There is no embedder", "/trash": "Nothing is forgotten",
+            "/review": "There is nothing to do",
+        }  # fmt: skip
+        ui = Ui("", client, None, {}, None)  # type: ignore[arg-type]
+        for path, expected in said.items():
+            assert expected in await ui.page(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "expected"),
+    [
+        ("/nowhere", 404, "Choose one above"),
+        ("/memory/00000000-0000-7000-8000-000000000000", 404, "No memory has id"),
+        ("/?cursor=nonsense", 422, "cursor"),
+        ("/?min_importance=7", 422, "min_importance"),
+        ("/timeline?day=soon", 422, "must be a date"),
+        ("/graph?id=x", 404, "No memory has id"),
+        ("/graph?depth=9", 422, "depth must be 1 to 4"),
+    ],
+)
+async def test_what_cannot_be_shown_is_said_with_the_next_step(ui: Ui, path: str, code: int, expected: str) -> None:
+    assert expected in await ui.page(path, code=code)
+
+
+# -- hostile content -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/?sort=created", "/memory/{hostile}", "/graph", "/map", "/timeline"])
+async def test_hostile_content_stays_text(ui: Ui, path: str) -> None:
+    page = await ui.page(path.format(**ui.ids))
+
+    assert "<script>alert" not in page
+    assert "<b>bold" not in page
+    assert "49 </" not in page
+    if path.startswith("/memory"):
+        assert HOSTILE in unescape(page)
+
+
+async def test_what_somebody_types_stays_text(ui: Ui) -> None:
+    page = await ui.page("/", q='"><script>alert(1)</script>')
+
+    assert "<script>alert" not in page
+
+
+async def test_the_browser_is_told_to_run_and_load_nothing_from_elsewhere(ui: Ui) -> None:
+    answer = await ui.client.get("/")
+    policy = answer.headers["content-security-policy"]
+
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["cache-control"] == "no-store"
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", answer.text)
+    assert " style=" not in answer.text
+
+
+def test_the_files_of_others_are_those_that_are_named() -> None:
+    vendor = STATIC / "vendor"
+    named = dict(re.findall(r"^\| `([^`]+)` .*`([0-9a-f]{64})` \|$", (vendor / "README.md").read_text(), re.MULTILINE))
+
+    assert named.keys() == {file.name for file in vendor.iterdir() if file.suffix in (".js", ".css")}
+    for name, digest in named.items():
+        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == digest
+
+
+# -- walls ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_without_the_cookie_nothing_is_shown(ui: Ui) -> None:
+    async with httpx.AsyncClient(base_url=ui.origin) as stranger:
+        for path in ("/", f"/memory/{ui.ids['jonas']}", "/export/pgengram.jsonl"):
+            answer = await stranger.get(path)
+            assert answer.status_code == 403
+            assert "Jonas" not in answer.text
+            assert not marks(answer.text)
+
+
+async def test_the_link_opens_the_page_once(ui: Ui) -> None:
+    async with httpx.AsyncClient() as stranger:
+        assert (await stranger.get(ui.link)).status_code == 403
+        assert (await stranger.get(ui.link + "x")).status_code == 403
+        assert not stranger.cookies
+
+
+async def test_the_cookie_is_for_this_page_alone(ui: Ui) -> None:
+    cookie = ui.entered.headers["set-cookie"].lower()
+
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert "domain" not in cookie
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example:{port}", ""])
+async def test_foreign_names_are_turned_away(ui: Ui, host: str) -> None:
+    port = urlsplit(ui.origin).port
+    answer = await ui.client.get("/", headers={"host": host.format(port=port)})
+
+    assert answer.status_code == 403
+    assert "Jonas" not in answer.text
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", None])
+async def test_changes_from_other_pages_are_turned_away(ui: Ui, origin: str | None) -> None:
+    mark = marks(await ui.page("/export"))[0]
+    headers = {} if origin is None else {"origin": origin}
+
+    answer = await ui.client.post(f"/memory/{ui.ids['jonas']}/forget", data={"mark": mark}, headers=headers)
+
+    assert answer.status_code == 403
+    assert ui.db.value("SELECT status FROM memories WHERE id = %s", [ui.ids["jonas"]]) == "active"
+
+
+@pytest.mark.parametrize("mark", ["", "x" * 43])
+async def test_a_change_without_the_mark_of_the_page_is_turned_away(ui: Ui, mark: str) -> None:
+    path = f"/memory/{ui.ids['jonas']}/forget"
+    answer = await ui.client.post(path, data={"mark": mark}, headers={"origin": ui.origin})
+
+    assert answer.status_code == 403
+    assert ui.db.value("SELECT status FROM memories WHERE id = %s", [ui.ids["jonas"]]) == "active"
+
+
+async def test_a_change_cannot_be_asked_for_by_a_link(ui: Ui) -> None:
+    answer = await ui.client.get(f"/memory/{ui.ids['jonas']}/forget")
+
+    assert answer.status_code == 405
+
+
+async def test_only_this_machine_can_reach_it(ui: Ui) -> None:
+    addresses = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}
+    port = urlsplit(ui.origin).port or 0
+
+    for address in addresses:
+        if str(address).startswith("127."):
+            continue
+        with pytest.raises(OSError), socket.create_connection((str(address), port), timeout=2):  # noqa: PT011
+            pass
+
+
+def test_a_port_in_use_is_said_with_the_next_step() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "pgengram", "ui", "--no-browser", "--port", port],
+            env=environment(), capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    assert done.returncode == 2
+    assert "Choose another --port" in done.stderr
+
+
+# -- changes -------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_edit_is_kept_with_its_history(ui: Ui) -> None:
+    id_ = ui.ids["twelve"]
+    version = str(ui.db.value("SELECT version FROM memories WHERE id = %s", [id_]))
+
+    answer = await ui.send(
+        f"/memory/{id_}", version=version, content="The office in Bern has 13 desks.", importance="0", tags="Office, bern", pinned="on"
+    )  # fmt: skip
+    assert answer.status_code == 303
+    page = await ui.page(answer.headers["location"])
+
+    assert "Changed " in page
+    assert "<del>12</del><ins>13</ins>" in page
+    assert "Importance 0.00" in page
+    assert ">office</a>" in page
+    assert "by pgengram ui" in page
+    assert "pinned" in page
+
+
+async def test_an_edit_of_what_changed_meanwhile_is_refused_and_not_lost(ui: Ui) -> None:
+    answer = await ui.send(
+        f"/memory/{ui.ids['stripe']}", version="999", content="Typed in vain.", importance="0.5", tags=""
+    )
+
+    assert answer.status_code == 409
+    assert "not 999" in answer.text
+    assert "Typed in vain." in answer.text
+    assert (
+        ui.db.value("SELECT content FROM memories WHERE id = %s", [ui.ids["stripe"]]) == "Mara moved billing to Stripe."
+    )
+
+
+async def test_bad_input_changes_nothing_and_says_why(ui: Ui) -> None:
+    secret = "AKIA" + "IOSFODNN7" + "ABCDEFG"
+    for fields, code in (
+        ({"importance": "7"}, 422),
+        ({"content": f"The key is {secret}"}, 422),
+        ({"content": " "}, 422),
+    ):
+        answer = await ui.send(
+            f"/memory/{ui.ids['stripe']}", **({"content": "Mara moved.", "importance": "0.5"} | fields)
+        )
+        assert answer.status_code == code, answer.text
+
+    assert (
+        ui.db.value("SELECT content FROM memories WHERE id = %s", [ui.ids["stripe"]]) == "Mara moved billing to Stripe."
+    )
+
+
+async def test_what_is_forgotten_is_in_the_trash_and_can_be_restored(ui: Ui) -> None:
+    id_ = ui.ids["fourteen"]
+    content = "The office in Bern has 14 desks and a green door."
+
+    await ui.send(f"/memory/{id_}/forget", reason="counted <again>")
+    assert content in shown(await ui.page("/trash"))
+    assert "counted &lt;again&gt;" in await ui.page(f"/memory/{id_}")
+    assert content not in shown(await ui.page("/", q="desks"))
+
+    answer = await ui.send(f"/memory/{id_}/restore")
+    assert answer.headers["location"] == f"/memory/{id_}"
+    assert content not in shown(await ui.page("/trash"))
+    assert content in shown(await ui.page("/", q="desks"))
+
+
+async def test_near_duplicates_are_merged_after_a_preview(ui: Ui) -> None:
+    await ui.client.get("/review?again")
+    page = await ui.page("/review")
+    steps = [json.loads(unescape(step)) for step in re.findall(r'name="step" value="([^"]+)"', page)]
+    [merge, *_] = [
+        step for step in steps if step["action"] == "merge" and ui.ids["one"] in (*step["ids"], step["into"])
+    ]
+
+    preview = await ui.send("/review/preview", step=json.dumps(merge))
+    assert "Nothing is changed yet" in preview.text
+    assert (
+        ui.db.value("SELECT count(*) FROM memories WHERE status = 'active' AND content LIKE 'The harbour gate%%'", [])
+        == 2
+    )
+    token = re.findall(r'name="token" value="([^"]+)"', preview.text)[0]
+    done = await ui.send("/review/apply", token=token)
+
+    assert done.status_code == 303
+    assert "done" in await ui.page("/review")
+    assert (
+        ui.db.value("SELECT count(*) FROM memories WHERE status = 'active' AND content LIKE 'The harbour gate%%'", [])
+        == 1
+    )
+    assert (await ui.send("/review/apply", token=token)).status_code == 409
+
+
+async def test_an_export_is_made_and_downloaded(ui: Ui) -> None:
+    assert (await ui.client.get("/export/pgengram.jsonl")).status_code == 404
+    await ui.send("/export")
+    for _ in range(200):
+        if "Download" in await ui.page("/export"):
+            break
+    lines = (await ui.client.get("/export/pgengram.jsonl")).text.splitlines()
+
+    assert json.loads(lines[0])["record"] == "export"
+    assert any("Jonas is allergic" in line for line in lines)

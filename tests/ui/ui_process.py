@@ -1,0 +1,122 @@
+"""A real `pgengram ui` on a real store, and a way in."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from html import unescape
+from typing import Any
+
+import httpx
+
+from door import Database, environment
+from pgengram.inputs import NewMemory
+from pgengram.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.toolsets.clusters import Clusters, NewCluster
+from pgengram.toolsets.graph import Graph
+
+HOSTILE = "<script>alert('x')</script> \"quoted\" & <b>bold</b> 'single' {{ 7 * 7 }} </script>"
+PLAIN = 45  # memories beside the few that the tests speak of; more than two pages
+
+
+@dataclass
+class Ui:
+    """A running page: its link, who is let in, the database behind it, and ids by what they are."""
+
+    link: str
+    client: httpx.AsyncClient
+    db: Database
+    ids: dict[str, str]
+    entered: httpx.Response
+
+    async def page(self, path: str, *, code: int = 200, **params: Any) -> str:
+        """Return a page once it is worked out."""
+        for _ in range(200):
+            answer = await self.client.get(path, params=params or None)
+            assert answer.status_code == code, answer.text
+            if 'class="waiting"' not in answer.text:
+                return answer.text
+            await asyncio.sleep(0.05)
+        raise AssertionError("the page still waits")
+
+    async def send(self, path: str, **fields: str) -> httpx.Response:
+        """Send a form as a browser does, with the mark that the pages carry."""
+        mark = marks(await self.page("/export"))[0]
+        return await self.client.post(path, data={"mark": mark, **fields}, headers={"origin": self.origin})
+
+    @property
+    def origin(self) -> str:
+        return self.link.partition("/enter")[0]
+
+
+def marks(page: str) -> list[str]:
+    return re.findall(r'name="mark" value="([^"]+)"', page)
+
+
+def shown(page: str) -> list[str]:
+    """Return the contents of the memories in a list, as a reader sees them."""
+    return [
+        unescape(text) for text in re.findall(r'<a class="content" href="/memory/[^"]+">(.*?)</a>', page, re.DOTALL)
+    ]
+
+
+@asynccontextmanager
+async def run_ui(database_url: str, **settings: str) -> AsyncIterator[str]:
+    """Start `pgengram ui` and give its link."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "pgengram", "ui", "--no-browser", "--port", "0",
+        env=environment(database_url=database_url, **settings),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            yield (await process.stdout.readline()).decode().strip()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await asyncio.wait_for(process.wait(), 30)
+
+
+async def fill(settings: Settings) -> dict[str, str]:
+    """Store what the tests look at, and return ids by name."""
+    manager = MemoryManager(settings)
+    ids: dict[str, str] = {}
+
+    async def one(name: str, content: str, **more: Any) -> None:
+        new = NewMemory.model_validate({"content": content, "dedup_policy": "insert", **more})
+        ids[name] = (await manager.create_memory(new)).memory_id
+
+    try:
+        days = [f"2025-0{1 + n % 9}-{1 + n % 28:02}T10:00:00Z" for n in range(PLAIN)]
+        await manager.create_memories(
+            [
+                {"content": f"Shelf {n} of the archive holds {n * 7} maps.", "tags": ["archive"], "occurred_at": day,
+                 "dedup_policy": "insert"}
+                for n, day in enumerate(days)
+            ]
+        )  # fmt: skip
+        await one(
+            "jonas", "Jonas is allergic to peanuts.", kind="person", importance=0.9, tags=["health"], speaker="Mara"
+        )
+        await one("stripe", "Mara moved billing to Stripe.", kind="decision", project="harbour", source="chat")
+        await one("twelve", "The office in Bern has 12 desks and a green door.")
+        await one("fourteen", "The office in Bern has 14 desks and a green door.")
+        await one("one", "The harbour gate is opened at dawn by the old keeper.")
+        await one("other", "The harbour gate is opened at dawn by the old keeper, as always.")
+        await one("old", "The office is in Basel.")
+        await one("hostile", HOSTILE)
+        await Graph(manager).link_memories(ids["stripe"], [ids["jonas"], ids["hostile"]], type="causes", strength=0.9)
+        made = await Clusters(manager).create_memory_cluster(
+            NewCluster(name="People", keywords=["who"], memory_ids=[ids["jonas"]])
+        )
+        ids["cluster"] = made.cluster_id
+        await manager.forget_memories([ids["old"]], "moved to Bern")
+    finally:
+        await manager.close()
+    return ids
