@@ -59,10 +59,15 @@ def test_the_registrys_entry_is_short_enough_and_the_readme_bears_its_name() -> 
     assert server["packages"][0]["identifier"] == project()["name"]
 
 
-def test_the_registrys_entry_names_every_setting_and_marks_the_secret_ones() -> None:
+def test_the_registrys_entry_describes_settings_as_they_are_and_marks_the_secret_ones() -> None:
     variables = read("server.json")["packages"][0]["environmentVariables"]
+    known = {PREFIX + field.name.upper(): field for field in fields(Settings)}
 
-    assert [one["name"] for one in variables] == [PREFIX + field.name.upper() for field in fields(Settings)]
+    assert variables
+    for one in variables:
+        setting = known[one["name"]]
+        assert one["description"] == setting.metadata["about"].replace("`", "")
+        assert one.get("default", "") == setting.default
     assert {one["name"] for one in variables if one.get("isSecret")} == {
         "PGENGRAM_DATABASE_URL",
         "PGENGRAM_EMBEDDER_API_KEY",

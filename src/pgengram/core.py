@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -173,35 +172,13 @@ class Core:
         vector = None
         if question.embedding is not None and question.mode != "text":
             vector = await self.own_vector(question.embedding)
-        if ready:  # there is nothing slow to be done in between
-            async with self.store.transaction() as tx:
-                asked = await understand(tx, question, self._frequencies, place.now)
+        async with self.store.transaction() as tx:
+            asked = await understand(tx, question, self._frequencies, place.now)
+            if ready:  # there is nothing slow to be done in between
                 return await self._ranked(tx, question, place, asked, vector)
-        asked, vector = await self._understood(question, place)
+        vector = await self.question_vector(asked.meaning, None)
         async with self.store.transaction() as tx:
             return await self._ranked(tx, question, place, asked, vector)
-
-    async def _understood(self, question: Question, place: cursors.Place) -> tuple[Asked, NDArray[float32] | None]:
-        """Return a question with its words looked up, and the vector of its meaning, which is made meanwhile.
-
-        Which words say nothing of the meaning is known for certain only when they have been looked up; what earlier
-        questions have shown is mostly right.
-        """
-        in_use = await self.models.embedding()
-        if in_use is None:
-            async with self.store.transaction() as tx:
-                return await understand(tx, question, self._frequencies, place.now), None
-        likely = self._frequencies.likely_meaning(question.query)
-        embedding = asyncio.ensure_future(in_use.embedder.query(likely))
-        try:
-            async with self.store.transaction() as tx:
-                asked = await understand(tx, question, self._frequencies, place.now)
-            if asked.meaning == likely and in_use.model.id == self.store.active_model_id:
-                return asked, await embedding
-        finally:
-            embedding.cancel()
-            await asyncio.gather(embedding, return_exceptions=True)
-        return asked, await self.question_vector(asked.meaning, None)
 
     async def with_synonyms(self, question: Question) -> Question:
         """Return `question` asking for each tag by all the words it may be stored as."""

@@ -667,7 +667,7 @@ async def serve_http(
     Raises:
         InvalidInput: the certificate cannot be used.
     """
-    log_to_stderr(settings.log_level, settings.log_format)
+    log_to_stderr(settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # strangers could fill the log with their broken requests
     tenants = Tenants(settings)
     inner = tenants.server().streamable_http_app(

@@ -36,16 +36,16 @@ class OneLine(logging.Formatter):
         return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in super().format(record))
 
 
-def log_to_stderr(level: str, form: str) -> None:
+def log_to_stderr(told: str) -> None:
     """Log to stderr, where clients keep it; the SDK and the driver only warn, as at finer levels they quote what is sent.
 
     Args:
-        level: from which level on our own loggers speak.
-        form: `text` or `json`.
+        told: from which level on our own loggers speak, such as INFO; with `,json` behind it in JSON.
     """
+    level, _, form = told.upper().partition(",")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if form == "json" else OneLine(TEXT))
+    handler.setFormatter(JsonLines() if form else OneLine(TEXT))
     logging.basicConfig(handlers=[handler])
-    logging.getLogger("pgengram").setLevel(level.upper())
+    logging.getLogger("pgengram").setLevel(level)
     for name in ("mcp", "psycopg"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -648,9 +648,7 @@ def _refused(line: bytes) -> Refused:
         return Refused(None, INVALID_REQUEST, "Batches are no part of MCP: send one message per line.")
     id_ = value.get("id") if isinstance(value, dict) else None
     usable = isinstance(id_, int | str) and not isinstance(id_, bool)
-    return Refused(
-        id_ if usable else None, INVALID_REQUEST, 'Not a JSON-RPC 2.0 message ("jsonrpc":"2.0", method, …).'
-    )
+    return Refused(id_ if usable else None, INVALID_REQUEST, 'Not a JSON-RPC 2.0 message ("jsonrpc":"2.0", method, …).')
 
 
 def _refuse_what_is_not_json(line: bytes) -> None:
@@ -770,7 +768,7 @@ async def serve_stdio(
     The first request is answered before the manager is opened. Calls in flight at the end have `DRAIN_S` to finish and
     are cancelled then. Whatever is stuck, the process has ended `stdio.STOP_S` seconds after the reason to end.
     """
-    log_to_stderr(settings.log_level, settings.log_format)
+    log_to_stderr(settings.log_level)
     loop = asyncio.get_running_loop()
     wire = claim_stdio()
     lifeline = Lifeline(wire, lambda: _soon(loop, channel.end))

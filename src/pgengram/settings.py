@@ -15,7 +15,6 @@ PREFIX = "PGENGRAM_"
 TOOLSETS = ("core", "graph", "upkeep", "clusters", "working", "identity")
 COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow")
 SECRETS = ("reject", "redact")
-LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 MAX_BACKUPS = 3_650
 
@@ -62,16 +61,16 @@ class Settings:
     backup_days: str = _setting(
         "0", "How many daily backups the server keeps in the folder `backups` of the data folder; 0 makes none."
     )
-    log_level: str = _setting("WARNING", "How much is logged to stderr: DEBUG, INFO, WARNING or ERROR.")
-    log_format: str = _setting("text", "How: `text` for people, or `json`, an object on each line.")
+    log_level: str = _setting(
+        "WARNING",
+        "How much is logged to stderr: DEBUG, INFO, WARNING or ERROR; with `,json` as an object on each line.",
+    )
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.namespace) <= 128:
             raise InvalidInput("PGENGRAM_NAMESPACE must have 1 to 128 characters.")
-        if self.log_level.upper() not in LOG_LEVELS:
-            raise InvalidInput(f"PGENGRAM_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}.")
-        if self.log_format not in LOG_FORMATS:
-            raise InvalidInput(f"PGENGRAM_LOG_FORMAT must be one of {', '.join(LOG_FORMATS)}.")
+        if self.log_level.upper().removesuffix(",JSON") not in LOG_LEVELS:
+            raise InvalidInput(f"PGENGRAM_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, perhaps with ,json.")
         if self.compat and self.compat not in COMPAT:
             raise InvalidInput(f"PGENGRAM_COMPAT must be empty or one of {', '.join(COMPAT)}.")
         if self.secrets not in SECRETS:

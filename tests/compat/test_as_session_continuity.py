@@ -119,7 +119,7 @@ async def test_a_relation_given_when_storing_is_found_again(client: Client) -> N
 
     related = await says(client, "memory_related", memoryId=effect, includeSemantic=False)
 
-    assert [(one["id"], one["source"]) for one in related["related"]] == [(cause, "graph")]
+    assert [(one["id"], one["type"], one["source"]) for one in related["related"]] == [(cause, "error", "graph")]
 
 
 async def test_connections_are_told_once_and_explored(client: Client) -> None:

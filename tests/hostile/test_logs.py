@@ -94,9 +94,9 @@ def log_of(peer: Peer) -> str:
     return peer.log.decode()
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", ["", ",json"], ids=["text", "json"])
 def test_no_content_no_key_and_no_confirmation_is_logged(database: Database, form: str) -> None:
-    with serve(database.url, log_level="DEBUG", log_format=form) as peer:
+    with serve(database.url, log_level=f"DEBUG{form}") as peer:
         peer.hello()
         tokens = say_everything(peer)
         # A fault of the database and one of ours, whose own words would quote what was stored:
@@ -115,7 +115,7 @@ def test_no_content_no_key_and_no_confirmation_is_logged(database: Database, for
 
 
 def test_every_line_is_an_object_when_json_is_asked_for(database: Database) -> None:
-    with serve(database.url, log_level="DEBUG", log_format="json") as peer:
+    with serve(database.url, log_level="DEBUG,json") as peer:
         peer.hello()
         database.as_login("ALTER TABLE memories RENAME TO gone")
         peer.call("search_memories", {"query": CANARY})

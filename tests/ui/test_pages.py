@@ -11,12 +11,14 @@ import sys
 from html import unescape
 from pathlib import Path
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import httpx
 import pytest
 from ui_process import HOSTILE, PLAIN, Ui, marks, shown
 
-from door import environment
+from door import Database, environment
+from pgengram.inputs import NewMemory
 from pgengram.manager import MemoryManager
 from pgengram.ui import drawing
 from pgengram.ui.look import Look
@@ -89,14 +91,16 @@ async def test_a_memory_is_shown_with_all_that_belongs_to_it(ui: Ui) -> None:
     assert fading["at"][-1] > fading["now"][0] > fading["at"][0]
 
 
-async def test_to_look_at_a_memory_is_not_to_use_it(ui: Ui) -> None:
-    count = "SELECT access_count FROM memory_activation WHERE memory_id = %s"
-    before = ui.db.value(count, [ui.ids["fourteen"]])
+async def test_to_look_at_a_memory_is_not_to_use_it(manager: MemoryManager, database: Database, tmp_path: Path) -> None:
+    look = Look(manager, tmp_path)
+    stored = await manager.create_memory(NewMemory(content="The old gate has 14 locks."))
+    before = database.rows("SELECT access_count, reinforcement, last_accessed_at FROM memory_activation")
 
-    await ui.page(f"/memory/{ui.ids['fourteen']}")
-    await ui.page("/", q="14 desks")
+    await look.memory(UUID(stored.memory_id))
+    assert (await look.search({"q": "locks"})).count == 1
+    await manager.accesses.flush()
 
-    assert ui.db.value(count, [ui.ids["fourteen"]]) == before
+    assert database.rows("SELECT access_count, reinforcement, last_accessed_at FROM memory_activation") == before
 
 
 async def test_the_graph_around_a_memory_names_its_links(ui: Ui) -> None:

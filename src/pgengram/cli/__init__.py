@@ -219,10 +219,14 @@ async def import_(
 @command
 async def backup(
     path: Annotated[
-        Path | None, typer.Argument(help="A file. Left out: one in the folder `backups` of the data folder.", dir_okay=False)
+        Path | None,
+        typer.Argument(help="A file. Left out: one in the folder `backups` of the data folder.", dir_okay=False),
     ] = None,
     if_due: Annotated[
-        bool, typer.Option("--if-due", help="Only when the newest daily backup is older than a day; PGENGRAM_BACKUP_DAYS are kept.")
+        bool,
+        typer.Option(
+            "--if-due", help="Only when the newest daily backup is older than a day; PGENGRAM_BACKUP_DAYS are kept."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -239,7 +243,8 @@ async def backup(
 @command
 async def restore(
     what: Annotated[
-        list[str], typer.Argument(metavar="FILE|ID…", help="A file that `pgengram backup` has written, or ids of memories.")
+        list[str],
+        typer.Argument(metavar="FILE|ID…", help="A file that `pgengram backup` has written, or ids of memories."),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Put a backup back without asking.")] = False,
     as_json: AsJson = False,
@@ -332,7 +337,8 @@ async def tags(
         typer.Option(metavar="ALIAS=TAG", help="Let a word mean a tag; ALIAS= lets it mean itself again. Repeatable."),
     ] = None,
     broader: Annotated[
-        bool | None, typer.Option("--broader/--no-broader", help="Take over the broader tags that come along, or drop them.")
+        bool | None,
+        typer.Option("--broader/--no-broader", help="Take over the broader tags that come along, or drop them."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -12,7 +12,7 @@ from pgengram.store.database import Row, Transaction
 from pgengram.text.differences import differences, overlap
 
 ALIKE: Final = 0.6  # share of words in common, from which on two texts are about the same
-COMPARED: Final = 20  # of the best hits
+COMPARED: Final = 10  # of the best hits: pairs grow with the square
 LONGEST: Final = 1_000  # characters; of longer texts a share of words tells little, and it costs more
 SERIES: Final = 3  # a text that is like more others than this is one of a series, such as the entries of a log
 SCOPE: Final = ("user", "project", "collection", "speaker", "occurred_at")  # differ, and it is about something else

@@ -88,18 +88,6 @@ class Frequencies:
     _known: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
     _sizes: dict[int, tuple[float, int, float]] = field(default_factory=dict)
     _terms: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    _meaningless: set[str] = field(default_factory=set)
-
-    def likely_meaning(self, query: str) -> str:
-        """Return what `understand` will most likely hold to be the meaning of `query`, from what earlier ones have shown."""
-        return without(query, {word for word in words(query) if _spoken(word) in self._meaningless}) or query
-
-    def note_meaningless(self, asked: Sequence[str], meaningless: set[str]) -> None:
-        """Remember which of the words asked are names or in most memories, and which are not."""
-        if len(self._meaningless) > MAX_KNOWN:
-            self._meaningless.clear()
-        self._meaningless.difference_update(map(_spoken, asked))
-        self._meaningless.update(map(_spoken, meaningless))
 
     async def size(self, tx: Transaction) -> tuple[int, float]:
         """Return the number of memories with words, and their mean number of terms."""
@@ -163,7 +151,6 @@ async def understand(tx: Transaction, question: Question, frequencies: Frequenci
                 names.add(lowered[row["position"] - 1])
             if row["is_name"] or (total >= FEW_MEMORIES and counts.get(row["term"], 0) > COMMON_SHARE * total):
                 common.add(word)
-    frequencies.note_meaningless(asked_words, common)
     return Asked(
         terms=list(counts),
         weights=[inverse_document_frequency(count, total) for count in counts.values()],

@@ -10,7 +10,13 @@ from pgengram.tools import Tool, tools_of
 if TYPE_CHECKING:
     from pgengram.core import Core
 
-CLASSES: Final[dict[str, str]] = {"graph": "Graph", "upkeep": "Upkeep", "clusters": "Clusters", "working": "Working", "identity": "Identity"}
+CLASSES: Final[dict[str, str]] = {
+    "graph": "Graph",
+    "upkeep": "Upkeep",
+    "clusters": "Clusters",
+    "working": "Working",
+    "identity": "Identity",
+}
 
 
 def offered(core: Core, chosen: frozenset[str]) -> list[Tool]:

@@ -361,7 +361,9 @@ def _question(kept: Mapping[str, Any], effects: Sequence[Effect], rows: Mapping[
     mark = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
     erases = any(effect.operation == "erase" for effect in effects)
     lines = [f"Tidy memories up: {_summed(effects)}? (plan {mark})"]
-    lines += [f"- {effect.operation}: {cut(one_line(rows[effect.id]['content']), EXCERPT)}" for effect in effects[:QUOTED]]
+    lines += [
+        f"- {effect.operation}: {cut(one_line(rows[effect.id]['content']), EXCERPT)}" for effect in effects[:QUOTED]
+    ]
     lines += [f"and {len(effects) - QUOTED} more"] if len(effects) > QUOTED else []
     return "\n".join([*lines, *(["What is erased cannot be brought back."] if erases else [])])
 

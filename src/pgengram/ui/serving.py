@@ -52,7 +52,7 @@ def bound(port: int) -> socket.socket:
     Raises:
         InvalidInput: the port is taken.
     """
-    made = socket.socket(socket.AF_INET)
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if sys.platform != "win32":
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
