@@ -218,7 +218,7 @@ class Database:
         parameters = self._entrance(namespace_id)
         for attempt in range(POOL_MAX + 1):
             try:
-                connection = await pool.getconn()
+                connection = await _taken(pool)
             except PoolTimeout as error:
                 if await self._answers():
                     raise
@@ -359,6 +359,21 @@ async def note_embedder(database: Database, name: str, embedder: str) -> None:
     """Remember which setting leads to a model now."""
     async with database.as_login() as connection:
         await connection.execute(NOTE_EMBEDDER, {"name": name, "embedder": embedder})
+
+
+async def _taken(pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]]) -> psycopg.AsyncConnection[Row]:
+    """Return a connection of the pool; a task that was cancelled just as it got one ends, too.
+
+    The pool waits with `wait_for`, which in Python 3.11 loses a cancellation of that very moment: whoever had cancelled the
+    task would wait for ever.
+    """
+    task = asyncio.current_task()
+    asked_before = 0 if task is None else task.cancelling()
+    connection = await pool.getconn()
+    if task is not None and task.cancelling() > asked_before:
+        await pool.putconn(connection)
+        raise asyncio.CancelledError
+    return connection
 
 
 def _mark(entered: psycopg.AsyncCursor[Row]) -> bytes | None:
