@@ -158,7 +158,7 @@ ghp_ is the prefix of GitHub tokens, AKIA that of AWS
 ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
 pk_live_51H8xYZabcdefghij is publishable
 hf_hub_download(repo_id="bert-base-uncased")
-npm_config_registry=https://registry.npmjs.org
+npm_config_registry=https://registry.example.org
 Bearer tokens are used
 0.4242424242424242
 MAC 00:1A:2B:3C:4D:5E, IPv6 2001:0db8:85a3::8a2e:0370:7334
