@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import anyio
 import pytest
 
 from pgengram.store.database import Database
@@ -43,3 +44,28 @@ async def test_a_task_cancelled_as_it_gets_its_connection_ends_and_gives_it_back
     with pytest.raises(asyncio.CancelledError):
         await task
     assert pool.back == [pool]
+
+
+async def test_a_call_cancelled_as_it_gets_its_connection_takes_no_other_call_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database = Database("postgresql://nowhere")
+    monkeypatch.setattr(database, "_pool", LosingPool())
+    done = []
+
+    async def cancelled_call() -> None:
+        with anyio.CancelScope() as scope:
+            calls.start_soon(other_call, scope)
+            async with database.transaction(1):
+                raise AssertionError
+
+    async def other_call(scope: anyio.CancelScope) -> None:
+        await anyio.sleep(0)
+        scope.cancel()
+        await anyio.sleep(0.05)
+        done.append("other")
+
+    async with anyio.create_task_group() as calls:
+        calls.start_soon(cancelled_call)
+
+    assert done == ["other"]

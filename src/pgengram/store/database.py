@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
+from anyio.lowlevel import checkpoint_if_cancelled
 from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -365,13 +366,15 @@ async def _taken(pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]]) -> psy
     """Return a connection of the pool; a task that was cancelled just as it got one ends, too.
 
     The pool waits with `wait_for`, which in Python 3.11 loses a cancellation of that very moment: whoever had cancelled the
-    task would wait for ever.
+    task would wait for ever. A scope of anyio must cancel by its own hand: it takes any other cancellation for one of the
+    whole connection, and would end that with the call.
     """
     task = asyncio.current_task()
     asked_before = 0 if task is None else task.cancelling()
     connection = await pool.getconn()
     if task is not None and task.cancelling() > asked_before:
         await pool.putconn(connection)
+        await checkpoint_if_cancelled()
         raise asyncio.CancelledError
     return connection
 
