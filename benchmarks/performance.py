@@ -52,7 +52,7 @@ from pgengram.store import reembedding
 from pgengram.store import statements as s
 from pgengram.store.database import vectors_parameter
 from pgengram.store.folding import COUNT_WAITING, FOLD_AT
-from pgengram.store.indexes import GROWTH, LOOK_AGAIN_GROWTH, PROBES, index_name, tend
+from pgengram.store.indexes import GROWTH, LOOK_AGAIN_GROWTH, index_name, tend
 from protocol import REFERENCE, TEN_NOTES, Peer
 
 MAIN, SMALL, FADING, GROWN, EMBEDDED = "main", "one in a hundred", "fading", "grown", "embedded"
@@ -218,8 +218,6 @@ class Lab:
         """Return the ten nearest memories by vectors alone: the least that a search by meaning does."""
         distance = f"(embedding::halfvec({DIMENSIONS})) <=> %(vector)b::halfvec({DIMENSIONS})"
         async with (await self.owner(name)).store.transaction() as tx:
-            if not exact:
-                await tx.rows(ranking.SET_PROBES, {"probes": str(PROBES)})
             statement = NEAREST.format(model=model, distance=f"({distance}) + 0" if exact else distance)
             return [row["memory_id"] for row in await tx.rows(statement, {"vector": halfvec(vector)})]
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
-import anyio
+import anyio.lowlevel
 import pytest
 
+from pgengram.store import background
 from pgengram.store.database import Database
 
 
@@ -60,7 +63,7 @@ async def test_a_call_cancelled_as_it_gets_its_connection_takes_no_other_call_wi
                 raise AssertionError
 
     async def other_call(scope: anyio.CancelScope) -> None:
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         scope.cancel()
         await anyio.sleep(0.05)
         done.append("other")
@@ -69,3 +72,67 @@ async def test_a_call_cancelled_as_it_gets_its_connection_takes_no_other_call_wi
         calls.start_soon(cancelled_call)
 
     assert done == ["other"]
+
+
+# -- the end of a task in the background -------------------------------------------------------------------------------
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def reluctant(may_end: asyncio.Event) -> None:
+    try:
+        await never()
+    finally:
+        await may_end.wait()
+
+
+async def begun(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    task = asyncio.create_task(work, name="some keeper")
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_a_task_in_the_background_is_over_once_it_was_ended() -> None:
+    task = await begun(never())
+
+    await background.end(task)
+    await background.end(task)
+    await background.end(None)
+
+    assert task.cancelled()
+
+
+async def test_whoever_is_cancelled_while_he_ends_a_task_is_cancelled() -> None:
+    may_end = asyncio.Event()
+    task = await begun(reluctant(may_end))
+    closing = await begun(background.end(task))
+
+    closing.cancel()
+    may_end.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+
+
+async def test_a_task_that_does_not_end_is_left_behind_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    may_end = asyncio.Event()
+    task = await begun(reluctant(may_end))
+
+    await background.end(task, timeout_s=0.01)
+
+    assert not task.done()
+    assert "some keeper" in caplog.text
+    may_end.set()
+    await asyncio.wait({task})
+
+
+async def test_what_a_task_failed_with_is_told_when_it_is_ended() -> None:
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    task = await begun(fail())
+
+    with pytest.raises(ZeroDivisionError):
+        await background.end(task)

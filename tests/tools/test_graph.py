@@ -15,7 +15,7 @@ from mcp import Client
 from door import NAMESPACE, Answer, Database, Served, call, connected, read, refused, remember
 from pgengram.ids import uuid7
 from pgengram.store import edges
-from pgengram.store.database import ENTER
+from pgengram.store.database import entrance
 
 
 async def link(client: Client, from_id: str, *to_ids: str, **how: Any) -> list[Answer]:
@@ -555,9 +555,8 @@ def test_each_step_is_walked_by_the_indexes(client: Client, db: Database) -> Non
         "types": ["related_to"], "min_strength": 0.3, "out": True, "into": True, "limit": 20,
     }  # fmt: skip
 
-    with psycopg.connect(db.url) as connection:
-        login = {"role": "pgengram_app", "namespace_id": str(namespace_id), "statement_timeout": "0", "lock_timeout": "0", "actor": ""}  # fmt: skip
-        connection.execute(ENTER, login)
+    with psycopg.connect(db.url, autocommit=True) as connection:
+        connection.execute(entrance("pgengram_app", namespace_id))
         plan = "\n".join(row[0] for row in connection.execute("EXPLAIN (ANALYZE, COSTS OFF) " + edges.STEP, parameters))
 
     assert "memory_relationships_pkey" in plan

@@ -7,9 +7,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question
-from pgengram.search.ranking import HIDDEN, SET_PROBES, Model, by_meaning, scope_of, sized
+from pgengram.search.ranking import HIDDEN, Model, by_meaning, scope_of, sized
 from pgengram.store.database import Transaction
-from pgengram.store.indexes import PROBES
 
 # Where a memory lies: the mean of its parts. Uses memory_vectors_pkey.
 PLACES: Final = """
@@ -36,8 +35,6 @@ async def neighbours(
     """
     places = await tx.rows(PLACES, {"ids": list(ids), "model_id": model.id})
     scope = scope_of(Question(), model, tx.namespace_id)
-    if scope.way != "each":
-        await tx.rows(SET_PROBES, {"probes": str(PROBES)})
     nearest = NEAREST.format(hidden=HIDDEN, sized=sized(model, scope), by_meaning=by_meaning(model, scope))
     found: dict[UUID, tuple[float, UUID]] = {}
     for place in places:

@@ -13,7 +13,7 @@ from pgengram.inputs import Mode, Question
 from pgengram.search.filters import narrowing, visible
 from pgengram.search.question import GOOD_FOR_S, Asked
 from pgengram.store.database import Row, Transaction
-from pgengram.store.indexes import PROBES, PROBES_NARROWED
+from pgengram.store.indexes import PROBES_NARROWED
 
 # Weights, chosen on the five even conversations of LoCoMo and rounded by hand. Chosen anew without one of them they find as
 # much in it: R@10 85.4 ± 3.3 % against 85.3 ± 2.8 of these (benchmarks/locomo.py --leave-one-out). Scores are fused, not
@@ -434,11 +434,6 @@ ORDER BY {{key}} DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s
 """
 AFTER: Final = "({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
 COUNT: Final = f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}"
-SET_PROBES: Final = """
-SELECT set_config('ivfflat.probes', %(probes)s, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
-"""
-
 
 def parameters(
     asked: Asked, scope: Scope, vector: Any, *, limit: int, offset: int = 0, min_similarity: float | None = None
@@ -483,8 +478,8 @@ async def ranked(
 ) -> Ranked:  # fmt: skip
     """Return the best hits."""
     scope = scope_of(filters, model, tx.namespace_id)
-    if scope.way != "each":
-        await tx.rows(SET_PROBES, {"probes": str(PROBES_NARROWED if scope.narrowed else PROBES)})
+    if scope.narrowed and scope.way != "each":
+        await tx.set_local({"ivfflat.probes": str(PROBES_NARROWED)})  # a transaction begins with what is right otherwise
     given = parameters(asked, scope, vector, min_similarity=min_similarity, limit=limit, offset=offset)
     reach = CANDIDATES * math.ceil((limit + offset) / CANDIDATES)
     rows = await tx.rows(statement(scope, model, filters.mode, reach), given)

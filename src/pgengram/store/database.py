@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import psycopg
@@ -32,16 +33,72 @@ PGVECTOR: Final = (0, 8)
 Row = dict[str, Any]
 Query = str | sql.Composable
 
-# One round trip: take the application's role, name the owner, bound the time. All of it ends with the transaction,
-# so a pooled connection (or a pooler in transaction mode) never carries one owner's rights to the next. The switch to another
-# embedding model gives its index a new file, in the same transaction: to look at that costs a tenth of looking at the table.
-ENTER: Final = """
+# One round trip: begin, take the application's role, name the owner, bound the time, and say how far a look into an index of
+# vectors goes. All of it ends with the transaction, so a pooled connection (or a pooler in transaction mode) never carries one
+# owner's rights to the next. The switch to another embedding model gives its index a new file, in the same transaction: to look
+# at that costs a tenth of looking at the table.
+ENTER: Final = sql.SQL("""
+BEGIN {mode};
 SELECT pg_relation_filenode('embedding_models_active'::regclass),
-       set_config('role', %(role)s, true), set_config('pgengram.namespace_id', %(namespace_id)s, true),
-       set_config('statement_timeout', %(statement_timeout)s, true), set_config('lock_timeout', %(lock_timeout)s, true),
-       set_config('pgengram.actor', %(actor)s, true), set_config('plan_cache_mode', 'force_generic_plan', true),
-       set_config('idle_in_transaction_session_timeout', '15000', true)
-"""
+       set_config('role', {role}, true), set_config('pgengram.namespace_id', {namespace_id}, true),
+       set_config('statement_timeout', {statement_timeout}, true), set_config('lock_timeout', {lock_timeout}, true),
+       set_config('pgengram.actor', {actor}, true), set_config('plan_cache_mode', 'force_generic_plan', true),
+       set_config('idle_in_transaction_session_timeout', '15000', true),
+       set_config('ivfflat.probes', {probes}, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true),
+       set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
+""")
+# On Citus the wall stands on the worker that has the owner's rows, and the index too. Only SET LOCAL travels there; it takes the
+# whole text of its query along, so each has a text of its own inside a block. Plans are made anew for each call: a generic one
+# does not know on which worker the owner is.
+ENTER_CLUSTER: Final = sql.SQL("""{enter};
+SELECT set_config('citus.propagate_set_commands', 'local', true), set_config('plan_cache_mode', 'force_custom_plan', true);
+{carried}
+""")
+SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+PROBES: Final = 20  # lists of an ivfflat index visited for a question: recall .985 at sqrt(n) lists
+
+
+@lru_cache(maxsize=1_000)
+def entrance(role: str, namespace_id: int, actor: str = "", mode: str = "", *, distributed: bool = False) -> bytes:
+    """Return the text that begins a transaction of one owner as `role`; all but our own `mode` is quoted as a literal.
+
+    distributed: the owner's rows are on a worker of a Citus cluster.
+    """
+    given = {
+        "role": role,
+        "namespace_id": str(namespace_id),
+        "actor": actor,
+        "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+        "lock_timeout": str(LOCK_TIMEOUT_MS),
+        "probes": str(PROBES),
+    }
+    literals = {name: sql.Literal(value) for name, value in given.items()}
+    enter = ENTER.format(mode=sql.SQL(mode), **literals)
+    if not distributed:
+        return enter.as_bytes()
+    carried = {
+        "pgengram.namespace_id": given["namespace_id"],
+        "pgengram.actor": actor,
+        "lock_timeout": given["lock_timeout"],
+        "ivfflat.probes": given["probes"],
+        "ivfflat.iterative_scan": "relaxed_order",
+        "hnsw.ef_search": "200",
+        "hnsw.iterative_scan": "relaxed_order",
+    }
+    return ENTER_CLUSTER.format(enter=enter, carried=set_local(carried, distributed=True)).as_bytes()
+
+
+def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composable:
+    """Return the text that makes settings hold until the end of the transaction, also on the workers where it is `distributed`.
+
+    Names are our own; values are quoted as literals.
+    """
+    if not distributed:
+        pairs = settings.items()
+        calls = [sql.SQL("set_config({}, {}, true)").format(sql.Literal(n), sql.Literal(v)) for n, v in pairs]
+        return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
+    each = [sql.SQL("SET LOCAL {} = {};").format(sql.SQL(name), sql.Literal(value)) for name, value in settings.items()]
+    return sql.SQL("DO {}").format(sql.Literal(f"BEGIN {sql.SQL(' ').join(each).as_string()} END"))
 
 
 @dataclass(slots=True)
@@ -50,12 +107,14 @@ class Transaction:
 
     model_id: the active embedding model when it began; None while the store has none.
     read_only: whether writing is refused, as the disk is nearly full.
+    distributed: whether the owner's rows are on a worker of a Citus cluster.
     """
 
     connection: psycopg.AsyncConnection[Row]
     namespace_id: int
     model_id: int | None
     read_only: bool = False
+    distributed: bool = False
 
     async def rows(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run `statement` with `namespace_id` and `parameters`, and return all its rows."""
@@ -70,6 +129,10 @@ class Transaction:
     async def run(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> int:
         """Run `statement` and return how many rows it touched."""
         return (await self._execute(statement, parameters)).rowcount
+
+    async def set_local(self, settings: Mapping[str, str]) -> None:
+        """Make settings hold until the end of the transaction, wherever the owner's rows are."""
+        await self.connection.execute(set_local(settings, distributed=self.distributed))
 
     async def _execute(self, statement: Query, parameters: Mapping[str, Any] | None) -> psycopg.AsyncCursor[Row]:
         values = {"namespace_id": self.namespace_id, **(parameters or {})}
@@ -89,6 +152,7 @@ class Database:
         self.url = url
         self._has_room = has_room
         self.role = "none"
+        self.distributed = False  # whether owners' rows are on the workers of a Citus cluster
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]] | None = None
         self._namespace_ids: dict[str, int] = {}
         self._model_id: int | None = None  # the active one when its index had the file
@@ -108,7 +172,7 @@ class Database:
             open=False,
             configure=_configure,
             reset=None,
-            kwargs={"row_factory": dict_row},
+            kwargs={"row_factory": dict_row, "autocommit": True, "client_encoding": "utf8"},
             reconnect_timeout=5.0,
             name="pgengram",
         )
@@ -176,7 +240,7 @@ class Database:
             with _translated():
                 if full:
                     await connection.execute("SET TRANSACTION READ ONLY")
-                yield Transaction(connection, namespace_id, self._model_id, full)
+                yield Transaction(connection, namespace_id, self._model_id, full, self.distributed)
                 await connection.commit()
         except DatabaseFailed as error:
             await _abandon(connection)
@@ -200,23 +264,24 @@ class Database:
             DatabaseFailed: PostgreSQL cannot be used now.
         """
         pool = self._open_pool()
+        async with self.transaction(namespace_id):
+            pass  # notices a store that has become a cluster
         with _translated():
             async with pool.connection() as connection:
-                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                await connection.execute(ENTER, self._entrance(namespace_id))
-                yield Transaction(connection, namespace_id, model_id=None)
+                await connection.execute(self._entrance(namespace_id, SNAPSHOT))
+                yield Transaction(connection, namespace_id, model_id=None, distributed=self.distributed)
 
     @asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
         """Run a block as the login role, for what belongs to no owner: namespaces, models and upkeep."""
         with _translated():
             async with self._open_pool().connection() as connection:
+                await connection.execute("BEGIN")
                 yield connection
 
     async def _entered(
         self, pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]], namespace_id: int
     ) -> psycopg.AsyncConnection[Row]:
-        parameters = self._entrance(namespace_id)
         for attempt in range(POOL_MAX + 1):
             try:
                 connection = await _taken(pool)
@@ -225,7 +290,8 @@ class Database:
                     raise
                 raise ConnectionLost("The connection to the database was lost.") from error
             try:
-                await self._note_model(connection, await connection.execute(ENTER, parameters), parameters)
+                entered = await connection.execute(self._entrance(namespace_id))
+                await self._note_model(connection, entered, namespace_id)
             except psycopg.OperationalError:
                 await connection.close()
                 await pool.putconn(connection)
@@ -239,31 +305,23 @@ class Database:
                 return connection
         raise AssertionError("unreachable")
 
-    def _entrance(self, namespace_id: int) -> dict[str, str]:
-        return {
-            "role": self.role,
-            "namespace_id": str(namespace_id),
-            "actor": ACTOR.get() or "",
-            "statement_timeout": str(STATEMENT_TIMEOUT_MS),
-            "lock_timeout": str(LOCK_TIMEOUT_MS),
-        }
+    def _entrance(self, namespace_id: int, mode: str = "") -> bytes:
+        return entrance(self.role, namespace_id, ACTOR.get() or "", mode, distributed=self.distributed)
 
     async def _note_model(
-        self,
-        connection: psycopg.AsyncConnection[Row],
-        entered: psycopg.AsyncCursor[Row],
-        parameters: Mapping[str, Any],
+        self, connection: psycopg.AsyncConnection[Row], entered: psycopg.AsyncCursor[Row], namespace_id: int
     ) -> None:
-        """Look up the active embedding model when it may be another than at the last look.
+        """Look up the active embedding model when it may be another than at the last look; the same goes for Citus.
 
         The look-up is committed before the transaction that it is for begins anew: a writer that held on to the models
         and waited for the switch would have the switch wait for it.
         """
         while (mark := _mark(entered)) != self._models_mark:
             row = await (await connection.execute(FIND_MODEL_OF_STATE, {"state": "active"})).fetchone()
+            self.distributed = await has_citus(connection)
             self._model_id, self._models_mark = row["id"] if row else None, mark
             await connection.commit()
-            entered = await connection.execute(ENTER, parameters)
+            entered = await connection.execute(self._entrance(namespace_id))
 
     async def _answers(self) -> bool:
         """Whether the server accepts connections; without asking, the pool would wait for it for half a minute."""
@@ -283,6 +341,7 @@ class Database:
 DESCRIBE: Final = """
 SELECT current_setting('server_version') AS server, (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector
 """
+HAS_CITUS: Final = "SELECT 1 FROM pg_extension WHERE extname = 'citus'"
 FIND_NAMESPACE: Final = "SELECT id FROM namespaces WHERE name = %(name)s"
 ADD_NAMESPACE: Final = "INSERT INTO namespaces (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING"
 RENEW_MARK: Final = "REINDEX INDEX embedding_models_active"
@@ -380,7 +439,8 @@ async def _taken(pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]]) -> psy
 
 
 def _mark(entered: psycopg.AsyncCursor[Row]) -> bytes | None:
-    """Return the first value of an answer; fetching it as a row would cost each call more."""
+    """Return the first value of what entering answers; fetching it as a row would cost each call more."""
+    entered.nextset()  # the first set is BEGIN's
     return entered.pgresult.get_value(0, 0) if entered.pgresult else None
 
 
@@ -388,9 +448,7 @@ async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
     """Teach a new connection the vector types; they are there once the schema is."""
     from pgvector.psycopg import register_vector_async
 
-    await connection.set_autocommit(True)
     await register_vector_async(connection)
-    await connection.set_autocommit(False)
 
 
 async def _check_vector(connection: psycopg.AsyncConnection[Row]) -> None:
@@ -401,6 +459,11 @@ async def _check_vector(connection: psycopg.AsyncConnection[Row]) -> None:
         raise NotReady(
             f"pgvector {version} is too old.", "Install pgvector 0.8 or newer, then run ALTER EXTENSION vector UPDATE."
         )
+
+
+async def has_citus(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Return whether this database has the extension Citus, so that its tables may be distributed."""
+    return await (await connection.execute(HAS_CITUS)).fetchone() is not None
 
 
 async def _walled_role(connection: psycopg.AsyncConnection[Row]) -> str:

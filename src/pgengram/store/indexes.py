@@ -15,7 +15,8 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from pgengram.errors import PgengramError
-from pgengram.store.database import Database
+from pgengram.store import background
+from pgengram.store.database import PROBES, Database
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,7 @@ SAMPLES: Final = 32  # stored vectors that stand for questions when recall is me
 CHECK_EVERY_S: Final = 300.0
 UPKEEP_LOCK: Final = 0x70_67_65_69
 MAINTENANCE_MEMORY: Final = "256MB"  # ivfflat refuses to build with less than its sample needs
-PROBES: Final = 20  # lists visited for a question: recall .985 at sqrt(n) lists
-PROBES_NARROWED: Final = 60  # the same when a filter leaves only some of what each list holds
+PROBES_NARROWED: Final = 60  # lists visited for a question, instead of PROBES, when a filter leaves only some of what each list holds
 METHODS: Final = ("ivfflat", "hnsw")
 
 
@@ -130,9 +130,7 @@ class IndexKeeper:
 
     async def close(self) -> None:
         """Stop watching; a build under way is abandoned and cleaned up by the next job."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await background.end(self._task)
 
     async def _watch(self) -> None:
         while True:

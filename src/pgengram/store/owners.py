@@ -27,6 +27,11 @@ DELETE: Final = sql.SQL("DELETE FROM {} WHERE namespace_id = %(namespace_id)s")
 FIND: Final = "SELECT id FROM namespaces WHERE name = %(name)s"
 # Whoever stores something for this owner holds the row in the weaker mode that foreign keys take, or waits here.
 HOLD: Final = "SELECT id FROM namespaces WHERE id = %(id)s FOR UPDATE"
+# Of the owner's erased memories nothing more need be known than that all of them are gone.
+UNLIST: Final = (
+    "DELETE FROM erasures USING namespaces n WHERE n.id = %(id)s AND owner = n.id AND owner_since = n.created_at"
+)
+LIST: Final = "INSERT INTO erasures (owner, owner_since) SELECT id, created_at FROM namespaces WHERE id = %(id)s"
 REMOVE: Final = "DELETE FROM namespaces WHERE id = %(id)s"
 PATIENTLY: Final = "SELECT set_config('statement_timeout', '0', true)"
 AS_LOGIN: Final = "SELECT set_config('role', 'none', true)"
@@ -58,7 +63,7 @@ async def holdings(database: Database, name: str) -> dict[str, int]:
 async def erase_owner(database: Database, name: str) -> dict[str, int]:
     """Take away an owner with every row in every table, in one transaction; return how many there were in each.
 
-    Servers that run for this owner store nothing from then on, and say so.
+    That it was erased is listed without its name, so that an older backup does not bring it back. Servers that run for this owner store nothing from then on, and say so.
 
     Raises:
         InvalidInput: there is no such owner.
@@ -67,11 +72,12 @@ async def erase_owner(database: Database, name: str) -> dict[str, int]:
     key = await find(database, name)
     async with database.transaction(key) as tx:
         await tx.run(PATIENTLY)
-        await _as_login(tx, HOLD, {"id": key})
+        await as_login(tx, HOLD, {"id": key})
         removed = await _counted(tx)
         for row in await tx.rows(OWNED):
             await tx.run(DELETE.format(sql.Identifier(row["name"])))
-        await _as_login(tx, REMOVE, {"id": key})
+        for statement in (UNLIST, LIST, REMOVE):
+            await as_login(tx, statement, {"id": key})
     database.forget_namespace(name)
     return removed
 
@@ -84,8 +90,8 @@ async def _counted(tx: Transaction) -> dict[str, int]:
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 
-async def _as_login(tx: Transaction, statement: str, parameters: dict[str, Any]) -> None:
-    """Run one statement as the login, and be the application again: its role may not touch the list of owners."""
+async def as_login(tx: Transaction, statement: str, parameters: dict[str, Any]) -> None:
+    """Run one statement as the login, and be the application again: its role may touch neither owners nor erasures."""
     role = await tx.row("SELECT current_setting('role') AS role")
     await tx.run(AS_LOGIN)
     await tx.run(statement, parameters)
@@ -139,26 +145,22 @@ async def scrub(database: Database, report: Report) -> Scrubbed:
     """
     told = Scrubbed()
     async with database.as_login() as connection:
-        await connection.commit()
-        await connection.set_autocommit(True)
-        try:
-            superuser = bool((await _one(connection, MAY_ALL))["yes"])
-            for name in [row["name"] for row in await _all(connection, TABLES)]:
-                await report(f"Writing {name} anew")
-                await connection.execute(REWRITE.format(sql.SQL(name)))
-                told.tables += 1
-            if superuser:
-                await connection.execute(REWRITE.format(STATISTICS))
-                await report("Recycling the write-ahead log")
-                told.log_files = await _recycle_log(connection)
-            else:
-                told.left.append(
-                    "The planner's statistics and the write-ahead log: this login is no superuser. As one, run "
-                    "`VACUUM FULL pg_catalog.pg_statistic; SELECT pg_switch_wal(); CHECKPOINT;`. The old files of the log go "
-                    "when they are recycled."
-                )
-        finally:
-            await connection.set_autocommit(False)
+        await connection.commit()  # each of these is a transaction of its own
+        superuser = bool((await _one(connection, MAY_ALL))["yes"])
+        for name in [row["name"] for row in await _all(connection, TABLES)]:
+            await report(f"Writing {name} anew")
+            await connection.execute(REWRITE.format(sql.SQL(name)))
+            told.tables += 1
+        if superuser:
+            await connection.execute(REWRITE.format(STATISTICS))
+            await report("Recycling the write-ahead log")
+            told.log_files = await _recycle_log(connection)
+        else:
+            told.left.append(
+                "The planner's statistics and the write-ahead log: this login is no superuser. As one, run "
+                "`VACUUM FULL pg_catalog.pg_statistic; SELECT pg_switch_wal(); CHECKPOINT;`. The old files of the log go "
+                "when they are recycled."
+            )
     told.left.append(
         "Backups, exports, archives of the log and replicas: they keep what they hold until they are replaced."
     )

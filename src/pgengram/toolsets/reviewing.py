@@ -8,10 +8,9 @@ from time import monotonic
 from typing import Any, Final, Literal, get_args
 from uuid import UUID
 
-from pgengram.search.ranking import SET_PROBES, Model
+from pgengram.search.ranking import Model
 from pgengram.store import memories, upkeep
 from pgengram.store.database import Row, Transaction
-from pgengram.store.indexes import PROBES
 from pgengram.store.tidying import Step
 from pgengram.store.upkeep import Pair
 from pgengram.text.differences import differences, overlap
@@ -90,8 +89,6 @@ class Review:
         self._note_duplicates(alike, rows)
 
     async def _pairs(self, ids: Sequence[UUID], model: Model, threshold: float) -> list[Pair]:
-        if model.indexed:
-            await self._tx.rows(SET_PROBES, {"probes": str(PROBES)})
         found: dict[tuple[UUID, UUID], Pair] = {}
         started = monotonic()
         for start in range(0, len(ids), upkeep.CHUNK):
