@@ -44,6 +44,18 @@ class Synthetic:
         picked = self.random.choice(VOCABULARY, size=int(self.random.integers(low, high)), p=self.word_share)
         return " ".join(self.words[i] for i in picked).capitalize() + f" x{self.random.integers(1 << 60):x}."
 
+    def texts(self, count: int, low: int = 15, high: int = 35) -> list[str]:
+        """Return `count` sentences like those of `text`, made together: a tenth of the time each."""
+        lengths = self.random.integers(low, high, size=count)
+        picked = np.searchsorted(self.word_share.cumsum(), self.random.random(int(lengths.sum()))).clip(
+            max=VOCABULARY - 1
+        )
+        ends = lengths.cumsum()
+        sentences = [
+            [self.words[i] for i in picked[end - length : end]] for length, end in zip(lengths, ends, strict=True)
+        ]
+        return [" ".join(words).capitalize() + f" x{self.random.integers(1 << 60):x}." for words in sentences]
+
     def memories(self, count: int) -> Iterator[dict[str, Any]]:
         """Yield arguments for create_memories, vectors included."""
         kinds = ("fact", "preference", "observation", "decision", "process")

@@ -89,10 +89,10 @@ async def manager(settings: Settings) -> AsyncIterator[MemoryManager]:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def serving(postgres: str, template: str) -> AsyncIterator[Served]:
-    """A server with the built-in model, for all tests of a module."""
+async def serving(request: pytest.FixtureRequest, postgres: str, template: str) -> AsyncIterator[Served]:
+    """A server with the built-in model and the settings in the module's SERVER, for all tests of the module."""
     with database_of(postgres, template) as db:
-        async with connected(database_url=db.url) as client:
+        async with connected(database_url=db.url, **getattr(request.module, "SERVER", {})) as client:
             yield Served(client, db)
 
 

@@ -46,6 +46,15 @@ CREATE UNIQUE INDEX embedding_models_active ON embedding_models (state) WHERE st
 CREATE UNIQUE INDEX embedding_models_filling ON embedding_models (state) WHERE state = 'filling'
     """,
     r"""
+CREATE TABLE erasures (
+  owner INTEGER NOT NULL,
+  owner_since TIMESTAMP WITH TIME ZONE NOT NULL,
+  memory_id UUID,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT erasures_owner_owner_since_memory_id_key UNIQUE NULLS NOT DISTINCT (owner, owner_since, memory_id)
+)
+    """,
+    r"""
 CREATE TABLE memory_history (
   namespace_id INTEGER NOT NULL,
   memory_id UUID NOT NULL,
@@ -154,6 +163,9 @@ CREATE INDEX memories_by_collection ON memories (namespace_id, collection, id) W
     """,
     r"""
 CREATE UNIQUE INDEX memories_by_idempotency_key ON memories (namespace_id, idempotency_key) WHERE idempotency_key IS NOT NULL
+    """,
+    r"""
+CREATE INDEX memories_by_occurrence ON memories (namespace_id, coalesce(occurred_at, created_at))
     """,
     r"""
 CREATE INDEX memories_by_project ON memories (namespace_id, project, id) WHERE project IS NOT NULL

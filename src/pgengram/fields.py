@@ -19,6 +19,7 @@ MAX_DURATION_S: Final = 1e9  # of one attempt; thirty years
 MAX_BATCH: Final = 200
 MAX_SOURCES: Final = 16
 MAX_GET: Final = 20
+MAX_NODES: Final = 500  # memories that one walk along links shows
 MAX_LIMIT: Final = 100
 MAX_QUERY: Final = 8_000
 MAX_METADATA_BYTES: Final = 65_536

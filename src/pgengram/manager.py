@@ -545,7 +545,7 @@ class MemoryManager(Core):
         async with self.store.transaction() as tx:
             found, _ = await self.resolved(tx, ids)
             named = list(dict.fromkeys(found.values()))
-            await erasing.erase(tx, named, session_id=self.session.current())
+            await erasing.erase(tx, named, session_id=self.session.current(), listed=trace)
             if not trace:
                 await tx.run(s.ERASE_HISTORY, {"ids": named})
         return len(named)

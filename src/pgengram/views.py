@@ -157,11 +157,16 @@ def memory_view(row: dict[str, Any]) -> Shown:
 
 
 def around_view(found: dict[str, list[dict[str, Any]]]) -> Shown:
-    """Return what surrounds a memory: lists of history entries, relations and clusters."""
-    return {
-        name: [{key: _plain(value) for key, value in row.items() if value not in EMPTY} for row in rows]
-        for name, rows in found.items()
-    }
+    """Return what surrounds a memory: lists of history entries, relations and clusters; `…_in_all` where a list is cut."""
+    around: Shown = {}
+    for name, rows in found.items():
+        around[name] = [
+            {key: _plain(value) for key, value in row.items() if value not in EMPTY and key != "in_all"} for row in rows
+        ]
+        in_all = rows[0].get("in_all", 0) if rows else 0
+        if in_all > len(rows):
+            around[f"{name}_in_all"] = in_all
+    return around
 
 
 def receipt_view(receipt: dict[str, Any]) -> Shown:

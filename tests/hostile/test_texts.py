@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from mcp import Client
 
-from door import Served, call, connected, database_of, owned_tables, read, remember
+from door import call, read, remember
 
+SERVER = {"toolsets": "all", "embedder": "none:"}
 TEXTS = {
     "composed": "caf\u00e9",
     "decomposed": "cafe\u0301",
@@ -35,19 +35,6 @@ TEXTS = {
     "looks like json": '{"a": [1, null, NaN]}',
 }
 UNSTORABLE = {"nul": "a\0b", "nul at the end": "ab\0", "nul alone": "\0"}
-
-
-@pytest_asyncio.fixture(scope="module")
-async def serving_all(postgres: str, template: str) -> AsyncIterator[Served]:
-    with database_of(postgres, template) as db:
-        async with connected(database_url=db.url, toolsets="all", embedder="none:") as client:
-            yield Served(client, db)
-
-
-@pytest.fixture
-def client(serving_all: Served) -> Client:
-    serving_all.db.empty(owned_tables())
-    return serving_all.client
 
 
 # -- every place that holds text: how it is written, and how it is read ------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-from collections.abc import AsyncIterator
 from itertools import count
 from math import sqrt
 from typing import Any
@@ -13,20 +12,17 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
-import pytest_asyncio
 from mcp import Client, StdioServerParameters
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from door import (
     Answer,
     Database,
-    Served,
     call,
     connected,
     database_of,
     environment,
     found,
-    owned_tables,
     read,
     refused,
     remember,
@@ -34,30 +30,10 @@ from door import (
     until,
 )
 
+SERVER = {"toolsets": "all"}
 DIMENSIONS = 384
 TYPES = ["theme", "emotion", "temporal", "person", "pattern", "mixed"]
 NOWHERE = count(100)  # an axis that no other memory lies on
-
-
-@pytest_asyncio.fixture(scope="module")
-async def serving_all(postgres: str, template: str) -> AsyncIterator[Served]:
-    """A server with every tool, for all tests of this module."""
-    with database_of(postgres, template) as db:
-        async with connected(database_url=db.url, toolsets="all") as client:
-            yield Served(client, db)
-
-
-@pytest.fixture
-def client(serving_all: Served) -> Client:
-    """The client of a server that remembers nothing yet."""
-    serving_all.db.empty(owned_tables())
-    return serving_all.client
-
-
-@pytest.fixture
-def db(serving_all: Served) -> Database:
-    """The database behind `client`."""
-    return serving_all.db
 
 
 def at(axis: int, cosine: float = 1.0) -> list[float]:

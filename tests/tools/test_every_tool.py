@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 import jsonschema
@@ -13,8 +12,9 @@ import pytest_asyncio
 from mcp import Client
 from mcp.types import Tool
 
-from door import Answer, Served, call, connected, database_of, found, owned_tables, refused, remember
+from door import Answer, Served, call, found, refused, remember
 
+SERVER = {"toolsets": "all"}
 DIMENSIONS = 384
 VECTOR = [0.05] * DIMENSIONS
 A_FEW = 50  # numbers in one list; a histogram has fewer, a vector more
@@ -24,22 +24,8 @@ SHORT = {"link_memories", "explore_memories", "memory_stats", "review_memories",
 
 
 @pytest_asyncio.fixture(scope="module")
-async def serving_all(postgres: str, template: str) -> AsyncIterator[Served]:
-    with database_of(postgres, template) as db:
-        async with connected(database_url=db.url, toolsets="all") as client:
-            yield Served(client, db)
-
-
-@pytest.fixture
-def served(serving_all: Served) -> Served:
-    """A server with all tools that remembers nothing yet."""
-    serving_all.db.empty(owned_tables())
-    return serving_all
-
-
-@pytest_asyncio.fixture(scope="module")
-async def tools(serving_all: Served) -> dict[str, Tool]:
-    return {tool.name: tool for tool in (await serving_all.client.list_tools()).tools}
+async def tools(serving: Served) -> dict[str, Tool]:
+    return {tool.name: tool for tool in (await serving.client.list_tools()).tools}
 
 
 async def one_call_of_each(client: Client) -> dict[str, Answer]:

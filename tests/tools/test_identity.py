@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
-import pytest_asyncio
 from mcp import Client
 
-from door import Answer, Database, Served, call, connected, database_of, owned_tables, refused, remember
+from door import Answer, Database, Served, call, connected, refused, remember
 
+SERVER = {"toolsets": "all", "embedder": "none:"}
 SECRET = "ghp_" + "a8Zk3Qp7Rt5Lw9Xc2Vb6Nm4Jh1Gf0Ds3Ty7U"
-
-
-@pytest_asyncio.fixture(scope="module")
-async def serving_identity(postgres: str, template: str) -> AsyncIterator[Served]:
-    with database_of(postgres, template) as db:
-        async with connected(database_url=db.url, toolsets="all", embedder="none:") as client:
-            yield Served(client, db)
-
-
-@pytest.fixture
-def served(serving_identity: Served) -> Served:
-    """A server with all tools that remembers nothing yet."""
-    serving_identity.db.empty(owned_tables())
-    return serving_identity
 
 
 async def believe(client: Client, belief: str, **more: Any) -> str:

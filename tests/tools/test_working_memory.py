@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 import pytest
-import pytest_asyncio
 from mcp import Client
 
 from door import (
@@ -18,9 +17,7 @@ from door import (
     Served,
     call,
     connected,
-    database_of,
     found,
-    owned_tables,
     read,
     refused,
     remember,
@@ -28,19 +25,7 @@ from door import (
 )
 from pgengram.store.tables import metadata
 
-
-@pytest_asyncio.fixture(scope="module")
-async def serving_all(postgres: str, template: str) -> AsyncIterator[Served]:
-    with database_of(postgres, template) as db:
-        async with connected(database_url=db.url, toolsets="all") as client:
-            yield Served(client, db)
-
-
-@pytest.fixture
-def served(serving_all: Served) -> Served:
-    """A server with all tools that remembers nothing yet."""
-    serving_all.db.empty(owned_tables())
-    return serving_all
+SERVER = {"toolsets": "all"}
 
 
 async def hold(client: Client, content: str, **more: Any) -> str:

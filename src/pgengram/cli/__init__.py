@@ -254,7 +254,7 @@ async def restore(
     Examples: `pgengram restore /media/usb/memories.backup`, `pgengram restore e8d03e19`
     """
     from pgengram.cli.backup import run_restore
-    from pgengram.cli.remembering import are_ids, restore_memories
+    from pgengram.cli.writing import are_ids, restore_memories
 
     if are_ids(what):
         return await restore_memories(what, as_json=as_json)
@@ -396,6 +396,8 @@ async def scrub(as_json: AsJson = False) -> int:
 
 
 from pgengram.cli import connecting as connecting  # noqa: E402  # their commands are registered by importing them
-from pgengram.cli import remembering as remembering  # noqa: E402
+from pgengram.cli import finding as finding  # noqa: E402
+from pgengram.cli import recalling as recalling  # noqa: E402
 from pgengram.cli import serving as serving  # noqa: E402
 from pgengram.cli import ui as ui  # noqa: E402
+from pgengram.cli import writing as writing  # noqa: E402  # in the order of the help

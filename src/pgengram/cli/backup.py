@@ -51,8 +51,9 @@ def _back_up(settings: Settings, path: Path | None, *, if_due: bool, as_json: bo
             _tell(backup.make(url, target), target, as_json=as_json)
             return 0
         place = backups.folder(settings.data_path)
-        with psycopg.connect(url, autocommit=True) as connection:
-            row = connection.execute("SELECT pg_try_advisory_lock(%s)", [backups.BACKUP_LOCK]).fetchone()
+        with psycopg.connect(url) as connection:  # its one transaction holds the lock
+            connection.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
+            row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [backups.BACKUP_LOCK]).fetchone()
             if row is None or not row[0] or not backups.is_due(place):
                 _say("No backup is due.", {"made": False}, as_json=as_json)
                 return 0
@@ -73,8 +74,14 @@ def _restore(settings: Settings, path: Path, *, yes: bool, as_json: bool) -> int
             raise Conflict(
                 "The store is in use.", "Close the assistants and other programs that use it; nothing was changed."
             )
-        backup.restore(url, path, tell)
-    _say(f"The store is {about}.", {"restored": True, **asdict(manifest)}, as_json=as_json)
+        again = backup.restore(url, path, tell)
+    text = f"The store is {about}."
+    if any(asdict(again).values()):
+        text += (
+            f" As before the restore, {again.memories:,} memories and {again.owners:,} owners are erased"
+            f" and {again.tokens:,} tokens revoked."
+        )
+    _say(text, {"restored": True, "again": asdict(again), **asdict(manifest)}, as_json=as_json)
     return 0
 
 

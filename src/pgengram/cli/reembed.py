@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from dataclasses import asdict, replace
 from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from pgengram.cli.progress import Told
 from pgengram.embedders import embedder_from, spelled
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.settings import Settings
@@ -39,8 +40,11 @@ async def run_reembed(settings: Settings, url: str | None, *, cancel: bool, as_j
         if embedder is None:
             raise InvalidInput("none: embeds nothing.", "Name builtin:, onnx:FOLDER or openai+http(s)://host/v1#model.")
         try:
-            with _Told(as_json=as_json) as told:
-                moved = await reembedding.move(store.database, embedder, spelled(chosen), told)
+            with _Moving(as_json=as_json) as told:
+                moved = await reembedding.move(store.database, embedder, spelled(chosen), told.at)
+        except asyncio.CancelledError:
+            Console(stderr=True).print("Broken off: `pgengram reembed` goes on with it, --cancel gives it up.")
+            raise
         finally:
             await embedder.close()
     finally:
@@ -80,38 +84,25 @@ def _print(told: dict[str, Any]) -> None:
     print(json.dumps(told), flush=True)  # noqa: T201 - one object a line, as it happens
 
 
-class _Told:
-    """Tells how far a move is: a bar with the time left on a terminal, a line of JSON a second for programs."""
+class _Moving(Told):
+    """Tells how far a move is: on standard error as ever, or for programs in a line of JSON a second."""
 
     def __init__(self, *, as_json: bool) -> None:
+        super().__init__(WORDS["embedding"], quiet=as_json)
         self._as_json = as_json
-        notes = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            console=notes, disable=as_json or not notes.is_terminal,
-        )  # fmt: skip
-        self._task = self._bar.add_task(WORDS["embedding"], total=None)
-        self._begun = self._last = time.monotonic()
-        self._first: int | None = None
         self._step = ""
+        self._printed = 0.0
 
-    def __enter__(self) -> _Told:
-        self._bar.start()
+    def __enter__(self) -> _Moving:
+        super().__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, at: reembedding.Progress) -> None:
-        self._bar.update(self._task, description=WORDS[at.step], completed=at.done, total=at.total)
-        now = time.monotonic()
-        if self._first is None:
-            self._first = at.done
-        if self._as_json and (at.step != self._step or now - self._last >= TOLD_EVERY_S):
-            self._last = now
-            _print(asdict(at) | {"seconds_left": self._seconds_left(at, now)})
-        self._step = at.step
-
-    def _seconds_left(self, at: reembedding.Progress, now: float) -> float | None:
-        made = at.done - (self._first or 0)
-        return round((now - self._begun) / made * (at.total - at.done), 1) if made else None
+    def at(self, now: reembedding.Progress) -> None:
+        """Say how far the move is."""
+        self.step(WORDS[now.step])
+        self(now.done, now.total)
+        if self._as_json and (now.step != self._step or time.monotonic() - self._printed >= TOLD_EVERY_S):
+            self._printed = time.monotonic()
+            left = self.seconds_left(now.done, now.total)
+            _print(asdict(now) | {"seconds_left": None if left is None else round(left, 1)})
+        self._step = now.step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -12,15 +13,18 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from pgengram.cli.progress import Told
 from pgengram.core import Core
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 from pgengram.transfer import export_to, import_from
 from pgengram.transfer.importing import Imported
 
+BROKEN_OFF: Final = (
+    "Broken off: what was taken so far is whole and stays. The same command again takes the rest, and nothing twice."
+)
 SHOWN: Final = 20  # of what was not taken; --json tells all of it
 
 
@@ -30,7 +34,7 @@ async def run_export(settings: Settings, path: str) -> int:
     notes = Console(stderr=True)
     try:
         await core.ready()
-        with _opened(path) as file, _bar(notes, "Exporting") as report:
+        with _opened(path) as file, Told("Exporting") as report:
             counts = await export_to(file, core, report)
     finally:
         await core.close()
@@ -44,8 +48,11 @@ async def run_import(settings: Settings, system: str, source: str, *, dry_run: b
     core = Core(settings)
     try:
         await core.ready()
-        with _bar(Console(stderr=True), "Importing") as report:
+        with Told("Looking" if dry_run else "Importing") as report:
             told = await import_from(core, system, source, dry_run=dry_run, report=report)
+    except asyncio.CancelledError:
+        Console(stderr=True).print(BROKEN_OFF, highlight=False)
+        raise
     finally:
         await core.close()
     if as_json:
@@ -91,22 +98,3 @@ def _opened(path: str) -> Iterator[TextIO]:
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-class _Report:
-    """Moves a bar."""
-
-    def __init__(self, bar: Progress, what: str) -> None:
-        self._bar = bar
-        self._task = bar.add_task(what, total=None)
-
-    def __call__(self, done: int, total: int) -> None:
-        self._bar.update(self._task, completed=done, total=total)
-
-
-@contextmanager
-def _bar(notes: Console, what: str) -> Iterator[_Report]:
-    """Show a bar with the time left, on a terminal."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=notes, disable=not notes.is_terminal) as bar:
-        yield _Report(bar, what)

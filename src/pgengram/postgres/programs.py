@@ -48,13 +48,23 @@ def dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
     _run(programs, "pg_dump", url, "--format=custom", f"--snapshot={snapshot}", f"--file={path}")
 
 
-def restore(programs: Binaries, url: str, path: Path) -> None:
+def restore(programs: Binaries, url: str, path: Path, without: str) -> None:
     """Fill an empty database from a dump, or stop at the first error.
+
+    Args:
+        programs: where pg_restore is.
+        url: of the empty database.
+        path: of the dump; the list of what is restored is written beside it.
+        without: what the entry is called that is left out, as `pg_restore --list` writes it.
 
     Raises:
         NotReady: pg_restore failed.
     """
-    _run(programs, "pg_restore", url, "--no-owner", "--exit-on-error", str(path))
+    entries = path.with_suffix(".list")
+    told = _ended(programs, "pg_restore", ["--list", str(path)])
+    wanted = [line for line in told.splitlines() if without not in line]
+    entries.write_text("\n".join(wanted) + "\n", encoding="utf-8")
+    _run(programs, "pg_restore", url, "--no-owner", "--exit-on-error", f"--use-list={entries}", str(path))
 
 
 def _carried() -> list[Binaries]:
@@ -82,13 +92,18 @@ def _run(programs: Binaries, name: str, url: str, *arguments: str) -> None:
     password = where.pop("password", None)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PGENGRAM_")}
     environment |= {"LC_ALL": "C"} | ({"PGPASSWORD": password} if password else {})
-    command = [programs.program(name), "--no-password", *arguments, f"--dbname={make_conninfo('', **where)}"]
+    _ended(programs, name, [*arguments, "--no-password", f"--dbname={make_conninfo('', **where)}"], environment)
+
+
+def _ended(programs: Binaries, name: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> str:
+    """Run a program to its end and return what it printed."""
     done = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace",
-        check=False, creationflags=NO_WINDOW,
+        [programs.program(name), *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+        encoding="utf-8", errors="replace", check=False, creationflags=NO_WINDOW,
     )  # fmt: skip
     if done.returncode:
         raise NotReady(f"{name} failed.\n{_last(done.stderr.splitlines())}")
+    return done.stdout
 
 
 def _last(lines: Sequence[str]) -> str:

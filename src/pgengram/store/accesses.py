@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from pgengram.errors import PgengramError
+from pgengram.store import background
 from pgengram.store import statements as s
 
 if TYPE_CHECKING:
@@ -61,10 +62,7 @@ class AccessLog:
 
     async def close(self) -> None:
         """Write what waits and stop."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await background.end(self._task)
         if self._store.is_open:
             await self.flush()
 

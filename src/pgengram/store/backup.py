@@ -26,7 +26,8 @@ from psycopg.conninfo import make_conninfo
 from pgengram import __version__
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.postgres import programs
-from pgengram.store.database import APP_ROLE, SCHEMA_HEAD
+from pgengram.store import erasures, pooler
+from pgengram.store.database import SCHEMA_HEAD
 from pgengram.store.migrate import FIND_VERSION, HAS_VERSION, known_versions, migrate
 
 FORMAT: Final = 1
@@ -54,13 +55,8 @@ PRINT_OF_ROWS: Final = """
 SELECT count(*), encode(sha256(coalesce(string_agg(print, ''::bytea ORDER BY print), ''::bytea)), 'hex')
 FROM (SELECT sha256(convert_to(ROW({columns})::text, 'UTF8')) AS print FROM {table}) AS rows
 """
-CREATE_ROLE: Final = """
-DO $$ BEGIN
-  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') THEN
-    CREATE ROLE {role} NOLOGIN NOSUPERUSER NOBYPASSRLS;
-  END IF;
-END $$
-"""
+# Names the login of the server that made the dump, which may be unknown here.
+OF_LOGIN: Final = "POLICY public memory_vectors upkeep"
 CONNECTED: Final = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = %s AND backend_type = 'client backend' AND pid <> pg_backend_pid()
@@ -138,11 +134,12 @@ def read(path: Path) -> Manifest:
     return manifest
 
 
-def restore(url: str, path: Path, tell: Callable[[str], None] = lambda _: None) -> Manifest:
-    """Put what a backup holds in the place of the database of `url`.
+def restore(url: str, path: Path, tell: Callable[[str], None] = lambda _: None) -> erasures.Again:
+    """Put what a backup holds in the place of the database of `url`; return what of it was erased again.
 
-    Everything is restored into a new database, compared with the manifest row by row, and migrated; then the two change
-    their names in one transaction, and only then is the former one removed.
+    Everything is restored into a new database, compared with the manifest row by row, and migrated. What the former database
+    knows to have been erased since is erased there too. Then the two change their names in one transaction, and only then is
+    the former one removed.
 
     Raises:
         InvalidInput: the file is damaged or no backup.
@@ -161,15 +158,14 @@ def restore(url: str, path: Path, tell: Callable[[str], None] = lambda _: None) 
     try:
         with _reached(in_database(url, "postgres")) as server:
             server.autocommit = True
-            _replace(server, url, name, path, manifest, tell)
+            return _replace(server, url, name, path, manifest, tell)
     except psycopg.Error as error:
         raise _refused(error) from error
-    return manifest
 
 
 def _replace(
     server: psycopg.Connection[Any], url: str, name: str, path: Path, manifest: Manifest, tell: Callable[[str], None]
-) -> None:
+) -> erasures.Again:
     incoming, outgoing = f"{name[:NAME_LENGTH]}_incoming", f"{name[:NAME_LENGTH]}_outgoing"
     _alone(server, name)
     _drop(server, incoming)  # of an attempt that was broken off
@@ -182,6 +178,9 @@ def _replace(
         if manifest.schema != SCHEMA_HEAD:
             tell("Bringing the schema up to date")
             migrate(fresh)
+        with psycopg.connect(url) as connection:
+            gone = erasures.gone(connection)
+        again = erasures.repeat(fresh, gone, tell)
         with psycopg.connect(fresh, autocommit=True) as connection:
             connection.execute("ANALYZE")
         _swap(server, name, incoming, outgoing)
@@ -189,6 +188,7 @@ def _replace(
         _drop(server, incoming)
         raise
     _drop(server, outgoing)
+    return again
 
 
 def prints(connection: psycopg.Connection[Any]) -> Tables:
@@ -229,8 +229,11 @@ def _created(server: psycopg.Connection[Any], url: str, like: str, name: str) ->
 
 
 def _fill(url: str, path: Path, manifest: Manifest) -> None:
+    from pgengram.store import tables
+
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(CREATE_ROLE.format(role=APP_ROLE).encode())
+        for statement in tables.ROLE:
+            connection.execute(statement.encode())
         major = connection.info.server_version // 10_000
     made_by = int(manifest.postgres.partition(".")[0])
     with tempfile.TemporaryDirectory(prefix="pgengram-restore-") as folder, _opened(path) as (_, packed):
@@ -238,7 +241,9 @@ def _fill(url: str, path: Path, manifest: Manifest) -> None:
         with dump.open("xb") as file:
             while chunk := packed.read(CHUNK):
                 file.write(chunk)
-        programs.restore(programs.programs_for(max(major, made_by)), url, dump)
+        programs.restore(programs.programs_for(max(major, made_by)), url, dump, without=OF_LOGIN)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(tables.UPKEEP_POLICY)
 
 
 def _compare(url: str, manifest: Manifest) -> None:
@@ -318,6 +323,7 @@ def _reached(url: str) -> Iterator[psycopg.Connection[Any]]:
             f"The database cannot be reached: {type(error).__name__}.", "`pgengram doctor` says more."
         ) from error
     with connection:
+        pooler.refuse_behind(connection)
         yield connection
 
 

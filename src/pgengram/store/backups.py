@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import NotReady
 from pgengram.settings import PREFIX, Settings
+from pgengram.store import background
 
 if TYPE_CHECKING:
     from pgengram.store.store import Store
@@ -89,10 +90,7 @@ class BackupKeeper:
 
     async def close(self) -> None:
         """Break off; an unfinished backup is removed by the next."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await background.end(self._task)
 
     async def _run(self) -> None:
         while True:

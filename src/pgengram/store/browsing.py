@@ -1,18 +1,21 @@
-"""What only somebody who looks at the whole store asks for: days, the strongest links, a sample of vectors."""
+"""What only somebody who looks at the whole store asks for: days, the strongest links, vectors of everything."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from pgengram.store.database import Row, Transaction
 
 if TYPE_CHECKING:
-    from numpy import float32
+    from numpy import float16
     from numpy.typing import NDArray
 
 MAX_DAYS: Final = 20_000
+AT_ONCE: Final = 5_000  # memories whose vectors are read together
+NO_ID: Final = UUID(int=0)
 
 # Reads all of the owner's memories, as memories without a day of their own count on the day they were stored. Uses
 # memories_by_time for finding the owner's.
@@ -29,17 +32,22 @@ JOIN memories o ON o.namespace_id = r.namespace_id AND o.id = r.to_id
 WHERE r.namespace_id = %(namespace_id)s AND m.status = 'active' AND o.status = 'active'
 ORDER BY r.strength DESC, r.from_id DESC, r.to_id DESC, r.type LIMIT %(limit)s
 """
-# The same sample each time: memories in the order of a hash of their ids. Uses memory_vectors_pkey and memories_pkey.
+# The same sample each time: memories in the order of a hash of their ids. Uses memory_vectors_pkey.
 SAMPLE: Final = """
-SELECT m.id, m.type, m.kind, left(m.content, 90) AS excerpt, v.embedding, c.name AS cluster
-FROM (SELECT v.memory_id, v.embedding FROM memory_vectors v
-      WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part = 0
-      ORDER BY hashtext(v.memory_id::text) LIMIT %(limit)s) AS v
-JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.memory_id
+SELECT v.embedding FROM memory_vectors v
+WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part = 0
+ORDER BY hashtext(v.memory_id::text) LIMIT %(limit)s
+"""
+# Goes through memory_vectors_pkey and memories_pkey side by side; uses memory_cluster_members_by_memory and memory_clusters_pkey.
+VECTORS: Final = """
+SELECT m.id, m.type, v.embedding, c.name AS cluster FROM memory_vectors v
+JOIN memories m ON m.namespace_id = v.namespace_id AND m.id = v.memory_id
 LEFT JOIN LATERAL (SELECT c.name FROM memory_cluster_members b
   JOIN memory_clusters c ON c.namespace_id = b.namespace_id AND c.id = b.cluster_id
   WHERE b.namespace_id = %(namespace_id)s AND b.memory_id = m.id ORDER BY b.strength DESC, c.id LIMIT 1) AS c ON true
-WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part = 0 AND v.memory_id > %(after)s
+  AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+ORDER BY v.memory_id LIMIT %(limit)s
 """
 
 
@@ -60,12 +68,19 @@ async def strongest(tx: Transaction, *, nodes: int, edges: int) -> list[Row]:
     return found
 
 
-async def sample(tx: Transaction, *, limit: int) -> tuple[list[Row], NDArray[float32]]:
-    """Return up to `limit` active memories that have a vector, and their vectors, shape (memories, dims)."""
-    import numpy as np
-
+async def sample(tx: Transaction, *, limit: int) -> list[NDArray[float16]]:
+    """Return the vectors of up to `limit` memories, whatever has become of them; each of shape (dims,)."""
     rows = await tx.rows(SAMPLE, {"model_id": tx.model_id, "limit": limit})
-    vectors: list[Any] = [row.pop("embedding") for row in rows]
-    if not vectors:
-        return rows, np.zeros((0, 0), dtype=np.float32)
-    return rows, np.array([vector.to_list() for vector in vectors], dtype=np.float32)
+    return [row["embedding"].to_numpy() for row in rows]
+
+
+async def vectors(tx: Transaction, *, limit: int) -> AsyncIterator[list[Row]]:
+    """Yield active memories that have a vector, some thousand at a time, at most `limit`: id, type, embedding, cluster."""
+    after, left = NO_ID, limit
+    while left > 0:
+        given = {"model_id": tx.model_id, "after": after, "limit": min(AT_ONCE, left)}
+        rows = await tx.rows(VECTORS, given)
+        if not rows:
+            return
+        yield rows
+        after, left = rows[-1]["id"], left - len(rows)

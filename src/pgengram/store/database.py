@@ -17,6 +17,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from pgengram.errors import Conflict, ConnectionLost, DatabaseFailed, NotReady, PgengramError
+from pgengram.store import pooler
 from pgengram.tools import ACTOR
 
 log = logging.getLogger(__name__)
@@ -448,6 +449,7 @@ async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
     """Teach a new connection the vector types; they are there once the schema is."""
     from pgvector.psycopg import register_vector_async
 
+    await pooler.adapt(connection)
     await register_vector_async(connection)
 
 

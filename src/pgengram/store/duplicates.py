@@ -239,7 +239,7 @@ async def find(tx: Transaction, tellings: Sequence[Telling], model: Model, least
         return
     way = model.way(tx.namespace_id)
     if way != "each":
-        await tx.rows(SET_PROBES, {"probes": str(NEAR_PROBES)})
+        await tx.set_local(NEAR_BY)
     given: dict[str, Any] = {
         "places": [t.place for t, _, _ in flat],
         "parts": [number for _, number, _ in flat],
@@ -254,10 +254,12 @@ async def find(tx: Transaction, tellings: Sequence[Telling], model: Model, least
 
 
 # A text that is nearly the same lies near by, so few lists are visited, and no scan goes on for the sake of the number.
-SET_PROBES: Final = """
-SELECT set_config('ivfflat.probes', %(probes)s, true), set_config('ivfflat.iterative_scan', 'off', true),
-       set_config('hnsw.ef_search', '100', true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
-"""
+NEAR_BY: Final = {
+    "ivfflat.probes": str(NEAR_PROBES),
+    "ivfflat.iterative_scan": "off",
+    "hnsw.ef_search": "100",
+    "hnsw.iterative_scan": "relaxed_order",
+}
 
 
 def _note(tellings: dict[int, Telling], rows: Sequence[Row], least: float) -> None:

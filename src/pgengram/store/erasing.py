@@ -9,6 +9,7 @@ from uuid import UUID
 from pgengram.store import clusters, memories
 from pgengram.store import statements as s
 from pgengram.store.database import Row, Transaction
+from pgengram.store.owners import as_login
 
 # What belongs to each memory, by its table. Uses the primary keys, memory_relationships_to, memory_cluster_members_by_memory,
 # memory_belief_evidence_by_memory, and memories_hidden for those that name it as what holds instead.
@@ -63,6 +64,12 @@ SELECT %(namespace_id)s, asked.id, 1 + (SELECT coalesce(max(version), 0) FROM me
 FROM unnest(%(ids)s::uuid[]) AS asked(id)
 RETURNING memory_id, at
 """
+# A backup that is older does not bring back what stands here. Uses the unique index of erasures.
+LIST: Final = """
+INSERT INTO erasures (owner, owner_since, memory_id)
+SELECT n.id, n.created_at, asked.id FROM namespaces n, unnest(%(ids)s::uuid[]) AS asked(id) WHERE n.id = %(namespace_id)s
+ON CONFLICT (owner, owner_since, memory_id) DO UPDATE SET at = excluded.at
+"""
 
 
 async def belongings(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
@@ -71,11 +78,14 @@ async def belongings(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[st
     return {row.pop("id"): {name: int(number) for name, number in row.items() if number} for row in rows}
 
 
-async def erase(tx: Transaction, ids: Sequence[UUID], *, session_id: str | None) -> list[dict[str, Any]]:
+async def erase(
+    tx: Transaction, ids: Sequence[UUID], *, session_id: str | None, listed: bool = True
+) -> list[dict[str, Any]]:
     """Take memories away for good, and return a receipt for each: `id`, `erased_at` and what was `removed`.
 
     No text, vector, word, tag, edge or membership stays, and no text in the history either: its rows tell only when which
-    fields were changed. What named an erased memory as its replacement no longer does.
+    fields were changed. What named an erased memory as its replacement no longer does. Their ids are listed, so that an older
+    backup does not bring them back.
     """
     pointing = await tx.rows(POINTING, {"ids": list(ids)})
     await tx.rows(s.LOCK, {"ids": [*ids, *(row["id"] for row in pointing)]})
@@ -92,6 +102,8 @@ async def erase(tx: Transaction, ids: Sequence[UUID], *, session_id: str | None)
     touched = await clusters.of(tx, ids)
     await tx.run(s.ERASE, named)
     await clusters.renew(tx, touched)
+    if listed:
+        await as_login(tx, LIST, {"ids": list(ids), "namespace_id": tx.namespace_id})
     at = {row["memory_id"]: row["at"] for row in told}
     return [{"id": id_, "erased_at": at[id_], "removed": removed[id_]} for id_ in ids]
 

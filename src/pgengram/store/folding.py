@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
 from pgengram.errors import PgengramError
+from pgengram.store import background, pooler
 from pgengram.store import statements as s
 
 if TYPE_CHECKING:
@@ -70,10 +70,7 @@ class WordKeeper:
 
     async def close(self) -> None:
         """Stop; what is not folded yet is searched as rows."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await background.end(self._task)
 
     async def _run(self) -> None:
         try:
@@ -111,15 +108,14 @@ class WordKeeper:
                 row = await tx.row(s.FOLD, {"limit": SEGMENT})
             done = row["folded"] if row else 0
             folded += done
-            async with await psycopg.AsyncConnection.connect(self._store.database.url, autocommit=True) as connection:
+            async with await pooler.connect(self._store.database.url) as connection:
                 await connection.execute(VACUUM_WORDS)
         return folded
 
 
 async def shrink(url: str) -> None:
     """Give back the room of rows that were folded, when it is much."""
-    connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(url, autocommit=True)
-    async with connection:
+    async with await pooler.connect(url) as connection:
         size = await (await connection.execute(INDEX_SIZE)).fetchone()
         if size is not None and size[0] > LARGE_INDEX_BYTES:
             await connection.execute(VACUUM)  # counts the live rows anew

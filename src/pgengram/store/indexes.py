@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from pgengram.errors import PgengramError
-from pgengram.store import background
+from pgengram.store import background, pooler
 from pgengram.store.database import PROBES, Database
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ def lists_for(rows: int) -> int:
     return max(1, isqrt(rows))
 
 
+AS_UPKEEP: Final = "SELECT set_config('pgengram.upkeep', 'on', true)"
 # Uses memory_vectors_pkey; the count is over all owners, which only upkeep may see.
 COUNT_ROWS: Final = "SELECT count(*) FROM memory_vectors WHERE model_id = %(model_id)s"
 FIND_BUILD: Final = """
@@ -173,20 +174,20 @@ async def tend(url: str, model_id: int, dimensions: int) -> bool:
 
 async def _tended(url: str, model_id: int, dimensions: int) -> tuple[bool, int]:
     """Tend the index; return whether it can be used, and how many vectors there are."""
-    connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
-    async with connection:
+    async with await pooler.connect(url) as connection:
         build = await _build_of(connection, model_id)
-        await connection.execute("SELECT set_config('pgengram.upkeep', 'on', false)")
-        rows = await _value(connection, COUNT_ROWS, {"model_id": model_id}) or 0
+        async with connection.transaction():
+            await connection.execute(AS_UPKEEP)
+            rows = await _value(connection, COUNT_ROWS, {"model_id": model_id}) or 0
         if await _value(connection, GROWN_SINCE_ANALYZE, {}):
             await connection.execute(ANALYZE)
         if rows >= FIRST_BUILD_ROWS and not _is_fresh(build, rows):
-            locked = await _value(connection, "SELECT pg_try_advisory_lock(%(key)s)", {"key": UPKEEP_LOCK})
-            if locked:
-                build = await _build_of(connection, model_id)  # another process may have built it meanwhile
-            if locked and not _is_fresh(build, rows):
-                await _renew(connection, build, model_id, dimensions, rows)
-                return (await _build_of(connection, model_id)).usable, rows
+            async with pooler.alone(url, UPKEEP_LOCK) as locked:
+                if locked:
+                    build = await _build_of(connection, model_id)  # another process may have built it meanwhile
+                if locked and not _is_fresh(build, rows):
+                    await _renew(connection, build, model_id, dimensions, rows)
+                    return (await _build_of(connection, model_id)).usable, rows
         return build.usable, rows
 
 
@@ -200,7 +201,8 @@ async def _renew(
 ) -> None:
     for (name,) in await (await connection.execute(FIND_LEFTOVERS)).fetchall():
         await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
-    await connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(MAINTENANCE_MEMORY))
+    if not await pooler.is_behind(connection):  # whose setting it would be in the end, nobody can tell
+        await connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(MAINTENANCE_MEMORY))
     if not build.usable or build.rows_at_build is None:
         await _create(connection, build.index_method, model_id, dimensions, rows)
     elif rows >= GROWTH * build.rows_at_build:
@@ -251,13 +253,15 @@ async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: in
     sample = sql.SQL(
         "SELECT embedding::text FROM memory_vectors TABLESAMPLE SYSTEM (10) WHERE model_id = {} ORDER BY random() LIMIT {}"
     ).format(sql.Literal(model_id), sql.Literal(SAMPLES))
-    vectors = [row[0] for row in await (await connection.execute(sample)).fetchall()]
-    await connection.execute("SELECT set_config('ivfflat.probes', %(probes)s, false)", {"probes": str(PROBES)})
     shares = []
-    for vector in vectors:
-        truth = await _value(connection, exact, {"vector": vector}) or [0.0]
-        found = await _value(connection, indexed, {"vector": vector}) or []
-        shares.append(sum(distance <= truth[-1] + ROUNDING for distance in found) / len(truth))
+    async with connection.transaction():
+        await connection.execute(AS_UPKEEP)
+        await connection.execute("SELECT set_config('ivfflat.probes', %(probes)s, true)", {"probes": str(PROBES)})
+        vectors = [row[0] for row in await (await connection.execute(sample)).fetchall()]
+        for vector in vectors:
+            truth = await _value(connection, exact, {"vector": vector}) or [0.0]
+            found = await _value(connection, indexed, {"vector": vector}) or []
+            shares.append(sum(distance <= truth[-1] + ROUNDING for distance in found) / len(truth))
     return sum(shares) / len(shares) if shares else 1.0
 
 

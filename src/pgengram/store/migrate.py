@@ -82,11 +82,14 @@ def _upgrade(url: str) -> str | None:
     from sqlalchemy.pool import NullPool
 
     config, known = _config(), known_versions()
-    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(url, prepare_threshold=None), poolclass=NullPool
+    )
     try:
-        with engine.connect() as connection:
-            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
-            connection.commit()
+        # The lock is a transaction's, for a pooler's sake, and each migration is another: so it is held by the first connection.
+        with engine.connect() as turn, engine.connect() as connection:
+            turn.execute(text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)"))
+            turn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
             before = current_version(url)
             if before is not None and before not in known:
                 raise NotReady(

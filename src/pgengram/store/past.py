@@ -14,17 +14,17 @@ MAX_EDGES: Final = 100  # of one memory that are shown, the strongest ones
 
 # Uses memory_history_pkey from its end.
 HISTORY: Final = """
-SELECT asked.id AS memory_id, h.version, h.operation, h.at, h.actor, h.session_id, h.changes
+SELECT asked.id AS memory_id, h.version, h.operation, h.at, h.actor, h.session_id, h.changes, h.in_all
 FROM unnest(%(ids)s::uuid[]) AS asked(id) CROSS JOIN LATERAL (
-  SELECT * FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = asked.id
+  SELECT *, count(*) OVER () AS in_all FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = asked.id
   ORDER BY h.version DESC LIMIT %(limit)s) AS h
 ORDER BY asked.id, h.version DESC
 """
 # Uses memory_relationships_pkey for the edges that go out, memory_relationships_to for the others, and memories_pkey.
 RELATIONS: Final = """
-SELECT asked.id AS memory_id, e.id, e.direction, e.type, e.strength, e.properties, left(m.content, 80) AS content, m.status
+SELECT asked.id AS memory_id, e.id, e.direction, e.type, e.strength, e.properties, left(m.content, 80) AS content, m.status, e.in_all
 FROM unnest(%(ids)s::uuid[]) AS asked(id) CROSS JOIN LATERAL (
-  SELECT * FROM (
+  SELECT *, count(*) OVER () AS in_all FROM (
     SELECT r.to_id AS id, 'out' AS direction, r.type, r.strength, r.properties FROM memory_relationships r
     WHERE r.namespace_id = %(namespace_id)s AND r.from_id = asked.id
     UNION ALL
@@ -48,7 +48,7 @@ LIMIT: Final = {"history": MAX_HISTORY, "relations": MAX_EDGES, "clusters": None
 async def around(tx: Transaction, ids: Sequence[UUID], include: Sequence[str]) -> dict[UUID, dict[str, list[Row]]]:
     """Return for each memory what is asked for of `AROUND`; each list is there, even when it is empty.
 
-    History comes newest first, edges and clusters strongest first.
+    History comes newest first, edges and clusters strongest first. `in_all` of an entry or an edge is how many there are.
     """
     found: dict[UUID, dict[str, list[Row]]] = {id_: {name: [] for name in include} for id_ in ids}
     for name in dict.fromkeys(include):

@@ -21,7 +21,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from pgengram.embedders import Embedder
 from pgengram.errors import Conflict, DatabaseFailed
-from pgengram.store import clusters
+from pgengram.store import clusters, pooler
 from pgengram.store.database import (
     FIND_MODEL_OF_STATE,
     LOCK_MODELS,
@@ -91,7 +91,7 @@ SET_OWNER: Final = "SELECT set_config('pgengram.namespace_id', %(owner)s, true)"
 NOW: Final = "SELECT clock_timestamp() AS now"
 COUNT_OLDER: Final = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
-  AND pid <> pg_backend_pid() AND xact_start < %(moment)s
+  AND pid NOT IN (pg_backend_pid(), %(holder)s) AND xact_start < %(moment)s
 """
 FIND_RETIRED: Final = "SELECT id FROM embedding_models WHERE state = 'retired' ORDER BY id"
 # Uses memories_pkey and, for each memory, memory_vectors_pkey.
@@ -148,7 +148,7 @@ async def cancel(database: Database) -> str | None:
             await connection.execute(SET_STATE, {"id": row["id"], "state": "retired"})
     if row is None:
         return None
-    async with _alone(database, CANCEL_WAIT_S) as upkeep:
+    async with _alone(database, CANCEL_WAIT_S), await pooler.connect(database.url) as upkeep:
         await _remove_retired(database, upkeep)
     return str(row["name"])
 
@@ -168,7 +168,7 @@ async def move(database: Database, embedder: Embedder, setting: str, report: Rep
         Conflict: another process moves the store, it is on its way to another model, or the move was cancelled.
         EmbeddingFailed: a text could not be embedded; what was made is kept, and the next run goes on.
     """
-    async with _alone(database, MOVE_LOCK_WAIT_S) as upkeep:
+    async with _alone(database, MOVE_LOCK_WAIT_S) as holder, await pooler.connect(database.url) as upkeep:
         model = await _begun(database, embedder.name, await embedder.dimensions(), setting)
         moving = _Move(database, embedder, model, report)
         await moving.fill()
@@ -177,7 +177,7 @@ async def move(database: Database, embedder: Embedder, setting: str, report: Rep
             await moving.build_index()
             await moving.switch()
             moving.tell("removing")
-            await _settled(upkeep)
+            await _settled(upkeep, holder)
         removed = await _remove_retired(database, upkeep)
         moving.tell("done")
         return Moved(model.name, moving.embedded, switched, removed)
@@ -345,20 +345,15 @@ class _Move:
 
 
 @asynccontextmanager
-async def _alone(database: Database, wait_s: float) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-    """Yield a connection outside any transaction whose lock no other move of this store has."""
-    connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(database.url, autocommit=True)
-    async with connection:
-        for _ in range(round(wait_s / PAUSE_S)):
-            row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", [MOVE_LOCK])).fetchone()
-            if row and row[0]:
-                break
-            await asyncio.sleep(PAUSE_S)
-        else:
-            raise Conflict(
-                "Another process is moving this store to another model.", "`pgengram stats` shows how far it is."
-            )
-        yield connection
+async def _alone(database: Database, wait_s: float) -> AsyncIterator[int]:
+    """Be the only one to move this store for as long as a block runs; yield the process of PostgreSQL's that says so."""
+    for _ in range(round(wait_s / PAUSE_S)):
+        async with pooler.alone(database.url, MOVE_LOCK) as holder:
+            if holder is not None:
+                yield holder
+                return
+        await asyncio.sleep(PAUSE_S)
+    raise Conflict("Another process is moving this store to another model.", "`pgengram stats` shows how far it is.")
 
 
 async def _owners(database: Database) -> list[int]:
@@ -377,11 +372,12 @@ async def _counted(database: Database, model_id: int) -> tuple[int, int]:
     return done, total
 
 
-async def _settled(upkeep: psycopg.AsyncConnection[Any]) -> None:
+async def _settled(upkeep: psycopg.AsyncConnection[Any], holder: int) -> None:
     """Wait for the transactions that began before now: they may still be searching with the old vectors."""
     moment = await (await upkeep.execute(NOW)).fetchone()
     for _ in range(round(SETTLED_S / PAUSE_S)):
-        older = await (await upkeep.execute(COUNT_OLDER, {"moment": moment and moment[0]})).fetchone()
+        given = {"moment": moment and moment[0], "holder": holder}
+        older = await (await upkeep.execute(COUNT_OLDER, given)).fetchone()
         if older is None or older[0] == 0:
             return
         await asyncio.sleep(PAUSE_S)

@@ -108,6 +108,18 @@ access_tokens = Table(
 )
 Index("access_tokens_of_namespace", access_tokens.c.namespace)
 
+# What was erased, so that an older backup does not bring it back: ids alone. No right of the application's role, nor a wall: it
+# outlives its owner.
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("owner", Integer, nullable=False),
+    _moment("owner_since", nullable=False),  # after a restore the same id may be given to somebody else
+    Column("memory_id", UUID),  # none: the owner with everything
+    _moment("at", nullable=False, server_default=func.now()),
+    UniqueConstraint("owner", "owner_since", "memory_id", postgresql_nulls_not_distinct=True),
+)
+
 decay_classes = Table(
     "decay_classes",
     metadata,
@@ -194,6 +206,9 @@ Index("memories_by_idempotency_key", memories.c.namespace_id, memories.c.idempot
       postgresql_where=memories.c.idempotency_key.is_not(None))  # fmt: skip
 Index("memories_by_short_id", memories.c.namespace_id, memories.c.short_id)
 Index("memories_by_time", memories.c.namespace_id, memories.c.created_at)
+# A memory without a time of its own counts on the day it was stored.
+Index("memories_by_occurrence", memories.c.namespace_id,
+      func.coalesce(memories.c.occurred_at, memories.c.created_at))  # fmt: skip
 Index("memories_hidden", memories.c.namespace_id, memories.c.status, memories.c.expires_at, memories.c.id,
       postgresql_where=text("status <> 'active' OR expires_at IS NOT NULL"))  # fmt: skip
 for _column in ("collection", "project", "user"):
@@ -493,6 +508,31 @@ $$
 """
 
 
+# What names a role belongs to one server: a restore runs these again, where the roles may be others.
+ROLE: Final = (
+    # A login that may not make the role, or not take it, is held by the wall itself: it is no superuser.
+    f"""DO $$ BEGIN
+          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
+            CREATE ROLE {APP_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
+          END IF;
+        EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
+        END $$""",
+    # From PostgreSQL 16 on a role's maker is a member that may not take the role unless told so.
+    f"""DO $$ BEGIN
+          IF current_setting('server_version_num')::integer < 160000 THEN
+            IF NOT pg_has_role(current_user, '{APP_ROLE}', 'MEMBER') THEN
+              EXECUTE format('GRANT {APP_ROLE} TO %I', current_user);
+            END IF;
+          ELSIF NOT pg_has_role(current_user, '{APP_ROLE}', 'SET') THEN
+            EXECUTE format('GRANT {APP_ROLE} TO %I WITH SET TRUE', current_user);
+          END IF;
+        EXCEPTION WHEN insufficient_privilege OR undefined_object THEN NULL;
+        END $$""",
+)
+UPKEEP_POLICY: Final = """CREATE POLICY upkeep ON memory_vectors FOR SELECT TO CURRENT_USER
+           USING (current_setting('pgengram.upkeep', true) = 'on')"""
+
+
 def setup_statements() -> list[str]:
     """Return what the tables cannot say: functions, the application's role and rights, and the wall around each owner."""
     grants = [f"GRANT USAGE ON SCHEMA public TO {APP_ROLE}"]
@@ -505,32 +545,14 @@ def setup_statements() -> list[str]:
         f"INSERT INTO decay_classes VALUES {', '.join(f'({rate})' for rate in rates)}",
         "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN",
         "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0",  # nobody asks how vectors are spread
-        # A login that may not make the role, or not take it, is held by the wall itself: it is no superuser.
-        f"""DO $$ BEGIN
-          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
-            CREATE ROLE {APP_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
-          END IF;
-        EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
-        END $$""",
-        # From PostgreSQL 16 on a role's maker is a member that may not take the role unless told so.
-        f"""DO $$ BEGIN
-          IF current_setting('server_version_num')::integer < 160000 THEN
-            IF NOT pg_has_role(current_user, '{APP_ROLE}', 'MEMBER') THEN
-              EXECUTE format('GRANT {APP_ROLE} TO %I', current_user);
-            END IF;
-          ELSIF NOT pg_has_role(current_user, '{APP_ROLE}', 'SET') THEN
-            EXECUTE format('GRANT {APP_ROLE} TO %I WITH SET TRUE', current_user);
-          END IF;
-        EXCEPTION WHEN insufficient_privilege OR undefined_object THEN NULL;
-        END $$""",
+        *ROLE,
         f"""DO $$ BEGIN
           IF EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
             {" ".join(f"{grant};" for grant in grants)}
           END IF;
         END $$""",
         *(statement for table in OWNED for statement in _wall(table.name)),
-        """CREATE POLICY upkeep ON memory_vectors FOR SELECT TO CURRENT_USER
-           USING (current_setting('pgengram.upkeep', true) = 'on')""",
+        UPKEEP_POLICY,
     ]
 
 

@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.errors import Conflict, PgengramError
-from pgengram.store import clusters, memories
+from pgengram.store import background, clusters, memories
 from pgengram.store import statements as s
 from pgengram.store.database import Row, Transaction
 from pgengram.store.erasing import erase
@@ -295,11 +295,8 @@ class WorkingKeeper:
 
     async def close(self) -> None:
         """Stop; whoever comes next clears what is over by then."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await background.end(self._task)
+        self._task = None
 
     async def _run(self) -> None:
         while True:

@@ -14,10 +14,8 @@ What is not found: passphrases of several plain words, a password that nothing a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-from pgengram.errors import SecretRejected
 
 if TYPE_CHECKING:
     from pgengram.text.secret_shapes import Found
@@ -82,18 +80,3 @@ def _without_in_mapping(value: Mapping[Any, Any]) -> tuple[Any, list[str]]:
         made[clean_key] = clean
         names += in_key + inside
     return (made if names else value), names
-
-
-def refuse_secrets(values: Mapping[str, Any] | Iterable[Any]) -> None:
-    """Refuse a call whose arguments hold what looks like a secret.
-
-    Args:
-        values: arguments by name, or texts and values alone.
-
-    Raises:
-        SecretRejected: one does; the message names the argument and the sort of secret, never the secret.
-    """
-    named = values.items() if isinstance(values, Mapping) else (("text", value) for value in values)
-    for name, value in named:
-        if names := without_secrets(value)[1]:
-            raise SecretRejected(name, names[0])

@@ -20,7 +20,6 @@ from pgengram.views import Answer, Shown, Unlisted, cut
 
 MAX_LINKS: Final = 50
 MAX_STARTS: Final = 10
-MAX_NODES: Final = 500
 EXCERPT: Final = 160  # characters of a memory shown at a node
 ALIKE: Final = 0.5  # cosine above which a memory is a neighbour without an edge
 MAX_ALIKE: Final = 10
@@ -104,7 +103,7 @@ class Graph:
         types: Annotated[list[f.Name] | None, f.AnyOf] = None,
         min_strength: f.Bound = 0.3,
         include_similar: bool = True,
-        limit: Annotated[int, Field(ge=1, le=MAX_NODES)] = 50,
+        limit: Annotated[int, Field(ge=1, le=f.MAX_NODES)] = 50,
     ) -> Explored:
         """Show what is linked to memories, by shortest path, and what means the same.
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import exp
 from typing import TYPE_CHECKING, Any, Final
+
+from jinja2.utils import htmlsafe_json_dumps
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -23,12 +27,14 @@ MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after
 TURNS: Final = 60  # in which a graph is spread
 SPRING: Final = 0.4  # of a line, against a push of 1 / distance; weak, so that what is well connected is no heap
 GRAVITY: Final = 0.2
+REACH: Final = 10_000  # of a place on the map, in whole numbers
 
 
-def fading(row: dict[str, Any], now: datetime) -> dict[str, list[float | None]]:
+def fading(row: dict[str, Any], history: Sequence[dict[str, Any]], now: datetime) -> dict[str, Any]:
     """Return importance as it fades from creation to a year ahead: seconds, as if never used, and with its uses.
 
     Both are importance · exp(−rate · days). Only the sum of all uses is kept, so the second line begins at the last of them.
+    `marks` are moments with what was then: stored, each change or confirmation that the history has, last read, now.
     """
     created, rate = row["created_at"], row["rate_per_day"]
     used = row["last_accessed_at"] or created
@@ -45,9 +51,16 @@ def fading(row: dict[str, Any], now: datetime) -> dict[str, list[float | None]]:
             min(1.0, row["relevance"] * exp(max(-700, min(700, -rate * days(moment, now))))) if moment >= used else None
             for moment in moments
         ],
-        "now": [now.timestamp()],
-        "read": [row["last_accessed_at"].timestamp()] if row["last_accessed_at"] else [],
+        "marks": _marks(row, history, now),
     }
+
+
+def _marks(row: dict[str, Any], history: Sequence[dict[str, Any]], now: datetime) -> list[tuple[float, str]]:
+    told = [(datetime.fromisoformat(one["at"]), str(one["operation"])) for one in history]
+    told += [(row["created_at"], "stored"), (now, "now")]
+    if row["last_accessed_at"]:
+        told.append((row["last_accessed_at"], "last used"))
+    return sorted({(at.timestamp(), what) for at, what in told if at >= row["created_at"] and what != "create"})
 
 
 def changed(old: Any, new: Any) -> list[Piece]:
@@ -75,20 +88,72 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def principal(vectors: NDArray[float32]) -> tuple[NDArray[float32], list[float]]:
-    """Return where vectors, shape (n, dims), lie on their two principal components, shape (n, 2), and the share each explains.
-
-    Eigenvectors of the covariance (Pearson 1901); each is turned so that its largest part is positive, and the map stays as it is.
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """The two principal components of vectors: their mean, shape (dims,), the axes, shape (dims, 2), and the share of all
+    differences that they hold.
     """
-    import numpy as np
 
-    centred = vectors - vectors.mean(axis=0)
-    values, axes = np.linalg.eigh(centred.T @ centred)
-    best = axes[:, ::-1][:, :2]
-    best = best * np.sign(best[np.abs(best).argmax(axis=0), [0, 1]])
-    total = float(values.sum()) or 1.0
-    places: NDArray[float32] = (centred @ best).astype(np.float32)
-    return places, [float(values[-1]) / total, float(values[-2]) / total]
+    mean: NDArray[float32]
+    axes: NDArray[float32]
+    explained: float
+
+    @classmethod
+    def of(cls, vectors: Sequence[NDArray[Any]]) -> Plane:
+        """Return the plane in which vectors differ most: eigenvectors of their covariance (Pearson 1901).
+
+        Each is turned so that its largest part is positive, and the map stays as it is.
+        """
+        import numpy as np
+
+        given = np.asarray(vectors, dtype=np.float32)
+        mean = given.mean(axis=0)
+        centred = given - mean
+        values, axes = np.linalg.eigh(centred.T @ centred)
+        best = axes[:, ::-1][:, :2]
+        best = best * np.sign(best[np.abs(best).argmax(axis=0), [0, 1]])
+        return cls(mean, best, float(values[-2:].sum()) / (float(values.sum()) or 1.0))
+
+    def places(self, vectors: Sequence[NDArray[Any]]) -> NDArray[float32]:
+        """Return where vectors lie on the plane, shape (n, 2)."""
+        import numpy as np
+
+        placed: NDArray[float32] = (np.asarray(vectors, dtype=np.float32) - self.mean) @ self.axes
+        return placed
+
+
+class Points:
+    """The memories of a map in few bytes each: ids as hexadecimal digits, places as whole numbers, names by their number."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._places: list[NDArray[float32]] = []
+        self._types: list[str] = []
+        self._clusters: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, rows: Sequence[dict[str, Any]], plane: Plane) -> None:
+        """Add memories with their vectors."""
+        self._ids += [row["id"].hex for row in rows]
+        self._types += [row["type"] for row in rows]
+        self._clusters += [row["cluster"] or "" for row in rows]
+        self._places.append(plane.places([row["embedding"].to_numpy() for row in rows]))
+
+    def as_json(self) -> str:
+        """Return them as JSON that may stand in a page."""
+        import numpy as np
+
+        places = np.concatenate(self._places)
+        reach = float(np.abs(places).max()) or 1.0
+        numbers = np.rint(places / reach * REACH).astype(int)
+        told: dict[str, Any] = {"ids": "".join(self._ids), "x": numbers[:, 0].tolist(), "y": numbers[:, 1].tolist()}
+        for name, values in (("type", self._types), ("cluster", self._clusters)):
+            names = [one for one, _ in Counter(values).most_common()]
+            number = {one: place for place, one in enumerate(names)}
+            told |= {f"{name}_names": names, name: [number[one] for one in values]}
+        return htmlsafe_json_dumps(told, separators=(",", ":"))
 
 
 def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float32]:

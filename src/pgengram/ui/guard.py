@@ -6,14 +6,18 @@ does not know the mark that every change must carry. A name that was bent to thi
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
+import shutil
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path, PurePath
 from typing import Final
 from urllib.parse import parse_qsl
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, UploadFile
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,6 +30,7 @@ ENTRANCE: Final = "/enter"
 STATIC: Final = "/static/"
 MAX_FORM: Final = 256 * 1024  # bytes; a memory has at most 16,000 characters
 MAX_FIELDS: Final = 1_000
+MAX_UPLOAD: Final = 4_000_000_000  # bytes
 READING: Final = ("GET", "HEAD")
 HEADERS: Final = {
     "content-security-policy": (
@@ -40,6 +45,7 @@ HEADERS: Final = {
 }
 NEW_LINK: Final = "Stop `pgengram ui` in its terminal and start it again: it prints a new link."
 FORMS: Final = "application/x-www-form-urlencoded"
+UPLOADS: Final = "multipart/form-data"
 
 
 class Shut(PgengramError):
@@ -139,7 +145,7 @@ class Guard:
             InvalidInput: it is no form.
             LimitExceeded: it is too long.
         """
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORMS:
+        if _content_type(request) != FORMS:
             raise InvalidInput("This is not a form of this page.")
         body = bytearray()
         async for chunk in request.stream():
@@ -150,6 +156,41 @@ class Guard:
             fields = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
         except ValueError:
             raise InvalidInput("The form cannot be read.") from None
+        self._check_mark(fields)
+        return fields
+
+    async def upload(self, request: Request, path: Path) -> tuple[dict[str, str], str]:
+        """Write the file of a form of ours to `path`; return the other fields, and the file's name.
+
+        Raises:
+            Shut: it does not carry our mark.
+            InvalidInput: it is no such form, or has no file.
+            LimitExceeded: the file is too large.
+        """
+        if _content_type(request) != UPLOADS:
+            raise InvalidInput("This is not a form of this page.")
+        length = request.headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > MAX_UPLOAD:
+            raise LimitExceeded(
+                f"A file may have at most {MAX_UPLOAD // 10**9} GB.", "Bring a larger one in with `pgengram import`."
+            )
+        try:
+            async with request.form(max_files=1, max_fields=10) as form:
+                fields = {name: value for name, value in form.items() if isinstance(value, str)}
+                self._check_mark(fields)
+                given = form.get("file")
+                if not isinstance(given, UploadFile) or not given.filename:
+                    raise InvalidInput("No file is chosen.", "Choose one.")
+                with path.open("wb") as kept:
+                    await asyncio.to_thread(shutil.copyfileobj, given.file, kept)
+                return fields, PurePath(given.filename.replace("\\", "/")).name
+        except HTTPException:
+            raise InvalidInput("The form cannot be read.", "Load the page again and repeat it.") from None
+
+    def _check_mark(self, fields: dict[str, str]) -> None:
         if not hmac.compare_digest(fields.pop("mark", "").encode(), self.mark.encode()):
             raise Shut("The form is of an earlier start of this page.", "Load the page again and repeat the change.")
-        return fields
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -14,13 +13,14 @@ from uuid import UUID
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.inputs import Change, Question, checked
 from pgengram.manager import MemoryManager
-from pgengram.store import browsing, edges, memories, past
+from pgengram.store import browsing, edges, memories, past, tokens
 from pgengram.store.accesses import AccessLog
+from pgengram.store.tokens import AccessToken
 from pgengram.toolsets.clusters import Clusters
 from pgengram.toolsets.graph import Graph
-from pgengram.toolsets.upkeep import Reviewed, Statistics, Tidied, Upkeep
-from pgengram.transfer.exporting import export_to
+from pgengram.toolsets.upkeep import MAX_GROUPS, Reviewed, Statistics, Tidied, Upkeep
 from pgengram.ui import drawing
+from pgengram.ui.jobs import Export, Import
 from pgengram.ui.later import Later
 from pgengram.views import Found, Shown, around_view, memory_view
 
@@ -30,13 +30,15 @@ FILTERS: Final = (
 )  # fmt: skip
 LINKS: Final = 20  # neighbours of one memory
 AROUND: Final = 300  # memories of a graph around one
-MAX_NODES: Final = 2_000
-MAX_EDGES: Final = 6_000
-MAX_POINTS: Final = 5_000
+MAX_NODES: Final = 3_000
+MAX_EDGES: Final = 9_000
+AXES_FROM: Final = 10_000  # memories of which the axes of the map are worked out
+MAX_POINTS: Final = 200_000  # of a map
 EXCERPT: Final = 90
-SIDE_BY_SIDE: Final = 20  # pairs on a page
+SIDE_BY_SIDE: Final = 20  # findings on a page
 MEMBERS: Final = 50
 REVIEW_FRESH_S: Final = 300.0
+MAX_TOKEN_DAYS: Final = 3_650
 PAIRED: Final = ("duplicates", "contradictions")
 
 
@@ -47,22 +49,12 @@ class Unnoticed(AccessLog):
         """Pass over."""
 
 
-@dataclass(slots=True)
-class Export:
-    """A file that is being written, and how far that is."""
-
-    path: Path
-    done: int = 0
-    total: int = 0
-    task: asyncio.Task[dict[str, int]] | None = None
-
-
 class Look:
     """One owner's memories, as they are looked at.
 
     Args:
         manager: whose memories.
-        folder: of this run, for what is exported.
+        folder: of this run, for what is exported and brought in.
     """
 
     def __init__(self, manager: MemoryManager, folder: Path) -> None:
@@ -72,14 +64,16 @@ class Look:
         self.graph = Graph(manager)
         self.clusters = Clusters(manager)
         self.later = Later()
-        self.export = Export(folder / "pgengram.jsonl")
+        self.export = Export(manager, folder / "pgengram.jsonl")
+        self.arriving = Import(manager, folder / "import")
+        self._kept: set[frozenset[str]] = set()  # groups that somebody wants to keep as they are
+        self._keeping: dict[str, list[frozenset[str]]] = {}  # the same, not yet confirmed, by token
 
     async def close(self) -> None:
         """Break off what is being made."""
         await self.later.close()
-        if self.export.task is not None:
-            self.export.task.cancel()
-            await asyncio.gather(self.export.task, return_exceptions=True)
+        await self.export.job.close()
+        await self.arriving.job.close()
 
     # -- many ------------------------------------------------------------------------------------------------------
 
@@ -127,7 +121,7 @@ class Look:
             rows = await past.complete(tx, [await self.manager.one(tx, str(id_))], None)
             around = await past.around(tx, [id_], ["history", "relations", "clusters"])
         view = memory_view(rows[0]) | around_view(around[id_])
-        view["fading"] = drawing.fading(rows[0], datetime.now(UTC))
+        view["fading"] = drawing.fading(rows[0], view.get("history", ()), datetime.now(UTC))
         view["neighbours"] = []
         if view["status"] in ("active", "archived"):
             explored = await self.graph.explore_memories([str(id_)], depth=1, limit=LINKS)
@@ -208,15 +202,15 @@ class Look:
     async def _map(self) -> Shown:
         await self.manager.find_model()
         async with self.manager.store.transaction() as tx:
-            rows, vectors = await browsing.sample(tx, limit=MAX_POINTS)
-        if len(rows) < 3:
-            return {"points": [], "explained": [0.0, 0.0]}
-        places, explained = await asyncio.to_thread(drawing.principal, vectors)
-        points = [
-            [str(row["id"]), round(x, 4), round(y, 4), row["type"], row["cluster"] or "", row["excerpt"]]
-            for row, (x, y) in zip(rows, places.tolist(), strict=True)
-        ]
-        return {"points": points, "explained": explained}
+            some = await browsing.sample(tx, limit=AXES_FROM)
+            if len(some) < 3:
+                return {"memories": 0, "explained": 0.0, "points": "[]"}
+            plane = await asyncio.to_thread(drawing.Plane.of, some)
+            points = drawing.Points()
+            async for rows in browsing.vectors(tx, limit=MAX_POINTS):
+                await asyncio.to_thread(points.add, rows, plane)
+        written = await asyncio.to_thread(points.as_json)
+        return {"memories": len(points), "explained": plane.explained, "points": written}
 
     async def cluster(self, id_: UUID) -> tuple[Shown, list[Shown]]:
         """Return a cluster and its strongest members."""
@@ -228,16 +222,18 @@ class Look:
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
 
-    async def review(self) -> tuple[Reviewed, dict[str, Shown]] | None:
-        """Return what a review finds, with the memories it speaks of; None while it is made."""
-
-        async def make() -> tuple[Reviewed, dict[str, Shown]]:
-            found = await self.upkeep.review_memories(max_groups=SIDE_BY_SIDE)
-            ids = {id_ for one in found.findings if one["finding"] in PAIRED for id_ in one["ids"]}
-            return found, await self.excerpts([UUID(id_) for id_ in ids])
-
-        found: tuple[Reviewed, dict[str, Shown]] | None = await self.later.get("review", make, fresh_s=REVIEW_FRESH_S)
+    async def review(self, offset: int) -> Reviewed | None:
+        """Return what a review finds from the memory at `offset` on, the newest first; None while it is made."""
+        found: Reviewed | None = await self.later.get(
+            ("review", offset),
+            lambda: self.upkeep.review_memories(max_groups=MAX_GROUPS, offset=offset),
+            fresh_s=REVIEW_FRESH_S,
+        )
         return found
+
+    def findings(self, reviewed: Reviewed, name: str) -> list[Shown]:
+        """Return the findings of a name, without those that somebody wants to keep as they are."""
+        return [one for one in reviewed.findings if one["finding"] == name and frozenset(one["ids"]) not in self._kept]
 
     async def preview(self, steps: Sequence[str]) -> tuple[Tidied, dict[str, Shown]]:
         """Return what steps, each as JSON, would change, and the memories they speak of; nothing is changed.
@@ -252,25 +248,46 @@ class Look:
         if not plan:
             raise InvalidInput("No step is chosen.", "Tick at least one.")
         tidied = await self.upkeep.tidy_memories("apply", plan=plan)
+        self._keeping[tidied.confirm_token or ""] = [
+            frozenset(step["ids"]) for step in plan if step["action"] == "confirm"
+        ]
         return tidied, await self.excerpts([UUID(one["id"]) for one in tidied.changes])
 
     async def tidy(self, token: str) -> str:
         """Do what was previewed, and return what was done."""
         tidied = await self.upkeep.tidy_memories("apply", confirm_token=token)
+        self._kept.update(self._keeping.pop(token, ()))
         self.later.forget()
         return tidied.message
 
-    # -- export ----------------------------------------------------------------------------------------------------
+    # -- tokens ----------------------------------------------------------------------------------------------------
 
-    def start_export(self) -> None:
-        """Begin to write everything into a file, unless that is under way."""
-        if self.export.task is None or self.export.task.done():
-            self.export.done = 0
-            self.export.task = asyncio.create_task(self._write(), name="exporting")
+    async def tokens(self) -> list[AccessToken]:
+        """Return what is known of the tokens that lead to these memories, the newest first."""
+        namespace = self.manager.settings.namespace
+        found = [one for one in await tokens.list_all(self.manager.store) if one.namespace == namespace]
+        return found[::-1]
 
-    async def _write(self) -> dict[str, int]:
-        def report(done: int, total: int) -> None:
-            self.export.done, self.export.total = done, total
+    async def make_token(self, name: str, scope: tokens.Scope, days: float | None) -> str:
+        """Make a token that leads to these memories, and return it: it can be shown this once.
 
-        with self.export.path.open("w", encoding="utf-8", newline="\n") as file:
-            return await export_to(file, self.manager, report)
+        Raises:
+            InvalidInput: the name or the number of days is not allowed.
+        """
+        if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
+            raise InvalidInput(f"A token is good for 1 to {MAX_TOKEN_DAYS:,} days.", "Leave it empty for no end.")
+        lifetime = None if days is None else timedelta(days=days)
+        made, _ = await tokens.create(
+            self.manager.store, name.strip(), self.manager.settings.namespace, scope, lifetime
+        )
+        return made
+
+    async def revoke_token(self, id_: str) -> str:
+        """Make a token of these memories worthless, and return what was done.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        if id_ not in {one.id for one in await self.tokens()}:
+            raise NotFound("token", id_, "The list shows them.")
+        return f"{(await tokens.revoke(self.manager.store, id_)).name} is revoked."

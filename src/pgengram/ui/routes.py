@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -22,9 +22,13 @@ from starlette.types import ASGIApp
 from pgengram import __version__
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
+from pgengram.store.tokens import Scope
+from pgengram.toolsets.reviewing import FINDINGS
+from pgengram.transfer.importing import SYSTEMS
 from pgengram.ui import drawing
 from pgengram.ui.guard import ENTRANCE, Guard, Shut
-from pgengram.ui.look import PAIRED, SIDE_BY_SIDE, Look
+from pgengram.ui.jobs import Job
+from pgengram.ui.look import MAX_POINTS, PAIRED, SIDE_BY_SIDE, Look
 
 HERE: Final = Path(__file__).parent
 STATUS: Final = {
@@ -34,7 +38,7 @@ STATUS: Final = {
 UNREADY: Final = 503
 MENU: Final = {
     "/": "Search", "/timeline": "Timeline", "/tags": "Tags", "/graph": "Graph", "/clusters": "Clusters", "/map": "Map",
-    "/review": "Review", "/trash": "Trash", "/health": "Health", "/export": "Export",
+    "/review": "Review", "/trash": "Trash", "/health": "Health", "/import": "Import", "/export": "Export", "/tokens": "Tokens",
 }  # fmt: skip
 SORTS: Final = {
     "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
@@ -46,6 +50,10 @@ PARTS: Final = {
     "relevance": "relevance",
 }  # fmt: skip
 DEPTHS: Final = range(1, 5)
+BRIEF: Final = 160  # characters
+PLAN: Final = "plan"
+MAX_WHOLE: Final = 10_000_000
+MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
 Page = Callable[[Request], Awaitable[Response]]
 
 
@@ -70,9 +78,9 @@ class Pages:
         )  # fmt: skip
         self._templates.globals |= {
             "menu": MENU, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
-            "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": drawing.changed, "query": urlencode,
+            "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": drawing.changed, "query": urlencode, "SYSTEMS": SYSTEMS,
         }  # fmt: skip
-        self._templates.filters |= {"day": _day, "minute": _minute}
+        self._templates.filters |= {"day": _day, "minute": _minute, "duration": _duration}
         self.guard = Guard(self._application(), self.port, self._error)
 
     def _application(self) -> ASGIApp:
@@ -80,11 +88,15 @@ class Pages:
         routes = [
             (ENTRANCE, self.enter, get), ("/", self.search, get), ("/memory/{id:uuid}", self.memory, get),
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
-            ("/memory/{id:uuid}/restore", self.restore, post), ("/timeline", self.timeline, get),
+            ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
+            ("/memory/{id:uuid}/brief", self.brief, get), ("/timeline", self.timeline, get),
             ("/tags", self.tags, get), ("/health", self.health, get), ("/trash", self.trash, get), ("/graph", self.graph, get),
             ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
             ("/review", self.review, get), ("/review/preview", self.preview, post), ("/review/apply", self.apply, post),
+            ("/import", self.import_, get), ("/import", self.give, post), ("/import/bring", self.bring, post),
+            ("/import/end", self.break_off, post), ("/import/other", self.another, post),
             ("/export", self.export, get), ("/export", self.start_export, post), ("/export/pgengram.jsonl", self.download, get),
+            ("/tokens", self.tokens, get), ("/tokens", self.make_token, post), ("/tokens/revoke", self.revoke_token, post),
         ]  # fmt: skip
         return Starlette(
             routes=[
@@ -196,6 +208,20 @@ class Pages:
         id_ = request.path_params["id"]
         return self._then(f"/memory/{id_}", await self.look.change({"id": str(id_), "status": "active"}))
 
+    async def pin(self, request: Request) -> Response:
+        """Let a memory fade no more, or again."""
+        fields = await self.guard.form(request)
+        id_ = request.path_params["id"]
+        return self._then(f"/memory/{id_}", await self.look.change({"id": str(id_), "pinned": "pinned" in fields}))
+
+    async def brief(self, request: Request) -> Response:
+        """Tell the beginning of a memory, for whoever points at it on the map."""
+        id_ = str(request.path_params["id"])
+        found = await self.look.excerpts([UUID(id_)])
+        if id_ not in found:
+            raise NotFound("memory", id_)
+        return PlainTextResponse(found[id_]["content"][:BRIEF])
+
     async def trash(self, request: Request) -> Response:
         """Show what was forgotten or archived, the last first."""
         status = request.query_params.get("status", "invalidated")
@@ -269,20 +295,34 @@ class Pages:
         made = await self.look.map()
         if made is None:
             return self._waiting(request, "/map", "Drawing the map")
-        return self._page("map.html", here="/map", map=made, degraded=self.look.manager.degraded)
+        return self._page("map.html", here="/map", map=made, degraded=self.look.manager.degraded, most=MAX_POINTS)
 
     # -- upkeep ----------------------------------------------------------------------------------------------------
 
     async def review(self, request: Request) -> Response:
-        """Show what needs care."""
-        if "again" in request.query_params:
+        """Show what needs care: all the findings of one name, some at a time, or the plan."""
+        asked = request.query_params
+        if "again" in asked:
             self.look.later.forget()
             return RedirectResponse("/review", 303)
-        made = await self.look.review()
-        if made is None:
-            return self._waiting(request, "/review", "Looking at every memory")
-        reviewed, rows = made
-        return self._page("review.html", here="/review", reviewed=reviewed, rows=rows, PAIRED=PAIRED, most=SIDE_BY_SIDE)
+        offset, page = _whole(asked.get("offset"), 0), _whole(asked.get("page"), 1)
+        reviewed = await self.look.review(offset)
+        if reviewed is None:
+            return self._waiting(request, "/review", "Looking at memories and what is near them")
+        names = [*(name for name in FINDINGS if name in reviewed.found), PLAN]
+        chosen = asked.get("find") or next((name for name in PAIRED if reviewed.found.get(name)), PLAN)
+        if chosen not in names:
+            raise InvalidInput(f"find must be one of {', '.join(names)}.")
+        found = self.look.findings(reviewed, chosen)
+        shown = found[(page - 1) * SIDE_BY_SIDE : page * SIDE_BY_SIDE]
+        rows = await self.look.excerpts(
+            [UUID(id_) for one in shown if chosen in PAIRED for id_ in one["ids"][:MOST_SIDES]]
+        )
+        return self._page(
+            "review.html", here="/review", reviewed=reviewed, names=names, chosen=chosen, found=found, shown=shown,
+            rows=rows, page=page, pages=max(1, -(-len(found) // SIDE_BY_SIDE)), offset=offset, sides=MOST_SIDES,
+            paired=chosen in PAIRED, full=len(reviewed.plan) >= f.MAX_BATCH,
+        )  # fmt: skip
 
     async def preview(self, request: Request) -> Response:
         """Show what the chosen steps would change."""
@@ -296,27 +336,104 @@ class Pages:
         fields = await self.guard.form(request)
         return self._then("/review", await self.look.tidy(fields.get("token", "")))
 
-    async def export(self, _: Request) -> Response:
+    # -- out and in ------------------------------------------------------------------------------------------------
+
+    async def export(self, request: Request) -> Response:
         """Show how far an export is."""
-        job = self.look.export
-        if job.task is not None and job.task.done() and (failed := job.task.exception()) is not None:
-            job.task = None
-            raise failed
-        counts = job.task.result() if job.task is not None and job.task.done() else None
-        return self._page("export.html", here="/export", job=job, counts=counts)
+        job = self.look.export.job
+        return self._progress(request, "export.html", "/export", job=job, counts=job.result())
 
     async def start_export(self, request: Request) -> Response:
         """Begin an export."""
         await self.guard.form(request)
-        self.look.start_export()
+        self.look.export.begin()
         return RedirectResponse("/export", 303)
 
     async def download(self, _: Request) -> Response:
         """Hand the exported file over."""
-        job = self.look.export
-        if job.task is None or not job.task.done():
+        if self.look.export.job.result() is None:
             raise NotFound("finished export", "this name", "Begin one, and wait until it is done.")
-        return FileResponse(job.path, filename=job.path.name, media_type="application/jsonl")
+        path = self.look.export.path
+        return FileResponse(path, filename=path.name, media_type="application/jsonl")
+
+    async def import_(self, request: Request) -> Response:
+        """Show what a file holds, how far it is brought in, and what that came to."""
+        arriving = self.look.arriving
+        try:
+            told = arriving.result()
+        except PgengramError as error:
+            arriving.forget()
+            hint = error.hint.replace(str(arriving.path), "the file")
+            message = error.message.replace(str(arriving.path), "The file")
+            return self._page(
+                "import.html", STATUS.get(error.code, UNREADY), here="/import", arriving=arriving, job=arriving.job,
+                told=None, error=InvalidInput(message, hint),
+            )  # fmt: skip
+        return self._progress(request, "import.html", "/import", arriving=arriving, job=arriving.job, told=told, error=None)
+
+    async def give(self, request: Request) -> Response:
+        """Take a file, and begin to look through it."""
+        arriving = self.look.arriving
+        arriving.refuse_second()
+        fields, name = await self.guard.upload(request, arriving.path)
+        system = fields.get("system", "")
+        if system not in SYSTEMS:
+            raise InvalidInput("Say which system the file is of.", f"Known are {', '.join(SYSTEMS)}.")
+        arriving.look(name, system)
+        return RedirectResponse("/import", 303)
+
+    async def bring(self, request: Request) -> Response:
+        """Begin to bring in what was looked at."""
+        await self.guard.form(request)
+        self.look.arriving.bring()
+        return RedirectResponse("/import", 303)
+
+    async def break_off(self, request: Request) -> Response:
+        """End what is under way."""
+        await self.guard.form(request)
+        await self.look.arriving.break_off()
+        self.look.later.forget()
+        return RedirectResponse("/import", 303)
+
+    async def another(self, request: Request) -> Response:
+        """Make room for another file."""
+        await self.guard.form(request)
+        self.look.arriving.forget()
+        self.look.later.forget()
+        return RedirectResponse("/import", 303)
+
+    def _progress(self, request: Request, name: str, here: str, *, job: Job, **shown: Any) -> Response:
+        """Show a page with work under way; the bar alone is asked for again and again, and then the whole page."""
+        answer = self._page(name, here=here, job=job, **shown)
+        if request.headers.get("hx-target") == "work" and not job.running:
+            answer.headers["hx-refresh"] = "true"
+        return answer
+
+    # -- tokens ----------------------------------------------------------------------------------------------------
+
+    async def tokens(self, _: Request) -> Response:
+        """Show the tokens that lead to these memories."""
+        return self._page("tokens.html", here="/tokens", tokens=await self.look.tokens(), made="", error=None, typed={})
+
+    async def make_token(self, request: Request) -> Response:
+        """Make a token, and show it this once."""
+        fields = await self.guard.form(request)
+        made, error = "", None
+        try:
+            days = _number(fields.get("days"), 0)
+            scope: Scope = "read-write" if fields.get("scope") == "read-write" else "read-only"
+            made = await self.look.make_token(fields.get("name", ""), scope, days if fields.get("days") else None)
+        except InvalidInput as refused:
+            error = refused
+        return self._page(
+            "tokens.html", 200 if error is None else 422, here="/tokens", tokens=await self.look.tokens(), made=made,
+            error=error, typed={} if error is None else fields,
+        )  # fmt: skip
+
+    async def revoke_token(self, request: Request) -> Response:
+        """Make a token worthless."""
+        fields = await self.guard.form(request)
+        return self._then("/tokens", await self.look.revoke_token(fields.get("id", "")))
 
     def _waiting(self, request: Request, here: str, what: str) -> Response:
         address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
@@ -348,6 +465,17 @@ def _number(given: str | None, otherwise: float) -> float:
         return otherwise if given is None or given == "" else float(given)
     except ValueError:
         raise InvalidInput("That is not a number.") from None
+
+
+def _whole(given: str | None, least: int) -> int:
+    number = _number(given, least)
+    if not (number.is_integer() if isinstance(number, float) else True) or not least <= number <= MAX_WHOLE:
+        raise InvalidInput(f"That must be a whole number from {least} on.")
+    return int(number)
+
+
+def _duration(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 100 else f"{round(seconds / 60)} min"
 
 
 def _uuid(given: str) -> UUID:

@@ -1,0 +1,201 @@
+"""`pgengram search`, `list`, `timeline`, `show` and `graph`: what is remembered, for people and for their scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Annotated, Any, Final
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from pgengram import fields as f
+from pgengram.cli import AsJson, app, command, screen
+from pgengram.cli.showing import (
+    cells,
+    kind,
+    print_found,
+    print_graph,
+    print_json,
+    print_memory,
+    short,
+    tell_errors,
+    when,
+)
+from pgengram.cli.typed import PANEL, Asked, Ids, Limit, called, completing, memories, moment, narrowed
+from pgengram.errors import InvalidInput
+from pgengram.text.fencing import one_line
+
+MODES: Final = ("auto", "semantic", "text", "substring")
+SORTS: Final = ("created", "updated", "occurred", "importance", "relevance", "accessed")
+
+
+async def searched(asked: Mapping[str, Any]) -> Any:
+    """Return what search_memories answers."""
+    async with memories() as manager:
+        return await called(manager, "search_memories", asked)
+
+
+@app.command(rich_help_panel=PANEL)
+@command
+@narrowed
+async def search(
+    query: Annotated[str, typer.Argument(help="In plain words.")],
+    asked: Asked,
+    as_of: Annotated[str | None, typer.Option(help="What held true then.")] = None,
+    mode: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.", autocompletion=completing(MODES))] = "auto",
+    limit: Limit = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Find memories by meaning and words, best first, with the parts of each score.
+
+    Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --json`
+    """
+    found = await searched({**asked, "query": query, "mode": mode, "as_of": moment(as_of), "limit": limit})
+    if as_json:
+        print_json(found)
+        return
+    table = Table("memory", "says", "kind", "when")
+    for name in ("score", "meaning", "words", "relevance"):
+        table.add_column(name, justify="right")
+    for hit in found.results:
+        why = hit.get("why", {})
+        parts = (hit.get("score"), why.get("similarity"), why.get("words"), hit.get("relevance"))
+        table.add_row(*cells(hit), *("–" if part is None else f"{part:.2f}" for part in parts))
+    print_found(table, found.results)
+
+
+@app.command(name="list", rich_help_panel=PANEL)
+@command
+@narrowed
+async def list_(
+    asked: Asked,
+    forgotten: Annotated[bool, typer.Option("--forgotten", help="Those that were forgotten.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="Those that were put away.")] = False,
+    sort: Annotated[
+        str, typer.Option(help=f"{', '.join(SORTS)}, the highest first.", autocompletion=completing(SORTS))
+    ] = "created",
+    limit: Limit = 20,
+    offset: Annotated[int, typer.Option(help="How many to pass over.", min=0, max=10_000)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """List memories, the newest first.
+
+    Examples: `pgengram list --tag billing`, `pgengram list --forgotten`, `pgengram list --sort importance --limit 5`
+    """
+    if forgotten and archived:
+        raise InvalidInput("--forgotten and --archived exclude each other.")
+    status = "invalidated" if forgotten else "archived" if archived else None
+    found = await searched({**asked, "status": status, "sort": sort, "limit": limit, "offset": offset or None})
+    if as_json:
+        print_json(found)
+        return
+    table = Table("memory", "says", "kind", "when", "importance", "relevance")
+    for hit in found.results:
+        table.add_row(*cells(hit), f"{hit['importance']:.2f}", f"{hit['relevance']:.2f}")
+    print_found(table, found.results)
+    if found.next_cursor:
+        screen.print(f"There may be more: --offset {offset + limit}", highlight=False)
+
+
+@app.command(rich_help_panel=PANEL)
+@command
+@narrowed
+async def timeline(
+    asked: Asked,
+    days: Annotated[int, typer.Option(help="How many days back, unless --since says.", min=1, max=36_500)] = 30,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show what happened day by day, the latest first.
+
+    Examples: `pgengram timeline --days 7 --kind decision`, `pgengram timeline --since 2026-03-01 --until 2026-04-01`
+    """
+    since = asked["since"] or (datetime.now(UTC) - timedelta(days=days)).isoformat()
+    found = await searched({**asked, "since": since, "sort": "occurred", "limit": limit})
+    if as_json:
+        print_json(found)
+        return
+    for day, hits in groupby(found.results, key=lambda hit: when(hit)[:10]):
+        tree = Tree(f"[bold]{day}[/bold]", guide_style="dim")
+        for hit in hits:
+            tree.add(Text.assemble((short(hit["id"]), "cyan"), f" {one_line(hit['content'])} ", (kind(hit), "dim")))
+        screen.print(tree)
+    if not found.results:
+        screen.print(f"Nothing is remembered since {since[:10]}.", highlight=False)
+    elif found.next_cursor:
+        screen.print("There may be more: raise --limit, or ask for less time.", highlight=False)
+
+
+@app.command(rich_help_panel=PANEL)
+@command
+async def show(
+    ids: Ids,
+    history: Annotated[bool, typer.Option("--history", help="With everything that was changed.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show memories whole, forgotten ones too, with their links and clusters.
+
+    Example: `pgengram show e8d03e19 --history`
+    """
+    async with memories() as manager:
+        around = ["relations", "clusters", *(["history"] if history else [])]
+        found = await called(manager, "get_memories", {"ids": ids, "include": around})
+    if as_json:
+        print_json(found)
+    else:
+        for memory in found.memories:
+            print_memory(memory)
+        tell_errors([{**one, "ok": False} for one in found.missing])
+    return 1 if found.missing else 0
+
+
+@app.command(rich_help_panel=PANEL)
+@command
+async def graph(
+    ids: Ids,
+    depth: Annotated[int, typer.Option(help="How many steps.", min=1, max=4)] = 2,
+    type: Annotated[list[str] | None, typer.Option(help="Along links of this type only. Repeatable.")] = None,
+    direction: Annotated[str, typer.Option(help="both, out or in.")] = "both",
+    limit: Annotated[int, typer.Option(help="Memories at most.", min=1, max=f.MAX_NODES)] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is linked to memories, as a tree, and what means nearly the same.
+
+    Example: `pgengram graph e8d03e19 --depth 3 --type causes`
+    """
+    from pgengram.toolsets.graph import Graph
+
+    given = {"ids": ids, "depth": depth, "direction": direction, "types": type}
+    async with memories() as manager:
+        found = await called(Graph(manager), "explore_memories", {**given, "limit": limit})
+        whole = found
+        if found.cut and limit < f.MAX_NODES and not as_json:
+            counting = {**given, "limit": f.MAX_NODES, "include_similar": False}
+            whole = await called(Graph(manager), "explore_memories", counting)
+    if as_json:
+        print_json(found)
+        return
+    print_graph(found.nodes, found.edges)
+    for one in found.similar:
+        screen.print(
+            f"[dim]≈ {one['similarity']:.2f}[/dim] [cyan]{short(one['id'])}[/cyan] {escape(one['excerpt'])}",
+            highlight=False,
+        )
+    if found.cut:
+        screen.print(_left_out(len(whole.nodes) - len(found.nodes), depth, more=whole.cut), highlight=False)
+
+
+def _left_out(number: int, depth: int, *, more: bool) -> str:
+    """Return how many memories within reach are not shown, and how to see them."""
+    if more:
+        least = f"At least {number:,} more" if number else f"More than the {f.MAX_NODES} that can be shown"
+        narrower = "--type, " + ("a smaller --depth, " if depth > 1 else "")
+        return f"{least} are within reach: name {narrower}or the ids of some of these to go on from."
+    if not number:
+        return "All memories within reach are here, but not every link between them."
+    return f"{number:,} more are within reach: --limit {f.MAX_NODES} shows them."

@@ -1,0 +1,77 @@
+"""How far a long command is: a bar with the time left on a terminal, a plain line now and then anywhere else."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+EVERY_S: Final = 5.0  # between two lines where nobody draws a bar
+
+
+class Told:
+    """Tells on standard error how far some work is; call it with what is done and what there is in all.
+
+    Use it as a context manager.
+
+    Args:
+        what: the work in a word or two, such as "Importing".
+        quiet: say nothing at all, as a program reads another tale.
+        every_s: seconds between two lines where standard error is no terminal; work that ends before has none.
+    """
+
+    def __init__(self, what: str, *, quiet: bool = False, every_s: float | None = None) -> None:
+        console = Console(stderr=True)
+        self._plain = not quiet and not console.is_terminal
+        self._console = console
+        self._every_s = EVERY_S if every_s is None else every_s
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        self._bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=quiet or not console.is_terminal)
+        self._task = self._bar.add_task(what, total=None)
+        self._what = what
+        self._first: int | None = None
+        self._begun = self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Say that `done` of `total` are done; without a total it is not known how many there are."""
+        self._bar.update(self._task, completed=done, total=total)
+        now = time.monotonic()
+        if self._first is None:
+            self._first = done
+        if self._plain and now - self._last >= self._every_s:
+            self._last = now
+            self._console.print(self._line(done, total, now), highlight=False, markup=False, soft_wrap=True)
+
+    def step(self, what: str) -> None:
+        """Say that something else is being done now, of which it is not known how long it takes."""
+        if what == self._what:
+            return
+        self._what, self._first = what, None
+        self._begun = time.monotonic()
+        self._bar.reset(self._task, description=what, total=None)
+        if self._plain:
+            self._last = self._begun
+            self._console.print(f"{what} …", highlight=False, markup=False, soft_wrap=True)
+
+    def seconds_left(self, done: int, total: int | None) -> float | None:
+        """Return how long the rest takes if it goes on as it went so far; None when that cannot be told yet."""
+        made = done - (self._first or 0)
+        return None if total is None or made <= 0 else (time.monotonic() - self._begun) / made * (total - done)
+
+    def _line(self, done: int, total: int | None, now: float) -> str:
+        left = self.seconds_left(done, total)
+        of = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+        rest = f"{now - self._begun:.0f} s so far" if left is None else f"{left:.0f} s left"
+        return f"{self._what}: {of}, {rest}"

@@ -1,0 +1,118 @@
+"""Memories as a person reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from pgengram import fields as f
+from pgengram.cli import notes, screen
+from pgengram.text.fencing import one_line
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+APART: Final = ("id", "history", "history_in_all", "relations", "relations_in_all", "clusters", "embedded")
+MORE: Final = {
+    "relations": f"`pgengram graph` with the id and --depth 1 --limit {f.MAX_NODES} shows them.",
+    "history": "`pgengram export` writes all of them.",
+}
+SHOWN_ID: Final = 8  # hex digits, which every command takes for an id
+
+
+def as_line(value: object) -> str:
+    """Return a value as it stands on one line."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def short(id_: str) -> str:
+    """Return the end of an id, which every command takes for it."""
+    return id_[-SHOWN_ID:]
+
+
+def kind(hit: Mapping[str, Any]) -> str:
+    """Return what sort of memory a hit is, as finely as it is known."""
+    return str(hit.get("kind") or hit["type"])
+
+
+def when(hit: Mapping[str, Any]) -> str:
+    """Return when a hit happened, else when it was stored, in this machine's time."""
+    moment = datetime.fromisoformat(hit.get("occurred_at") or hit["created_at"])
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def cells(hit: Mapping[str, Any]) -> tuple[Text, ...]:
+    """Return the cells that every table of memories begins with: id, text, kind, day."""
+    says = Text(one_line(hit["content"]))
+    if hit.get("tags"):
+        says.append(f"  {' '.join(f'#{tag}' for tag in hit['tags'])}", style="dim")
+    return Text(short(hit["id"]), style="cyan"), says, Text(kind(hit)), Text(when(hit)[:10])
+
+
+def print_found(table: Table, results: list[dict[str, Any]]) -> None:
+    """Print a table, or that there is nothing to be in it."""
+    if results:
+        screen.print(table)
+    else:
+        screen.print("Nothing is remembered that fits.")
+
+
+def print_memory(memory: dict[str, Any]) -> None:
+    """Print one memory whole, with what was asked for around it."""
+    table = Table(title=f"[cyan]{memory['id']}[/cyan]", title_justify="left", show_header=False)
+    for name, value in memory.items():
+        if name in APART or value in (None, [], {}):
+            continue
+        if isinstance(value, dict):
+            value = {key: one for key, one in value.items() if one not in (None, [], {})}
+        text = as_line(value) if not isinstance(value, dict) else json.dumps(value, ensure_ascii=False)
+        table.add_row(name.replace("_", " "), Text(text))
+    screen.print(table)
+    for name in ("relations", "clusters", "history"):
+        for row in memory.get(name) or []:
+            told = ", ".join(f"{key}: {value}" for key, value in row.items())
+            screen.print(f"  {name}: {told}", markup=False, highlight=False, soft_wrap=True)
+        in_all = memory.get(f"{name}_in_all", 0)
+        if in_all:
+            screen.print(f"  … and {in_all - len(memory[name]):,} more {name}: {MORE[name]}", highlight=False)
+
+
+def print_graph(nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> None:
+    """Print each start with what was reached from it, every memory once, below the one before it on its path."""
+    types: dict[frozenset[str], str] = {}
+    for edge in edges:
+        types.setdefault(frozenset((edge["from_id"], edge["to_id"])), edge["type"])
+    trees: dict[str, Tree] = {}
+    for node in sorted(nodes, key=lambda node: node["depth"]):
+        label = Text.assemble((short(node["id"]), "cyan"), f" {node['excerpt']} ")
+        above = node["path"][-2] if len(node["path"]) > 1 else None
+        if above is not None and above in trees:
+            label.append(
+                f"({types.get(frozenset((above, node['id'])), 'linked')}, {node['strength']:.2f})", style="dim"
+            )
+            trees[node["id"]] = trees[above].add(label)
+        else:
+            trees[node["id"]] = Tree(label, guide_style="dim")
+    for node in nodes:
+        if len(node["path"]) <= 1:
+            screen.print(trees[node["id"]])
+
+
+def tell_errors(results: list[dict[str, Any]]) -> None:
+    """Say on standard error what could not be done, and to which memory."""
+    for one in results:
+        if not one["ok"]:
+            notes.print(f"{one['id']}: {one['error']['message']}", markup=False, highlight=False)
+
+
+def print_json(answer: BaseModel) -> None:
+    """Print an answer for programs."""
+    print(answer.model_dump_json(exclude_none=True, indent=2))  # noqa: T201 - for programs: not one line broken

@@ -1,0 +1,172 @@
+"""Export and import: work of minutes that is done beside the requests, and how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pgengram.core import Core
+from pgengram.errors import Conflict, NotFound
+from pgengram.transfer.exporting import export_to
+from pgengram.transfer.importing import Imported, import_from
+
+UNDER_WAY: Final = "It is still under way."
+WAIT: Final = "Wait until it is done, or break it off."
+GUESS_AFTER_S: Final = 2.0  # before that nothing is said of the time left
+
+
+@dataclass(slots=True)
+class Job:
+    """Work under way or done; its `task` gives what it came to."""
+
+    done: int = 0
+    total: int = 0
+    began: float = field(default_factory=time.monotonic)
+    task: asyncio.Task[Any] | None = None
+
+    def report(self, done: int, total: int) -> None:
+        """Note how far it is."""
+        self.done, self.total = done, total
+
+    @property
+    def running(self) -> bool:
+        """Whether it is under way."""
+        return self.task is not None and not self.task.done()
+
+    @property
+    def left_s(self) -> int | None:
+        """How many seconds it will still take, if the rest goes as what was done; None while that cannot be said."""
+        taken = time.monotonic() - self.began
+        if not self.done or taken < GUESS_AFTER_S:
+            return None
+        return round(taken / self.done * max(0, self.total - self.done))
+
+    def result(self) -> Any:
+        """Return what it came to, or None while it is under way or when it was broken off.
+
+        Raises:
+            Exception: what it failed of; once, afterwards it is as if it had not begun.
+        """
+        if self.task is None or not self.task.done():
+            return None
+        if self.task.cancelled() or self.task.exception() is not None:
+            failed, self.task = self.task, None
+            return None if failed.cancelled() else failed.result()
+        return self.task.result()
+
+    async def close(self) -> None:
+        """Break it off."""
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+
+
+class Export:
+    """A file with everything, made on demand.
+
+    Args:
+        core: whose memories.
+        path: of the file.
+    """
+
+    def __init__(self, core: Core, path: Path) -> None:
+        self._core = core
+        self.path = path
+        self.job = Job()
+
+    def begin(self) -> None:
+        """Begin to write, unless that is under way."""
+        if not self.job.running:
+            self.job = Job()
+            self.job.task = asyncio.create_task(self._write(), name="exporting")
+
+    async def _write(self) -> dict[str, int]:
+        with self.path.open("w", encoding="utf-8", newline="\n") as file:
+            return await export_to(file, self._core, self.job.report)
+
+
+class Import:
+    """A file that somebody gave: looked through first, brought in when that is wanted.
+
+    Args:
+        core: whose memories they will be.
+        path: where the file is kept meanwhile.
+
+    Attributes:
+        name: of the file, as its giver calls it; empty while there is none.
+        system: which system's it is.
+        found: what the look came to.
+        broken_off: it was ended by hand; what had come in until then stays.
+    """
+
+    def __init__(self, core: Core, path: Path) -> None:
+        self._core = core
+        self.path = path
+        self.job = Job()
+        self.name = self.system = ""
+        self.found: Imported | None = None
+        self.bringing = self.broken_off = False
+
+    def refuse_second(self) -> None:
+        """Refuse a file while another is being read.
+
+        Raises:
+            Conflict: one is.
+        """
+        if self.job.running:
+            raise Conflict(UNDER_WAY, WAIT)
+
+    def look(self, name: str, system: str) -> None:
+        """Look through the file at `path`; nothing is changed."""
+        self.name, self.system, self.found = name, system, None
+        self._begin(bringing=False)
+
+    def bring(self) -> None:
+        """Bring in what was looked at.
+
+        Raises:
+            NotFound: no file was looked at.
+            Conflict: it is under way.
+        """
+        self.refuse_second()
+        if self.found is None:
+            raise NotFound("file", "that was looked at", "Choose one first.")
+        self._begin(bringing=True)
+
+    def _begin(self, *, bringing: bool) -> None:
+        self.bringing, self.broken_off = bringing, False
+        self.job = Job()
+        reading = import_from(self._core, self.system, str(self.path), dry_run=not bringing, report=self.job.report)
+        self.job.task = asyncio.create_task(reading, name="importing")
+
+    def result(self) -> Imported | None:
+        """Return what bringing in came to; None before. Looking fills `found`.
+
+        Raises:
+            Exception: what the reader or the database refused; the file is to be given anew.
+        """
+        told: Imported | None = self.job.result()
+        if told is None or self.bringing:
+            return told
+        self.found = told
+        return None
+
+    async def break_off(self) -> None:
+        """End what is under way."""
+        if self.job.running:
+            await self.job.close()
+            self.job.task = None
+            self.broken_off = True
+
+    def forget(self) -> None:
+        """Make room for another file.
+
+        Raises:
+            Conflict: this one is being read.
+        """
+        self.refuse_second()
+        self.name, self.found, self.job = "", None, Job()
+        self.path.unlink(missing_ok=True)

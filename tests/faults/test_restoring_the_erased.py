@@ -1,0 +1,139 @@
+"""A backup that is older than an erasing does not bring back what was erased, as long as the store it came from is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from door import Database, call, connected, found, owned_tables, read, remember
+from machine import answered, pgengram
+
+CANARY = "xylophonquince"
+
+
+def rows_with(db: Database, text: str) -> list[str]:
+    """Return the tables that hold a text in any column, whoever owns it."""
+    tables = [*owned_tables(), "namespaces", "erasures", "access_tokens"]
+    return [
+        table
+        for table in tables
+        if db.as_login(f"SELECT count(*) FROM {table} AS t WHERE position('{text}' IN lower(t::text)) > 0") != [(0,)]
+    ]
+
+
+async def erase(client: Any, *ids: str) -> None:
+    shown = await call(client, "forget_memories", ids=[*ids], hard=True)
+    await call(client, "forget_memories", ids=[*ids], hard=True, confirm_token=shown["confirm_token"])
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> tuple[str, str]:
+    return str(tmp_path / "early.backup"), str(tmp_path / "late.backup")
+
+
+def restored(path: str, database: Database) -> dict[str, int]:
+    """Restore a backup and return what of it was erased and revoked again."""
+    again = answered("restore", path, "--yes", "--json", database_url=database.url)["again"]
+    return {what: number for what, number in again.items() if number}
+
+
+async def test_memories_erased_since_the_backup_stay_erased_and_the_others_come_back(
+    database: Database, paths: tuple[str, str]
+) -> None:
+    early, late = paths
+    url = {"database_url": database.url}
+    async with connected(**url) as client:
+        first = await remember(client, f"The {CANARY} stands in the hall.", tags=[CANARY], metadata={"note": CANARY})
+        kept = await remember(client, "A piano stands in the hall.")
+        await call(client, "link_memories", from_id=kept, to_ids=[first], type="near", properties={"why": CANARY})
+        pgengram("backup", early, **url)
+        second = await remember(client, f"The second {CANARY} came later.")
+        pgengram("backup", late, **url)
+        await erase(client, first, second)
+        await call(client, "forget_memories", ids=[kept], reason="By mistake.")
+
+    assert restored(early, database) == {"memories": 1}
+    assert rows_with(database, CANARY) == []
+    async with connected(**url) as client:
+        assert await found(client, "what stands in the hall") == [kept]
+        assert (await read(client, kept))["status"] == "active"
+
+    assert restored(late, database) == {"memories": 2}, "the list went along with the first restore"
+    assert rows_with(database, CANARY) == []
+    assert database.value("SELECT count(*) FROM memories") == 1
+    assert database.value("SELECT count(*) FROM memory_history WHERE operation = 'erase'") == 2
+
+
+async def test_an_owner_erased_since_the_backup_stays_erased_and_whoever_takes_the_name_is_somebody_else(
+    database: Database, paths: tuple[str, str]
+) -> None:
+    early, late = paths
+    url = {"database_url": database.url, "embedder": "none:"}
+    for owner in (CANARY, "ben"):
+        pgengram("call", "create_memory", f"content=Told by {owner}.", namespace=owner, **url)
+    pgengram("backup", early, **url)
+    pgengram("erase-owner", CANARY, "--yes", **url)
+    pgengram("call", "create_memory", "content=Somebody else.", namespace=CANARY, **url)
+    pgengram("backup", late, **url)
+
+    assert restored(early, database) == {"owners": 1}
+    assert rows_with(database, CANARY) == []
+    assert database.value("SELECT content FROM memories", namespace="ben") == "Told by ben."
+
+    assert restored(late, database) == {}
+    assert database.value("SELECT content FROM memories", namespace=CANARY) == "Somebody else."
+
+
+async def test_what_was_imported_again_after_it_was_erased_comes_back_with_a_restore(
+    database: Database, tmp_path: Path, paths: tuple[str, str]
+) -> None:
+    url = {"database_url": database.url, "embedder": "none:"}
+    export = str(tmp_path / "all.jsonl")
+    async with connected(**url) as client:
+        id_ = await remember(client, "Erased by mistake.")
+        pgengram("export", export, **url)
+        pgengram("backup", paths[0], **url)
+        await erase(client, id_)
+        pgengram("import", export, **url)
+        pgengram("backup", paths[1], **url)
+
+    for path in paths:
+        assert restored(path, database) == {}
+        assert database.value("SELECT id::text FROM memories") == id_
+
+    async with connected(**url) as client:
+        await erase(client, id_)
+    assert restored(paths[1], database) == {"memories": 1}, "it was erased once more, after the backup"
+
+
+async def test_a_token_revoked_since_the_backup_stays_revoked(database: Database, paths: tuple[str, str]) -> None:
+    url = {"database_url": database.url, "embedder": "none:"}
+    made = answered("token", "create", "Mara's laptop", "--json", **url)
+    pgengram("backup", paths[0], **url)
+    pgengram("token", "revoke", made["id"], **url)
+
+    assert restored(paths[0], database) == {"tokens": 1}
+    [listed] = answered("token", "list", "--json", **url)["tokens"]
+    assert listed["revoked_at"]
+
+
+def test_a_backup_is_restored_where_the_login_of_its_server_is_unknown(
+    database: Database, blank: Database, paths: tuple[str, str]
+) -> None:
+    login = f"pgengram_elsewhere_{database.url[-8:]}"
+    elsewhere = psycopg.conninfo.make_conninfo(blank.url, user=login)
+    blank.as_login(f"CREATE ROLE {login} LOGIN SUPERUSER")
+    try:
+        pgengram("call", "create_memory", "content=From elsewhere.", database_url=elsewhere, embedder="none:")
+        pgengram("backup", paths[0], database_url=elsewhere)
+    finally:
+        blank.as_login(f"REASSIGN OWNED BY {login} TO CURRENT_USER", f"DROP OWNED BY {login}", f"DROP ROLE {login}")
+
+    assert restored(paths[0], database) == {}
+
+    assert database.value("SELECT content FROM memories") == "From elsewhere."
+    policies = database.as_login("SELECT policyname, roles = ARRAY[current_user] FROM pg_policies WHERE tablename = 'memory_vectors'")  # fmt: skip
+    assert sorted(policies) == [("one_owner", False), ("upkeep", True)]
