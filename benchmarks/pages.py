@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
@@ -39,7 +39,6 @@ from rich.table import Table
 from synthetic import DIMENSIONS, Synthetic
 
 from pgengram.cli.client import variables
-from pgengram.inputs import NewMemory
 from pgengram.manager import MemoryManager
 from pgengram.postgres import start_embedded
 from pgengram.settings import Settings
@@ -50,7 +49,7 @@ from pgengram.toolsets.graph import Graph
 LIMIT_MS = 150.0
 BATCH = 200
 FIRST_DAY = datetime(2022, 1, 3, 12, tzinfo=UTC)
-DAYS = 900
+DAYS = 900  # to the summer of 2024
 TAGS = 60
 PROJECTS = ("lighthouse", "harbour-works", "kestrel", "meridian")
 LINKED = 3_000  # memories with links of their own, at most
@@ -58,6 +57,7 @@ TRASHED = 100
 FORGOTTEN_AT_ONCE = 20
 CLUSTERS = 12
 CLUSTERED = 40
+TRIVIAL = "/nowhere"  # the page that says that there is no such page
 WARM_UP = 3  # calls whose time is not counted
 Report = Callable[[int, int], None]
 
@@ -72,7 +72,7 @@ async def fill_up(settings: Settings, rows: int, report: Report = lambda _done, 
     try:
         ids = await _store(manager, rows, report)
         await _connect(manager, ids)
-        for start in range(0, min(TRASHED, rows // 20), FORGOTTEN_AT_ONCE):
+        for start in range(0, min(TRASHED, rows // 100), FORGOTTEN_AT_ONCE):
             await manager.forget_memories(ids[-1 - start : -1 - start - FORGOTTEN_AT_ONCE : -1], "no longer so")
         await manager.current_model()
         model = manager.model_key
@@ -104,7 +104,7 @@ async def _store(manager: MemoryManager, rows: int, report: Report) -> list[str]
 
 async def _connect(manager: MemoryManager, ids: list[str]) -> None:
     graph, clusters = Graph(manager), Clusters(manager)
-    linked = min(LINKED, len(ids) // 10)
+    linked = min(LINKED, len(ids) // 20)
     for at in range(linked):
         ends = [ids[at + linked], ids[(at * 7 + 1) % linked], ids[at // 3]]
         await graph.link_memories(ids[at], [end for end in dict.fromkeys(ends) if end != ids[at]], type="supports",
@@ -112,3 +112,200 @@ async def _connect(manager: MemoryManager, ids: list[str]) -> None:
     for number in range(CLUSTERS):
         members = ids[number * CLUSTERED : (number + 1) * CLUSTERED]
         await clusters.create_memory_cluster(NewCluster(name=f"Subject {number + 1}", memory_ids=members))
+
+
+# ----------------------------------------------------------------------------------------------------------- measuring
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One page: milliseconds of its answers, and seconds until it was there when it had to be worked out first."""
+
+    name: str
+    ms: list[float]
+    there_s: float
+    limited: bool = True
+
+    @property
+    def p50(self) -> float:
+        return quantiles(self.ms, n=100)[49]
+
+    @property
+    def p95(self) -> float:
+        return quantiles(self.ms, n=100)[94]
+
+    @property
+    def reached(self) -> bool:
+        return not self.limited or self.p95 <= LIMIT_MS
+
+
+class Reader:
+    """A browser's place: asks for pages one after the other.
+
+    Args:
+        client: that has come in; calls: how often each page is asked for.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, calls: int) -> None:
+        self._client = client
+        self._calls = calls
+
+    async def get(self, path: str) -> tuple[str, float]:
+        """Return a page, and how many milliseconds it took."""
+        begun = time.perf_counter()
+        answer = await self._client.get(path)
+        took = (time.perf_counter() - begun) * 1e3
+        if path != TRIVIAL:
+            answer.raise_for_status()
+        return answer.text, took
+
+    async def there(self, path: str) -> tuple[str, list[float], float]:
+        """Return a page once it is there, the milliseconds of all answers until then, and the seconds that took."""
+        begun, answers = time.perf_counter(), []
+        while True:
+            text, took = await self.get(path)
+            answers.append(took)
+            if 'class="waiting"' not in text:
+                return text, answers, time.perf_counter() - begun
+            await asyncio.sleep(0.1)
+
+    async def measure(self, name: str, paths: list[str], *, limited: bool = True) -> Figure:
+        """Ask for pages of one kind in turns; answers that say that it is being worked out count too."""
+        _, first, there_s = await self.there(paths[0])
+        for at in range(WARM_UP):
+            await self.there(paths[at % len(paths)])
+        ms = first[1:] if len(first) > 1 else []
+        while len(ms) < self._calls:
+            ms += (await self.there(paths[len(ms) % len(paths)]))[1]
+        return Figure(name, ms, there_s, limited)
+
+
+async def measured(client: httpx.AsyncClient, calls: int, progress: Progress) -> list[Figure]:
+    """Return a figure for each page, the trivial one first."""
+    reader, source = Reader(client, calls), Synthetic(seed=11)
+    newest, _ = await reader.get("/")
+    ids = re.findall(r'data-href="/memory/([^"]+)"', newest)
+    more = unescape((re.findall(r'id="more"><a href="([^"]+)"', newest) or ["/"])[0])
+    clusters, _ = await reader.get("/clusters")
+    words = [source.question(range(20, 2_000), 3).replace(" ", "+") for _ in range(20)]
+    days = [f"/timeline?day={(FIRST_DAY + timedelta(days=at * 37 % DAYS)).date()}" for at in range(12)]
+    pages: list[tuple[str, list[str]]] = [
+        ("a page that shows nothing", [TRIVIAL]),
+        ("search, as it is typed", [f"/?q={one}" for one in words]),
+        ("search with filters", [f"/?q={one}&kind=decision&since=2023-01-01" for one in words]),
+        ("search for exact characters", [f"/?q={one[:9]}&mode=substring" for one in words]),
+        ("newest", ["/"]),
+        ("next page", [more]),
+        *((f"in the order: {sort}", [f"/?sort={sort}"]) for sort in ("updated", "occurred", "importance", "relevance", "accessed")),
+        ("a tag", [f"/?tags=tag-{at}" for at in range(10)]),
+        ("one memory", [f"/memory/{id_}" for id_ in ids]),
+        ("timeline", ["/timeline"]),
+        ("a day", days),
+        ("tags and kinds", ["/tags"]),
+        ("graph", ["/graph"]),
+        ("graph around a memory", [f"/graph?id={id_}" for id_ in ids]),
+        ("clusters", ["/clusters"]),
+        ("a cluster", re.findall(r'data-href="(/cluster/[^"]+)"', clusters)),
+        ("review", ["/review"]),
+        ("untagged", [f"/review?find=untagged&page={page}" for page in range(1, 20)]),
+        ("trash", ["/trash"]),
+        ("health", ["/health"]),
+        ("import", ["/import"]),
+        ("export", ["/export"]),
+        ("tokens", ["/tokens"]),
+        ("map", ["/map"]),
+    ]  # fmt: skip
+    task = progress.add_task("asking for pages", total=len(pages))
+    found = []
+    for name, paths in pages:
+        found.append(await reader.measure(name, paths, limited=name != "map"))
+        progress.advance(task)
+    return found
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+    """Start `pgengram ui`, and yield a client that has come in."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "pgengram", "ui", "--no-browser", env={**os.environ, **variables(settings)},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        link = (await process.stdout.readline()).decode().strip()
+        async with httpx.AsyncClient(base_url=link.partition("/enter")[0], timeout=120) as client:
+            await client.get(link)
+            yield client
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+# ------------------------------------------------------------------------------------------------------------- the run
+
+
+@contextmanager
+def database() -> Iterator[Settings]:
+    """Yield the settings of an empty database that is gone afterwards."""
+    settings = replace(Settings.from_environment(), namespace="default", embedder="builtin:")
+    if settings.database_url:
+        name = f"pgengram_pages_{os.getpid()}"
+        with psycopg.connect(settings.database_url, autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            try:
+                yield replace(settings, database_url=make_conninfo(settings.database_url, dbname=name))
+            finally:
+                connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+        return
+    with tempfile.TemporaryDirectory(prefix="pgengram-pages-", ignore_cleanup_errors=True) as folder:
+        server = start_embedded(Path(folder) / "data")
+        try:
+            yield replace(settings, database_url=server.url)
+        finally:
+            server.stop()
+
+
+async def run(settings: Settings, rows: int, calls: int, progress: Progress) -> list[Figure]:
+    task = progress.add_task(f"storing {rows:,} memories", total=rows)
+    await fill_up(settings, rows, lambda done, _: progress.update(task, completed=done))
+    async with running(settings) as client:
+        return await measured(client, calls, progress)
+
+
+def table(figures: list[Figure], title: str) -> Table:
+    made = Table("page", "p50", "p95", "× the trivial page", "there after", title=title, highlight=False)
+    floor = figures[0].p95
+    for one in figures:
+        colour = "green" if one.reached else "red"
+        made.add_row(
+            one.name,
+            f"{one.p50:.0f} ms",
+            f"[{colour}]{one.p95:.0f} ms[/]",
+            f"{one.p95 / floor:.1f}",
+            f"{one.there_s:.1f} s",
+        )
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=100_000, help="memories in the store, at least 1,000")
+    parser.add_argument("--calls", type=int, default=60, help="answers measured for each page")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    chosen = parser.parse_args()
+    with Progress() as progress, database() as settings:
+        figures = asyncio.run(run(settings, chosen.rows, chosen.calls, progress))
+    title = f"{chosen.rows:,} memories, {os.cpu_count()} cores, Python {platform.python_version()}; p95 at most {LIMIT_MS:.0f} ms"
+    Console().print(table(figures, title))
+    if chosen.json:
+        told = {
+            "rows": chosen.rows, "limit_ms": LIMIT_MS, "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "pages": [{"page": one.name, "p50_ms": round(one.p50, 1), "p95_ms": round(one.p95, 1), "there_after_s": round(one.there_s, 2),
+                       "limited": one.limited, "reached": one.reached, "answers": len(one.ms)} for one in figures],
+        }  # fmt: skip
+        chosen.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(one.reached for one in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

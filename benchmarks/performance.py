@@ -24,7 +24,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from statistics import median
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -40,12 +39,15 @@ from rich.progress import Progress
 from rich.table import Table
 from synthetic import DIMENSIONS, Synthetic
 
+from pgengram.cli.bench import Race
+from pgengram.cli.bench import race as raced
 from pgengram.cli.client import variables
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.inputs import Question
 from pgengram.manager import MemoryManager
 from pgengram.postgres import start_embedded
 from pgengram.search import ranking
+from pgengram.search.likeness import vectors_alone
 from pgengram.search.question import Asked, Frequencies, understand
 from pgengram.settings import Settings
 from pgengram.store import reembedding
@@ -61,8 +63,6 @@ FADING_ROWS = 300_000
 QUESTIONS = 40
 RECALL_QUESTIONS = 100  # 1,000 neighbours: a difference of a point is seen
 CALLS = 150
-ROUND = 10
-WARM_UP = 5  # calls whose time is not counted: statements are being planned
 BATCH = 200
 WORDS = {"rare": range(2_000, 20_000), "medium": range(100, 1_000), "common": range(50)}  # ranks by frequency
 IDLE_S = 4.0  # after which the server that is looked at lets its model go; its usual ten minutes are long to wait
@@ -216,10 +216,8 @@ class Lab:
 
     async def nearest(self, name: str, model: int, vector: Vector, *, exact: bool = False) -> list[UUID]:
         """Return the ten nearest memories by vectors alone: the least that a search by meaning does."""
-        distance = f"(embedding::halfvec({DIMENSIONS})) <=> %(vector)b::halfvec({DIMENSIONS})"
         async with (await self.owner(name)).store.transaction() as tx:
-            statement = NEAREST.format(model=model, distance=f"({distance}) + 0" if exact else distance)
-            return [row["memory_id"] for row in await tx.rows(statement, {"vector": halfvec(vector)})]
+            return await vectors_alone(tx, ranking.Model(model, DIMENSIONS), halfvec(vector), exact=exact)
 
     async def asked(self, name: str, question: Question) -> Asked:
         """Return a question with its words looked up."""
@@ -248,42 +246,18 @@ ADD_MODEL = """
 INSERT INTO embedding_models (name, dimensions) VALUES (%(name)s, %(dimensions)s) ON CONFLICT (name) DO NOTHING
 """
 FIND_MODEL = "SELECT id FROM embedding_models WHERE name = %(name)s"
-NEAREST = """
-SELECT memory_id FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = {model} ORDER BY {distance} LIMIT 10
-"""
 
 
 def halfvec(vector: Vector) -> Any:
     return vectors_parameter([vector])[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Race:
-    """Median milliseconds of one contestant, and its answers."""
-
-    ms: float
-    answers: list[Any]
-
-
 async def race(
     lab: Lab, title: str, runs: Mapping[str, Callable[[Case], Awaitable[Any]]], cases: Sequence[Case]
 ) -> dict[str, Race]:
-    """Let all contestants take some cases, then the next ones, so that a busy minute of the machine hits them alike.
-
-    In rounds, not case by case: a scan of everything empties the caches, and whoever came after it would pay for it.
-    """
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    answers: dict[str, list[Any]] = {name: [] for name in runs}
+    """Let the contestants race, and show how far they are."""
     task = lab.progress.add_task(title, total=len(cases))
-    for start in range(0, len(cases), ROUND):
-        some = cases[start : start + ROUND]
-        for name, run in runs.items():
-            for case in some:
-                begun = time.perf_counter()
-                answers[name].append(await run(case))
-                times[name].append((time.perf_counter() - begun) * 1e3)
-        lab.progress.advance(task, len(some))
-    return {name: Race(median(times[name][min(WARM_UP, len(cases) // 2) :]), answers[name]) for name in runs}
+    return await raced(runs, cases, lambda done, _: lab.progress.update(task, completed=done))
 
 
 def recall(found: Race, truth: Race) -> float:
@@ -704,12 +678,13 @@ def resident_mb(peer: Peer, what: str) -> float:
 
 
 async def embedding_import(lab: Lab) -> list[Mark]:
-    """An import that embeds, against the embedder alone."""
+    """An import that embeds, against the embedder alone; like the one of given vectors it looks for no near duplicates."""
     owner = await lab.owner(EMBEDDED)
-    batches = [[lab.source.text() for _ in range(2 * BATCH)] for _ in range(5)]
+    batches = [[lab.source.text() for _ in range(2 * BATCH)] for _ in range(8)]
 
     async def store(texts: list[str]) -> None:
-        await owner.create_memories([{"content": text, "kind": "fact"} for text in texts[:BATCH]])
+        items = [{"content": text, "kind": "fact", "dedup_policy": "insert"} for text in texts[:BATCH]]
+        await owner.create_memories(items)
 
     found = await race(
         lab, "import with embedding",

@@ -58,7 +58,8 @@ SIZES = [10_000, 30_000, 100_000, 300_000, 1_000_000]
 LARGE, PERCENT, MIDDLE, FEW = "large", "one percent", "4,000", "500"  # owners; the last two never grow
 FIXED = {MIDDLE: 4_000, FEW: 500}
 LARGE_SHARE = 0.4
-PER_TAIL_OWNER = 100  # memories in all for each owner of the tail
+PER_TAIL_OWNER = 500  # memories in all for each owner of the tail
+STEP = 50_000  # memories stored at a time, after which words are folded where enough wait
 BATCH = 200
 WRITERS = 3
 ROUNDS, PER_ROUND, WARM_UP = 8, 10, 10  # of searches, for each owner and store
@@ -182,8 +183,27 @@ class Lab:
             await connection.execute("SELECT set_config('pgengram.upkeep', 'on', false)")
             return dict(await (await connection.execute(COUNTS)).fetchall())
 
-    async def load(self, total: int) -> float:
-        """Store what is missing, owners mixed as they would come; return how many were stored in a second."""
+    async def grow(self, total: int) -> dict[str, float]:
+        """Store what is missing and fold words now and then, as many servers would; return the rates."""
+        now = sum((await self.counts()).values())
+        task = self.progress.add_task(f"{total:,}: storing memories", total=max(0, total - now))
+        database = Database(self.settings.database_url)
+        await database.open()
+        rows, storing_s, folding_s = 0, 0.0, 0.0
+        try:
+            for size in [*range(now + STEP, total, STEP), total]:
+                begun = time.perf_counter()
+                rows += await self._store(database, size, task)
+                stored = time.perf_counter()
+                await self._fold(database, size)
+                storing_s += stored - begun
+                folding_s += time.perf_counter() - stored
+        finally:
+            await database.close()
+        return {"rows": rows, "rows_per_s": round(rows / storing_s), "folding_s": round(folding_s, 2)}
+
+    async def _store(self, database: Database, total: int, task: TaskID) -> int:
+        """Store what is missing in a store of `total`, owners mixed as they would come; return how many that were."""
         there = await self.counts()
         missing = {name: size - there.get(name, 0) for name, size in sizes(total).items()}
         batches = [
@@ -191,9 +211,6 @@ class Lab:
         ]
         random.Random(total).shuffle(batches)
         rows, source = sum(n for _, n in batches), Source(seed=total + len(batches))
-        task = self.progress.add_task(f"{total:,}: storing {rows:,} memories", total=rows)
-        database = Database(self.settings.database_url)
-        await database.open()
 
         async def write() -> None:
             while batches:
@@ -205,37 +222,23 @@ class Lab:
                 self.progress.advance(task, count)
                 self.progress.advance(self.whole, count)
 
-        begun = time.perf_counter()
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(WRITERS):
-                    group.create_task(write())
-        finally:
-            await database.close()
-        return rows / (time.perf_counter() - begun)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WRITERS):
+                group.create_task(write())
+        return rows
 
-    async def fold(self, total: int) -> float:
-        """Fold the words of owners that have enough rows, as their servers do; return how long it took, in seconds."""
-        owners = [name for name, size in sizes(total).items() if size >= FOLD_AT]
-        task = self.progress.add_task(f"{total:,}: folding words of {len(owners)} owners", total=len(owners))
-        database = Database(self.settings.database_url)
-        await database.open()
-        begun = time.perf_counter()
-        try:
-            async with self.login() as connection:
-                for name in owners:
-                    namespace_id, done = await database.namespace_id(name), SEGMENT
+    async def _fold(self, database: Database, total: int) -> None:
+        """Fold the words of owners of whom enough wait, as their servers do."""
+        async with self.login() as connection:
+            for name in [name for name, size in sizes(total).items() if size >= FOLD_AT]:
+                namespace_id, done = await database.namespace_id(name), SEGMENT
+                async with database.transaction(namespace_id) as tx:
+                    waiting = await tx.row(COUNT_WAITING, {"limit": FOLD_AT}) or {}
+                while done == SEGMENT and waiting["memories"] >= FOLD_AT:
                     async with database.transaction(namespace_id) as tx:
-                        waiting = await tx.row(COUNT_WAITING, {"limit": FOLD_AT}) or {}
-                    while done == SEGMENT and waiting["memories"] >= FOLD_AT:
-                        async with database.transaction(namespace_id) as tx:
-                            done = (await tx.row(FOLD, {"limit": SEGMENT}) or {})["folded"]
-                        await connection.execute(VACUUM_WORDS)
-                    self.progress.advance(task)
-            await shrink(self.settings.database_url)
-        finally:
-            await database.close()
-        return time.perf_counter() - begun
+                        done = (await tx.row(FOLD, {"limit": SEGMENT}) or {})["folded"]
+                    await connection.execute(VACUUM_WORDS)
+        await shrink(self.settings.database_url)
 
     async def index(self, total: int) -> float:
         """Have the keeper look after the index; return how long it took, in seconds."""
@@ -411,8 +414,7 @@ def server_mb(lab: Lab) -> float | None:
 
 async def stage(lab: Lab, total: int, first: int) -> dict[str, Any]:
     """Let the store grow to `total` memories and return all that is measured then."""
-    rows_per_s = await lab.load(total)
-    folding_s = await lab.fold(total)
+    grown = await lab.grow(total)
     index_s = await lab.index(total)
     if total == first:
         await lab.keep_copy()
@@ -423,8 +425,7 @@ async def stage(lab: Lab, total: int, first: int) -> dict[str, Any]:
         "memories": memories_now,
         "owners": len(counts),
         "sizes": {name: counts[name] for name in (LARGE, PERCENT, MIDDLE, FEW)} | {"median": counts[median_owner(total)]},
-        "load_rows_per_s": round(rows_per_s),
-        "folding_s": round(folding_s, 2),
+        "stored": grown,
         "index_s": round(index_s, 2),
         "index_mb": round(await lab.value("SELECT pg_relation_size(to_regclass(%s))", index_name(lab.model_id)) / 1e6, 2),
         "disk_bytes_beyond_text": round(beyond),
@@ -477,7 +478,7 @@ def series(stages: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]
         "create 4,000, p50": [(one[total], one["create"][MIDDLE]["p50"]) for one in stages],
         "index build, s": [(one[total], one["index_s"]) for one in stages],
         "index, MB": [(one[total], one["index_mb"]) for one in stages],
-        "load, rows/s": [(one[total], one["load_rows_per_s"]) for one in stages],
+        "load, rows/s": [(one[total], one["stored"]["rows_per_s"]) for one in stages],
         "disk beyond text, bytes a memory": [(one[total], one["disk_bytes_beyond_text"]) for one in stages],
         "PostgreSQL, MB": [(one[total], one["postgres_mb"]) for one in stages if one["postgres_mb"]],
         "server process, MB": [(one[total], one["server_mb"]) for one in stages if one["server_mb"]],
@@ -562,7 +563,7 @@ def said(one: dict[str, Any]) -> str:
     )
     creates = ", ".join(f"{owner} {ms['p50']:.1f} ({ms['ratio']['p50']:.2f}×)" for owner, ms in one["create"].items())
     return (
-        f"{one['memories']:,} of {one['owners']:,} owners: stored {one['load_rows_per_s']:,}/s, folded in {one['folding_s']} s, "
+        f"{one['memories']:,} of {one['owners']:,} owners: stored {one['stored']['rows_per_s']:,}/s, folded in {one['stored']['folding_s']} s, "
         f"index {one['index_s']} s, {one['index_mb']} MB; {one['disk_bytes_beyond_text']:,} bytes a memory; PostgreSQL {one['postgres_mb']} MB, "
         f"server {one['server_mb']} MB\n  search ms p50/p95 (× the copy): {times}\n  create: {creates}"
     )

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -596,27 +596,35 @@ async def cancelled_calls(server: Server, data: Path, number: int, chance: rando
     failed = [told for told in await asyncio.gather(*after, return_exceptions=True) if isinstance(told, BaseException)]
     await asyncio.sleep(0.5)
 
-    def look() -> tuple[dict[str, list[str]], int, int]:
+    def look() -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
         database = start_embedded(data)
         try:
             with psycopg.connect(database.url) as connection:
-                states = connection.execute(
-                    "SELECT state FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                open_ = connection.execute(
+                    "SELECT state, left(query, 60) FROM pg_stat_activity "
+                    "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND datname = current_database()"
                 ).fetchall()
-            return stored(database.url), len(states), sum(state != "idle" for (state,) in states)
+            return stored(database.url), open_
         finally:
             database.stop()
 
-    there, connections, busy = await asyncio.to_thread(look)
+    there, open_ = await asyncio.to_thread(look)
     rows = [len(there.get(f"Cancelled {count}.", [])) for count in range(number)]
     return {
         "cancelled calls": number,
         "cancelled calls with a row": sum(one == 1 for one in rows),
         "cancelled calls with more than one row": sum(one > 1 for one in rows),
-        "connections": connections,
-        "connections left in a transaction": busy,
+        "connections": len(open_),
+        "connections left in a transaction": sum(state != "idle" for state, _ in open_),
         "failed afterwards": len(failed),
+        "failed with": counted(str(error) or type(error).__name__ for error in failed),
+        "last statements": counted(query for _, query in open_),
     }
+
+
+def counted(words: Iterable[str]) -> str:
+    """Return each of the words once, with how often it came."""
+    return ", ".join(f"{number} × {' '.join(word.split())}" for word, number in Counter(words).most_common()) or "none"
 
 
 # ------------------------------------------------------------------------------------------------------------- the whole

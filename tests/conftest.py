@@ -12,11 +12,27 @@ import pytest
 import pytest_asyncio
 from mcp import Client
 
-from door import Database, Served, connected, database_of, owned_tables
+from door import Database, Served, clustered, connected, database_of, machines, owned_tables
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 
 TEST_DATABASE_URL = os.environ.get("PGENGRAM_TEST_DATABASE_URL", "")
+MOST_WORKERS = 6  # each has a PostgreSQL of its own
+LONG = ("faults", "postgres", "upkeep", "journeys", "hostile", "transfer", "protocol", "http")  # the longest first
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Take one worker more than there are processors, as many tests wait for others' processes; none for one file alone."""
+    files = {argument.partition("::")[0] for argument in config.args}
+    if len(files) == 1 and os.path.isfile(files.pop()):
+        return 0
+    return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the folders whose tests take longest, so that no worker is left with them in the end."""
+    rank = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.parent.name, len(rank)))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -55,7 +71,10 @@ def template(postgres: str) -> Iterator[str]:
     from pgengram.store.migrate import migrate
 
     with database_of(postgres) as database:
-        migrate(database.url)
+        if len(machines(postgres)) > 1:
+            clustered(postgres, database)
+        else:
+            migrate(database.url)
         yield psycopg.conninfo.conninfo_to_dict(database.url)["dbname"]
 
 

@@ -17,17 +17,24 @@ from urllib.parse import urlsplit
 import psycopg
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
+from pgengram.store import cluster
 from pgengram.store.database import APP_ROLE
 
 NAMESPACE = "default"
+REPLICA = os.environ.get("PGENGRAM_TEST_REPLICA_URL", "")  # from which every server of a test reads
+POOLER = os.environ.get("PGENGRAM_TEST_PGBOUNCER_URL", "")  # through which every database of a test is reached
 Answer = dict[str, Any]
 
 
 def environment(**settings: str) -> dict[str, str]:
     """Return the environment of a server: the machine's, and of ours only `settings`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
+    if REPLICA and "database_url" in settings:
+        database = psycopg.conninfo.conninfo_to_dict(settings["database_url"])["dbname"]
+        settings = {"read_url": in_database(REPLICA, str(database)), **settings}
     return inherited | {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
 
 
@@ -134,10 +141,11 @@ class Database:
     ) -> list[dict[str, Any]]:
         """Run a statement that needs no namespace condition, and return its rows."""
         with psycopg.connect(self.url, row_factory=dict_row) as connection:
+            connection.execute("SELECT set_config('citus.propagate_set_commands', 'local', true)")  # nothing elsewhere
             if namespace is not None:
                 key = connection.execute("SELECT id FROM namespaces WHERE name = %s", [namespace]).fetchone()
                 assert key is not None
-                connection.execute("SELECT set_config('pgengram.namespace_id', %s, true)", [str(key["id"])])
+                connection.execute(f"SET LOCAL pgengram.namespace_id = '{key['id']}'")
             connection.execute("SELECT set_config('role', %s, true)", [role])
             cursor = connection.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
@@ -168,13 +176,44 @@ class Database:
 def database_of(postgres: str, template: str = "template1") -> Iterator[Database]:
     """Make a copy of a template for a while."""
     name = f"pgengram_test_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    _on_each_machine(postgres, f"CREATE DATABASE {name} TEMPLATE {template}", like=template)
     try:
-        yield Database(in_database(postgres, name))
+        yield Database(in_database(POOLER or postgres, name))
     finally:
-        with psycopg.connect(postgres, autocommit=True) as connection:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        _on_each_machine(postgres, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def machines(postgres: str) -> list[str]:
+    """Return the URL of the server, and where it is a coordinator of Citus those of its workers."""
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'citus'").fetchone() is None:
+            return [postgres]
+        workers = connection.execute("SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 ORDER BY groupid")
+        return [postgres, *(make_conninfo(postgres, host=host, port=port) for host, port in workers)]
+
+
+def clustered(postgres: str, database: Database, shards: int = 4) -> None:
+    """Spread an empty database over the machines of a cluster, as `pgengram cluster` does."""
+    name = psycopg.conninfo.conninfo_to_dict(database.url)["dbname"]
+    places = []
+    for url in machines(postgres):
+        with psycopg.connect(make_conninfo(url, dbname=name), autocommit=True) as connection:
+            connection.execute("CREATE EXTENSION citus")
+            places.append((connection.info.host, connection.info.port))
+    coordinator, *workers = places
+    for host, port in workers:
+        asyncio.run(cluster.add_node(database.url, host, port, coordinator))
+    asyncio.run(cluster.init(database.url, shards))
+
+
+def _on_each_machine(postgres: str, statement: str, like: str = "template1") -> None:
+    urls = machines(postgres)
+    for url in urls:
+        with psycopg.connect(url, autocommit=True) as connection:
+            if len(urls) > 1 and like != "template1":  # Citus keeps a connection to each of its databases, which a copy does not bear
+                connection.execute(f"ALTER DATABASE {like} ALLOW_CONNECTIONS false")
+                connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [like])
+            connection.execute(statement)
 
 
 @dataclass(frozen=True)

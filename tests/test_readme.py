@@ -156,8 +156,16 @@ def test_every_command_that_is_named_exists(page: Path) -> None:
     for words in commands_named(page):
         name = words[0]
         assert name in known or name in general, f"there is no `pgengram {name}`"
-        options = {option for parameter in known[name].params for option in parameter.opts} if name in known else set()
-        assert {word for word in words[1:] if word.startswith("-")} <= options | general
+        options = options_of(known.get(name), words[1:])
+        assert {word for word in words[1:] if word.startswith("-") and word != "-"} <= options | general
+
+
+def options_of(command: Any, words: list[str]) -> set[str]:
+    """Return the options of a command, or of the one in its group that the words name."""
+    group = getattr(command, "commands", {})
+    if words and words[0] in group:
+        return options_of(group[words[0]], words[1:])
+    return {option for parameter in getattr(command, "params", []) for option in parameter.opts}
 
 
 def test_every_option_in_the_table_of_commands_exists() -> None:

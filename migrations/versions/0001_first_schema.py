@@ -16,6 +16,13 @@ STATEMENTS = (
 CREATE EXTENSION IF NOT EXISTS vector
     """,
     r"""
+CREATE UNLOGGED TABLE client_rates (
+  client BYTEA NOT NULL,
+  paid_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT client_rates_pkey PRIMARY KEY (client)
+)
+    """,
+    r"""
 CREATE TABLE decay_classes (
   rate_per_day DOUBLE PRECISION NOT NULL CONSTRAINT decay_classes_rate_per_day_check CHECK (rate_per_day >= 0),
   CONSTRAINT decay_classes_pkey PRIMARY KEY (rate_per_day)
@@ -165,7 +172,7 @@ CREATE INDEX memories_by_collection ON memories (namespace_id, collection, id) W
 CREATE UNIQUE INDEX memories_by_idempotency_key ON memories (namespace_id, idempotency_key) WHERE idempotency_key IS NOT NULL
     """,
     r"""
-CREATE INDEX memories_by_occurrence ON memories (namespace_id, coalesce(occurred_at, created_at))
+CREATE INDEX memories_by_occurrence ON memories (namespace_id, (CASE WHEN occurred_at IS NULL THEN created_at ELSE occurred_at END))
     """,
     r"""
 CREATE INDEX memories_by_project ON memories (namespace_id, project, id) WHERE project IS NOT NULL

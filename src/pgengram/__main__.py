@@ -54,6 +54,7 @@ def serve() -> None:
     gc.disable()  # until everything is imported: the server freezes what is there and enables it again
     import asyncio
 
+    from pgengram import telemetry
     from pgengram.errors import PgengramError
     from pgengram.loop import event_loop
     from pgengram.manager import MemoryManager
@@ -62,6 +63,7 @@ def serve() -> None:
 
     async def run() -> None:
         settings = Settings.from_environment()
+        telemetry.start()
         manager = MemoryManager(settings)
         more = {f"on_{request}": answering(request, manager) for request in REQUESTS}
         if settings.compat:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
@@ -24,6 +23,7 @@ from pgengram.store.backups import BackupKeeper
 from pgengram.store.database import Row, Transaction, vectors_parameter
 from pgengram.store.folding import WordKeeper
 from pgengram.store.indexes import describe_index
+from pgengram.store.replica import Begin
 from pgengram.store.store import Report, SharedStore, Store
 from pgengram.store.synonyms import SynonymBook
 from pgengram.store.working import WorkingKeeper
@@ -145,11 +145,8 @@ class Core:
         if own_are_of is not None and own_are_of != self.model_key:
             raise ModelSwitched
         least = duplicates.NEAR_OTHERWISE if self.embedder is None else duplicates.threshold(self.embedder.name)
-        async with self.store.transaction() as tx:
-            told = await telling.tell(tx, drafts, self.models.made_by(tx), self.model_key, least)
-            if whole:
-                rows = await memories.read(tx, [one.id for one in told], self.model_key)
-                told = [replace(one, row=rows[one.id]) for one in told]
+        async with self.store.transaction(probes=duplicates.NEAR_PROBES) as tx:
+            told = await telling.tell(tx, drafts, self.models.made_by(tx), self.model_key, least, whole=whole)
             if then is not None:
                 await then(tx, told)
         self.notice_growth(len(drafts))
@@ -161,10 +158,15 @@ class Core:
         """Return the hits, how they were found, and how many memories are hidden, by reason."""
         self.session.current()  # whoever asks is not idle
         question = await self.with_synonyms(question)
+        return await self.store.read(lambda begin: self._search(begin, question, place))
+
+    async def _search(
+        self, begin: Begin, question: Question, place: cursors.Place
+    ) -> tuple[list[Row], str, dict[str, int]]:
         page = {"limit": question.limit, "offset": place.offset}
         blank = not question.query.strip() and question.embedding is None
         if blank or question.mode == "substring" or question.sort is not None:
-            async with self.store.transaction() as tx:
+            async with begin() as tx:
                 rows = await ranking.listed(tx, question, now=place.now, after=place.after, **page)
                 await past.complete(tx, rows, question.as_of)
                 return rows, "list", await ranking.hidden(tx)
@@ -172,12 +174,14 @@ class Core:
         vector = None
         if question.embedding is not None and question.mode != "text":
             vector = await self.own_vector(question.embedding)
-        async with self.store.transaction() as tx:
+        async with begin() as tx:
             asked = await understand(tx, question, self._frequencies, place.now)
-            if ready:  # there is nothing slow to be done in between
+            if not ready and self.models.quick:
+                vector, ready = await self.question_vector(asked.meaning, None), True
+            if ready:  # nothing slow is to be done in between
                 return await self._ranked(tx, question, place, asked, vector)
         vector = await self.question_vector(asked.meaning, None)
-        async with self.store.transaction() as tx:
+        async with begin() as tx:
             return await self._ranked(tx, question, place, asked, vector)
 
     async def with_synonyms(self, question: Question) -> Question:

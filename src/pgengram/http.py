@@ -22,7 +22,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -38,7 +38,7 @@ from pgengram.errors import ConnectionLost, DatabaseFailed, InvalidInput, Pgengr
 from pgengram.logs import log_to_stderr
 from pgengram.oauth import Issuer, Trust
 from pgengram.server import Refused, frame, trace
-from pgengram.store import tokens
+from pgengram.store import rates, tokens
 from pgengram.store.database import POOL_MAX
 from pgengram.tenants import GRANT_KEY, Grant, Tenants
 
@@ -58,7 +58,6 @@ KEEP_ALIVE_S: Final = 20
 STOP_S: Final = 5  # for calls in flight at the end
 LOOK_UP_S: Final = 5.0  # for the database or the issuer to say whether a token is good
 LOOK_UPS: Final = 2  # at once, so that strangers cannot take every connection to the database
-BURST_S: Final = 10  # a client that was silent may call as often at once as otherwise in so many seconds
 MAX_BUCKETS: Final = 4_096
 READY_FRESH_S: Final = 1.0
 RETRY_S: Final = 2
@@ -90,7 +89,7 @@ class Rules:
         authenticate: whether a token is needed.
         trust: an OAuth issuer whose tokens are accepted beside our own.
         resource: our address as clients know it; a token of the issuer must be meant for it.
-        calls_per_minute: of one token, on one replica.
+        calls_per_minute: of one token, whichever of several servers it calls.
         patience_s: for a request to arrive whole.
     """
 
@@ -135,7 +134,9 @@ def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None
 
 
 class Rates:
-    """How often each client may call: buckets that fill steadily and are emptied by calls.
+    """How often each client may call this one server: buckets that fill steadily and are emptied by calls.
+
+    For the client without a token, and for the others while the database cannot count.
 
     Args:
         per_minute: calls that a bucket gets.
@@ -144,7 +145,7 @@ class Rates:
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_minute / 60
-        self._size = max(1.0, self._per_second * BURST_S)
+        self._size = rates.burst(per_minute)
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -265,7 +266,7 @@ class Door:
         if IN_QUERY & {name.lower() for name, _ in parse_qsl(request.query.decode("latin-1"), keep_blank_values=True)}:
             raise Turned(400, "A token must not stand in the address; send it in the header Authorization.")
         grant = await self._granted(request)
-        self._check_rate(grant)
+        grant = await self._within_rate(grant)
         self._check_type(request)
         body = await self._body(request, receive)
         self._check_message(request, grant, body)
@@ -294,13 +295,12 @@ class Door:
                 self._was_ready = await self._database_answers()
                 self._probed_at = time.monotonic()
         if self._was_ready:
-            return _json({"status": "ready"})
+            return _json({"status": "ready"} | self._tenants.host.store.health())
         return _json({"status": "the database does not answer"}, 503, {"retry-after": str(RETRY_S)})
 
     async def _database_answers(self) -> bool:
         async def ask() -> None:
-            async with self._tenants.host.store.as_login() as connection:
-                await connection.execute("SELECT 1")
+            await self._tenants.host.store.one("SELECT 1")
 
         try:
             await _insisting(ask)
@@ -394,10 +394,21 @@ class Door:
             parts["scope"] = scope or trust.read_scope
         return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
 
-    def _check_rate(self, grant: Grant) -> None:
-        wait_s = self._rates.wait_s(grant.key)
-        if wait_s:
-            raise Turned(429, "Too many calls; wait as long as Retry-After says.", retry_after=str(int(wait_s) + 1))
+    async def _within_rate(self, grant: Grant) -> Grant:
+        """Count a call, and return its grant with where the log ended then."""
+        counted = await self._counted(grant.key)
+        if counted.wait_s:
+            wait_s = int(counted.wait_s) + 1
+            raise Turned(429, "Too many calls; wait as long as Retry-After says.", retry_after=str(wait_s))
+        return replace(grant, position=counted.position)
+
+    async def _counted(self, client: str) -> rates.Counted:
+        """Count a call; while the database cannot, and without tokens, this server counts its own."""
+        if self._rules.authenticate:
+            with contextlib.suppress(DatabaseFailed, TimeoutError):
+                async with asyncio.timeout(LOOK_UP_S):
+                    return await rates.count(self._tenants.host.store, client, self._rules.calls_per_minute)
+        return rates.Counted(self._rates.wait_s(client))
 
     # -- what they ask -----------------------------------------------------------------------------------------------
 
@@ -718,5 +729,6 @@ async def _open(tenants: Tenants) -> None:
     """Bring the database up ahead of the first call; a failure is told to each call, and by /ready."""
     try:
         await tenants.open()
+        await rates.forget_paid(tenants.host.store)
     except PgengramError as error:
         log.warning("not ready: %s %s", error.message, error.hint)

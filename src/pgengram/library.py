@@ -187,6 +187,14 @@ class Memory:
         """Remove memories for good, without asking anybody, and return how many there were."""
         return await self.manager.erase(ids)
 
+    async def erase_source(self, source: str) -> int:
+        """Remove for good all that comes from one source, without asking anybody, and return how many memories there were.
+
+        Args:
+            source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system it was imported from.
+        """
+        return await self.manager.erase_source(source)
+
     async def link(
         self,
         from_id: str,

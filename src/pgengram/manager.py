@@ -550,6 +550,14 @@ class MemoryManager(Core):
                 await tx.run(s.ERASE_HISTORY, {"ids": named})
         return len(named)
 
+    async def erase_source(self, source: str) -> int:
+        """Remove all memories that come from one source for good, and return how many there were."""
+        async with self.store.transaction() as tx:
+            found = await erasing.from_source(tx, source)
+            if found:
+                await erasing.erase(tx, list(found), session_id=self.session.current())
+        return len(found)
+
     async def reindex(self, method: str) -> str:
         """Build the vector index anew by `method`, ivfflat or hnsw, and say what there is now.
 

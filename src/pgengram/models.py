@@ -68,6 +68,12 @@ class Models:
         made_by = _MADE_BY.get()
         return self._store.active_model_id if made_by is None else made_by.id
 
+    @property
+    def quick(self) -> bool:
+        """Whether a question's vector is there within milliseconds now, without another look at the database."""
+        in_use = self._in_use
+        return in_use is not None and in_use.model.id == self._store.active_model_id and in_use.embedder.quick
+
     def note_growth(self, rows: int) -> None:
         """Say that `rows` vectors were added."""
         if self._in_use is not None:

@@ -39,6 +39,7 @@ class Settings:
     database_url: str = _setting(
         "", "PostgreSQL to use, as a postgresql:// URL. Empty: an embedded one in the data folder."
     )
+    read_url: str = _setting("", "A streaming replica of that PostgreSQL, for searches while it keeps up. Empty: none.")
     data_dir: str = _setting("", "Folder of the embedded PostgreSQL. Empty: the usual per-user data folder.")
     embedder: str = _setting(
         "builtin:",

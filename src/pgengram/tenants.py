@@ -25,6 +25,7 @@ from pgengram.resources import Handlers
 from pgengram.server import FIXED, INSTRUCTIONS, TOOLS_FRESH_MS, Manager, Progress, build_server
 from pgengram.session import Session
 from pgengram.settings import Settings
+from pgengram.store.replica import KNOWN
 from pgengram.tools import ACTOR
 
 MAX_KEPT: Final = 64  # managers that wait for their next call; a manager costs about half a megabyte
@@ -45,12 +46,14 @@ class Grant:
 
     key: tells clients apart; the same for every request of one client.
     name: what the history calls it; None where only the client's own word says who it is.
+    position: where the primary's log ended when the request came; None when nobody asked.
     """
 
     key: str
     name: str | None
     namespace: str
     writes: bool
+    position: str | None = None
 
 
 _GRANT: ContextVar[Grant | None] = ContextVar("grant", default=None)  # of the request that is being answered
@@ -201,6 +204,7 @@ class Tenants:
                 raise TypeError("a request over HTTP has a scope")
             grant: Grant = context.request.scope[GRANT_KEY]
             _GRANT.set(grant)
+            KNOWN.set(grant.position)
             async with self.of(grant.namespace) as tenant:
                 server = tenant.writing if grant.writes else tenant.reading
                 entry = server.get_request_handler(method)

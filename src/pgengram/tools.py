@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
-from pgengram.errors import ModelSwitched
+from pgengram.errors import ModelSwitched, ShardMoved
 from pgengram.screening import screened_arguments
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
@@ -64,7 +64,7 @@ class Tool:
     async def run(self, arguments: Mapping[str, Any]) -> Any:
         """Call the method, and again when the store took another embedding model meanwhile: nothing of it was kept."""
         for _ in range(SWITCHES):
-            with suppress(ModelSwitched):
+            with suppress(ModelSwitched, ShardMoved):
                 return await self.method(**arguments)
         return await self.method(**arguments)
 

@@ -4,26 +4,24 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import numpy as np
 import pytest
 
+from listener import Reply, listening
 from pgengram.embedders import embedder_from
 from pgengram.embedders.openai import BATCH_CHARACTERS, BATCH_TEXTS, PART_CHARACTERS, TRIES, OpenAIEmbedder
 from pgengram.errors import EmbeddingFailed, InvalidInput
 
 KEY = "sk-secret-7f3a"
 TEXT = "a very private sentence"
-
-Answer = tuple[int, dict[str, str], Any]  # status, headers, body: bytes, or what is sent as JSON
 
 
 def numbers(text: str) -> list[float]:
@@ -35,7 +33,7 @@ def embeddings(inputs: list[str]) -> dict[str, Any]:
     return {"data": data[::-1]}  # out of order, as the API allows
 
 
-def good(inputs: list[str]) -> Answer:
+def good(inputs: list[str]) -> Reply:
     return 200, {}, embeddings(inputs)
 
 
@@ -44,7 +42,7 @@ class Server:
     """A real HTTP server; `answers` are used up first, then every request is answered well."""
 
     url: str = ""
-    answers: list[Callable[[list[str]], Answer]] = field(default_factory=list)
+    answers: list[Callable[[list[str]], Reply]] = field(default_factory=list)
     seen: list[dict[str, Any]] = field(default_factory=list)
     stop: Event = field(default_factory=Event)
 
@@ -56,35 +54,16 @@ class Server:
 def server() -> Iterator[Server]:
     state = Server()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(asked: BaseHTTPRequestHandler, request: Any) -> Reply:
+        state.seen.append(
+            {"path": asked.path, "key": asked.headers.get("Authorization"), "at": time.monotonic()} | request
+        )
+        return (state.answers.pop(0) if state.answers else good)(request["input"])
 
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            state.seen.append(
-                {"path": self.path, "key": self.headers.get("Authorization"), "at": time.monotonic()} | request
-            )
-            answer = state.answers.pop(0) if state.answers else good
-            status, headers, body = answer(request["input"])
-            sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(status)
-            for name, text in ({"Content-Length": str(len(sent))} | headers).items():
-                self.send_header(name, text)
-            with suppress(ConnectionError):  # a client that timed out is gone
-                self.end_headers()
-                self.wfile.write(sent)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.daemon_threads = True
-    Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-    state.url = f"http://127.0.0.1:{http.server_port}/v1#some/model"
-    yield state
-    state.stop.set()
-    http.shutdown()
-    http.server_close()
+    with listening(answer) as address:
+        state.url = f"{address}/v1#some/model"
+        yield state
+        state.stop.set()
 
 
 @pytest.fixture
@@ -215,7 +194,7 @@ async def test_a_server_that_is_not_there_is_named(server: Server) -> None:
 
 
 async def test_a_server_that_does_not_answer_in_time_is_given_up(server: Server) -> None:
-    def silent(inputs: list[str]) -> Answer:
+    def silent(inputs: list[str]) -> Reply:
         server.stop.wait(30)
         return good(inputs)
 
@@ -227,7 +206,7 @@ async def test_a_server_that_does_not_answer_in_time_is_given_up(server: Server)
 
 
 async def test_a_slow_try_is_followed_by_a_good_one(server: Server) -> None:
-    def silent(inputs: list[str]) -> Answer:
+    def silent(inputs: list[str]) -> Reply:
         server.stop.wait(30)
         return good(inputs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ async def test_a_token_revoked_since_the_backup_stays_revoked(database: Database
 def test_a_backup_is_restored_where_the_login_of_its_server_is_unknown(
     database: Database, blank: Database, paths: tuple[str, str]
 ) -> None:
-    login = f"pgengram_elsewhere_{database.url[-8:]}"
+    login = f"pgengram_elsewhere_{os.getpid()}"
     elsewhere = psycopg.conninfo.make_conninfo(blank.url, user=login)
     blank.as_login(f"CREATE ROLE {login} LOGIN SUPERUSER")
     try:

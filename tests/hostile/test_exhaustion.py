@@ -28,10 +28,12 @@ async def impatient(database: Database, monkeypatch: pytest.MonkeyPatch) -> Asyn
     monkeypatch.setattr(limits, "STATEMENT_TIMEOUT_MS", 300)
     monkeypatch.setattr(limits, "LOCK_TIMEOUT_MS", 300)
     monkeypatch.setattr(limits, "POOL_MAX", 2)
+    limits.entrance.cache_clear()
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
     await manager.ready()
     yield manager
     await manager.close()
+    limits.entrance.cache_clear()
 
 
 async def test_a_statement_that_takes_too_long_is_ended_and_nothing_is_stored(
@@ -90,4 +92,4 @@ async def test_every_transaction_bounds_its_statements_its_locks_and_its_idlenes
             "SELECT current_setting('statement_timeout') AS s, current_setting('lock_timeout') AS l, current_setting('idle_in_transaction_session_timeout') AS i"
         )
 
-    assert row == {"s": "30s", "l": "10s", "i": "15s"}
+    assert row == {"s": "10s", "l": "5s", "i": "15s"}

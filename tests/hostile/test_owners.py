@@ -17,7 +17,7 @@ from rich.progress import Progress
 from door import Database, call, connected, database_of, read, refused, remember
 from pgengram.errors import DatabaseFailed
 from pgengram.store.database import Database as Pool
-from pgengram.store.tables import access_tokens
+from pgengram.store.tables import LOOKUPS, OWNED, metadata
 
 HERS = "canaryada"
 
@@ -205,20 +205,20 @@ async def test_no_row_of_another_owner_is_seen_in_hundreds_of_mixed_calls_with_c
     assert seen["connections in the pool, at most 2"] == 2
 
 
-@pytest.mark.parametrize("statement", ["SELECT", "INSERT", "UPDATE", "DELETE"])
-def test_the_application_has_no_right_on_the_tokens_of_those_who_come_from_outside(
-    database: Database, statement: str
+NO_OWNERS = [table for table in metadata.sorted_tables if table not in (*OWNED, *LOOKUPS)]
+
+
+@pytest.mark.parametrize("table", [table.name for table in NO_OWNERS])
+@pytest.mark.parametrize(
+    "statement", ["SELECT 1 FROM {}", "INSERT INTO {} DEFAULT VALUES", "UPDATE {} SET {} = DEFAULT", "DELETE FROM {}"]
+)
+def test_the_application_has_no_right_on_what_belongs_to_no_owner(
+    database: Database, table: str, statement: str
 ) -> None:
-    name = access_tokens.name
-    run_ = {
-        "SELECT": f"SELECT count(*) FROM {name}",
-        "INSERT": f"INSERT INTO {name} (id, name, namespace, scope, secret_hash) VALUES ('a', 'a', 'default', 'read-only', '')",
-        "UPDATE": f"UPDATE {name} SET namespace = 'ada'",
-        "DELETE": f"DELETE FROM {name}",
-    }
+    column = next(iter(metadata.tables[table].columns)).name
 
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        database.rows(run_[statement], namespace=None)
+        database.rows(statement.format(table, column), namespace=None)
 
 
 async def test_a_namespace_is_not_told_by_an_error(shared: Any) -> None:

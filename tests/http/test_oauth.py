@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from http_server import HttpServer, client_of, modern, serving_http
 
 from door import Database, call, remember
+from listener import Reply, listening
 from pgengram.errors import InvalidInput
 from pgengram.oauth import Issuer, Trust
 
@@ -48,21 +48,13 @@ class FakeIssuer:
 def issuer() -> Iterator[FakeIssuer]:
     made = FakeIssuer()
 
-    class Answering(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = made.answer(self.path)
-            self.send_response(404 if found is None else 200)
-            self.end_headers()
-            self.wfile.write(json.dumps(found).encode())
+    def answer(asked: BaseHTTPRequestHandler, _: object) -> Reply:
+        found = made.answer(asked.path)
+        return 404 if found is None else 200, {}, found
 
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    made.url = f"http://127.0.0.1:{server.server_port}/realm"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield made
-    server.shutdown()
+    with listening(answer) as address:
+        made.url = f"{address}/realm"
+        yield made
 
 
 RSA = rsa.generate_private_key(65_537, 2_048)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
+from door import Database
 from machine import answered
 from pgengram.cli import app, jsonc
 from pgengram.cli import clients as c
@@ -264,19 +264,27 @@ def test_the_list_tells_what_is_connected() -> None:
     assert {name for name, row in rows.items() if row["connected_as"]} == {"codex"}
 
 
-def test_the_doctor_starts_what_is_connected_and_says_what_does_not_start(home: Path) -> None:
-    typed("connect", "codex", "--yes")
-    file_of("cursor", json.dumps({"mcpServers": {"memory": OURS}}))
+def test_the_doctor_starts_what_is_connected_as_the_client_would_and_says_what_does_not_work(
+    database: Database,
+) -> None:
     nowhere = "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2"
+    typed("connect", "codex", "--yes", settings={"PGENGRAM_DATABASE_URL": database.url, "PGENGRAM_EMBEDDER": "none:"})
+    typed("connect", "claude-code", "--yes", settings={"PGENGRAM_DATABASE_URL": nowhere, "PGENGRAM_EMBEDDER": "none:"})
+    file_of("cursor", json.dumps({"mcpServers": {"memory": OURS}}))
+    talker = {"command": sys.executable, "args": ["-c", "print('Welcome!')", "pgengram"]}
+    file_of("vscode", json.dumps({"servers": {"memory": talker}}))
 
     findings = {
         one["what"]: one for one in answered("doctor", "--json", expect=1, database_url=nowhere, embedder="none:")
     }
 
     assert findings["Codex"]["ok"] is True
+    assert "0 memories" in findings["Codex"]["seen"]
+    assert findings["Claude Code"]["ok"] is False
+    assert "not its store" in findings["Claude Code"]["seen"]
     assert findings["Cursor"]["ok"] is False
     assert "pgengram connect cursor" in findings["Cursor"]["repair"]
-    assert shutil.which(servers("codex")["memory"]["command"])
+    assert "something else than MCP" in findings["Visual Studio Code"]["seen"]
 
 
 # What a client may have written: gaps, comments, nesting, trailing commas.

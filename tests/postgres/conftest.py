@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from server_users import AS_ROOT, SETPRIV, SOMEONE, Users, put_out
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A data folder that does not exist yet."""
-    yield tmp_path / "data"
-    put_out(tmp_path / "data")
+def folder() -> Iterator[Path]:
+    """A data folder that does not exist yet; its path leaves room for a socket's, as not every `tmp_path` does."""
+    with tempfile.TemporaryDirectory(prefix="pgengram-test-") as above:
+        made = Path(above) / "data"
+        yield made
+        put_out(made)
 
 
 @pytest.fixture(

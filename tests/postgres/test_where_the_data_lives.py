@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from server_users import AS_ROOT, SETPRIV, Users, put_out
+from server_users import AS_ROOT, SETPRIV, Users, put_out, until
 
 from pgengram.errors import NotReady
 from pgengram.postgres import Binaries, binaries, carrier, presence, server, start_embedded, status, system
@@ -28,6 +29,22 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
             assert connection.execute("SELECT current_database()").fetchone() == ("pgengram",)
         database.stop()
         assert not status(folder).running
+    finally:
+        put_out(folder)
+
+
+def test_a_server_that_was_killed_in_a_long_folder_can_be_stopped_and_leaves_no_socket(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" + "g" * 180)
+    home = str(folder / "postgres")
+    try:
+        database = start_embedded(folder)
+        host, _ = presence.address(home) or ("", 0)
+        os.kill(status(folder).pid or 0, signal.SIGKILL)
+        until(lambda: presence.is_gone(home))
+        database.stop()
+
+        assert host
+        assert not Path(host).exists()
     finally:
         put_out(folder)
 

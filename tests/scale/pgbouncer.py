@@ -24,6 +24,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 START_S = 20
+NAMED = os.environ.get("PGENGRAM_TEST_PGBOUNCER", "")
 PREPARED_SINCE = (1, 21)
 CONFIGURATION = """
 [databases]
@@ -45,8 +46,7 @@ server_idle_timeout = 5
 
 def program() -> str | None:
     """Return where pgbouncer is, or None; Debian puts it where only root looks."""
-    named = os.environ.get("PGENGRAM_TEST_PGBOUNCER", "")
-    return named or shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    return NAMED or shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
 def version(pgbouncer: str) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from door import Database, call, connected, database_of, until
-from pgengram.inputs import Question
+from pgengram.inputs import NewMemory, Question
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.database import Transaction
@@ -52,6 +52,12 @@ def index_of(db: Database) -> list[tuple[str]]:
         f"""SELECT pg_get_indexdef(indexrelid) FROM pg_index JOIN pg_class c ON c.oid = indexrelid
             WHERE indisvalid AND indisready AND c.relname LIKE '{NAME}%'"""
     )
+
+
+def scans(db: Database) -> int:
+    """Return how often the index was read."""
+    [(count,)] = db.as_login(f"SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE '{NAME}%'")
+    return int(count)
 
 
 async def asked(client: Client, vector: Any, **more: Any) -> dict[str, Any]:
@@ -132,20 +138,35 @@ async def test_the_plan_of_a_search_shows_the_index(above: Filled, monkeypatch: 
 
 
 async def test_each_search_is_a_scan_of_the_index(above: Filled) -> None:
-    def scans() -> int:
-        [(count,)] = above.db.as_login(
-            f"SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE '{NAME}%'"
-        )
-        return int(count)
-
-    before = scans()
+    before = scans(above.db)
     for n in range(5):
         await asked(above.client, above.vectors[n])
 
     async def counted() -> bool:
-        return scans() >= before + 5
+        return scans(above.db) >= before + 5
 
     await until(counted)
+
+
+async def test_many_small_owners_do_not_keep_a_large_one_from_the_index(above: Filled) -> None:
+    """A plan that serves every owner is made for one of average size, for whom to compare each vector is cheaper."""
+    host = MemoryManager(Settings(database_url=above.db.url))
+    await host.ready()
+    for n in range(80):
+        guest = MemoryManager(Settings(database_url=above.db.url, namespace=f"small {n}"), host)
+        await guest.create_memory(NewMemory(content="Small.", embedding=[float(x) for x in above.vectors[n]]))
+        await guest.close()
+    await host.close()
+    above.db.as_login("ANALYZE memory_vectors")
+
+    before = scans(above.db)
+    for n in range(8):
+        await asked(above.client, above.vectors[n])
+
+    async def counted() -> bool:
+        return scans(above.db) >= before + 8
+
+    await until(counted, timeout_s=20)
 
 
 @pytest.mark.shows(17)

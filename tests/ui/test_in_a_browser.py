@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from ui_process import fill, run_ui
+from ui_process import run_ui
 
 from door import database_of
-from pgengram.settings import Settings
+
+if TYPE_CHECKING:
+    from conftest import Crowd
 
 playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
 CHROMIUM = next(
@@ -25,18 +28,10 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 KEEP = os.environ.get("PGENGRAM_TEST_SCREENSHOTS")  # a folder
 AXE = os.environ.get("PGENGRAM_TEST_AXE")  # axe.min.js, to check accessibility as well
 VIEWS = (
-    "/",
-    "/?q=harbour",
-    "/timeline",
-    "/tags",
-    "/graph",
-    "/clusters",
-    "/map",
-    "/review",
-    "/trash",
-    "/health",
-    "/export",
-)
+    "/", "/?q=harbour", "/?q=zzz&tags=no-such-tag", "/timeline", "/tags", "/graph", "/graph?id={stripe}", "/clusters", "/cluster/{cluster}",
+    "/map", "/review", "/review?find=contradictions", "/review?find=untagged", "/review?find=plan", "/trash", "/trash?status=archived",
+    "/health", "/import", "/export", "/tokens", "/memory/{stripe}", "/memory/{old}",
+)  # fmt: skip
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "dark"},
@@ -47,8 +42,8 @@ LOOKS: dict[str, dict[str, Any]] = {
 class Browser:
     """A browser that has come in, and what went wrong in it."""
 
-    def __init__(self, chromium: Any, base: str, state: Any, ids: dict[str, str]) -> None:
-        self.chromium, self.base, self.state, self.ids = chromium, base, state, ids
+    def __init__(self, chromium: Any, base: str, state: Any, crowd: Crowd) -> None:
+        self.chromium, self.base, self.state, self.ids, self.size = chromium, base, state, crowd.ids, crowd.size
         self.problems: list[str] = []
 
     async def open(self, path: str, look: str = "light", **more: Any) -> Any:
@@ -65,17 +60,16 @@ class Browser:
 
 
 @pytest_asyncio.fixture(scope="module")
-async def browser(postgres: str, template: str) -> AsyncIterator[Browser]:
-    with database_of(postgres, template) as db:
-        ids = await fill(Settings(database_url=db.url))
+async def browser(postgres: str, crowd: Crowd) -> AsyncIterator[Browser]:
+    with database_of(postgres, crowd.name) as db:
         async with run_ui(db.url) as link, playwright.async_playwright() as tool:
-            chromium = await tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            chromium = await tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
             context = await chromium.new_context()
             page = await context.new_page()
             base = link.partition("/enter")[0]
             await page.goto(link)
             await page.wait_for_url(base + "/")
-            yield Browser(chromium, base, await context.storage_state(), ids)
+            yield Browser(chromium, base, await context.storage_state(), crowd)
             await chromium.close()
 
 
@@ -87,22 +81,23 @@ def _nothing_went_wrong(browser: Browser) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("path", [*VIEWS, "/memory/{stripe}", "/graph?id={stripe}"])
+@pytest.mark.parametrize("path", VIEWS)
 async def test_every_view_is_drawn_without_an_error(browser: Browser, path: str, look: str) -> None:
     page = await browser.open(path.format(**browser.ids), look)
 
     assert await page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     if KEEP:
-        name = path.strip("/").replace("{", "").replace("}", "").replace("/", "-").replace("?", "-") or "start"
-        await page.screenshot(path=str(Path(KEEP) / f"{look}-{name}.png"))
+        name = re.sub(r"[^a-z=]+", "-", path).strip("-") or "start"
+        await page.screenshot(path=str(Path(KEEP) / f"{browser.size}-{look}-{name}.png"))
     await page.context.close()
 
 
 @pytest.mark.skipif(not AXE, reason="PGENGRAM_TEST_AXE names no axe.min.js")
 @pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("path", [*VIEWS, "/memory/{stripe}"])
+@pytest.mark.parametrize("path", VIEWS)
 async def test_no_view_keeps_anybody_out(browser: Browser, path: str, look: str) -> None:
     page = await browser.open(path.format(**browser.ids), look, bypass_csp=True)
+    await page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     await page.add_script_tag(content=await asyncio.to_thread(Path(AXE or "").read_text))
     found = await page.evaluate("axe.run().then(all => all.violations)")
 
@@ -116,7 +111,8 @@ async def test_hits_change_while_somebody_types_and_keys_lead_through_them(brows
     await page.keyboard.press("/")
     await page.keyboard.type("who must not eat nuts")
     await page.locator(".hit .content", has_text="Jonas is allergic").first.wait_for()
-    await page.wait_for_url("**/?q=who*")
+    await page.wait_for_url(re.compile("not%20eat%20nuts"))
+    await page.locator("#hits:not(.htmx-request)").wait_for()
     await page.keyboard.press("Escape")
     await page.keyboard.press("j")
     assert await page.locator(".hit.on").count() == 1
@@ -135,4 +131,138 @@ async def test_a_memory_is_edited_and_forgotten_by_its_forms(browser: Browser) -
     await page.get_by_role("button", name="Forget it").click()
     await page.get_by_role("button", name="Restore").click()
     await page.get_by_text("Edit", exact=True).wait_for()
+    await page.context.close()
+
+
+async def test_a_memory_is_pinned_by_its_button(browser: Browser) -> None:
+    page = await browser.open(f"/memory/{browser.ids['jonas']}")
+    await page.get_by_role("button", name="Pin", exact=True).click()
+    await page.locator(".hint", has_text="it never fades").wait_for()
+    await page.get_by_role("button", name="Unpin").click()
+    await page.get_by_role("button", name="Pin", exact=True).wait_for()
+    await page.context.close()
+
+
+async def test_a_day_is_opened_by_its_date(browser: Browser) -> None:
+    page = await browser.open("/timeline")
+    await page.get_by_label("Day", exact=True).fill("2025-01-01")
+    await page.get_by_role("button", name="Show").click()
+    await page.locator(".hit .content", has_text="Shelf 0 of the archive").wait_for()
+    assert await page.locator(".hit").count() == 1
+    await page.context.close()
+
+
+async def test_the_graph_is_zoomed_by_keys_and_buttons_and_a_click_tells_a_memory(browser: Browser) -> None:
+    page = await browser.open("/graph")
+    network = page.locator("#network")
+    before = await network.screenshot()
+    await page.get_by_role("button", name="Zoom in").click()
+    await network.focus()
+    await page.keyboard.press("+")
+    await page.keyboard.press("ArrowLeft")
+    await page.wait_for_timeout(300)
+    assert await network.screenshot() != before
+
+    await page.goto(f"{browser.base}/graph?id={browser.ids['stripe']}")
+    await page.locator(".waiting").wait_for(state="detached")
+    await page.locator("#network canvas").first.wait_for()
+    nodes = "document.getElementById('network')._cyreg.cy.nodes().map(one => Object.values(one.renderedPosition()))"
+    for x, y in await page.evaluate(nodes):
+        box = await network.bounding_box()
+        await page.mouse.click(box["x"] + x, box["y"] + y)
+    assert await page.locator("#chosen a").count() == 1
+    await page.context.close()
+
+
+async def test_the_map_is_steered_by_keys_and_tells_what_is_pointed_at(browser: Browser) -> None:
+    page = await browser.open("/map")
+    shown = page.locator("#map")
+    await shown.wait_for()
+    assert await shown.get_attribute("data-zoom") == "1.00"
+    await shown.focus()
+    await page.keyboard.press("+")
+    await page.locator("#map[data-zoom='1.50']").wait_for()
+    await page.get_by_role("button", name="Show all").click()
+    await page.locator("#map[data-zoom='1.00']").wait_for()
+    await page.get_by_label("Colour by").select_option("cluster")
+    await page.locator("#legend", has_text="in no cluster").wait_for()
+
+    box = await shown.bounding_box()
+    for place in range(1, 400):  # somewhere there is one
+        await page.mouse.move(
+            box["x"] + box["width"] * (place % 20) / 20, box["y"] + box["height"] * (place // 20) / 20
+        )
+        if await page.locator("#map canvas").evaluate("one => one.style.cursor") == "pointer":
+            break
+    await page.locator("#chosen a").wait_for()
+    await page.context.close()
+
+
+async def test_a_file_is_chosen_looked_through_and_brought_in(browser: Browser) -> None:
+    lines = [*(json.dumps({"content": f"Crate {n} holds {n} lamps."}) for n in range(70)), "{broken"]
+    page = await browser.open("/import")
+    await page.get_by_label("File").set_input_files(
+        {"name": "crates.jsonl", "mimeType": "text/plain", "buffer": "\n".join(lines).encode()}
+    )
+    await page.get_by_role("button", name="Look through it").click()
+    await page.get_by_text("Nothing is changed yet").wait_for()
+    await page.get_by_text("line 71").wait_for()
+    await page.get_by_role("button", name="Bring it in").click()
+    await page.get_by_text("is brought in").wait_for(timeout=60_000)
+    await page.get_by_role("button", name="Another file").click()
+    await page.get_by_role("button", name="Look through it").wait_for()
+    await page.context.close()
+
+
+async def test_an_export_shows_how_far_it_is_and_is_downloaded(browser: Browser) -> None:
+    page = await browser.open("/export")
+    await page.get_by_role("button", name="Begin").click()
+    link = page.get_by_role("link", name="Download")
+    await link.wait_for(timeout=120_000)
+    async with page.expect_download() as waited:
+        await link.click()
+    path = await (await waited.value).path()
+    lines = (await asyncio.to_thread(Path(path).read_text, encoding="utf-8")).splitlines()
+    assert json.loads(lines[0])["record"] == "export"
+    assert len(lines) > browser.size
+    await page.context.close()
+
+
+async def test_a_token_is_made_and_revoked_by_its_forms(browser: Browser) -> None:
+    page = await browser.open("/tokens")
+    await page.get_by_label("Who it is for").fill("A phone")
+    await page.get_by_role("button", name="Make it").click()
+    assert (await page.locator(".secret").inner_text()).startswith("pgt_")
+    await page.get_by_role("button", name="Revoke A phone").click()
+    await page.get_by_text("A phone is revoked.").wait_for()
+    assert await page.locator(".secret").count() == 0
+    await page.context.close()
+
+
+async def test_a_pair_is_put_right_after_a_preview(browser: Browser) -> None:
+    page = await browser.open("/review?find=duplicates")
+    pair = page.locator(".pair", has_text="The harbour gate")
+    await pair.get_by_role("button", name="Merge into the first").click()
+    await page.get_by_text("Nothing is changed yet").wait_for()
+    await page.get_by_role("button", name="Do it").click()
+    await page.locator(".said", has_text="done").wait_for(timeout=60_000)
+    assert await pair.count() == 0
+    await page.context.close()
+
+
+async def test_a_page_whose_server_has_ended_says_so(browser: Browser) -> None:
+    page = await browser.open("/")
+    await page.route("**/?q=*", lambda route: route.abort())
+    await page.locator("#q").type("anything")
+    await page.get_by_text("does not answer any more").wait_for()
+    browser.problems.clear()  # the browser tells of the request that did not arrive
+    await page.context.close()
+
+
+async def test_long_lists_go_on_by_themselves(browser: Browser) -> None:
+    page = await browser.open("/?sort=occurred")
+    for _ in range(3):
+        count = await page.locator(".hit").count()
+        await page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        await page.locator(".hit").nth(count).wait_for()
     await page.context.close()

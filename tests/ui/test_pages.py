@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import httpx
+import psycopg
 import pytest
-from ui_process import HOSTILE, PLAIN, Ui, marks, shown
+from ui_process import HOSTILE, PLAIN, Ui, marks, run_ui, shown
 
-from door import Database, environment
+from door import Database, database_of, environment, until
 from pgengram.inputs import NewMemory
 from pgengram.manager import MemoryManager
 from pgengram.ui import drawing
@@ -41,8 +42,10 @@ STATIC = Path(drawing.__file__).parent / "static"
         ("/review", "Nearly the same"),
         ("/trash", "The office is in Basel."),
         ("/trash?status=archived", "Nothing is archived"),
-        ("/health", "exact search"),
+        ("/health", "all-MiniLM-L6-v2"),
+        ("/import", "Look through it"),
         ("/export", "Begin"),
+        ("/tokens", "There are no tokens yet"),
     ],
 )
 async def test_every_view_shows_what_it_is_for(ui: Ui, path: str, expected: str) -> None:
@@ -88,7 +91,9 @@ async def test_a_memory_is_shown_with_all_that_belongs_to_it(ui: Ui) -> None:
         assert expected in page
     fading = json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
     assert fading["unused"] == sorted(fading["unused"], reverse=True)
-    assert fading["at"][-1] > fading["now"][0] > fading["at"][0]
+    marked = {name: at for at, name in fading["marks"]}
+    assert marked.keys() >= {"stored", "now"}
+    assert fading["at"][0] == marked["stored"] < marked["now"] < fading["at"][-1]
 
 
 async def test_to_look_at_a_memory_is_not_to_use_it(manager: MemoryManager, database: Database, tmp_path: Path) -> None:
@@ -122,9 +127,15 @@ async def test_a_day_shows_what_happened_on_it(ui: Ui) -> None:
 async def test_the_map_has_a_place_for_every_memory(ui: Ui) -> None:
     page = await ui.page("/map")
     points = json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+    [count] = ui.db.rows("SELECT count(*) AS active FROM memories WHERE status = 'active'")
+    ids = {points["ids"][at : at + 32] for at in range(0, len(points["ids"]), 32)}
 
-    assert ui.ids["jonas"] in {point[0] for point in points}
-    assert len(points) > PLAIN
+    assert len(ids) == len(points["x"]) == len(points["y"]) == count["active"] > ui.size
+    assert UUID(ui.ids["jonas"]).hex in ids
+    assert UUID(ui.ids["old"]).hex not in ids
+    assert [len(points[name]) for name in ("type", "cluster")] == [count["active"]] * 2
+    assert "People" in points["cluster_names"]
+    assert await ui.page(f"/memory/{ui.ids['jonas']}/brief") == "Jonas is allergic to peanuts."
 
 
 async def test_an_empty_store_says_what_to_do(manager: MemoryManager, tmp_path: Path) -> None:
@@ -238,7 +249,7 @@ async def test_foreign_names_are_turned_away(ui: Ui, host: str) -> None:
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", None])
 async def test_changes_from_other_pages_are_turned_away(ui: Ui, origin: str | None) -> None:
-    mark = marks(await ui.page("/export"))[0]
+    mark = marks(await ui.page("/tokens"))[0]
     headers = {} if origin is None else {"origin": origin}
 
     answer = await ui.client.post(f"/memory/{ui.ids['jonas']}/forget", data={"mark": mark}, headers=headers)
@@ -389,3 +400,250 @@ async def test_an_export_is_made_and_downloaded(ui: Ui) -> None:
 
     assert json.loads(lines[0])["record"] == "export"
     assert any("Jonas is allergic" in line for line in lines)
+
+
+# -- in and out ----------------------------------------------------------------------------------------------------------
+
+LINES = [
+    {"record": "memory", "content": "The ferry to the island leaves at noon.", "tags": ["ferry"]},
+    {"record": "memory", "content": "The ferry costs 4 coins."},
+    {"record": "memory", "importance": 0.3},
+]
+
+
+async def test_a_file_is_looked_through_before_it_is_brought_in(ui: Ui) -> None:
+    given = "\n".join([*(json.dumps(line) for line in LINES), "{no json"]).encode()
+
+    assert (await ui.give(given)).status_code == 303
+    looked = await ui.page("/import")
+
+    assert "Nothing is changed yet" in looked
+    assert re.search(r"<th scope=\"row\">memory</th><td>2</td><td>0</td>", looked)
+    assert "2 not taken" in looked
+    assert re.search(r"<code>line 4</code> it is no JSON", looked)
+    assert ui.db.value("SELECT count(*) FROM memories WHERE content LIKE 'The ferry%%'", []) == 0
+
+    assert (await ui.send("/import/bring")).status_code == 303
+    done = await ui.page("/import")
+
+    assert "is brought in" in done
+    assert "2 not taken" in done
+    assert "The ferry to the island leaves at noon." in shown(await ui.page("/", q="when does the boat go"))
+    await ui.send("/import/other")
+    assert "Look through it" in await ui.page("/import")
+
+    await ui.give(given)  # the same again adds nothing
+    assert re.search(r"<th scope=\"row\">memory</th><td>0</td><td>2</td>", await ui.page("/import"))
+    await ui.send("/import/other")
+
+
+async def test_a_file_of_another_system_is_told_apart(ui: Ui) -> None:
+    await ui.give(b'{"type": "entity", "name": "Ada", "entityType": "person", "observations": ["keeps bees"]}',
+                  name="../memory.json", system="mcp-memory")  # fmt: skip
+
+    page = await ui.page("/import")
+    assert "<strong>memory.json</strong>" in page
+    assert re.search(r"<th scope=\"row\">memory</th><td>[12]</td>", page)
+    await ui.send("/import/other")
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "system", "code", "expected"),
+    [
+        (b"[1, 2", "x.json", "ownsona", 422, "The file"),
+        (b"plain words", "x.db", "crow", 422, "SQLite"),
+        (b"{}", "x.jsonl", "unheard-of", 422, "Say which system"),
+        (b"", "", "jsonl", 422, "No file is chosen"),
+    ],
+)
+async def test_a_file_that_cannot_be_read_is_told_with_its_reason(
+    ui: Ui, content: bytes, name: str, system: str, code: int, expected: str
+) -> None:
+    memories = ui.db.value("SELECT count(*) FROM memories")
+    answer = await ui.give(content, name=name, system=system)
+    page = await ui.page("/import", code=code) if answer.status_code == 303 else answer.text
+
+    assert expected in page
+    assert "/tmp" not in page
+    assert ui.db.value("SELECT count(*) FROM memories") == memories
+    assert "Look through it" in await ui.page("/import")
+
+
+async def test_a_file_without_the_mark_of_the_page_is_turned_away(ui: Ui) -> None:
+    answer = await ui.client.post("/import", data={"mark": "x", "system": "jsonl"}, files={"file": ("a", b"{}")},
+                                  headers={"origin": ui.origin})  # fmt: skip
+
+    assert answer.status_code == 403
+    assert "Look through it" in await ui.page("/import")
+
+
+async def test_an_import_that_is_broken_off_can_be_repeated(ui: Ui) -> None:
+    contents = [f"Locker {n} is painted in shade {n * 3}." for n in range(400)]
+    await ui.give("\n".join(json.dumps({"content": content}) for content in contents).encode())
+    await ui.page("/import")
+    await ui.send("/import/bring")
+    await until(lambda: _stored(ui, "Locker%"))
+    assert '<progress id="bar"' in (await ui.client.get("/import")).text
+    await ui.send("/import/end")
+    page = await ui.page("/import")
+    assert "broken off" in page
+    assert "only what is missing is added" in page
+    came = ui.db.value("SELECT count(*) FROM memories WHERE content LIKE 'Locker%%'", [])
+    assert 0 < came < len(contents)
+
+    await ui.send("/import/bring")
+    assert "is brought in" in await ui.page("/import")
+    assert ui.db.value("SELECT count(*) FROM memories WHERE content LIKE 'Locker%%'", []) == len(contents)
+    await ui.send("/import/other")
+
+
+async def _stored(ui: Ui, like: str) -> bool:
+    return bool(ui.db.value("SELECT count(*) FROM memories WHERE content LIKE %s", [like]))
+
+
+# -- tokens --------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_token_is_shown_once_and_revoked(ui: Ui) -> None:
+    answer = await ui.send("/tokens", name="Mara's laptop", scope="read-only", days="7")
+    [token] = re.findall(r"pgt_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", answer.text)
+    id_ = token.split("_")[1]
+
+    page = await ui.page("/tokens")
+    assert token not in page
+    assert "Mara&#39;s laptop" in page
+    [row] = ui.db.as_login(
+        f"SELECT namespace, scope, expires_at < now() + interval '8 days' FROM access_tokens WHERE id = '{id_}'"
+    )
+    assert row == ("default", "read-only", True)
+
+    assert (await ui.send("/tokens/revoke", id=id_)).status_code == 303
+    page = await ui.page("/tokens")
+    assert "is revoked" in page
+    assert "Revoke Mara" not in page
+
+
+@pytest.mark.parametrize("fields", [{"name": ""}, {"name": "x", "days": "0.0"}, {"name": "x", "days": "soon"}])
+async def test_a_token_that_cannot_be_is_refused(ui: Ui, fields: dict[str, str]) -> None:
+    before = ui.db.as_login("SELECT count(*) FROM access_tokens")
+    answer = await ui.send("/tokens", **fields)
+
+    assert answer.status_code == 422
+    assert 'role="alert"' in answer.text
+    assert ui.db.as_login("SELECT count(*) FROM access_tokens") == before
+
+
+async def test_tokens_of_others_are_neither_shown_nor_revoked(ui: Ui) -> None:
+    ui.db.as_login(
+        "INSERT INTO namespaces (name) VALUES ('somebody') ON CONFLICT DO NOTHING",
+        "INSERT INTO access_tokens (id, secret_hash, name, namespace, scope) VALUES ('abcdefabcdef', '', 'theirs', 'somebody', 'read-only')",
+    )
+
+    assert "theirs" not in await ui.page("/tokens")
+    assert (await ui.send("/tokens/revoke", id="abcdefabcdef")).status_code == 404
+    assert ui.db.as_login("SELECT revoked_at FROM access_tokens WHERE id = 'abcdefabcdef'") == [(None,)]
+
+
+# -- a review of much ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_review_goes_on_with_older_memories(ui: Ui) -> None:
+    page = await ui.page("/review")
+    [onward] = re.findall(r'href="(/review[^"]+)">Go on with older memories', page)
+
+    later = await ui.page(unescape(onward))
+    assert "th newest on" in later
+    assert "Back to the newest" in later
+
+
+async def test_findings_come_some_at_a_time(ui: Ui) -> None:
+    seen: list[str] = []
+    path = "/review?find=untagged"
+    while path and len(seen) < 60:
+        page = await ui.page(path)
+        seen += re.findall(r'<li><a href="/memory/([^"]+)"', page)
+        onward = re.search(r'rel="next" href="([^"]+)"', page)
+        path = unescape(onward[1]) if onward else ""
+
+    assert len(seen) == len(set(seen)) == 60
+
+
+async def test_what_is_to_be_kept_is_not_shown_again(ui: Ui) -> None:
+    await ui.send(
+        f"/memory/{ui.ids['twelve']}", content="The office in Bern has 12 desks and a green door.", importance="0.5"
+    )
+    page = await ui.page("/review", find="contradictions")
+    steps = [json.loads(unescape(step)) for step in re.findall(r'name="step" value="([^"]+)"', page)]
+    both = {ui.ids["twelve"], ui.ids["fourteen"]}
+    [keep] = [step for step in steps if step["action"] == "confirm" and set(step["ids"]) == both]
+
+    preview = await ui.send("/review/preview", step=json.dumps(keep))
+    await ui.send("/review/apply", token=re.findall(r'name="token" value="([^"]+)"', preview.text)[0])
+
+    assert not both & set(re.findall(r'href="/memory/([^"]+)"', await ui.page("/review", find="contradictions")))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/review?find=nothing",
+        "/review?page=0",
+        "/review?offset=-1",
+        "/review?page=1.5",
+        "/review?page=inf",
+        "/review?page=nan",
+    ],
+)
+async def test_a_review_that_cannot_be_is_refused(ui: Ui, path: str) -> None:
+    assert 'role="alert"' in await ui.page(path, code=422)
+
+
+# -- pinning, and what goes wrong ----------------------------------------------------------------------------------------
+
+
+async def test_a_memory_is_pinned_and_let_go_by_one_button(ui: Ui) -> None:
+    id_ = ui.ids["hostile"]
+    await ui.send(f"/memory/{id_}/pin", pinned="on")
+    assert "it never fades" in await ui.page(f"/memory/{id_}")
+
+    await ui.send(f"/memory/{id_}/pin")
+    assert ui.db.value("SELECT pinned FROM memories WHERE id = %s", [id_]) is False
+
+
+async def test_a_database_that_is_gone_is_told_and_comes_back(postgres: str, template: str) -> None:
+    with database_of(postgres, template) as db:
+        name = psycopg.conninfo.conninfo_to_dict(db.url)["dbname"]
+        async with (
+            run_ui(db.url, embedder="none:") as link,
+            httpx.AsyncClient(base_url=link.partition("/enter")[0], timeout=60) as client,
+        ):
+            await client.get(link)
+            with psycopg.connect(postgres, autocommit=True) as login:
+                login.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+                login.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+                gone = await client.get("/")
+                login.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+            assert gone.status_code == 503
+            assert 'role="alert"' in gone.text
+            assert "Traceback" not in gone.text
+            await until(lambda: _answers(client))
+
+
+async def _answers(client: httpx.AsyncClient) -> bool:
+    return (await client.get("/")).status_code == 200
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these always have a browser")
+def test_without_a_browser_or_a_terminal_the_link_is_printed_and_said_what_to_do(database: Database) -> None:
+    surroundings = {name: value for name, value in environment(database_url=database.url, embedder="none:").items()
+                    if name not in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")}  # fmt: skip
+    with subprocess.Popen([sys.executable, "-m", "pgengram", "ui"], env=surroundings, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "/enter?token=" in process.stdout.readline()
+        said = process.stderr.readline() + process.stderr.readline()
+        process.terminate()
+
+    assert "open the link yourself" in said

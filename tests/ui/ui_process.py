@@ -26,27 +26,35 @@ PLAIN = 45  # memories beside the few that the tests speak of; more than two pag
 
 @dataclass
 class Ui:
-    """A running page: its link, who is let in, the database behind it, and ids by what they are."""
+    """A running page: its link, who is let in, the database behind it, ids by what they are, and how many memories were invented."""
 
     link: str
     client: httpx.AsyncClient
     db: Database
     ids: dict[str, str]
     entered: httpx.Response
+    size: int = 0
 
     async def page(self, path: str, *, code: int = 200, **params: Any) -> str:
         """Return a page once it is worked out."""
-        for _ in range(200):
-            answer = await self.client.get(path, params=params or None)
-            assert answer.status_code == code, answer.text
-            if 'class="waiting"' not in answer.text:
-                return answer.text
-            await asyncio.sleep(0.05)
-        raise AssertionError("the page still waits")
+        async with asyncio.timeout(120):
+            while True:
+                answer = await self.client.get(path, params=params or None)
+                if 'class="waiting"' not in answer.text and 'id="work"' not in answer.text:
+                    assert answer.status_code == code, answer.text
+                    return answer.text
+                await asyncio.sleep(0.05)
+
+    async def give(self, content: bytes, *, name: str = "notes.jsonl", system: str = "jsonl") -> httpx.Response:
+        """Send a file as the form of the import does."""
+        fields = {"mark": marks(await self.page("/tokens"))[0], "system": system}
+        return await self.client.post(
+            "/import", data=fields, files={"file": (name, content)}, headers={"origin": self.origin}
+        )
 
     async def send(self, path: str, **fields: str) -> httpx.Response:
         """Send a form as a browser does, with the mark that the pages carry."""
-        mark = marks(await self.page("/export"))[0]
+        mark = marks(await self.page("/tokens"))[0]
         return await self.client.post(path, data={"mark": mark, **fields}, headers={"origin": self.origin})
 
     @property

@@ -11,11 +11,10 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -24,6 +23,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from door import Database, call, connected, database_of, environment, found, read, refused, remember, until
+from listener import Reply, listening
 from machine import answered, pgengram
 from pgengram.embedders import embedder_from
 from pgengram.embedders.onnx import BUILTIN_FOLDER, BUILTIN_NAME
@@ -73,33 +73,17 @@ def embedding() -> Iterator[Embedding]:
     state = Embedding()
     state.open.set()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(_: object, request: Any) -> Reply:
+        if not state.open.is_set() and state.let_through > 0 and request["input"] != ["dimensions"]:
+            state.let_through -= 1
+        elif request["input"] != ["dimensions"]:
+            state.open.wait()
+        return 200, {}, state.answer(request["input"])
 
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if not state.open.is_set() and state.let_through > 0 and request["input"] != ["dimensions"]:
-                state.let_through -= 1
-            elif request["input"] != ["dimensions"]:
-                state.open.wait()
-            sent = json.dumps(state.answer(request["input"])).encode()
-            with suppress(ConnectionError):
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(sent)))
-                self.end_headers()
-                self.wfile.write(sent)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.daemon_threads = True
-    Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-    state.url = f"http://127.0.0.1:{http.server_port}/v1#words"
-    yield state
-    state.open.set()
-    http.shutdown()
-    http.server_close()
+    with listening(answer) as address:
+        state.url = f"{address}/v1#words"
+        yield state
+        state.open.set()
 
 
 @pytest.fixture

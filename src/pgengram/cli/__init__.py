@@ -12,6 +12,7 @@ from typing import Annotated, Any, ParamSpec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from pgengram import __version__
 from pgengram.errors import InvalidInput, PgengramError
@@ -19,6 +20,7 @@ from pgengram.loop import event_loop
 from pgengram.settings import Settings
 
 Parameters = ParamSpec("Parameters")
+INTERRUPTED = 130  # the exit code of a command that a person has ended, as shells have it
 
 app = typer.Typer(
     name="pgengram",
@@ -42,8 +44,12 @@ def command(function: Callable[Parameters, Coroutine[Any, Any, int | None]]) -> 
             with asyncio.Runner(loop_factory=event_loop) as runner:
                 code = runner.run(function(*args, **kwargs))
         except PgengramError as error:
-            notes.print(f"[red]{error.code}[/red] {error.message}\n{error.hint}", highlight=False)
+            notes.print(Text(error.code, style="red"), highlight=False, end=" ")
+            notes.print(f"{error.message}\n{error.hint}", highlight=False, markup=False, soft_wrap=True)
             raise typer.Exit(2 if isinstance(error, InvalidInput) else 1) from None
+        except KeyboardInterrupt:
+            notes.print("Ended by Ctrl+C.", highlight=False)
+            raise typer.Exit(INTERRUPTED) from None
         raise typer.Exit(code or 0)
 
     return run
@@ -82,7 +88,12 @@ async def demo(
 @app.command()
 @command
 async def doctor(as_json: AsJson = False) -> int:
-    """Check everything from the binaries to a stored and found memory, and say how to repair what is wrong."""
+    """Check everything from the binaries to a stored and found memory, and say how to repair what is wrong.
+
+    Then start each assistant's entry as the assistant would, and greet it.
+
+    Example: `pgengram doctor --json`
+    """
     from pgengram.cli.doctor import examine
 
     return await examine(Settings.from_environment(), as_json=as_json)
@@ -91,12 +102,16 @@ async def doctor(as_json: AsJson = False) -> int:
 @app.command()
 @command
 async def migrate() -> None:
-    """Bring the database's schema up to this version. A server does the same by itself when it starts."""
+    """Bring the database's schema up to this version. A server does the same by itself when it starts.
+
+    Example: `PGENGRAM_DATABASE_URL=postgresql://memo@db.example.org/memo pgengram migrate`
+    """
+    from pgengram.cli.progress import Told
     from pgengram.store.store import Store
 
     store = Store(Settings.from_environment())
     try:
-        with notes.status("Migrating"):
+        with Told("Migrating"):
             await store.open()
     finally:
         await store.close()
@@ -149,11 +164,12 @@ async def reindex(
 
     Example: `pgengram reindex --method hnsw`
     """
+    from pgengram.cli.progress import Told
     from pgengram.manager import MemoryManager
 
     manager = MemoryManager(Settings.from_environment())
     try:
-        with notes.status("Building the index"):
+        with Told("Building the index"):
             state = await manager.reindex(method)
     finally:
         await manager.close()
@@ -266,7 +282,10 @@ async def restore(
 @app.command()
 @command
 async def upgrade(as_json: AsJson = False) -> int:
-    """Move the embedded store to the newest PostgreSQL that is installed; broken off, it leaves what there was."""
+    """Move the embedded store to the newest PostgreSQL that is installed; broken off, it leaves what there was.
+
+    Example: `pgengram upgrade --json`
+    """
     from pgengram.cli.backup import run_upgrade
 
     return await run_upgrade(Settings.from_environment(), as_json=as_json)
@@ -279,7 +298,10 @@ async def stats(
     tags: Annotated[int, typer.Option(help="How many tags to name, the most used first.", min=0, max=500)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show how many memories there are, of what kind, how fast they fade, and the state of index and embedder."""
+    """Show how many memories there are, of what kind, how fast they fade, and the state of index and embedder.
+
+    Examples: `pgengram stats`, `pgengram stats --project ark --tags 50 --json`
+    """
     from pgengram.cli.upkeep import show_statistics
 
     await show_statistics(Settings.from_environment(), project=project, tags=tags, as_json=as_json)
@@ -294,10 +316,28 @@ async def review(
     project: OfProject = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show memories that need care, and what to do about them. Nothing is changed."""
+    """Show memories that need care, and what to do about them. Nothing is changed.
+
+    Examples: `pgengram review`, `pgengram review --find duplicates --find stale`
+    """
     from pgengram.cli.upkeep import show_review
 
     await show_review(Settings.from_environment(), find=find or [], project=project, as_json=as_json)
+
+
+@app.command()
+@command
+async def bench(
+    calls: Annotated[int, typer.Option(help="How often each thing is done.", min=10, max=10_000)] = 100,
+    as_json: AsJson = False,
+) -> int:
+    """Measure how fast your store searches, stores and embeds, beside floors of the same run; changes nothing in it.
+
+    Examples: `pgengram bench`, `pgengram bench --calls 500 --json`
+    """
+    from pgengram.cli.bench import run_bench
+
+    return await run_bench(Settings.from_environment(), calls=calls, as_json=as_json)
 
 
 @app.command()
@@ -386,16 +426,38 @@ async def erase_owner(
     return await run_erase_owner(Settings.from_environment(), namespace, yes=yes, as_json=as_json)
 
 
+@app.command(name="erase-source")
+@command
+async def erase_source(
+    source: Annotated[str, typer.Argument(help="A document, an address, or a system imported from, as it was stored.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    confirm_token: Annotated[str, typer.Option(help="From the preview that is shown where nobody can be asked.")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Show all memories that come from one source, ask, and erase them for good.
+
+    Example: `pgengram erase-source https://example.org/rumours.html`
+    """
+    from pgengram.cli.erasing import run_erase_source
+
+    settings = Settings.from_environment()
+    return await run_erase_source(settings, source, yes=yes, confirm_token=confirm_token, as_json=as_json)
+
+
 @app.command()
 @command
 async def scrub(as_json: AsJson = False) -> int:
-    """Clear the database's files of the remains of what was erased: tables, indexes, write-ahead log."""
+    """Clear the database's files of the remains of what was erased: tables, indexes, write-ahead log.
+
+    Example: `pgengram scrub`
+    """
     from pgengram.cli.erasing import run_scrub
 
     return await run_scrub(Settings.from_environment(), as_json=as_json)
 
 
-from pgengram.cli import connecting as connecting  # noqa: E402  # their commands are registered by importing them
+from pgengram.cli import cluster as cluster  # noqa: E402  # their commands are registered by importing them
+from pgengram.cli import connecting as connecting  # noqa: E402
 from pgengram.cli import finding as finding  # noqa: E402
 from pgengram.cli import recalling as recalling  # noqa: E402
 from pgengram.cli import serving as serving  # noqa: E402

@@ -15,12 +15,12 @@ import typer
 from rich.console import Console
 
 from pgengram import postgres
+from pgengram.cli.progress import Told
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.settings import Settings
 from pgengram.store import backup, backups, upgrading
 
 screen = Console(highlight=False, soft_wrap=True)
-notes = Console(stderr=True)
 
 
 async def run_backup(settings: Settings, path: Path | None, *, if_due: bool, as_json: bool) -> int:
@@ -48,7 +48,10 @@ def _back_up(settings: Settings, path: Path | None, *, if_due: bool, as_json: bo
     with _server(settings) as url:
         if not if_due:
             target = path or backups.folder(settings.data_path) / backups.name("manual")
-            _tell(backup.make(url, target), target, as_json=as_json)
+            with _progress(as_json=as_json) as step:
+                step("Writing the backup")
+                manifest = backup.make(url, target)
+            _tell(manifest, target, as_json=as_json)
             return 0
         place = backups.folder(settings.data_path)
         with psycopg.connect(url) as connection:  # its one transaction holds the lock
@@ -129,9 +132,6 @@ def _server(settings: Settings) -> Iterator[str]:
 
 @contextmanager
 def _progress(*, as_json: bool) -> Iterator[Any]:
-    """Show what is being done, on a terminal."""
-    if as_json or not notes.is_terminal:
-        yield lambda _: None
-        return
-    with notes.status("Beginning") as status:
-        yield status.update
+    """Tell what is being done, and for how long already."""
+    with Told("Beginning", quiet=as_json) as told:
+        yield told.step

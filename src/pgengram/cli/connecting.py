@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
 import sys
 from collections.abc import AsyncIterator
 from difflib import get_close_matches
@@ -19,12 +17,12 @@ from rich.text import Text
 from pgengram import __version__
 from pgengram.cli import AsJson, app, command, notes, screen
 from pgengram.cli import clients as c
+from pgengram.cli.greeting import greeted
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
 PANEL: Final = "Assistants"
 COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
-STARTS_S: Final = 20.0  # for a connected command to tell its version
 LISTED: Final = ", ".join(c.CLIENTS)
 
 
@@ -197,40 +195,12 @@ async def connected() -> AsyncIterator[tuple[str, bool, str, str]]:
                 )
             continue
         for name, entry in entries.items():
-            said = await _version_told(entry)
-            well = said.startswith("pgengram ")
-            seen = f"{name}: {said}, {entry['command']}" if well else f"{name}: {entry['command']} {said}"
-            if well and said != f"pgengram {__version__}":
-                seen += f" (this is {__version__})"
-            cure = "" if well else f"Run `pgengram connect {client.name}{'' if name == c.NAME else f' --name {name}'}`."
-            yield client.title, well, f"{seen}, in {path}", cure
-
-
-async def _version_told(entry: c.Entry) -> str:
-    """Start the command of an entry as its client would, and return the version it tells, or what went wrong."""
-    program = shutil.which(str(entry["command"]))
-    if program is None:
-        return "is not there or cannot be run"
-    extra = entry.get("env")
-    env = {**os.environ, **({str(k): str(v) for k, v in extra.items()} if isinstance(extra, dict) else {})}
-    arguments = [str(one) for one in entry.get("args") or []]
-    return await asyncio.to_thread(_run, [program, *arguments, "--version"], env)
-
-
-def _run(words: list[str], env: dict[str, str]) -> str:
-    import subprocess
-
-    try:
-        ended = subprocess.run(  # noqa: S603 - the command that the client itself would run
-            words, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=STARTS_S, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return f"does not answer within {STARTS_S:.0f} s"
-    except OSError as error:
-        return f"cannot be run: {error.strerror or error}"
-    told = ended.stdout.strip()
-    if ended.returncode == 0 and told.startswith("pgengram "):
-        return told
-    last = (ended.stderr.strip().splitlines() or ["no word"])[-1]
-    return f"ends with code {ended.returncode}: {last[:200]}"
+            told = await asyncio.to_thread(greeted, entry)
+            seen = (
+                f"{name}: {told.seen}, {entry['command']}" if told.well else f"{name}: {entry['command']} {told.seen}"
+            )
+            if told.version not in ("", __version__):
+                seen += f" (version {told.version}, this is {__version__})"
+            again = f"Run `pgengram connect {client.name}{'' if name == c.NAME else f' --name {name}'}`."
+            cure = "" if told.well else again if not told.version else 'Put right what its "env" says of the store.'
+            yield client.title, told.well, f"{seen}, in {path}", cure

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 
 from pgengram import __version__
 from pgengram.cli.connecting import connected
@@ -19,6 +20,7 @@ from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 
 PROBE: Final = "The doctor's thermometer hangs beside the blue door of the greenhouse."
+REPLICA: Final = "Searches go to the primary meanwhile. Check PGENGRAM_READ_URL, and on the replica pg_stat_wal_receiver."
 PROBE_QUESTION: Final = "Where can I find the instrument that measures how warm it is?"
 
 
@@ -44,9 +46,9 @@ async def examine(settings: Settings, *, as_json: bool) -> int:
     else:
         for finding in findings:
             mark = "[green]✓[/green]" if finding.ok else "[red]✗[/red]"
-            screen.print(f"{mark} [bold]{finding.what}[/bold]  {finding.seen}", highlight=False, soft_wrap=True)
+            screen.print(f"{mark} [bold]{finding.what}[/bold]  {escape(finding.seen)}", highlight=False, soft_wrap=True)
             if finding.repair:
-                screen.print(f"  → {finding.repair}", highlight=False, soft_wrap=True)
+                screen.print(f"  → {finding.repair}", highlight=False, markup=False, soft_wrap=True)
     return 0 if all(finding.ok for finding in findings) else 1
 
 
@@ -65,6 +67,10 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
         seen = await manager.store.database.describe()
         yield Finding(what, ok=True, seen=f"{seen}, ready in {time.perf_counter() - started:.2f} s")
         yield _wall(manager)
+        if (replica := manager.store.replica) is not None:
+            what = "Replica"
+            await manager.search_memories(Question(query=""))  # whatever there is: it is asked where a search is
+            yield Finding(what, ok=replica.is_used, seen=replica.state, repair="" if replica.is_used else REPLICA)
         what = "Embedder"
         yield await _embedder(manager)
         if moving := await manager.models.move():

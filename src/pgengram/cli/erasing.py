@@ -1,22 +1,31 @@
-"""`pgengram erase-owner` and `pgengram scrub`: everything of one owner, and what files keep of erased rows."""
+"""`pgengram erase-owner`, `erase-source` and `scrub`: everything of one owner or source, and what files keep of erased rows."""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from pgengram.cli.progress import Told
+from pgengram.errors import ConfirmRequired, InvalidInput
 from pgengram.settings import Settings
-from pgengram.store import owners
+from pgengram.store import confirmations, erasing, owners
+from pgengram.store.database import Transaction
 from pgengram.store.store import Store
 
+ACTION: Final = "erase source"
+SHOWN: Final = 20  # memories of a preview, and how many letters of each
+SHOWN_LETTERS: Final = 100
+
 screen = Console()
-notes = Console(stderr=True)
 
 
 async def run_erase_owner(settings: Settings, name: str, *, yes: bool, as_json: bool) -> int:
@@ -50,6 +59,79 @@ async def run_erase_owner(settings: Settings, name: str, *, yes: bool, as_json: 
     return 0
 
 
+async def run_erase_source(settings: Settings, source: str, *, yes: bool, confirm_token: str, as_json: bool) -> int:
+    """Show what comes from a source, ask, and erase all of it in one transaction; 1 when nobody has agreed yet.
+
+    Where nobody can be asked the preview has a token, which confirms these memories once and for a minute.
+    """
+    store = Store(settings)
+    try:
+        await store.open()
+        async with store.transaction() as tx:
+            found, would_remove = await _from_source(tx, source)
+            if not (yes or confirm_token):
+                asked = {"source": source, "memories": len(found), "would_remove": would_remove}
+                if as_json or not sys.stdin.isatty():
+                    token = await confirmations.ask(tx, ACTION, _named(source, found))
+                    _tell_source(asked | {"confirm_token": token}, found, as_json=as_json)
+                    return 1
+        if not (yes or confirm_token):
+            _tell_source(asked, found, as_json=False)
+            if not typer.confirm("Erase all of them for good?"):
+                screen.print("Nothing was changed.")
+                return 1
+        async with store.transaction() as tx:
+            again, _ = await _from_source(tx, source)
+            if confirm_token:
+                await confirmations.redeem(tx, confirm_token, ACTION, _named(source, again))
+            elif again.keys() != found.keys():
+                raise ConfirmRequired("The memories were changed meanwhile.")
+            receipts = await erasing.erase(tx, list(again), session_id=None)
+    finally:
+        await store.close()
+    told = {"source": source, "erased_at": _iso(receipts[0]["erased_at"]), "ids": [str(id_) for id_ in again]}
+    if as_json:
+        screen.print_json(json.dumps(told))
+    else:
+        screen.print(
+            f"{len(again):,} memories were erased. `pgengram scrub` clears the files of them.", highlight=False
+        )
+    return 0
+
+
+async def _from_source(tx: Transaction, source: str) -> tuple[dict[UUID, str], dict[str, int]]:
+    """Return the memories of a source, and how much there is of all of them in each table."""
+    found = await erasing.from_source(tx, source)
+    if not found:
+        raise InvalidInput(
+            f"No memory comes from {source!r}.",
+            "Sources are compared letter by letter: with `source`, the `ref` or `label` in `sources`, or a system imported from.",
+        )
+    counted: Counter[str] = Counter()
+    for belongings in (await erasing.belongings(tx, list(found))).values():
+        counted.update(belongings)
+    return found, dict(counted)
+
+
+def _named(source: str, found: dict[UUID, str]) -> dict[str, Any]:
+    return {"source": source, "ids": sorted(map(str, found))}
+
+
+def _tell_source(told: dict[str, Any], found: dict[UUID, str], *, as_json: bool) -> None:
+    if as_json:
+        contents = [{"id": str(id_), "content": text[:SHOWN_LETTERS]} for id_, text in list(found.items())[:SHOWN]]
+        screen.print_json(json.dumps(told | {"first": contents}))
+        return
+    _show(f"from {told['source']}", {"memories": told["memories"], **told["would_remove"]})
+    for text in list(found.values())[:SHOWN]:
+        screen.print("-", " ".join(text[:SHOWN_LETTERS].split()), markup=False, highlight=False)
+    if "confirm_token" in told:
+        screen.print(
+            f"Nothing is done yet. Repeat with --confirm-token {told['confirm_token']} within {confirmations.SECONDS} s.",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+
+
 async def run_scrub(settings: Settings, *, as_json: bool) -> int:
     """Clear the files of what was erased before."""
     store = Store(settings)
@@ -66,10 +148,10 @@ async def run_scrub(settings: Settings, *, as_json: bool) -> int:
 
 
 async def _scrubbed(store: Store) -> owners.Scrubbed:
-    with notes.status("Clearing the files") as status:
+    with Told("Clearing the files") as told:
 
         async def report(message: str) -> None:
-            status.update(message)
+            told.step(message)
 
         return await owners.scrub(store.database, report)
 

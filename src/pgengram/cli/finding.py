@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
@@ -23,6 +22,7 @@ from pgengram.cli.showing import (
     print_json,
     print_memory,
     short,
+    table_of,
     tell_errors,
     when,
 )
@@ -59,9 +59,7 @@ async def search(
     if as_json:
         print_json(found)
         return
-    table = Table("memory", "says", "kind", "when")
-    for name in ("score", "meaning", "words", "relevance"):
-        table.add_column(name, justify="right")
+    table = table_of("score", "meaning", "words", "relevance")
     for hit in found.results:
         why = hit.get("why", {})
         parts = (hit.get("score"), why.get("similarity"), why.get("words"), hit.get("relevance"))
@@ -94,7 +92,7 @@ async def list_(
     if as_json:
         print_json(found)
         return
-    table = Table("memory", "says", "kind", "when", "importance", "relevance")
+    table = table_of("importance", "relevance")
     for hit in found.results:
         table.add_row(*cells(hit), f"{hit['importance']:.2f}", f"{hit['relevance']:.2f}")
     print_found(table, found.results)

@@ -7,9 +7,25 @@ from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 EVERY_S: Final = 5.0  # between two lines where nobody draws a bar
+
+
+class _Count(MofNCompleteColumn):
+    """How many of how many; nothing while that is not known."""
+
+    def render(self, task: Task) -> Text:
+        return Text() if task.total is None else super().render(task)
 
 
 class Told:
@@ -28,7 +44,7 @@ class Told:
         self._plain = not quiet and not console.is_terminal
         self._console = console
         self._every_s = EVERY_S if every_s is None else every_s
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        columns = TextColumn("{task.description}"), BarColumn(), _Count(), TimeElapsedColumn()
         self._bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=quiet or not console.is_terminal)
         self._task = self._bar.add_task(what, total=None)
         self._what = what

@@ -50,11 +50,20 @@ def when(hit: Mapping[str, Any]) -> str:
 
 
 def cells(hit: Mapping[str, Any]) -> tuple[Text, ...]:
-    """Return the cells that every table of memories begins with: id, text, kind, day."""
-    says = Text(one_line(hit["content"]))
-    if hit.get("tags"):
-        says.append(f"  {' '.join(f'#{tag}' for tag in hit['tags'])}", style="dim")
-    return Text(short(hit["id"]), style="cyan"), says, Text(kind(hit)), Text(when(hit)[:10])
+    """Return the cells that every table of memories begins with: the id, and the text with kind, day and tags below it."""
+    tags = "".join(f" #{tag}" for tag in hit.get("tags") or [])
+    says = Text.assemble(one_line(hit["content"]), (f"\n{kind(hit)} {when(hit)[:10]}{tags}", "dim"))
+    return Text(short(hit["id"]), style="cyan"), says
+
+
+def table_of(*measures: str) -> Table:
+    """Return a table for memories, with a column for each measure; the text takes what room there is."""
+    table = Table(expand=True)
+    table.add_column("memory", no_wrap=True)
+    table.add_column("says", ratio=1)
+    for measure in measures:
+        table.add_column(measure, justify="right", no_wrap=True)
+    return table
 
 
 def print_found(table: Table, results: list[dict[str, Any]]) -> None:

@@ -51,7 +51,7 @@ async def run_import(settings: Settings, system: str, source: str, *, dry_run: b
         with Told("Looking" if dry_run else "Importing") as report:
             told = await import_from(core, system, source, dry_run=dry_run, report=report)
     except asyncio.CancelledError:
-        Console(stderr=True).print(BROKEN_OFF, highlight=False)
+        Console(stderr=True).print(BROKEN_OFF, highlight=False, soft_wrap=True)
         raise
     finally:
         await core.close()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import webbrowser
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from pgengram.cli import app, command, notes, screen
 from pgengram.settings import Settings
+
+# Where windows can be; without one of them a browser would be one that takes the terminal.
+WINDOWS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
 @app.command()
@@ -27,7 +32,8 @@ async def ui(
     opening: set[asyncio.Task[None]] = set()
 
     async def open_(link: str) -> None:
-        if not await asyncio.to_thread(webbrowser.open, link):
+        windows = sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in WINDOWS)
+        if not windows or not await asyncio.to_thread(webbrowser.open, link):
             notes.print("No browser could be opened: open the link yourself.", highlight=False)
 
     def announce(link: str) -> None:

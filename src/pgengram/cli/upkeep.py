@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any, Final, cast
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from pgengram.cli.showing import SHOWN_ID
 from pgengram.errors import InvalidInput
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
@@ -17,6 +20,8 @@ from pgengram.toolsets.upkeep import Action, Reviewed, Tidied, Upkeep
 
 screen = Console()
 ACTIONS: Final = ("apply", "archive", "prune", "merge")
+FACTS: Final = ("totals", "vectors", "database")  # of statistics: numbers of which none is a part of another's whole
+WIDEST: Final = 24  # characters of the longest bar
 SHOWN: Final = 20  # changes of a plan that are listed
 
 
@@ -94,23 +99,44 @@ def _nothing() -> Tidied:
 
 
 def _print_table(title: str, rows: Any) -> None:
+    """Print a list of like things as a table, counts with a bar each, and single facts by their names."""
     table = Table(title=title.replace("_", " "), title_justify="left", show_header=isinstance(rows, list))
     if isinstance(rows, list):
         for name in rows[0]:
-            table.add_column(name.replace("_", " "))
+            table.add_column(name.replace("_", " "), no_wrap=name == "id")
         for row in rows:
-            table.add_row(*(_text(value) for value in row.values()))
-    else:
+            table.add_row(*(Text(_cell(name, value)) for name, value in row.items()))
+    elif title in FACTS:
         for name, value in rows.items():
-            table.add_row(str(name), _text(value))
+            table.add_row(str(name).replace("_", " "), Text(_text(value)))
+    else:
+        table.add_column(justify="left")
+        table.add_column(justify="right")
+        most = max(rows.values())
+        for name, count in rows.items():
+            table.add_row(Text(str(name)), f"{count:,}", Text(_bar(count, most), style="cyan"))
     screen.print(table)
+
+
+def _bar(count: int, most: int) -> str:
+    """Return a bar as long as its share of the longest; whatever is there is seen."""
+    eighths = max(round(WIDEST * 8 * count / most), 1) if count else 0
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _cell(name: str, value: Any) -> str:
+    if name == "id":
+        return str(value)[-SHOWN_ID:]
+    if name.endswith("_at"):
+        return datetime.fromisoformat(value).astimezone().strftime("%Y-%m-%d %H:%M")
+    return _text(value)
 
 
 def _print_findings(title: str, findings: list[dict[str, Any]]) -> None:
     table = Table("memory", "says", "why", "propose", title=title, title_justify="left", show_lines=True)
     for finding in findings:
-        ids = "\n".join(id_[-8:] for id_ in finding["ids"])
-        table.add_row(ids, "\n".join(finding["excerpts"]), finding["why"], finding["propose"]["action"])
+        ids = "\n".join(id_[-SHOWN_ID:] for id_ in finding["ids"])
+        table.add_row(*map(Text, (ids, "\n".join(finding["excerpts"]), finding["why"], finding["propose"]["action"])))
     screen.print(table)
 
 
@@ -118,7 +144,7 @@ def _print_changes(told: Tidied) -> None:
     table = Table("memory", "operation", "changes", title=told.message, title_justify="left")
     for change in told.changes[:SHOWN]:
         texts = [f"{name}: {_text(old)} → {_text(new)}" for name, (old, new) in change["changes"].items()]
-        table.add_row(change["id"][-8:], change["operation"], "\n".join(texts))
+        table.add_row(change["id"][-SHOWN_ID:], change["operation"], Text("\n".join(texts)))
     screen.print(table)
     if len(told.changes) > SHOWN:
         screen.print(f"and {len(told.changes) - SHOWN} more")
@@ -127,4 +153,6 @@ def _print_changes(told: Tidied) -> None:
 def _text(value: Any) -> str:
     if value is None:
         return "–"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

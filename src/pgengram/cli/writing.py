@@ -139,7 +139,7 @@ async def forget(
     if as_json:
         print_json(done)
     else:
-        screen.print(done.message, highlight=False)
+        screen.print(done.message, highlight=False, markup=False)
         tell_errors(done.results)
     return 0 if all(result["ok"] for result in done.results) else 1
 

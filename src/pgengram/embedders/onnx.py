@@ -88,6 +88,11 @@ class OnnxEmbedder:
         except EmbeddingFailed as error:
             raise EmbeddingFailed(error.message, REINSTALL) from error
 
+    @property
+    def quick(self) -> bool:
+        """Whether the model is loaded."""
+        return self._model is not None
+
     async def dimensions(self) -> int:
         """Return the length of every vector, as the configuration says it."""
         return self.folder.dimensions

@@ -62,6 +62,11 @@ class OpenAIEmbedder:
         self._dimensions: int | None = None
         self._client: httpx.AsyncClient | None = None
 
+    @property
+    def quick(self) -> bool:
+        """Never: another computer answers."""
+        return False
+
     async def dimensions(self) -> int:
         """Return the length of every vector; the first call asks the server for one."""
         if self._dimensions is None:

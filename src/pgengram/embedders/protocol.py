@@ -17,6 +17,10 @@ class Embedder(Protocol):
     def name(self) -> str:
         """The identity of model and build; vectors of different names are never compared."""
 
+    @property
+    def quick(self) -> bool:
+        """Whether a question's vector is there within milliseconds now, so that a transaction may wait for it."""
+
     async def dimensions(self) -> int:
         """Return the length of every vector."""
 

@@ -205,8 +205,18 @@ def stop_server(home: str) -> bool:
             time.sleep(0.01)
     gone = is_gone(home)
     if gone and where and sys.platform != "win32" and where[0] != os.path.join(home, CLUSTER):
-        os.rmdir(where[0])  # the short folder in place of a path too long for a socket
+        _remove_socket_folder(*where)  # the short folder in place of a path too long for a socket
     return gone
+
+
+def _remove_socket_folder(folder: str, port: int) -> None:
+    """Remove the folder of a server that has gone; one that was killed has left its socket there."""
+    for name in (f".s.PGSQL.{port}", f".s.PGSQL.{port}.lock"):
+        try:
+            os.unlink(os.path.join(folder, name))
+        except FileNotFoundError:
+            continue
+    os.rmdir(folder)
 
 
 def _ask_to_stop(home: str, mode: str) -> None:

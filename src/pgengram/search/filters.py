@@ -7,14 +7,17 @@ from typing import Any, Final
 
 from pgengram.inputs import Question
 
+# When it happened, or else when it was stored. Behind the wall an index over a CASE is used for a range, one over coalesce()
+# is not: PostgreSQL holds that coalesce() might tell what it sees. Uses memories_by_occurrence.
+OCCURRED: Final = "CASE WHEN m.occurred_at IS NULL THEN m.created_at ELSE m.occurred_at END"
 CONDITIONS: Final[dict[str, str]] = {
     "type": "m.type = ANY(%(type)s)",
     "kind": "m.kind = ANY(%(kind)s)",
     "min_importance": "a.importance >= %(min_importance)s",
     "max_importance": "a.importance <= %(max_importance)s",
     "min_confidence": "coalesce(m.confidence, 1) >= %(min_confidence)s",  # where nobody doubts, it is sure
-    "since": "coalesce(m.occurred_at, m.created_at) >= %(since)s",
-    "until": "coalesce(m.occurred_at, m.created_at) <= %(until)s",
+    "since": f"{OCCURRED} >= %(since)s",
+    "until": f"{OCCURRED} <= %(until)s",
     "user": 'm."user" = %(user)s',
     "project": "m.project = %(project)s",
     "collection": "m.collection = %(collection)s",
@@ -24,16 +27,17 @@ CONDITIONS: Final[dict[str, str]] = {
     "source_provider": "m.source_provider = %(source_provider)s",
     "emotion": "m.emotion = %(emotion)s",
     "capture_mode": "m.capture_mode = %(capture_mode)s",
-    "untagged": """NOT EXISTS (SELECT FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id)
+    "untagged": """NOT EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id)
       = %(untagged)s""",
     "min_length": "length(m.content) >= %(min_length)s",
     "max_length": "length(m.content) <= %(max_length)s",
     "not_confirmed_since": "coalesce(m.last_confirmed_at, m.created_at) < %(not_confirmed_since)s",
 }
-ONE_OF: Final = """EXISTS (SELECT FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id
+ONE_OF: Final = """EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id
   AND t.tag = ANY(%({name})s))"""
 SUBSTRING: Final = "m.content ILIKE %(substring)s"
 VISIBLE: Final = "m.status = %(status)s AND (m.expires_at IS NULL OR m.expires_at > now())"
+OTHERS: Final = f"m.status <> 'active' AND {VISIBLE}"  # says so in the text, and memories_hidden can be used
 
 
 # What was held true at a moment, whatever has become of it since; what is only held for a task is no part of that.
@@ -45,7 +49,7 @@ def visible(filters: Question) -> tuple[str, dict[str, Any]]:
     """Return the condition that every hit meets whatever is asked, with its parameters."""
     if filters.as_of is not None:
         return HELD_THEN, {"status": "held then", "as_of": filters.as_of}
-    return VISIBLE, {"status": filters.status}
+    return VISIBLE if filters.status == "active" else OTHERS, {"status": filters.status}
 
 
 def narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question
-from pgengram.search.ranking import HIDDEN, Model, by_meaning, scope_of, sized
+from pgengram.search.ranking import HIDDEN, Model, by_meaning, scope_of, set_for_index, sized
 from pgengram.store.database import Transaction
 
 # Where a memory lies: the mean of its parts. Uses memory_vectors_pkey.
@@ -35,6 +35,7 @@ async def neighbours(
     """
     places = await tx.rows(PLACES, {"ids": list(ids), "model_id": model.id})
     scope = scope_of(Question(), model, tx.namespace_id)
+    await set_for_index(tx, scope)
     nearest = NEAREST.format(hidden=HIDDEN, sized=sized(model, scope), by_meaning=by_meaning(model, scope))
     found: dict[UUID, tuple[float, UUID]] = {}
     for place in places:
@@ -45,3 +46,24 @@ async def neighbours(
                 found[row["memory_id"]] = (row["similarity"], place["id"])
     best = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
     return dict(best[:limit])
+
+
+# The least that any search by meaning does: the nearest vectors, whatever they are of. Uses the model's index, or none where
+# something is added to the distance.
+ALONE: Final = """
+SELECT memory_id FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = {model}
+ORDER BY (embedding::halfvec({dimensions}) <=> %(vector)b::halfvec({dimensions})) {exactly} LIMIT 10
+"""
+
+
+async def vectors_alone(tx: Transaction, model: Model, vector: Any, *, exact: bool) -> list[UUID]:
+    """Return the memories of the ten nearest vectors; a measure's floor, which is what no search can be faster than.
+
+    Args:
+        tx: the owner's transaction.
+        model: whose vectors are compared.
+        vector: as `vectors_parameter` gives it.
+        exact: look at every vector; else the index answers where there is one.
+    """
+    statement = ALONE.format(model=int(model.id), dimensions=int(model.dimensions), exactly="+ 0" if exact else "")
+    return [row["memory_id"] for row in await tx.rows(statement, {"vector": vector})]

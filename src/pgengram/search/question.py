@@ -39,8 +39,8 @@ FROM (
   LEFT JOIN LATERAL pgengram_terms(w.word, '{}') AS t ON true
   LEFT JOIN LATERAL (
     SELECT k.term FROM pgengram_terms('', ARRAY['speaker:' || w.lowered]) AS k
-    WHERE EXISTS (SELECT FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = k.term)
-      OR EXISTS (SELECT FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = k.term)) AS s ON true
+    WHERE EXISTS (SELECT 1 FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = k.term)
+      OR EXISTS (SELECT 1 FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = k.term)) AS s ON true
   UNION ALL
   SELECT 0, t.term, false FROM pgengram_terms('', %(extra)s::text[]) AS t) AS t
 """.replace("[counted]", COUNTED)

@@ -6,13 +6,14 @@ import math
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isqrt
 from typing import Any, Final, Literal
 from uuid import UUID
 
 from pgengram.inputs import Mode, Question
-from pgengram.search.filters import narrowing, visible
+from pgengram.search.filters import OCCURRED, narrowing, visible
 from pgengram.search.question import GOOD_FOR_S, Asked
-from pgengram.store.database import Row, Transaction
+from pgengram.store.database import PROBES, Row, Transaction
 from pgengram.store.indexes import PROBES_NARROWED
 
 # Weights, chosen on the five even conversations of LoCoMo and rounded by hand. Chosen anew without one of them they find as
@@ -41,7 +42,7 @@ CANDIDATES: Final = 100  # of each arm
 MAX_POSTINGS: Final = (
     20_000  # read for one question, rarest words first; the commoner ones only score what others found
 )
-EXACT_ROWS: Final = 3_000  # a filter that leaves fewer is searched exactly: cheaper than an index, and complete
+EXACT_ROWS: Final = 5_000  # fewer are compared each: half a microsecond a vector, complete, and the same whatever others store
 BM25_K1: Final = 0.9  # saturation of repeated words; short texts want little of it
 BM25_B: Final = 0.4  # how much longer memories are discounted
 
@@ -50,9 +51,9 @@ HIT_COLUMNS: Final = """
   m.source_provider, m.capture_mode, m.emotion, m.confidence, m.sources, m.occurred_at, m.created_at, m.updated_at, m.last_confirmed_at,
   m.expires_at, m.valid_from, m.valid_to, m.reason, m.replaced_by, m.pinned, m.version, a.importance, a.access_count,
   pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
-  ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id ORDER BY position, tag) AS tags
+  ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id ORDER BY position, tag) AS tags
 """
-WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id"
+WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id"
 Way = Literal["each", "index", "either"]
 
 
@@ -60,13 +61,23 @@ Way = Literal["each", "index", "either"]
 class Model:
     """The embedding model of a question: its key, its length and whether its index is there.
 
-    sizes: for each owner until when it is held to have few or many memories.
+    rows: vectors of all owners when they were last counted; sizes: for each owner until when it is held to have few or many.
     """
 
     id: int
     dimensions: int
     indexed: bool = False
+    rows: int = 0
     sizes: dict[int, tuple[float, Way]] = field(default_factory=dict)
+
+    @property
+    def few(self) -> int:
+        """How many vectors are compared one by one.
+
+        The index holds the vectors of all owners: for one with fewer than the lists visited hold together, to compare each is
+        cheaper and complete, and takes no longer when others grow.
+        """
+        return max(EXACT_ROWS, PROBES * isqrt(self.rows))
 
     def way(self, namespace_id: int) -> Way:
         """Return how the memories of an owner are searched when nothing narrows the question."""
@@ -77,8 +88,8 @@ class Model:
 
     def note(self, namespace_id: int, vectors: int) -> None:
         """Remember for a while how many vectors were counted, unless they are about as many as the border."""
-        if vectors < EXACT_ROWS // 2 or vectors > EXACT_ROWS:
-            way: Way = "each" if vectors < EXACT_ROWS else "index"
+        if vectors < self.few // 2 or vectors > self.few:
+            way: Way = "each" if vectors < self.few else "index"
             self.sizes[namespace_id] = (time.monotonic() + GOOD_FOR_S, way)
 
 
@@ -139,10 +150,11 @@ def sized(model: Model | None, scope: Scope) -> str:
     Uses memory_vectors_pkey where nothing narrows the scope.
     """
     if model is None or scope.way != "either":
-        return f"sized AS MATERIALIZED (SELECT {EXACT_ROWS + 1 if scope.way == 'index' else 0} AS vectors)"
+        many = 0 if model is None else model.few + 1
+        return f"sized AS MATERIALIZED (SELECT {many if scope.way == 'index' else 0} AS vectors)"
     mine = f"memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = {model.id}"
     return f"""sized AS MATERIALIZED (
-  SELECT count(*) AS vectors FROM (SELECT FROM {"allowed" if scope.narrowed else mine} LIMIT {EXACT_ROWS + 1}) AS some_of_them)"""
+  SELECT count(*) AS vectors FROM (SELECT 1 FROM {"allowed" if scope.narrowed else mine} LIMIT {model.few + 1}) AS some_of_them)"""
 
 
 def by_meaning(model: Model | None, scope: Scope, limit: int = CANDIDATES) -> str:
@@ -155,8 +167,8 @@ def by_meaning(model: Model | None, scope: Scope, limit: int = CANDIDATES) -> st
         return NO_VECTORS
     each, index = _each_vector(model, scope, limit), _nearest_by_index(model, scope, limit)
     if scope.way == "either":
-        return f"""(SELECT * FROM ({each}) AS few WHERE (SELECT vectors <= {EXACT_ROWS} FROM sized))
-      UNION ALL (SELECT * FROM ({index}) AS many WHERE (SELECT vectors > {EXACT_ROWS} FROM sized))"""
+        return f"""(SELECT * FROM ({each}) AS few WHERE (SELECT vectors <= {model.few} FROM sized))
+      UNION ALL (SELECT * FROM ({index}) AS many WHERE (SELECT vectors > {model.few} FROM sized))"""
     return each if scope.way == "each" else index
 
 
@@ -421,19 +433,37 @@ def rarest(counts: list[int]) -> list[bool]:
 SORT_KEYS: Final[dict[str, str]] = {
     "created": "m.created_at",
     "updated": "m.updated_at",
-    "occurred": "coalesce(m.occurred_at, m.created_at)",
+    "occurred": OCCURRED,
     "importance": "a.importance",
     "relevance": "pgengram_relevance(a.relevance_anchor, a.rate_per_day, %(now)s)",
     "accessed": "coalesce(a.last_accessed_at, '-infinity')",
 }
-# Uses memories_by_time when sorted by creation, memory_activation_rank or a sort of what matches otherwise.
+# Which they are is found with few columns; only what is shown is read whole. Uses memories_by_time when sorted by creation,
+# memories_by_occurrence when sorted by that, a sort of what matches otherwise.
 LIST: Final = f"""
-SELECT {HIT_COLUMNS}, ({{key}})::text AS sort_key FROM memories m {WITH_ACTIVATION}
-WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}
-ORDER BY {{key}} DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s
+WITH listed AS MATERIALIZED (
+  SELECT m.id, {{key}} AS key FROM memories m {{activation}}
+  WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}
+  ORDER BY {{key}} DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s
+)
+SELECT {HIT_COLUMNS}, listed.key::text AS sort_key FROM listed
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = listed.id {WITH_ACTIVATION}
+ORDER BY listed.key DESC, m.id DESC
 """
-AFTER: Final = "({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
+# Said twice: behind the wall only the first is looked up in an index, as comparing ids might tell what it sees.
+AFTER: Final = "{key} <= %(after_key)s::{kind} AND ({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
 COUNT: Final = f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}"
+
+
+async def set_for_index(tx: Transaction, scope: Scope) -> None:
+    """Have the index of the vectors taken where a scope is searched by it, with the probes that it needs.
+
+    A plan that serves every owner is made for one of average size: among many small owners it would read and sort all vectors
+    of a large one, as for a small one that is cheaper than the index. So it may only sort what nothing holds in order.
+    """
+    if scope.way != "each":
+        await tx.set_local({"enable_sort": "off", "ivfflat.probes": str(PROBES_NARROWED if scope.narrowed else PROBES)})
+
 
 def parameters(
     asked: Asked, scope: Scope, vector: Any, *, limit: int, offset: int = 0, min_similarity: float | None = None
@@ -478,15 +508,15 @@ async def ranked(
 ) -> Ranked:  # fmt: skip
     """Return the best hits."""
     scope = scope_of(filters, model, tx.namespace_id)
-    if scope.narrowed and scope.way != "each":
-        await tx.set_local({"ivfflat.probes": str(PROBES_NARROWED)})  # a transaction begins with what is right otherwise
+    await set_for_index(tx, scope)
     given = parameters(asked, scope, vector, min_similarity=min_similarity, limit=limit, offset=offset)
     reach = CANDIDATES * math.ceil((limit + offset) / CANDIDATES)
     rows = await tx.rows(statement(scope, model, filters.mode, reach), given)
     vectors = rows[0]["vectors"]
     if model is not None and scope.way == "either" and not scope.narrowed:
         model.note(tx.namespace_id, vectors)
-    return Ranked([row for row in rows if row["id"] is not None], vectors <= EXACT_ROWS, _reasons(rows[0]))
+    exact = model is None or vectors <= model.few
+    return Ranked([row for row in rows if row["id"] is not None], exact, _reasons(rows[0]))
 
 
 def _conditions(filters: Question) -> tuple[str, dict[str, Any]]:
@@ -518,7 +548,8 @@ async def listed(
         conditions += " AND " + AFTER.format(key=key, kind=kind)
         parameters |= {"after_key": after[0], "after_id": after[1]}
     given = {**parameters, "now": now, "limit": limit, "offset": offset}
-    return await tx.rows(LIST.format(conditions=conditions, key=key), given)
+    activation = WITH_ACTIVATION if "a." in key or {"min_importance", "max_importance"} & parameters.keys() else ""
+    return await tx.rows(LIST.format(conditions=conditions, key=key, activation=activation), given)
 
 
 # The best of each rate of fading are the first of its index, whatever the time is; a page begins near its place in the index

@@ -20,15 +20,15 @@ NO_ID: Final = UUID(int=0)
 # Reads all of the owner's memories, as memories without a day of their own count on the day they were stored. Uses
 # memories_by_time for finding the owner's.
 DAYS: Final = """
-SELECT (coalesce(m.occurred_at, m.created_at) AT TIME ZONE 'UTC')::date AS day, count(*) AS memories FROM memories m
+SELECT (CASE WHEN m.occurred_at IS NULL THEN m.created_at ELSE m.occurred_at END AT TIME ZONE 'UTC')::date AS day, count(*) AS memories FROM memories m
 WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
 GROUP BY day ORDER BY day DESC LIMIT %(limit)s
 """
 # Reads all of the owner's edges; uses memory_relationships_pkey and memories_pkey.
 STRONGEST: Final = """
 SELECT r.from_id, r.to_id, r.type, r.strength FROM memory_relationships r
-JOIN memories m ON m.namespace_id = r.namespace_id AND m.id = r.from_id
-JOIN memories o ON o.namespace_id = r.namespace_id AND o.id = r.to_id
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = r.from_id
+JOIN memories o ON o.namespace_id = %(namespace_id)s AND o.id = r.to_id
 WHERE r.namespace_id = %(namespace_id)s AND m.status = 'active' AND o.status = 'active'
 ORDER BY r.strength DESC, r.from_id DESC, r.to_id DESC, r.type LIMIT %(limit)s
 """
@@ -41,9 +41,9 @@ ORDER BY hashtext(v.memory_id::text) LIMIT %(limit)s
 # Goes through memory_vectors_pkey and memories_pkey side by side; uses memory_cluster_members_by_memory and memory_clusters_pkey.
 VECTORS: Final = """
 SELECT m.id, m.type, v.embedding, c.name AS cluster FROM memory_vectors v
-JOIN memories m ON m.namespace_id = v.namespace_id AND m.id = v.memory_id
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.memory_id
 LEFT JOIN LATERAL (SELECT c.name FROM memory_cluster_members b
-  JOIN memory_clusters c ON c.namespace_id = b.namespace_id AND c.id = b.cluster_id
+  JOIN memory_clusters c ON c.namespace_id = %(namespace_id)s AND c.id = b.cluster_id
   WHERE b.namespace_id = %(namespace_id)s AND b.memory_id = m.id ORDER BY b.strength DESC, c.id LIMIT 1) AS c ON true
 WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part = 0 AND v.memory_id > %(after)s
   AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())

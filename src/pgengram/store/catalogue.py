@@ -26,7 +26,7 @@ ORDER BY m.id DESC LIMIT %(limit)s
 
 # Uses memory_tags_by_tag and memories_pkey; all tags are read, as those that are used most come first.
 TAGS: Final = f"""
-SELECT t.tag AS word FROM memory_tags t JOIN memories m ON m.namespace_id = t.namespace_id AND m.id = t.memory_id
+SELECT t.tag AS word FROM memory_tags t JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = t.memory_id
 WHERE t.namespace_id = %(namespace_id)s AND starts_with(t.tag, %(begun)s) AND {VISIBLE}
 GROUP BY t.tag ORDER BY count(*) DESC, t.tag LIMIT %(limit)s
 """  # noqa: S608

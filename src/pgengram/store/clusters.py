@@ -70,7 +70,7 @@ WITH active AS MATERIALIZED (
   CROSS JOIN LATERAL (SELECT v.memory_id, v.embedding FROM memory_vectors v
     WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = given.id AND v.model_id = active.model_id OFFSET 0) AS v
   {OF_GIVEN}
-  WHERE EXISTS (SELECT FROM near) AND {SHOWN} GROUP BY v.memory_id
+  WHERE EXISTS (SELECT 1 FROM near) AND {SHOWN} GROUP BY v.memory_id
 ), fits AS (
   SELECT placed.memory_id, near.id AS cluster_id, 1 - (placed.place <=> near.centroid) AS cosine,
     row_number() OVER (PARTITION BY placed.memory_id ORDER BY placed.place <=> near.centroid, near.id) AS rank
@@ -177,6 +177,7 @@ WITH counted AS (
 ), told AS (
   INSERT INTO memory_cluster_activations (namespace_id, cluster_id, id, context, strength, session_id, at)
   SELECT %(namespace_id)s, %(id)s, %(activation_id)s, %(context)s, %(strength)s, %(session_id)s, last_activated_at FROM counted
+  RETURNING 1
 )
 SELECT * FROM counted
 """

@@ -21,18 +21,18 @@ TOKEN_BYTES: Final = 9  # 72 bits: not to be guessed in a minute, and short enou
 
 # Tokens whose minute is over go when the next one is made. Uses memory_confirmations_pkey.
 SWEEP: Final = (
-    "DELETE FROM memory_confirmations WHERE namespace_id = %(namespace_id)s AND expires_at <= clock_timestamp()"
+    "DELETE FROM memory_confirmations WHERE namespace_id = %(namespace_id)s AND expires_at <= statement_timestamp()"
 )
 ADD: Final = """
 INSERT INTO memory_confirmations (namespace_id, token_hash, action, arguments, created_at, expires_at)
-VALUES (%(namespace_id)s, %(token_hash)s, %(action)s, %(arguments)s, clock_timestamp(),
-  clock_timestamp() + make_interval(secs => %(seconds)s))
+VALUES (%(namespace_id)s, %(token_hash)s, %(action)s, %(arguments)s, statement_timestamp(),
+  statement_timestamp() + make_interval(secs => %(seconds)s))
 """
 # Deleting is what makes it single-use: of two calls with one token the second finds no row. Uses memory_confirmations_pkey.
 TAKE: Final = """
 DELETE FROM memory_confirmations
 WHERE namespace_id = %(namespace_id)s AND token_hash = %(token_hash)s AND action = %(action)s
-  AND expires_at > clock_timestamp()
+  AND expires_at > statement_timestamp()
 RETURNING arguments
 """
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import psycopg
@@ -16,7 +17,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from pgengram.errors import Conflict, ConnectionLost, DatabaseFailed, NotReady, PgengramError
+from pgengram.errors import Conflict, ConnectionLost, DatabaseFailed, NotReady, PgengramError, ShardMoved
 from pgengram.store import pooler
 from pgengram.tools import ACTOR
 
@@ -27,12 +28,13 @@ SCHEMA_HEAD: Final = "0001"  # the newest migration; a test compares it with the
 POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
 PROBE_TIMEOUT_S: Final = 5
-STATEMENT_TIMEOUT_MS: Final = 30_000
-LOCK_TIMEOUT_MS: Final = 10_000
+STATEMENT_TIMEOUT_MS: Final = 10_000
+LOCK_TIMEOUT_MS: Final = 5_000
+MOVE_TIMEOUT_MS: Final = 60_000  # on a cluster, where an owner may be on the way to another machine
 PGVECTOR: Final = (0, 8)
 
 Row = dict[str, Any]
-Query = str | sql.Composable
+Query = str | sql.SQL | sql.Composed
 
 # One round trip: begin, take the application's role, name the owner, bound the time, and say how far a look into an index of
 # vectors goes. All of it ends with the transaction, so a pooled connection (or a pooler in transaction mode) never carries one
@@ -46,13 +48,14 @@ SELECT pg_relation_filenode('embedding_models_active'::regclass),
        set_config('pgengram.actor', {actor}, true), set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('idle_in_transaction_session_timeout', '15000', true),
        set_config('ivfflat.probes', {probes}, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
+       set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
+       set_config('enable_sort', {sort}, true)
 """)
 # On Citus the wall stands on the worker that has the owner's rows, and the index too. Only SET LOCAL travels there; it takes the
 # whole text of its query along, so each has a text of its own inside a block. Plans are made anew for each call: a generic one
 # does not know on which worker the owner is.
 ENTER_CLUSTER: Final = sql.SQL("""{enter};
-SELECT set_config('citus.propagate_set_commands', 'local', true), set_config('plan_cache_mode', 'force_custom_plan', true);
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 {carried}
 """)
 SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -60,9 +63,19 @@ PROBES: Final = 20  # lists of an ivfflat index visited for a question: recall .
 
 
 @lru_cache(maxsize=1_000)
-def entrance(role: str, namespace_id: int, actor: str = "", mode: str = "", *, distributed: bool = False) -> bytes:
+def entrance(
+    role: str,
+    namespace_id: int,
+    actor: str = "",
+    mode: str = "",
+    *,
+    probes: int | None = None,
+    distributed: bool = False,
+) -> bytes:
     """Return the text that begins a transaction of one owner as `role`; all but our own `mode` is quoted as a literal.
 
+    probes: lists of an ivfflat index visited for a vector, of a transaction that looks for one; its plans sort only what nothing
+        holds in order, as `ranking.set_for_index` tells.
     distributed: the owner's rows are on a worker of a Citus cluster.
     """
     given = {
@@ -71,7 +84,8 @@ def entrance(role: str, namespace_id: int, actor: str = "", mode: str = "", *, d
         "actor": actor,
         "statement_timeout": str(STATEMENT_TIMEOUT_MS),
         "lock_timeout": str(LOCK_TIMEOUT_MS),
-        "probes": str(PROBES),
+        "probes": str(PROBES if probes is None else probes),
+        "sort": "on" if probes is None else "off",
     }
     literals = {name: sql.Literal(value) for name, value in given.items()}
     enter = ENTER.format(mode=sql.SQL(mode), **literals)
@@ -80,8 +94,10 @@ def entrance(role: str, namespace_id: int, actor: str = "", mode: str = "", *, d
     carried = {
         "pgengram.namespace_id": given["namespace_id"],
         "pgengram.actor": actor,
-        "lock_timeout": given["lock_timeout"],
+        "lock_timeout": "0",  # whoever writes waits while the shard is taken to another machine
+        "statement_timeout": str(MOVE_TIMEOUT_MS),
         "ivfflat.probes": given["probes"],
+        "enable_sort": given["sort"],
         "ivfflat.iterative_scan": "relaxed_order",
         "hnsw.ef_search": "200",
         "hnsw.iterative_scan": "relaxed_order",
@@ -89,7 +105,7 @@ def entrance(role: str, namespace_id: int, actor: str = "", mode: str = "", *, d
     return ENTER_CLUSTER.format(enter=enter, carried=set_local(carried, distributed=True)).as_bytes()
 
 
-def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composable:
+def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composed:
     """Return the text that makes settings hold until the end of the transaction, also on the workers where it is `distributed`.
 
     Names are our own; values are quoted as literals.
@@ -98,7 +114,8 @@ def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composab
         pairs = settings.items()
         calls = [sql.SQL("set_config({}, {}, true)").format(sql.Literal(n), sql.Literal(v)) for n, v in pairs]
         return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
-    each = [sql.SQL("SET LOCAL {} = {};").format(sql.SQL(name), sql.Literal(value)) for name, value in settings.items()]
+    carried = {"citus.propagate_set_commands": "local", **settings}
+    each = [sql.SQL("SET LOCAL {} = {};").format(sql.SQL(name), sql.Literal(value)) for name, value in carried.items()]
     return sql.SQL("DO {}").format(sql.Literal(f"BEGIN {sql.SQL(' ').join(each).as_string()} END"))
 
 
@@ -120,7 +137,7 @@ class Transaction:
     async def rows(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run `statement` with `namespace_id` and `parameters`, and return all its rows."""
         cursor = await self._execute(statement, parameters)
-        return await cursor.fetchall() if cursor.description else []
+        return await cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
     async def row(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run `statement` and return its first row, or None."""
@@ -137,7 +154,33 @@ class Transaction:
 
     async def _execute(self, statement: Query, parameters: Mapping[str, Any] | None) -> psycopg.AsyncCursor[Row]:
         values = {"namespace_id": self.namespace_id, **(parameters or {})}
-        return await self.connection.execute(statement, values, binary=True)  # type: ignore[arg-type]
+        if not isinstance(statement, str):
+            return await self.connection.execute(statement, values, binary=True)
+        text, names = numbered(statement)
+        cursor = psycopg.AsyncRawCursor(self.connection)
+        cursor.format = psycopg.pq.Format.BINARY
+        return await cursor.execute(text, [values[name] for name in names])
+
+
+PARAMETER: Final = re.compile(r"%(?:\((\w+)\)[sb]|%)")
+
+
+@lru_cache(maxsize=300)
+def numbered(statement: str) -> tuple[bytes, list[str]]:
+    """Return a statement with $1, $2, … for its named parameters, and their names in that order.
+
+    The driver would look for them in each call: it remembers what it has found in short statements only.
+    """
+    names: list[str] = []
+
+    def number(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return "%"
+        if found[1] not in names:
+            names.append(found[1])
+        return f"${names.index(found[1]) + 1}"
+
+    return PARAMETER.sub(number, statement).encode(), names
 
 
 class Database:
@@ -224,10 +267,14 @@ class Database:
         self._namespace_ids.pop(name, None)
 
     @asynccontextmanager
-    async def transaction(self, namespace_id: int) -> AsyncIterator[Transaction]:
+    async def transaction(self, namespace_id: int, probes: int | None = None) -> AsyncIterator[Transaction]:
         """Run a block in one transaction that sees and writes the rows of one owner only.
 
         A connection that died while it lay in the pool is replaced before anything was done on it.
+
+        Args:
+            namespace_id: the owner's key.
+            probes: lists of an ivfflat index visited for a vector, of a transaction that looks for one.
 
         Raises:
             DatabaseFailed: PostgreSQL cannot be used now; nothing of the block was kept unless it had committed.
@@ -235,7 +282,7 @@ class Database:
         """
         pool = self._open_pool()
         with _translated():
-            connection = await self._entered(pool, namespace_id)
+            connection = await self._entered(pool, namespace_id, probes)
         full = not self._has_room()
         try:
             with _translated():
@@ -280,9 +327,17 @@ class Database:
                 await connection.execute("BEGIN")
                 yield connection
 
+    async def one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
+        """Run one statement as the login role, a transaction by itself, and return its first row."""
+        with _translated():
+            async with self._open_pool().connection() as connection:
+                cursor = await connection.execute(statement, parameters)
+                return await cursor.fetchone() if cursor.description else None
+
     async def _entered(
-        self, pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]], namespace_id: int
+        self, pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]], namespace_id: int, probes: int | None
     ) -> psycopg.AsyncConnection[Row]:
+        enter = partial(self._entrance, namespace_id, probes=probes)
         for attempt in range(POOL_MAX + 1):
             try:
                 connection = await _taken(pool)
@@ -291,8 +346,7 @@ class Database:
                     raise
                 raise ConnectionLost("The connection to the database was lost.") from error
             try:
-                entered = await connection.execute(self._entrance(namespace_id))
-                await self._note_model(connection, entered, namespace_id)
+                await self._note_model(connection, await connection.execute(enter()), enter)
             except psycopg.OperationalError:
                 await connection.close()
                 await pool.putconn(connection)
@@ -306,11 +360,12 @@ class Database:
                 return connection
         raise AssertionError("unreachable")
 
-    def _entrance(self, namespace_id: int, mode: str = "") -> bytes:
-        return entrance(self.role, namespace_id, ACTOR.get() or "", mode, distributed=self.distributed)
+    def _entrance(self, namespace_id: int, mode: str = "", probes: int | None = None) -> bytes:
+        actor = ACTOR.get() or ""
+        return entrance(self.role, namespace_id, actor, mode, probes=probes, distributed=self.distributed)
 
     async def _note_model(
-        self, connection: psycopg.AsyncConnection[Row], entered: psycopg.AsyncCursor[Row], namespace_id: int
+        self, connection: psycopg.AsyncConnection[Row], entered: psycopg.AsyncCursor[Row], enter: Callable[[], bytes]
     ) -> None:
         """Look up the active embedding model when it may be another than at the last look; the same goes for Citus.
 
@@ -322,7 +377,7 @@ class Database:
             self.distributed = await has_citus(connection)
             self._model_id, self._models_mark = row["id"] if row else None, mark
             await connection.commit()
-            entered = await connection.execute(self._entrance(namespace_id))
+            entered = await connection.execute(enter())
 
     async def _answers(self) -> bool:
         """Whether the server accepts connections; without asking, the pool would wait for it for half a minute."""
@@ -483,8 +538,8 @@ async def _walled_role(connection: psycopg.AsyncConnection[Row]) -> str:
 
 WHO_AM_I: Final = """
 SELECT rolsuper, rolbypassrls,
-       EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s)
-       AND CASE WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = %(role)s)
+       EXISTS (SELECT 1 FROM pg_roles WHERE rolname = %(role)s)
+       AND CASE WHEN EXISTS (SELECT 1 FROM pg_roles WHERE rolname = %(role)s)
                 THEN pg_has_role(current_user, %(role)s,
                   CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END)
                 ELSE false END AS member
@@ -513,6 +568,8 @@ class _translated:  # noqa: N801  # reads as a word at its only use: `with _tran
 
 
 FULL: Final = ("53100", "53200", "53300", "53400")
+ERASED_OWNER: Final = re.compile(r"_namespace_id_fkey(_\d+)?$")  # on a shard the name has a number
+SHARD_GONE: Final = re.compile(r'could not find valid entry for shard|relation "(public\.)?\w+_\d{6,}" does not exist')
 BUSY: Final = ("40001", "40P01", "55P03", "57014")
 
 
@@ -520,11 +577,13 @@ def translated(error: BaseException) -> PgengramError | None:
     """Return our error for one of the driver's, or None for any other."""
     if isinstance(error, PoolTimeout):
         return DatabaseFailed("All database connections are busy.", "Nothing was changed; call again in a moment.")
-    if not isinstance(error, psycopg.Error):
-        return None
+    return _refused(error) if isinstance(error, psycopg.Error) else None
+
+
+def _refused(error: psycopg.Error) -> PgengramError:
     state = error.sqlstate or ""
     log.info("PostgreSQL refused a statement: SQLSTATE %s %s", state or "none", type(error).__name__)
-    if state == "23503" and (error.diag.constraint_name or "").endswith("_namespace_id_fkey"):
+    if state == "23503" and ERASED_OWNER.search(error.diag.constraint_name or ""):
         return NotReady("This owner was erased while the server ran; nothing was stored.", "Start the server again.")
     if state == "23505":
         return Conflict("Another active memory says exactly this already.")
@@ -537,8 +596,10 @@ def translated(error: BaseException) -> PgengramError | None:
             "The database has no room left (disk, memory or connections).",
             "Free some room, then call again; reading still works.",
         )
-    if state in ("25006",):
+    if state == "25006":
         return DatabaseFailed("The database accepts no writes now.", "Nothing was changed; call again in a moment.")
+    if state in ("42P01", "XX000") and SHARD_GONE.search(error.diag.message_primary or ""):
+        return ShardMoved()
     if state in ("42P01", "42703", "42883"):
         return NotReady("The database's schema does not fit this version.", "Run `pgengram migrate`.")
     if isinstance(error, psycopg.OperationalError):

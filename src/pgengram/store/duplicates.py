@@ -27,7 +27,6 @@ NEAR_OTHERWISE: Final = 0.95
 CORRECTED_MARGIN: Final = 0.02  # forgotten memories are told of a little sooner: they change nothing
 NEAR_BY_WORDS: Final = 0.75  # share of words in common, without an embedder
 SHOWN: Final = 5  # near ones of each kind
-FEW: Final = 3_000  # vectors of an owner that are compared one by one
 FEW_IN_SCOPE: Final = 1_000  # the same for the memories of one project, user or collection
 NEAREST: Final = 50  # vectors that the index gives for one text, of any scope and status
 NEAR_PROBES: Final = 10  # lists visited: what is nearly the same lies in the same list or in one beside it
@@ -43,6 +42,10 @@ class Model(Protocol):
 
     id: int
     dimensions: int
+
+    @property
+    def few(self) -> int:
+        """How many vectors of an owner are compared one by one."""
 
     def way(self, namespace_id: int) -> str:
         """Return each, index or either."""
@@ -143,7 +146,7 @@ def by_meaning(model: Model, way: str) -> str:
     each = f"""SELECT a.place, v.memory_id, 1 - (v.embedding <=> a.vector) AS similarity
       FROM memory_vectors v JOIN asked a ON a.part = 0 AND (v.embedding <=> a.vector) <= 1 - %(least)s::double precision WHERE {mine}"""
     distance = f"(v.embedding::halfvec({model.dimensions})) <=> a.vector::halfvec({model.dimensions})"
-    few, many = f"(SELECT vectors <= {FEW} FROM sized)", f"(SELECT vectors > {FEW} FROM sized)"
+    few, many = f"(SELECT vectors <= {model.few} FROM sized)", f"(SELECT vectors > {model.few} FROM sized)"
     index = f"""found AS MATERIALIZED (
   SELECT a.place, v.memory_id, 1 - v.distance AS similarity
   FROM (SELECT * FROM asked WHERE part = 0 AND {many}) AS a CROSS JOIN LATERAL (
@@ -162,9 +165,9 @@ def by_meaning(model: Model, way: str) -> str:
         "index": by_index,
         "either": f"(SELECT * FROM ({each}) AS few WHERE {few}) UNION ALL {by_index}",
     }[way]
-    known = {"each": "0", "index": str(FEW + 1)}
+    known = {"each": "0", "index": str(model.few + 1)}
     count = f"""(SELECT count(*) FROM (
-      SELECT FROM memory_vectors v WHERE {mine} LIMIT {FEW + 1}) AS some_of_them)"""
+      SELECT 1 FROM memory_vectors v WHERE {mine} LIMIT {model.few + 1}) AS some_of_them)"""
     best = "1 - min(v.embedding <=> a.vector) AS best FROM asked a JOIN memory_vectors v ON"
     parts = f"{best} {mine} AND v.memory_id = n.memory_id WHERE a.place = n.place GROUP BY"
     similarity = f"""least((SELECT avg(best) FROM (SELECT {parts} a.part) AS told),
@@ -184,7 +187,7 @@ BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
   SELECT a.place, t.term, count(*) OVER (PARTITION BY a.place) AS all_of_them
   FROM asked a, pgengram_terms(a.content, a.extra) AS t
 ), known AS MATERIALIZED (
-  SELECT d.term, (SELECT count(*) FROM (SELECT FROM memory_postings p
+  SELECT d.term, (SELECT count(*) FROM (SELECT 1 FROM memory_postings p
       WHERE p.namespace_id = %(namespace_id)s AND p.term = d.term LIMIT {MAX_POSTINGS + 1}) AS some_of_them)
     + (SELECT coalesce(sum(cardinality(l.memory_ids)), 0) FROM memory_posting_lists l
        WHERE l.namespace_id = %(namespace_id)s AND l.term = d.term) AS memories
@@ -238,8 +241,6 @@ async def find(tx: Transaction, tellings: Sequence[Telling], model: Model, least
     if not flat:
         return
     way = model.way(tx.namespace_id)
-    if way != "each":
-        await tx.set_local(NEAR_BY)
     given: dict[str, Any] = {
         "places": [t.place for t, _, _ in flat],
         "parts": [number for _, number, _ in flat],
@@ -251,15 +252,6 @@ async def find(tx: Transaction, tellings: Sequence[Telling], model: Model, least
     if way == "either":
         model.note(tx.namespace_id, rows[0]["vectors"])
     _note({t.place: t for t in tellings}, [row for row in rows if row["id"] is not None], least)
-
-
-# A text that is nearly the same lies near by, so few lists are visited, and no scan goes on for the sake of the number.
-NEAR_BY: Final = {
-    "ivfflat.probes": str(NEAR_PROBES),
-    "ivfflat.iterative_scan": "off",
-    "hnsw.ef_search": "100",
-    "hnsw.iterative_scan": "relaxed_order",
-}
 
 
 def _note(tellings: dict[int, Telling], rows: Sequence[Row], least: float) -> None:

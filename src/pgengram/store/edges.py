@@ -33,20 +33,20 @@ WITH old AS MATERIALIZED (
   INSERT INTO memory_relationships AS r (namespace_id, from_id, to_id, type, strength, properties)
   VALUES (%(namespace_id)s, %(from_id)s, %(to_id)s, %(type)s, %(strength)s, %(properties)s)
   ON CONFLICT (namespace_id, from_id, to_id, type) DO UPDATE
-    SET strength = excluded.strength, properties = excluded.properties, updated_at = now()
+    SET strength = excluded.strength, properties = excluded.properties, updated_at = excluded.updated_at
     WHERE (r.strength, r.properties) IS DISTINCT FROM (excluded.strength, excluded.properties)
   RETURNING to_id, type, strength, properties
 ), bumped AS (
   UPDATE memories SET version = version + 1, updated_at = now()
-  WHERE namespace_id = %(namespace_id)s AND id = %(from_id)s AND EXISTS (SELECT FROM written)
+  WHERE namespace_id = %(namespace_id)s AND id = %(from_id)s AND EXISTS (SELECT 1 FROM written)
   RETURNING version
 ), told AS (
   INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
   SELECT %(namespace_id)s, %(from_id)s, version, 'link', %(session_id)s,
     jsonb_build_object('relationship', jsonb_build_array((SELECT to_jsonb(old) FROM old), (SELECT to_jsonb(written) FROM written)))
-  FROM bumped
+  FROM bumped RETURNING 1
 )
-SELECT EXISTS (SELECT FROM old) AS known
+SELECT EXISTS (SELECT 1 FROM old) AS known
 """
 
 # Takes back the edges of one type, or of any, from one memory to another. Uses memory_relationships_pkey and memories_pkey.
@@ -58,13 +58,13 @@ WITH gone AS (
   RETURNING to_id, type, strength, properties
 ), bumped AS (
   UPDATE memories SET version = version + (SELECT count(*) FROM gone)::integer, updated_at = now()
-  WHERE namespace_id = %(namespace_id)s AND id = %(from_id)s AND EXISTS (SELECT FROM gone)
+  WHERE namespace_id = %(namespace_id)s AND id = %(from_id)s AND EXISTS (SELECT 1 FROM gone)
   RETURNING version
 ), told AS (
   INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
   SELECT %(namespace_id)s, %(from_id)s, bumped.version + 1 - row_number() OVER (ORDER BY gone.type DESC), 'unlink',
     %(session_id)s, jsonb_build_object('relationship', jsonb_build_array(to_jsonb(gone), NULL))
-  FROM bumped, gone
+  FROM bumped, gone RETURNING 1
 )
 SELECT type FROM gone ORDER BY type
 """

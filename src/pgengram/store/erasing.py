@@ -9,7 +9,7 @@ from uuid import UUID
 from pgengram.store import clusters, memories
 from pgengram.store import statements as s
 from pgengram.store.database import Row, Transaction
-from pgengram.store.owners import as_login
+from pgengram.store.owners import PATIENTLY, as_login
 
 # What belongs to each memory, by its table. Uses the primary keys, memory_relationships_to, memory_cluster_members_by_memory,
 # memory_belief_evidence_by_memory, and memories_hidden for those that name it as what holds instead.
@@ -53,8 +53,8 @@ WHERE h.namespace_id = %(namespace_id)s AND h.operation IN ('link', 'unlink')
 # A plan that waits for a yes may hold words about what it is for. Reads all of this owner's, which are few.
 DROP_PLANS: Final = """
 DELETE FROM memory_confirmations c WHERE c.namespace_id = %(namespace_id)s
-  AND (c.expires_at <= clock_timestamp()
-       OR EXISTS (SELECT FROM unnest(%(names)s::text[]) AS name WHERE position(name IN c.arguments::text) > 0))
+  AND (c.expires_at <= statement_timestamp()
+       OR EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS name WHERE position(name IN c.arguments::text) > 0))
 """
 # Uses memory_history_pkey.
 TELL: Final = """
@@ -70,6 +70,26 @@ INSERT INTO erasures (owner, owner_since, memory_id)
 SELECT n.id, n.created_at, asked.id FROM namespaces n, unnest(%(ids)s::uuid[]) AS asked(id) WHERE n.id = %(namespace_id)s
 ON CONFLICT (owner, owner_since, memory_id) DO UPDATE SET at = excluded.at
 """
+
+
+# Reads all memories of this owner: nothing indexes what their sources are called.
+FROM_SOURCE: Final = """
+SELECT id, content FROM memories
+WHERE namespace_id = %(namespace_id)s AND (source = %(source)s OR metadata #>> '{imported,from}' = %(source)s
+  OR EXISTS (SELECT 1 FROM jsonb_array_elements(sources) AS s WHERE %(source)s IN (s ->> 'ref', s ->> 'label')))
+ORDER BY id
+"""
+
+
+async def from_source(tx: Transaction, source: str) -> dict[UUID, str]:
+    """Return the text of each memory that comes from a source, of every status, by its id.
+
+    Args:
+        tx: of the owner.
+        source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system that it was imported from.
+    """
+    await tx.run(PATIENTLY)  # they may be many, and so may those that are erased next
+    return {row["id"]: row["content"] for row in await tx.rows(FROM_SOURCE, {"source": source})}
 
 
 async def belongings(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[str, int]]:

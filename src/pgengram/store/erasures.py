@@ -22,7 +22,7 @@ HAS_LIST: Final = "SELECT to_regclass('public.erasures') IS NOT NULL"
 # What is there again was brought back on purpose, by an import. Reads the whole list.
 ERASED: Final = """
 SELECT e.owner, e.owner_since, e.memory_id, e.at FROM erasures e
-WHERE NOT EXISTS (SELECT FROM namespaces n JOIN memories m ON m.namespace_id = n.id
+WHERE NOT EXISTS (SELECT 1 FROM namespaces n JOIN memories m ON m.namespace_id = n.id
   WHERE n.id = e.owner AND n.created_at = e.owner_since AND m.id = e.memory_id)
 """
 # Only what is newer than the restored list itself was erased after the backup; of that, what the backup has brought back.
@@ -34,7 +34,7 @@ WITH new AS (
   ON CONFLICT (owner, owner_since, memory_id) DO UPDATE SET at = excluded.at WHERE e.at < excluded.at
   RETURNING owner, owner_since, memory_id)
 SELECT n.name, new.memory_id FROM new JOIN namespaces n ON n.id = new.owner AND n.created_at = new.owner_since
-WHERE new.memory_id IS NULL OR EXISTS (SELECT FROM memories m WHERE m.namespace_id = n.id AND m.id = new.memory_id)
+WHERE new.memory_id IS NULL OR EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = n.id AND m.id = new.memory_id)
 """
 REVOKED: Final = "SELECT revoked_at, id FROM access_tokens WHERE revoked_at IS NOT NULL"
 REVOKE: Final = "UPDATE access_tokens SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL"

@@ -28,7 +28,7 @@ LARGE_INDEX_BYTES: Final = 4_000_000  # an index of rows that is larger and near
 # segment of their own. Uses memory_words_unfolded and memories_pkey.
 COUNT_WAITING: Final = """
 SELECT count(*) AS memories FROM (
-  SELECT FROM memory_words w JOIN memories m ON m.namespace_id = w.namespace_id AND m.id = w.memory_id
+  SELECT 1 FROM memory_words w JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = w.memory_id
   WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND m.status = 'active' LIMIT %(limit)s) AS some_of_them
 """
 # The server's own count of live rows: no owner's wall hides any of them from it.

@@ -37,14 +37,14 @@ INSERT INTO memory_identities (namespace_id, id, self_concept, agency_beliefs, p
   boundary_definitions, emotional_baseline, threat_sensitivity, change_resistance, session_id, created_at)
 VALUES (%(namespace_id)s, %(id)s, %(self_concept)s, %(agency_beliefs)s, %(purpose_framework)s, %(group_identifications)s,
   %(boundary_definitions)s, %(emotional_baseline)s, %(threat_sensitivity)s, %(change_resistance)s, %(session_id)s,
-  clock_timestamp())
+  statement_timestamp())
 """
 
 # Uses memory_beliefs_pkey and memory_belief_evidence_pkey; an owner has few beliefs.
 WORLDVIEW: Final = """
 SELECT b.*, e.supporting, e.contradicting, count(*) OVER () AS beliefs FROM memory_beliefs b CROSS JOIN LATERAL (
   SELECT count(*) FILTER (WHERE supports) AS supporting, count(*) FILTER (WHERE NOT supports) AS contradicting
-  FROM memory_belief_evidence WHERE namespace_id = b.namespace_id AND belief_id = b.id) AS e
+  FROM memory_belief_evidence WHERE namespace_id = %(namespace_id)s AND belief_id = b.id) AS e
 WHERE b.namespace_id = %(namespace_id)s AND (%(id)s::uuid IS NULL OR b.id = %(id)s)
   AND (%(category)s::text IS NULL OR b.category = %(category)s)
   AND (%(min_confidence)s::double precision IS NULL OR b.confidence >= %(min_confidence)s)
@@ -53,7 +53,7 @@ ORDER BY b.confidence DESC, b.stability DESC, b.updated_at DESC, b.id LIMIT %(li
 # Uses memory_belief_evidence_pkey and memories_pkey.
 EVIDENCE: Final = """
 SELECT e.belief_id, e.memory_id, e.supports, m.status, m.reason, m.replaced_by, left(m.content, %(excerpt)s) AS excerpt
-FROM memory_belief_evidence e JOIN memories m ON m.namespace_id = e.namespace_id AND m.id = e.memory_id
+FROM memory_belief_evidence e JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = e.memory_id
 WHERE e.namespace_id = %(namespace_id)s AND e.belief_id = ANY(%(ids)s) ORDER BY e.supports DESC, e.added_at, e.memory_id
 """
 # Uses memory_beliefs_pkey.
@@ -71,7 +71,7 @@ VALUES (%(namespace_id)s, %(id)s, %(category)s, %(belief)s, %(belief_hash)s, %(c
 SET_BELIEF: Final = """
 UPDATE memory_beliefs SET category = %(category)s, belief = %(belief)s, belief_hash = %(belief_hash)s,
   confidence = %(confidence)s, stability = %(stability)s, emotional_valence = %(emotional_valence)s, details = %(details)s,
-  version = version + 1, updated_at = clock_timestamp()
+  version = version + 1, updated_at = statement_timestamp()
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s
 """
 DROP_BELIEF: Final = "DELETE FROM memory_beliefs WHERE namespace_id = %(namespace_id)s AND id = %(id)s"
@@ -80,7 +80,7 @@ ADD_EVIDENCE: Final = """
 INSERT INTO memory_belief_evidence AS e (namespace_id, belief_id, memory_id, supports)
 SELECT %(namespace_id)s, %(belief_id)s, memory_id, supports
 FROM unnest(%(memory_ids)s::uuid[], %(supports)s::boolean[]) AS given(memory_id, supports) ORDER BY memory_id
-ON CONFLICT (namespace_id, belief_id, memory_id) DO UPDATE SET supports = excluded.supports, added_at = now()
+ON CONFLICT (namespace_id, belief_id, memory_id) DO UPDATE SET supports = excluded.supports, added_at = excluded.added_at
   WHERE e.supports <> excluded.supports
 """
 DROP_EVIDENCE: Final = """

@@ -15,8 +15,8 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from pgengram.errors import PgengramError
-from pgengram.store import background, pooler
-from pgengram.store.database import PROBES, Database
+from pgengram.store import background, pooler, shards
+from pgengram.store.database import PROBES, Database, has_citus, set_local
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,9 @@ SAMPLES: Final = 32  # stored vectors that stand for questions when recall is me
 CHECK_EVERY_S: Final = 300.0
 UPKEEP_LOCK: Final = 0x70_67_65_69
 MAINTENANCE_MEMORY: Final = "256MB"  # ivfflat refuses to build with less than its sample needs
-PROBES_NARROWED: Final = 60  # lists visited for a question, instead of PROBES, when a filter leaves only some of what each list holds
+PROBES_NARROWED: Final = (
+    60  # lists visited for a question, instead of PROBES, when a filter leaves only some of what each list holds
+)
 METHODS: Final = ("ivfflat", "hnsw")
 
 
@@ -44,6 +46,7 @@ class Model(Protocol):
     id: int
     dimensions: int
     indexed: bool
+    rows: int
 
 
 class HasDatabase(Protocol):
@@ -77,12 +80,12 @@ def lists_for(rows: int) -> int:
     return max(1, isqrt(rows))
 
 
-AS_UPKEEP: Final = "SELECT set_config('pgengram.upkeep', 'on', true)"
+AS_UPKEEP: Final = {"pgengram.upkeep": "on"}
 # Uses memory_vectors_pkey; the count is over all owners, which only upkeep may see.
 COUNT_ROWS: Final = "SELECT count(*) FROM memory_vectors WHERE model_id = %(model_id)s"
 FIND_BUILD: Final = """
 SELECT m.index_method, m.index_lists, m.rows_at_build, m.rows_at_check, m.measured_recall, m.built_at, EXISTS (
-  SELECT FROM pg_index i WHERE i.indexrelid = to_regclass(%(name)s) AND i.indisvalid AND i.indisready) AS usable
+  SELECT 1 FROM pg_index i WHERE i.indexrelid = to_regclass(%(name)s) AND i.indisvalid AND i.indisready) AS usable
 FROM embedding_models m WHERE m.id = %(model_id)s
 """
 # Autovacuum looks once a minute; after an import a minute of bad plans is long.
@@ -111,7 +114,7 @@ class IndexKeeper:
 
     Args:
         store: where the vectors are.
-        model: whose vectors; its `indexed` is set once searches can use the index.
+        model: whose vectors; its `indexed` is set once searches can use the index, its `rows` whenever they were counted.
     """
 
     def __init__(self, store: HasDatabase, model: Model) -> None:
@@ -140,6 +143,7 @@ class IndexKeeper:
                 self._model.indexed, self._rows = await _tended(
                     self._store.database.url, self._model.id, self._model.dimensions
                 )
+                self._model.rows = self._rows
             except psycopg.Error as error:
                 log.warning("The vector index could not be looked after: SQLSTATE %s", error.sqlstate)
             except PgengramError as error:  # the database is away; the calls that need it bring it back
@@ -176,8 +180,9 @@ async def _tended(url: str, model_id: int, dimensions: int) -> tuple[bool, int]:
     """Tend the index; return whether it can be used, and how many vectors there are."""
     async with await pooler.connect(url) as connection:
         build = await _build_of(connection, model_id)
+        distributed = await has_citus(connection)
         async with connection.transaction():
-            await connection.execute(AS_UPKEEP)
+            await connection.execute(set_local(AS_UPKEEP, distributed=distributed))
             rows = await _value(connection, COUNT_ROWS, {"model_id": model_id}) or 0
         if await _value(connection, GROWN_SINCE_ANALYZE, {}):
             await connection.execute(ANALYZE)
@@ -187,8 +192,22 @@ async def _tended(url: str, model_id: int, dimensions: int) -> tuple[bool, int]:
                     build = await _build_of(connection, model_id)  # another process may have built it meanwhile
                 if locked and not _is_fresh(build, rows):
                     await _renew(connection, build, model_id, dimensions, rows)
-                    return (await _build_of(connection, model_id)).usable, rows
+                    build = await _build_of(connection, model_id)
+        if build.usable and distributed and await _unfit(connection, model_id):
+            async with pooler.alone(url, UPKEEP_LOCK) as locked:
+                for piece in await _unfit(connection, model_id) if locked else []:
+                    await shards.rebuild(connection, piece, lists_for(piece.rows))
         return build.usable, rows
+
+
+async def _unfit(connection: psycopg.AsyncConnection[Any], model_id: int) -> list[shards.Piece]:
+    """Return the shards' indexes that have too few lists for their vectors, or so many that some learned from none."""
+    return [
+        piece
+        for piece in await shards.pieces(connection, index_name(model_id))
+        if piece.lists**2 > GROWTH * max(piece.rows, 1)
+        or (piece.lists and piece.rows >= max(FIRST_BUILD_ROWS, GROWTH * piece.lists**2))
+    ]
 
 
 def _is_fresh(build: Build, rows: int) -> bool:
@@ -219,7 +238,8 @@ async def _create(
     connection: psycopg.AsyncConnection[Any], method: str, model_id: int, dimensions: int, rows: int
 ) -> None:
     name = sql.Identifier(index_name(model_id))
-    lists = lists_for(rows)
+    pieces = await shards.count(connection) if await has_citus(connection) else 1
+    lists = lists_for(rows // max(pieces, 1))
     options = sql.SQL("WITH (lists = {})").format(sql.Literal(lists)) if method == "ivfflat" else sql.SQL("")
     await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name))
     await connection.execute(
@@ -234,7 +254,8 @@ async def _create(
 async def _rebuild(connection: psycopg.AsyncConnection[Any], method: str, model_id: int, rows: int) -> None:
     """Build the index anew beside the old one, which serves searches and writes meanwhile."""
     name = sql.Identifier(index_name(model_id))
-    lists = lists_for(rows)
+    pieces = await shards.count(connection) if await has_citus(connection) else 1
+    lists = lists_for(rows // max(pieces, 1))
     if method == "ivfflat":
         await connection.execute(sql.SQL("ALTER INDEX {} SET (lists = {})").format(name, sql.Literal(lists)))
     await connection.execute(sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(name))
@@ -255,8 +276,8 @@ async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: in
     ).format(sql.Literal(model_id), sql.Literal(SAMPLES))
     shares = []
     async with connection.transaction():
-        await connection.execute(AS_UPKEEP)
-        await connection.execute("SELECT set_config('ivfflat.probes', %(probes)s, true)", {"probes": str(PROBES)})
+        settings = {**AS_UPKEEP, "ivfflat.probes": str(PROBES)}
+        await connection.execute(set_local(settings, distributed=await has_citus(connection)))
         vectors = [row[0] for row in await (await connection.execute(sample)).fetchall()]
         for vector in vectors:
             truth = await _value(connection, exact, {"vector": vector}) or [0.0]

@@ -61,7 +61,7 @@ class Outcome:
 
     how: stored new; known, as one says the same; near, as one says nearly the same; merged into such a one; or its key was
     used before. before: a known memory as it was; taken_over: the fields in which it has more now; clustered: there are
-    clusters that a new one may belong to.
+    clusters that a new one may belong to; row: a new one whole, when that was asked for.
     """
 
     id: UUID
@@ -70,6 +70,7 @@ class Outcome:
     before: Row | None = None
     taken_over: list[str] = field(default_factory=list)
     clustered: bool = False
+    row: Row | None = None
 
 
 def draft(
@@ -130,10 +131,15 @@ def draft(
     return Draft(row, digest, sorted(extra), new.expires_at, tags, new)
 
 
-async def insert(tx: Transaction, drafts: Sequence[Draft], model_id: int | None) -> list[Outcome]:
-    """Store `drafts` in one statement; one that says what an active memory says already gives that memory instead."""
+async def insert(
+    tx: Transaction, drafts: Sequence[Draft], model_id: int | None, *, whole: bool = False
+) -> list[Outcome]:
+    """Store `drafts` in one statement; one that says what an active memory says already gives that memory instead.
+
+    With `whole` a new memory comes with its row, as `read` gives it.
+    """
     stored = await tx.rows(
-        s.CREATE,
+        s.CREATE_WHOLE if whole else s.CREATE,
         {
             "memories": Jsonb([d.row for d in drafts]),
             "model_id": model_id,
@@ -142,10 +148,15 @@ async def insert(tx: Transaction, drafts: Sequence[Draft], model_id: int | None)
     )
     if stored and any(len(d.parts) for d in drafts) and stored[0]["active_model_id"] != model_id:
         raise ModelSwitched
-    created = {row["id"] for row in stored}
+    created = {row["id"]: row if whole else None for row in stored}
     clustered = bool(stored and stored[0]["clustered"])
+
+    def new(d: Draft) -> Outcome:
+        id_ = UUID(d.row["id"])
+        return Outcome(id_, created=True, clustered=clustered, row=created[id_])
+
     if len(created) == len(drafts):
-        return [Outcome(UUID(d.row["id"]), created=True, clustered=clustered) for d in drafts]
+        return [new(d) for d in drafts]
     # A new statement sees what the winner of a race has committed meanwhile.
     lost = [d for d in drafts if UUID(d.row["id"]) not in created]
     keys = [d.row["idempotency_key"] for d in lost if d.row["idempotency_key"] is not None]
@@ -161,12 +172,13 @@ async def insert(tx: Transaction, drafts: Sequence[Draft], model_id: int | None)
             outcomes[id(d)] = Outcome(twins[d.hash], created=False, how="known")
     gone = [d for d in lost if id(d) not in outcomes]  # forgotten by somebody in this very moment: told anew
     if gone:
-        outcomes |= {id(d): outcome for d, outcome in zip(gone, await insert(tx, gone, model_id), strict=True)}
+        again = await insert(tx, gone, model_id, whole=whole)
+        outcomes |= {id(d): outcome for d, outcome in zip(gone, again, strict=True)}
     known = [(outcomes[id(d)], d) for d in lost if outcomes[id(d)].how == "known" and outcomes[id(d)].before is None]
     # In the order of their ids, so that two batches that tell the same again cannot wait for each other in a circle.
     for outcome, d in sorted(known, key=lambda pair: pair[0].id):
         await _tell_again(tx, outcome, d, model_id)
-    return [outcomes.get(id(d)) or Outcome(UUID(d.row["id"]), created=True, clustered=clustered) for d in drafts]
+    return [outcomes.get(id(d)) or new(d) for d in drafts]
 
 
 async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:

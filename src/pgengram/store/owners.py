@@ -20,7 +20,7 @@ Report = Callable[[str], Awaitable[None]]
 OWNED: Final = """
 SELECT c.relname AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace_id'
 WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND NOT a.attisdropped
-ORDER BY EXISTS (SELECT FROM pg_constraint f WHERE f.confrelid = c.oid AND f.contype = 'f'), c.relname
+ORDER BY EXISTS (SELECT 1 FROM pg_constraint f WHERE f.confrelid = c.oid AND f.contype = 'f'), c.relname
 """
 COUNT: Final = sql.SQL("SELECT count(*) AS rows FROM {} WHERE namespace_id = %(namespace_id)s")
 DELETE: Final = sql.SQL("DELETE FROM {} WHERE namespace_id = %(namespace_id)s")
@@ -72,6 +72,8 @@ async def erase_owner(database: Database, name: str) -> dict[str, int]:
     key = await find(database, name)
     async with database.transaction(key) as tx:
         await tx.run(PATIENTLY)
+        if tx.distributed:  # each role has connections of its own to a worker, and the second would wait for the first
+            await tx.run(AS_LOGIN)
         await as_login(tx, HOLD, {"id": key})
         removed = await _counted(tx)
         for row in await tx.rows(OWNED):

@@ -37,7 +37,7 @@ ORDER BY asked.id, e.strength DESC, e.id DESC, e.type
 # Uses memory_cluster_members_by_memory and memory_clusters_pkey.
 CLUSTERS: Final = """
 SELECT b.memory_id, c.id, c.name, c.type, b.strength, b.automatic
-FROM memory_cluster_members b JOIN memory_clusters c ON c.namespace_id = b.namespace_id AND c.id = b.cluster_id
+FROM memory_cluster_members b JOIN memory_clusters c ON c.namespace_id = %(namespace_id)s AND c.id = b.cluster_id
 WHERE b.namespace_id = %(namespace_id)s AND b.memory_id = ANY(%(ids)s)
 ORDER BY b.memory_id, b.strength DESC, c.id
 """

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import psycopg
-from psycopg import capabilities
+from psycopg import capabilities, sql
 from psycopg.rows import tuple_row
 
 from pgengram.errors import NotReady
@@ -21,7 +21,8 @@ PREPARED: Final = b"pgengram_asks"
 ASK: Final = b"SELECT count(*) FROM pg_prepared_statements WHERE name = 'pgengram_asks'"
 WHO_ANSWERS: Final = "SELECT pg_backend_pid()"
 NO_TIMEOUT: Final = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
-TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(%(key)s), pg_backend_pid()"
+# Without parameters, so that it goes as simple text: after any other the server keeps what it saw until the next statement.
+TRY_LOCK: Final = sql.SQL("SELECT pg_try_advisory_xact_lock({}), pg_backend_pid()")
 
 
 async def adapt(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -80,5 +81,5 @@ async def alone(url: str, key: int) -> AsyncIterator[int | None]:
     """
     async with await connect(url) as connection, connection.transaction():
         await connection.execute(NO_TIMEOUT)
-        row = await (await connection.execute(TRY_LOCK, {"key": key})).fetchone()
+        row = await (await connection.execute(TRY_LOCK.format(sql.Literal(key)))).fetchone()
         yield row[1] if row and row[0] else None

@@ -34,9 +34,10 @@ from pgengram.store.database import (
     Transaction,
     add_model,
     model_of_state,
+    set_local,
     vectors_parameter,
 )
-from pgengram.store.indexes import COUNT_ROWS, FIRST_BUILD_ROWS, index_name, tend
+from pgengram.store.indexes import AS_UPKEEP, COUNT_ROWS, FIRST_BUILD_ROWS, index_name, tend
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -59,15 +60,15 @@ SETTLED_S: Final = 45.0  # no transaction of ours lives longer
 FIND_OWNERS: Final = "SELECT id FROM namespaces ORDER BY id"
 # Uses memories_pkey and, for each memory, memory_vectors_pkey.
 COUNT_DONE: Final = """
-SELECT count(*) AS total, count(*) FILTER (WHERE EXISTS (SELECT FROM memory_vectors v
-  WHERE v.namespace_id = m.namespace_id AND v.memory_id = m.id AND v.model_id = %(model_id)s)) AS done
+SELECT count(*) AS total, count(*) FILTER (WHERE EXISTS (SELECT 1 FROM memory_vectors v
+  WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s)) AS done
 FROM memories m WHERE m.namespace_id = %(namespace_id)s
 """
 # Uses memories_pkey and, for each memory, memory_vectors_pkey.
 FIND_WAITING: Final = """
 SELECT m.id, m.content FROM memories m
-WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s AND NOT EXISTS (SELECT FROM memory_vectors v
-  WHERE v.namespace_id = m.namespace_id AND v.memory_id = m.id AND v.model_id = %(model_id)s)
+WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s AND NOT EXISTS (SELECT 1 FROM memory_vectors v
+  WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s)
 ORDER BY m.id LIMIT %(limit)s
 """
 # Whoever changes a text locks its memory first, so a text that is locked here is the one that its vectors stay with.
@@ -87,7 +88,6 @@ LOCK_STATE: Final = "SELECT state FROM embedding_models WHERE id = %(id)s FOR UP
 # Writers of vectors wait for the switch, and the switch for those before it; searches wait for nobody.
 LOCK_VECTORS: Final = "LOCK TABLE memory_vectors IN SHARE ROW EXCLUSIVE MODE"
 SET_LOCK_TIMEOUT: Final = "SELECT set_config('lock_timeout', %(timeout)s, true)"
-SET_OWNER: Final = "SELECT set_config('pgengram.namespace_id', %(owner)s, true)"
 NOW: Final = "SELECT clock_timestamp() AS now"
 COUNT_OLDER: Final = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
@@ -280,7 +280,7 @@ class _Move:
         self.tell("indexing")
         while not await tend(self._database.url, self._model.id, self._model.dimensions):
             async with self._database.as_login() as connection:
-                await connection.execute("SELECT set_config('pgengram.upkeep', 'on', true)")
+                await connection.execute(set_local(AS_UPKEEP, distributed=self._database.distributed))
                 row = await (await connection.execute(COUNT_ROWS, {"model_id": self._model.id})).fetchone()
             if row is None or row["count"] < FIRST_BUILD_ROWS:
                 return
@@ -318,8 +318,9 @@ class _Move:
             raise Conflict("The move was cancelled.", "Begin it again with `pgengram reembed`.")
         left = 0
         for owner in await _owners(self._database):
-            await connection.execute(SET_OWNER, {"owner": str(owner)})
-            tx = Transaction(connection, owner, self._model.id)
+            settings = {"pgengram.namespace_id": str(owner)}
+            await connection.execute(set_local(settings, distributed=self._database.distributed))
+            tx = Transaction(connection, owner, self._model.id, distributed=self._database.distributed)
             waiting = await tx.rows(FIND_WAITING, {"after": BEFORE_ALL, "limit": LAST, "model_id": self._model.id})
             left += len(waiting)
             if left >= LAST or not await self._complete(tx, waiting):

@@ -1,8 +1,16 @@
-"""The SQL that reads and writes memories, each statement with the index it uses. Every one carries the namespace."""
+"""The SQL that reads and writes memories, each statement with the index it uses.
+
+Every table of an owner is asked with `namespace_id = %(namespace_id)s` of its own, never by way of another table's: so Citus
+sends the whole statement to the one worker that has the owner. Three more habits keep it able to: an INSERT from a SELECT returns
+something (it would be sent as COPY otherwise, which the wall refuses), no subquery is without a column, and a change takes the
+time from a subquery with OFFSET 0 (what is not immutable may not stand in an expression over columns).
+"""
 
 from __future__ import annotations
 
 from typing import Final
+
+from pgengram.fields import TYPES
 
 # One statement writes everything of up to 200 memories, so there is no moment in which half of one exists. Rows are
 # inserted in the order of their hashes: two batches that share memories cannot wait for each other in a circle.
@@ -10,7 +18,7 @@ from typing import Final
 # conversation: neighbours are told by their numbers. Only active memories get postings.
 # Vectors of a model that is not the active one (any more) are left out, and the answer tells: the switch to another model
 # waits for the statements that hold memory_vectors, and this one sees what has been committed when it got hold of it.
-CREATE: Final = """
+_CREATE: Final = """
 WITH given AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(%(memories)s) AS g(
     id uuid, type text, kind text, status text, content text, content_hash text, metadata jsonb, detail jsonb, tags text[],
@@ -37,48 +45,49 @@ WITH given AS MATERIALIZED (
     coalesce(occurred_at, now())
   FROM given LEFT JOIN before USING (session_id) ORDER BY content_hash
   ON CONFLICT DO NOTHING
-  RETURNING id
+  RETURNING [memory]
 ), fresh AS MATERIALIZED (
   SELECT g.* FROM given g JOIN stored USING (id)
 ), activation AS (
   INSERT INTO memory_activation (namespace_id, memory_id, importance, rate_per_day, started_at)
-  SELECT %(namespace_id)s, id, importance, rate_per_day, now() FROM fresh
+  SELECT %(namespace_id)s, id, importance, rate_per_day, now() FROM fresh RETURNING [activation]
 ), episodic AS (
   INSERT INTO episodic_memories (namespace_id, memory_id, action_taken, context, result, emotional_valence,
     verification_status, event_time)
   SELECT %(namespace_id)s, id, nullif(detail -> 'action_taken', 'null'), nullif(detail -> 'context', 'null'),
     nullif(detail -> 'result', 'null'), (detail ->> 'emotional_valence')::double precision,
     (detail ->> 'verification_status')::boolean, coalesce((detail ->> 'event_time')::timestamptz, occurred_at, now())
-  FROM fresh WHERE type = 'episodic'
+  FROM fresh WHERE type = 'episodic' RETURNING [episodic detail]
 ), semantic AS (
   INSERT INTO semantic_memories (namespace_id, memory_id, category, related_concepts, source_references, contradictions,
     last_validated)
   SELECT %(namespace_id)s, id, ARRAY(SELECT jsonb_array_elements_text(detail -> 'category')),
     ARRAY(SELECT jsonb_array_elements_text(detail -> 'related_concepts')), nullif(detail -> 'source_references', 'null'),
     nullif(detail -> 'contradictions', 'null'), (detail ->> 'last_validated')::timestamptz
-  FROM fresh WHERE type = 'semantic'
+  FROM fresh WHERE type = 'semantic' RETURNING [semantic detail]
 ), procedural AS (
   INSERT INTO procedural_memories (namespace_id, memory_id, steps, prerequisites, success_count, total_attempts,
     failure_points, average_duration)
   SELECT %(namespace_id)s, id, detail -> 'steps', detail -> 'prerequisites', (detail ->> 'success_count')::integer,
     (detail ->> 'total_attempts')::integer, nullif(detail -> 'failure_points', 'null'),
     (detail ->> 'average_duration')::interval
-  FROM fresh WHERE type = 'procedural'
+  FROM fresh WHERE type = 'procedural' RETURNING [procedural detail]
 ), strategic AS (
   INSERT INTO strategic_memories (namespace_id, memory_id, pattern_description, supporting_evidence, success_metrics,
     adaptation_history, context_applicability)
   SELECT %(namespace_id)s, id, detail ->> 'pattern_description', nullif(detail -> 'supporting_evidence', 'null'),
     nullif(detail -> 'success_metrics', 'null'), nullif(detail -> 'adaptation_history', 'null'),
     nullif(detail -> 'context_applicability', 'null')
-  FROM fresh WHERE type = 'strategic'
+  FROM fresh WHERE type = 'strategic' RETURNING [strategic detail]
 ), tagged AS (
   INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
   SELECT %(namespace_id)s, fresh.id, t.tag, t.position FROM fresh, unnest(tags) WITH ORDINALITY AS t(tag, position)
+  RETURNING 1
 ), vectors AS (
   INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
   SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
   FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
-  JOIN stored USING (id) WHERE %(model_id)s = (SELECT id FROM active_model)
+  JOIN stored USING (id) WHERE %(model_id)s = (SELECT id FROM active_model) RETURNING [vector]
 ), terms AS MATERIALIZED (
   SELECT id, t.term, t.count FROM fresh, pgengram_terms(searched, extra) AS t
 ), lengths AS MATERIALIZED (
@@ -86,20 +95,52 @@ WITH given AS MATERIALIZED (
   FROM terms GROUP BY id
 ), worded AS (
   INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length)
-  SELECT %(namespace_id)s, id, terms, counts, length FROM lengths
+  SELECT %(namespace_id)s, id, terms, counts, length FROM lengths RETURNING 1
 ), posted AS (
   INSERT INTO memory_postings (namespace_id, term, memory_id, count, length)
   SELECT %(namespace_id)s, term, id, count, least(length, 32767)::smallint
   FROM terms JOIN lengths USING (id) JOIN fresh USING (id) WHERE fresh.status = 'active' ORDER BY term
+  RETURNING 1
 ), told AS (
   INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id)
   SELECT %(namespace_id)s, id, 1, 'create', coalesce(nullif(current_setting('pgengram.actor', true), ''), actor), session_id
-  FROM fresh
+  FROM fresh RETURNING 1
 )
-SELECT id, (SELECT id FROM active_model) AS active_model_id,
-  EXISTS (SELECT FROM memory_clusters WHERE namespace_id = %(namespace_id)s AND centroid IS NOT NULL) AS clustered
-FROM stored
+SELECT [shown], (SELECT id FROM active_model) AS active_model_id,
+  EXISTS (SELECT 1 FROM memory_clusters WHERE namespace_id = %(namespace_id)s AND centroid IS NOT NULL) AS clustered
+FROM [stored]
 """
+_SHOWN_WHOLE: Final = """stored.*, activation.importance, activation.rate_per_day, activation.access_count,
+  activation.last_accessed_at, pgengram_relevance(activation.relevance_anchor, activation.rate_per_day, now()) AS relevance,
+  fresh.tags, coalesce((SELECT detail FROM episodic WHERE memory_id = stored.id), (SELECT detail FROM semantic WHERE memory_id = stored.id),
+    (SELECT detail FROM procedural WHERE memory_id = stored.id), (SELECT detail FROM strategic WHERE memory_id = stored.id)) AS detail,
+  (SELECT count(*) FROM vectors WHERE memory_id = stored.id) AS vectors"""
+
+
+def _create(*, whole: bool) -> str:
+    """Return the statement that stores memories; it gives their ids, or them `whole` as `READ` does."""
+    made = {
+        "[memory]": "*" if whole else "id",
+        "[activation]": "memory_id, importance, rate_per_day, access_count, last_accessed_at, relevance_anchor"
+        if whole
+        else "1",
+        "[vector]": "memory_id" if whole else "1",
+        "[shown]": _SHOWN_WHOLE if whole else "id",
+        "[stored]": "stored JOIN fresh USING (id) JOIN activation ON activation.memory_id = stored.id"
+        if whole
+        else "stored",
+    }
+    for type_ in TYPES:
+        detail = f"memory_id, to_jsonb({type_}_memories) - 'namespace_id' - 'memory_id' AS detail"
+        made[f"[{type_} detail]"] = detail if whole else "1"
+    statement = _CREATE
+    for place, text in made.items():
+        statement = statement.replace(place, text)
+    return statement
+
+
+CREATE: Final = _create(whole=False)
+CREATE_WHOLE: Final = _create(whole=True)
 
 # Uses memories_active_content.
 FIND_TWINS: Final = """
@@ -118,9 +159,11 @@ UPDATE memories SET idempotency_key = %(key)s WHERE namespace_id = %(namespace_i
 # Telling a memory again confirms it; an expired one lives again. At most once a minute, so that a storm of identical
 # calls is not a storm of writes. Uses memories_pkey.
 CONFIRM_TWIN: Final = """
-UPDATE memories SET last_confirmed_at = now(), expires_at = CASE WHEN expires_at <= now() THEN %(expires_at)s ELSE expires_at END
+UPDATE memories SET last_confirmed_at = moment.at,
+  expires_at = CASE WHEN expires_at <= moment.at THEN %(expires_at)s ELSE expires_at END
+FROM (SELECT now() AS at, now() - interval '1 minute' AS lately OFFSET 0) AS moment
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s
-  AND (last_confirmed_at IS NULL OR last_confirmed_at < now() - interval '1 minute' OR expires_at <= now())
+  AND (last_confirmed_at IS NULL OR last_confirmed_at < moment.lately OR expires_at <= moment.at)
 """
 
 # Uses memory_tags_pkey.
@@ -134,16 +177,16 @@ ON CONFLICT DO NOTHING
 READ: Final = """
 SELECT m.*, a.importance, a.rate_per_day, a.access_count, a.last_accessed_at,
   pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
-  ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id ORDER BY position, tag) AS tags,
+  ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id ORDER BY position, tag) AS tags,
   coalesce(to_jsonb(e), to_jsonb(s), to_jsonb(p), to_jsonb(g)) - 'namespace_id' - 'memory_id' AS detail,
   (SELECT count(*) FROM memory_vectors v
-   WHERE v.namespace_id = m.namespace_id AND v.memory_id = m.id AND v.model_id = %(model_id)s) AS vectors
+   WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s) AS vectors
 FROM memories m
-JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
-LEFT JOIN episodic_memories e ON e.namespace_id = m.namespace_id AND e.memory_id = m.id
-LEFT JOIN semantic_memories s ON s.namespace_id = m.namespace_id AND s.memory_id = m.id
-LEFT JOIN procedural_memories p ON p.namespace_id = m.namespace_id AND p.memory_id = m.id
-LEFT JOIN strategic_memories g ON g.namespace_id = m.namespace_id AND g.memory_id = m.id
+JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
+LEFT JOIN episodic_memories e ON e.namespace_id = %(namespace_id)s AND e.memory_id = m.id
+LEFT JOIN semantic_memories s ON s.namespace_id = %(namespace_id)s AND s.memory_id = m.id
+LEFT JOIN procedural_memories p ON p.namespace_id = %(namespace_id)s AND p.memory_id = m.id
+LEFT JOIN strategic_memories g ON g.namespace_id = %(namespace_id)s AND g.memory_id = m.id
 WHERE m.namespace_id = %(namespace_id)s AND m.id = ANY(%(ids)s)
 """
 
@@ -163,9 +206,10 @@ UPDATE memory_activation a SET access_count = a.access_count + 1, last_accessed_
     WHEN a.reinforcement IS NULL THEN used.log_weight
     ELSE greatest(a.reinforcement, used.log_weight) + ln(1 + exp(greatest(-abs(a.reinforcement - used.log_weight), -700)))
   END
-FROM (SELECT memory_id, ln(%(weight)s::double precision)
-        + rate_per_day * (extract(epoch FROM now() AT TIME ZONE 'UTC')::double precision / 86400 - 20000) AS log_weight
-      FROM memory_activation WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)) AS used
+FROM (SELECT memory_id, ln(%(weight)s::double precision) + rate_per_day * moment.days AS log_weight
+      FROM memory_activation CROSS JOIN (
+        SELECT extract(epoch FROM now() AT TIME ZONE 'UTC')::double precision / 86400 - 20000 AS days OFFSET 0) AS moment
+      WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)) AS used
 WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = used.memory_id
 """
 # A hit is counted and no more. Uses memory_activation_pkey.
@@ -197,7 +241,7 @@ ADD_VECTORS: Final = """
 INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
 SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
 FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
-WHERE %(model_id)s = (SELECT id FROM embedding_models WHERE state = 'active')
+WHERE %(model_id)s = (SELECT id FROM embedding_models WHERE state = 'active') RETURNING 1
 """
 
 # Only active memories have postings, so that ranking by words needs no look at the memory itself. These four take a memory
@@ -206,7 +250,7 @@ WHERE %(model_id)s = (SELECT id FROM embedding_models WHERE state = 'active')
 DROP_POSTINGS: Final = """
 DELETE FROM memory_postings p USING memory_words w
 WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s AND w.segment IS NULL
-  AND p.namespace_id = w.namespace_id AND p.term = ANY(w.terms) AND p.memory_id = w.memory_id
+  AND p.namespace_id = %(namespace_id)s AND p.term = ANY(w.terms) AND p.memory_id = w.memory_id
 """
 LOCK_LISTS: Final = """
 SELECT l.term FROM memory_posting_lists l JOIN memory_words w ON l.segment = w.segment AND l.term = ANY(w.terms)
@@ -226,7 +270,7 @@ DELETE FROM memory_posting_lists WHERE namespace_id = %(namespace_id)s AND segme
 UNFOLD: Final = """
 UPDATE memory_words w SET segment = NULL FROM memory_words old
 WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s AND w.segment IS NOT NULL
-  AND old.namespace_id = w.namespace_id AND old.memory_id = w.memory_id
+  AND old.namespace_id = %(namespace_id)s AND old.memory_id = w.memory_id
 RETURNING old.segment, old.terms
 """
 
@@ -235,7 +279,7 @@ RETURNING old.segment, old.terms
 # one of those taken waits. Uses memory_words_unfolded, memories_pkey and memory_postings_pkey.
 FOLD: Final = """
 WITH chosen AS MATERIALIZED (
-  SELECT m.id FROM memory_words w JOIN memories m ON m.namespace_id = w.namespace_id AND m.id = w.memory_id
+  SELECT m.id FROM memory_words w JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = w.memory_id
   WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND m.status = 'active'
   ORDER BY w.memory_id LIMIT %(limit)s FOR UPDATE OF m SKIP LOCKED
 ), next AS MATERIALIZED (
@@ -253,7 +297,7 @@ WITH chosen AS MATERIALIZED (
   INSERT INTO memory_posting_lists (namespace_id, term, segment, memory_ids, measures)
   SELECT %(namespace_id)s, parts.term, next.segment, array_agg(parts.memory_id ORDER BY parts.memory_id),
     array_agg(parts.count::integer << 16 | least(parts.length, 32767) ORDER BY parts.memory_id)
-  FROM parts, next GROUP BY parts.term, next.segment
+  FROM parts, next GROUP BY parts.term, next.segment RETURNING 1
 )
 SELECT count(*) AS folded FROM chosen
 """
@@ -270,7 +314,7 @@ INSERT INTO memory_postings (namespace_id, term, memory_id, count, length)
 SELECT w.namespace_id, t.term, w.memory_id, t.count, least(w.length, 32767)::smallint
 FROM memory_words w, unnest(w.terms, w.counts) AS t(term, count)
 WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s)
-ORDER BY t.term
+ORDER BY t.term RETURNING 1
 """
 
 ADD_HISTORY: Final = """
@@ -281,8 +325,9 @@ VALUES (%(namespace_id)s, %(id)s, %(version)s, %(operation)s, %(session_id)s, %(
 # What replaces a memory ends its validity where its own begins, else it ends now. LEAST passes over null. Uses memories_pkey.
 FORGET: Final = """
 UPDATE memories SET status = 'invalidated', reason = coalesce(%(reason)s, reason),
-  valid_to = least(coalesce(valid_to, %(replaced_from)s::timestamptz, now()), %(replaced_from)s::timestamptz),
-  replaced_by = coalesce(%(replaced_by)s::uuid[], replaced_by), version = version + 1, updated_at = now()
+  valid_to = least(coalesce(valid_to, %(replaced_from)s::timestamptz, moment.at), %(replaced_from)s::timestamptz),
+  replaced_by = coalesce(%(replaced_by)s::uuid[], replaced_by), version = version + 1, updated_at = moment.at
+FROM (SELECT now() AS at OFFSET 0) AS moment
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s
 RETURNING version, valid_to
 """

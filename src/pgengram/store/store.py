@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.settings import Settings
 from pgengram.store.database import SCHEMA_HEAD, Database, Row, Transaction
+from pgengram.store.replica import Begin, Replica
 
 if TYPE_CHECKING:
     import psycopg
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 Report = Callable[[str], Awaitable[None]]
+T = TypeVar("T")
 
 # Writing into an embedded store ends while PostgreSQL still has room for what it does by itself: recovery, vacuum, a new file of
 # its log. A batch of the largest memories takes about half of it.
@@ -39,6 +42,7 @@ class Store:
         self._settings = settings
         self._embedded: EmbeddedPostgres | None = None
         self._database: Database | None = None
+        self.replica = Replica(settings.read_url) if settings.read_url else None
         self._attempt: asyncio.Task[None] | None = None
         self._listeners: list[Report] = []
         self._changing = asyncio.Lock()
@@ -93,6 +97,8 @@ class Store:
             except BaseException:
                 await database.close()
                 raise
+            if self.replica is not None:
+                await self.replica.open()
             self._database = database
 
     async def close(self) -> None:
@@ -106,16 +112,43 @@ class Store:
                 await asyncio.to_thread(embedded.stop)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
+    async def transaction(self, probes: int | None = None) -> AsyncIterator[Transaction]:
         """Run a block in one transaction that sees this owner's rows only.
+
+        Args:
+            probes: lists of an ivfflat index visited for a vector, of a transaction that looks for one.
 
         Raises:
             DatabaseFailed: see Database.transaction. A lost embedded server is started again by the next call.
         """
         await self.open()
-        async with self.recovering() as database, database.transaction(self._namespace_id) as tx:
-            self.active_model_id = tx.model_id
-            yield tx
+        try:
+            async with self.recovering() as database, database.transaction(self._namespace_id, probes) as tx:
+                self.active_model_id = tx.model_id
+                yield tx
+        finally:
+            if self.replica is not None:
+                self.replica.note_write()
+
+    def health(self) -> dict[str, str]:
+        """Return how the replica is, if there is to be one."""
+        return {} if self.replica is None else {"replica": self.replica.state}
+
+    async def read(self, work: Callable[[Begin], Awaitable[T]]) -> T:
+        """Return what `work` returns, whose transactions only read: the replica's where it knows enough, else the primary's.
+
+        Args:
+            work: is given what begins a transaction; may be called a second time, when the replica fails in the middle.
+
+        Raises:
+            DatabaseFailed: see Database.transaction.
+        """
+        await self.open()
+        if self.replica is not None:
+            done = await self.replica.read(self._namespace_id, self.database, work)
+            if done is not None:
+                return done[0]
+        return await work(self.transaction)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
@@ -134,6 +167,16 @@ class Store:
         await self.open()
         async with self.recovering() as database, database.as_login() as connection:
             yield connection
+
+    async def one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
+        """Run one statement as the login, a transaction by itself, and return its first row.
+
+        Raises:
+            DatabaseFailed: see Database.transaction.
+        """
+        await self.open()
+        async with self.recovering() as database:
+            return await database.one(statement, parameters)
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[Database]:
@@ -183,6 +226,8 @@ class Store:
         if self._database is not None:
             database, self._database = self._database, None
             await database.close()
+            if self.replica is not None:
+                await self.replica.close()
 
 
 class SharedStore(Store):
@@ -194,8 +239,9 @@ class SharedStore(Store):
     """
 
     def __init__(self, host: Store, settings: Settings) -> None:
-        super().__init__(settings)
+        super().__init__(replace(settings, read_url=""))
         self._host = host
+        self.replica = host.replica
 
     @property
     def is_open(self) -> bool:

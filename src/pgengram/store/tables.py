@@ -108,6 +108,16 @@ access_tokens = Table(
 )
 Index("access_tokens_of_namespace", access_tokens.c.namespace)
 
+# How often clients that come from outside have called. It may be lost, so that counting waits for no disk; like the tokens it is
+# the login's alone.
+client_rates = Table(
+    "client_rates",
+    metadata,
+    Column("client", LargeBinary, primary_key=True),
+    _moment("paid_at", nullable=False),
+    prefixes=["UNLOGGED"],
+)
+
 # What was erased, so that an older backup does not bring it back: ids alone. No right of the application's role, nor a wall: it
 # outlives its owner.
 erasures = Table(
@@ -206,9 +216,9 @@ Index("memories_by_idempotency_key", memories.c.namespace_id, memories.c.idempot
       postgresql_where=memories.c.idempotency_key.is_not(None))  # fmt: skip
 Index("memories_by_short_id", memories.c.namespace_id, memories.c.short_id)
 Index("memories_by_time", memories.c.namespace_id, memories.c.created_at)
-# A memory without a time of its own counts on the day it was stored.
+# A memory without a time of its own counts from when it was stored. See filters.OCCURRED.
 Index("memories_by_occurrence", memories.c.namespace_id,
-      func.coalesce(memories.c.occurred_at, memories.c.created_at))  # fmt: skip
+      text("(CASE WHEN occurred_at IS NULL THEN created_at ELSE occurred_at END)"))
 Index("memories_hidden", memories.c.namespace_id, memories.c.status, memories.c.expires_at, memories.c.id,
       postgresql_where=text("status <> 'active' OR expires_at IS NOT NULL"))  # fmt: skip
 for _column in ("collection", "project", "user"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -52,7 +52,13 @@ TAKE_TURNS: Final = "SELECT pg_advisory_xact_lock(1885824361, %(namespace_id)s)"
 
 
 async def tell(
-    tx: Transaction, drafts: Sequence[Draft], model: Model | None, model_id: int | None, least: float
+    tx: Transaction,
+    drafts: Sequence[Draft],
+    model: Model | None,
+    model_id: int | None,
+    least: float,
+    *,
+    whole: bool = False,
 ) -> list[Told]:
     """Store drafts as their dedup_policy says, in the caller's transaction.
 
@@ -62,6 +68,7 @@ async def tell(
         model: which made the vectors; None without an embedder: then words are compared.
         model_id: its key.
         least: the cosine from which on memories are near.
+        whole: whether to say of each memory what it is now.
     """
     tellings = [Telling(draft, place) for place, draft in enumerate(drafts)]
     await _by_key(tx, tellings)
@@ -78,12 +85,22 @@ async def tell(
     compare(told, least, by_words=model is None)
     for telling in looked_at:
         _decide(telling, tellings)
-    await _store(tx, tellings, model_id)
+    await _store(tx, tellings, model_id, whole=whole)
     for telling in tellings:
         await _link(tx, telling)
     new = [t.outcome for t in tellings if t.outcome is not None and t.outcome.created]
     await clusters.assign(tx, [outcome.id for outcome in new if outcome.clustered])
-    return [_told(telling, tellings) for telling in tellings]
+    all_told = [_told(telling, tellings) for telling in tellings]
+    return await _with_rows(tx, all_told, drafts, model_id) if whole else all_told
+
+
+async def _with_rows(
+    tx: Transaction, all_told: Sequence[Told], drafts: Sequence[Draft], model_id: int | None
+) -> list[Told]:
+    """Add the memories as they are now; what was only stored is known already."""
+    rows = {t.id: t.outcome.row for t, d in zip(all_told, drafts, strict=True) if t.outcome.row and not d.related}
+    rows |= await memories.read(tx, left, model_id) if (left := [t.id for t in all_told if t.id not in rows]) else {}
+    return [replace(told, row=rows[told.id]) for told in all_told]
 
 
 async def _by_key(tx: Transaction, tellings: Sequence[Telling]) -> None:
@@ -117,11 +134,12 @@ def _decide(telling: Telling, tellings: Sequence[Telling]) -> None:
                 return
 
 
-async def _store(tx: Transaction, tellings: Sequence[Telling], model_id: int | None) -> None:
+async def _store(tx: Transaction, tellings: Sequence[Telling], model_id: int | None, *, whole: bool) -> None:
     """Store what nothing stands for by one statement, then merge the rest into what does, in their order."""
     fresh = [t for t in tellings if t.outcome is None and t.target is None and t.stands_for is None]
     if fresh:
-        for t, outcome in zip(fresh, await memories.insert(tx, [t.draft for t in fresh], model_id), strict=True):
+        stored = await memories.insert(tx, [t.draft for t in fresh], model_id, whole=whole)
+        for t, outcome in zip(fresh, stored, strict=True):
             t.outcome = outcome
     for t in tellings:
         if t.outcome is None:

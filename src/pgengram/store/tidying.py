@@ -24,7 +24,7 @@ LIVING: Final = ("active", "archived")
 # memories_by_time or memories_hidden, and memory_activation_pkey.
 FADED: Final = """
 SELECT m.id, count(*) OVER () AS found FROM memories m
-JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
 WHERE m.namespace_id = %(namespace_id)s AND m.status = %(status)s AND NOT m.pinned
   AND m.created_at < now() - %(age)s AND a.importance < %(importance)s AND a.access_count <= %(accesses)s
   AND (%(project)s::text IS NULL OR m.project = %(project)s)
@@ -34,7 +34,7 @@ ORDER BY m.created_at, m.id LIMIT %(limit)s
 # Uses memory_tags_by_tag and memories_pkey.
 TAGGED: Final = """
 SELECT m.id, count(*) OVER () AS found, ARRAY(SELECT tag FROM memory_tags t
-  WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id AND t.tag = ANY(%(tags)s)) AS tags
+  WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id AND t.tag = ANY(%(tags)s)) AS tags
 FROM memories m
 WHERE m.namespace_id = %(namespace_id)s AND m.status IN ('active', 'archived')
   AND m.id IN (SELECT memory_id FROM memory_tags WHERE namespace_id = %(namespace_id)s AND tag = ANY(%(tags)s))
@@ -49,14 +49,14 @@ WITH done AS (
   WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) RETURNING id, version
 )
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
-SELECT %(namespace_id)s, id, version, 'archive', %(session_id)s, %(changes)s FROM done
+SELECT %(namespace_id)s, id, version, 'archive', %(session_id)s, %(changes)s FROM done RETURNING 1
 """
 # The same as unposting one after the other, but each list is written once. The memories are locked; lists are locked in one
 # order. Uses memory_words_pkey, memory_postings_pkey and memory_posting_lists_pkey.
 DROP_POSTINGS: Final = """
 DELETE FROM memory_postings p USING memory_words w
 WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s) AND w.segment IS NULL
-  AND p.namespace_id = w.namespace_id AND p.term = ANY(w.terms) AND p.memory_id = w.memory_id
+  AND p.namespace_id = %(namespace_id)s AND p.term = ANY(w.terms) AND p.memory_id = w.memory_id
 """
 LOCK_LISTS: Final = """
 SELECT l.term FROM memory_posting_lists l

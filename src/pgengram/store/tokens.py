@@ -50,7 +50,7 @@ VALUES (%(id)s, %(secret_hash)s, %(name)s, %(namespace)s, %(scope)s, now() + %(l
 # Uses access_tokens_pkey.
 NOTE_USE: Final = "UPDATE access_tokens SET last_used_at = now() WHERE id = %(id)s"
 # Uses access_tokens_pkey.
-REVOKE: Final = "UPDATE access_tokens SET revoked_at = coalesce(revoked_at, now()) WHERE id = %(id)s"
+REVOKE: Final = "UPDATE access_tokens SET revoked_at = now() WHERE id = %(id)s AND revoked_at IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,7 @@ async def verify(store: Store, token: str) -> AccessToken | None:
     if shaped is None:
         return None
     id_, secret = shaped.groups()
-    async with store.as_login() as connection:
-        row = await (await connection.execute(FIND, {"id": id_})).fetchone()
+    row = await store.one(FIND, {"id": id_})
     right = hmac.compare_digest(_hash(secret), NOBODY if row is None else bytes(row["secret_hash"]))
     if row is None or not right or (told := _told(row)).state != "good":
         return None

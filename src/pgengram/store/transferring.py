@@ -59,24 +59,24 @@ COUNT: Final = "SELECT count(*) AS memories FROM memories WHERE namespace_id = %
 READ_MEMORIES: Final = """
 SELECT m.id, (to_jsonb(m) - '{namespace_id,short_id,content_hash}'::text[] || jsonb_build_object('record', 'memory',
   'tags', (SELECT coalesce(jsonb_agg(t.tag ORDER BY t.position, t.tag), '[]') FROM memory_tags t
-           WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id),
+           WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id),
   'detail', coalesce(to_jsonb(e), to_jsonb(c), to_jsonb(p), to_jsonb(g), '{}') - '{namespace_id,memory_id,success_rate}'::text[],
   'activation', to_jsonb(a) - '{namespace_id,memory_id,relevance_anchor}'::text[],
   'working', to_jsonb(w) - '{namespace_id,memory_id}'::text[],
   'history', (SELECT coalesce(jsonb_agg(to_jsonb(h) - '{namespace_id,memory_id}'::text[] ORDER BY h.version), '[]')
-              FROM memory_history h WHERE h.namespace_id = m.namespace_id AND h.memory_id = m.id)))::text AS record
+              FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = m.id)))::text AS record
 FROM memories m
-JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
-LEFT JOIN episodic_memories e ON e.namespace_id = m.namespace_id AND e.memory_id = m.id
-LEFT JOIN semantic_memories c ON c.namespace_id = m.namespace_id AND c.memory_id = m.id
-LEFT JOIN procedural_memories p ON p.namespace_id = m.namespace_id AND p.memory_id = m.id
-LEFT JOIN strategic_memories g ON g.namespace_id = m.namespace_id AND g.memory_id = m.id
-LEFT JOIN working_memories w ON w.namespace_id = m.namespace_id AND w.memory_id = m.id
+JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
+LEFT JOIN episodic_memories e ON e.namespace_id = %(namespace_id)s AND e.memory_id = m.id
+LEFT JOIN semantic_memories c ON c.namespace_id = %(namespace_id)s AND c.memory_id = m.id
+LEFT JOIN procedural_memories p ON p.namespace_id = %(namespace_id)s AND p.memory_id = m.id
+LEFT JOIN strategic_memories g ON g.namespace_id = %(namespace_id)s AND g.memory_id = m.id
+LEFT JOIN working_memories w ON w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
 WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s ORDER BY m.id LIMIT %(limit)s
 """
 # History of what was erased; that of the others goes with its memory. Uses memory_history_pkey and memories_pkey.
 ERASED_ONLY: Final = sql.SQL(
-    "AND NOT EXISTS (SELECT FROM memories m WHERE m.namespace_id = t.namespace_id AND m.id = t.memory_id)"
+    "AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = t.memory_id)"
 )
 # Uses the table's primary key.
 READ_ROWS: Final = sql.SQL("""
@@ -101,7 +101,7 @@ ON CONFLICT DO NOTHING
 ADD_TAGS: Final = """
 INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
 SELECT %(namespace_id)s, g.id, t.tag, min(t.position) FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, tags text[]),
-  unnest(g.tags) WITH ORDINALITY AS t(tag, position) GROUP BY g.id, t.tag
+  unnest(g.tags) WITH ORDINALITY AS t(tag, position) GROUP BY g.id, t.tag RETURNING 1
 """
 ADD_WORDS: Final = """
 WITH given AS MATERIALIZED (
@@ -111,6 +111,7 @@ WITH given AS MATERIALIZED (
 )
 INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length)
 SELECT %(namespace_id)s, id, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer FROM terms GROUP BY id
+RETURNING 1
 """
 # Uses the table's primary key.
 COUNT_KNOWN: Final = sql.SQL("""

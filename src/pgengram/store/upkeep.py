@@ -36,7 +36,7 @@ WITH vectored AS MATERIALIZED (
     width_bucket(length(m.content), %(lengths)s::integer[]) AS length_bin,
     a.rate_per_day, a.access_count, m.pinned, v.memory_id IS NOT NULL AS embedded, t.memory_id IS NOT NULL AS tagged
   FROM memories m
-  JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+  JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
   LEFT JOIN vectored v ON v.memory_id = m.id LEFT JOIN tagged t ON t.memory_id = m.id
   WHERE m.namespace_id = %(namespace_id)s {condition}
 )
@@ -54,7 +54,7 @@ OF_PROJECT: Final = "AND m.project = %(project)s"
 # Uses memory_tags_by_tag and memories_pkey.
 TAGS: Final = """
 SELECT t.tag, count(*) AS memories, count(*) OVER () AS tags
-FROM memory_tags t JOIN memories m ON m.namespace_id = t.namespace_id AND m.id = t.memory_id
+FROM memory_tags t JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = t.memory_id
 WHERE t.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now()) {condition}
 GROUP BY t.tag ORDER BY memories DESC, t.tag LIMIT %(limit)s
 """
@@ -79,7 +79,7 @@ LIMIT {TOP}
 
 # Uses memory_relationships_pkey and memories_pkey.
 RELATIONSHIPS: Final = """
-SELECT count(*) AS edges FROM memory_relationships r JOIN memories m ON m.namespace_id = r.namespace_id AND m.id = r.from_id
+SELECT count(*) AS edges FROM memory_relationships r JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = r.from_id
 WHERE r.namespace_id = %(namespace_id)s {condition}
 """
 DATABASE_SIZE: Final = """
@@ -144,7 +144,7 @@ HEALTH: Final = """
 SELECT m.type, count(*) AS total_memories, avg(a.importance) AS avg_importance, avg(a.access_count)::double precision AS avg_access_count,
   count(*) FILTER (WHERE a.last_accessed_at > now() - interval '1 day') AS accessed_last_day,
   avg(pgengram_relevance(a.relevance_anchor, a.rate_per_day, now())) AS avg_relevance
-FROM memories m JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+FROM memories m JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
 WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
 GROUP BY m.type ORDER BY m.type
 """
@@ -182,7 +182,7 @@ CONDITIONS: Final[dict[str, str]] = {
         AND m.content !~ '\\w[^\\n]*[^.!?] [[:upper:]][[:alpha:]]')""",
     "multi_fact": f"""length(m.content) > {MANY_FACTS_CHARACTERS}
       AND regexp_count(m.content, '[.!?。！？]+(\\s|$)|[。！？]|\\n\\s*[-*•]') >= {MANY_FACTS_SENTENCES}""",
-    "untagged": """NOT EXISTS (SELECT FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id)""",
+    "untagged": """NOT EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id)""",
     "unsourced": f"""coalesce(m.confidence < {UNSURE}, false) OR (m.capture_mode = 'inferred' AND m.source IS NULL
       AND m.sources IS NULL AND (m.last_confirmed_at IS NULL OR m.last_confirmed_at <= m.created_at))""",
 }  # fmt: skip
@@ -192,7 +192,7 @@ CONDITIONS: Final[dict[str, str]] = {
 JUDGE: Final = """
 WITH judged AS (
   SELECT m.id, f.finding FROM memories m
-  JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+  JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
   CROSS JOIN LATERAL (VALUES {values}) AS f(finding, holds)
   WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND f.holds
     AND (f.finding = 'expired' OR m.expires_at IS NULL OR m.expires_at > now()) {condition}
@@ -267,8 +267,8 @@ BY_INDEX: Final = "(v.embedding::halfvec({dimensions})) <=> (asked.embedding::ha
 # Uses memory_relationships_to and memories_pkey.
 CONTRADICTING: Final = """
 SELECT r.from_id AS one, r.to_id AS other FROM memory_relationships r
-JOIN memories m ON m.namespace_id = r.namespace_id AND m.id = r.from_id
-JOIN memories o ON o.namespace_id = r.namespace_id AND o.id = r.to_id
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = r.from_id
+JOIN memories o ON o.namespace_id = %(namespace_id)s AND o.id = r.to_id
 WHERE r.namespace_id = %(namespace_id)s AND r.type = 'contradicts' AND m.status = 'active' AND o.status = 'active' {condition}
 ORDER BY r.updated_at DESC LIMIT %(limit)s
 """

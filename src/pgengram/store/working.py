@@ -46,26 +46,26 @@ LOCK_OWNER: Final = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, %(namespace_id)
 
 # All of these use memories_hidden; there are few working memories.
 SECONDS_LEFT: Final = """
-SELECT extract(epoch FROM min(expires_at) - clock_timestamp())::double precision AS seconds FROM memories
+SELECT extract(epoch FROM min(expires_at) - statement_timestamp())::double precision AS seconds FROM memories
 WHERE namespace_id = %(namespace_id)s AND status = 'working'
 """
 OVER: Final = """
 SELECT m.id, coalesce(w.promote, false) OR a.importance >= %(importance)s OR a.access_count >= %(reads)s AS keep
 FROM memories m
-JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
-LEFT JOIN working_memories w ON w.namespace_id = m.namespace_id AND w.memory_id = m.id
-WHERE m.namespace_id = %(namespace_id)s AND m.status = 'working' AND m.expires_at <= clock_timestamp()
+JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
+LEFT JOIN working_memories w ON w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
+WHERE m.namespace_id = %(namespace_id)s AND m.status = 'working' AND m.expires_at <= statement_timestamp()
 ORDER BY m.id LIMIT %(limit)s FOR UPDATE OF m
 """
 FIND_HELD: Final = """
 SELECT id FROM memories
-WHERE namespace_id = %(namespace_id)s AND status = 'working' AND expires_at > clock_timestamp() AND content_hash = %(hash)s
+WHERE namespace_id = %(namespace_id)s AND status = 'working' AND expires_at > statement_timestamp() AND content_hash = %(hash)s
 ORDER BY id LIMIT 1 FOR UPDATE
 """
 LIST: Final = """
 SELECT m.id FROM memories m
 WHERE m.namespace_id = %(namespace_id)s AND m.status = 'working'
-  AND (%(include_expired)s OR m.expires_at IS NULL OR m.expires_at > clock_timestamp())
+  AND (%(include_expired)s OR m.expires_at IS NULL OR m.expires_at > statement_timestamp())
 ORDER BY m.created_at DESC, m.id DESC LIMIT %(limit)s
 """
 # By meaning where there is a vector, and by the share of the asked words that each one has. There are few, so each is
@@ -76,13 +76,13 @@ WITH asked AS MATERIALIZED (
 ), measured AS (
   SELECT m.id, m.created_at,
     (SELECT 1 - min(v.embedding <=> %(vector)b::halfvec) FROM memory_vectors v
-     WHERE v.namespace_id = m.namespace_id AND v.memory_id = m.id AND v.model_id = %(model_id)s::smallint) AS similarity,
+     WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s::smallint) AS similarity,
     (SELECT count(*) FROM memory_words w, unnest(w.terms) AS t(term)
-     WHERE w.namespace_id = m.namespace_id AND w.memory_id = m.id AND t.term = ANY(asked.terms))::double precision
+     WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = m.id AND t.term = ANY(asked.terms))::double precision
       / greatest(cardinality(asked.terms), 1) AS words
   FROM memories m, asked
   WHERE m.namespace_id = %(namespace_id)s AND m.status = 'working'
-    AND (%(include_expired)s OR m.expires_at IS NULL OR m.expires_at > clock_timestamp())
+    AND (%(include_expired)s OR m.expires_at IS NULL OR m.expires_at > statement_timestamp())
 )
 SELECT id FROM measured WHERE similarity IS NOT NULL OR words > 0
 ORDER BY %(meaning)s * coalesce(similarity, 0) + %(words)s * words DESC, created_at DESC, id DESC LIMIT %(limit)s
@@ -91,8 +91,8 @@ ORDER BY %(meaning)s * coalesce(similarity, 0) + %(words)s * words DESC, created
 # Uses memories_pkey and working_memories_pkey.
 READ_HELD: Final = """
 SELECT m.id, coalesce(w.promote, false) AS promote, w.context,
-  extract(epoch FROM m.expires_at - clock_timestamp())::double precision AS seconds_left
-FROM memories m LEFT JOIN working_memories w ON w.namespace_id = m.namespace_id AND w.memory_id = m.id
+  extract(epoch FROM m.expires_at - statement_timestamp())::double precision AS seconds_left
+FROM memories m LEFT JOIN working_memories w ON w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
 WHERE m.namespace_id = %(namespace_id)s AND m.id = ANY(%(ids)s) AND m.status = 'working'
 """
 # Uses memories_pkey. The database's clock decides how long, as it decides when the time is over.
@@ -101,7 +101,7 @@ WITH held AS (
   INSERT INTO working_memories (namespace_id, memory_id, promote, context)
   VALUES (%(namespace_id)s, %(id)s, %(promote)s, %(context)s)
 )
-UPDATE memories SET expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+UPDATE memories SET expires_at = statement_timestamp() + make_interval(secs => %(seconds)s)
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s
 """
 # Uses memories_pkey, working_memories_pkey and memory_activation_pkey.
@@ -113,17 +113,18 @@ WITH flagged AS (
   UPDATE memory_activation SET importance = greatest(importance, %(importance)s)
   WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s
 )
-UPDATE memories SET expires_at = greatest(expires_at, clock_timestamp() + make_interval(secs => %(seconds)s)),
-  last_confirmed_at = now(), updated_at = now(), version = version + 1
+UPDATE memories SET expires_at = greatest(expires_at, moment.until),
+  last_confirmed_at = moment.at, updated_at = moment.at, version = version + 1
+FROM (SELECT now() AS at, statement_timestamp() + make_interval(secs => %(seconds)s) AS until OFFSET 0) AS moment
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s RETURNING version, expires_at
 """
 # Uses memories_pkey, and memories_active_content to see whether an active memory says the same.
 KEEP: Final = """
 WITH twin AS MATERIALIZED (
-  SELECT t.id FROM memories t JOIN memories m ON m.namespace_id = t.namespace_id AND m.content_hash = t.content_hash
+  SELECT t.id FROM memories t JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.content_hash = t.content_hash
   WHERE t.namespace_id = %(namespace_id)s AND t.status = 'active' AND m.id = %(id)s
 )
-UPDATE memories SET status = CASE WHEN EXISTS (SELECT FROM twin) THEN 'archived' ELSE 'active' END,
+UPDATE memories SET status = CASE WHEN EXISTS (SELECT 1 FROM twin) THEN 'archived' ELSE 'active' END,
   replaced_by = coalesce((SELECT array_agg(id) FROM twin), replaced_by),
   expires_at = NULL, updated_at = now(), version = version + 1
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s RETURNING status, version, (SELECT id FROM twin) AS twin
@@ -143,8 +144,9 @@ WHERE e.namespace_id = %(namespace_id)s AND e.memory_id = %(id)s
 """
 # What is told again lives again. Uses memories_pkey.
 CONFIRM: Final = """
-UPDATE memories SET last_confirmed_at = now(), updated_at = now(), version = version + 1,
-  expires_at = CASE WHEN expires_at > now() THEN expires_at END
+UPDATE memories SET last_confirmed_at = moment.at, updated_at = moment.at, version = version + 1,
+  expires_at = CASE WHEN expires_at > moment.at THEN expires_at END
+FROM (SELECT now() AS at OFFSET 0) AS moment
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s RETURNING version
 """
 

@@ -147,7 +147,7 @@ class Upkeep:
                 "index": await self.core.index_state(),
                 "coverage_percent": _percent(counted.sums["embedded"], counted.sums["active"]),
             },
-            "database": {"namespace": self.core.settings.namespace, "bytes": counted.bytes},
+            "database": {"namespace": self.core.settings.namespace, "bytes": counted.bytes} | self.core.store.health(),
         }
         return Statistics(totals=_totals(counted), **tables)
 

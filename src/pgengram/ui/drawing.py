@@ -118,8 +118,7 @@ class Plane:
         """Return where vectors lie on the plane, shape (n, 2)."""
         import numpy as np
 
-        placed: NDArray[float32] = (np.asarray(vectors, dtype=np.float32) - self.mean) @ self.axes
-        return placed
+        return np.asarray((np.asarray(vectors, dtype=np.float32) - self.mean) @ self.axes, dtype=np.float32)
 
 
 class Points:

@@ -15,7 +15,7 @@ from pgengram.inputs import Change, Question, checked
 from pgengram.manager import MemoryManager
 from pgengram.store import browsing, edges, memories, past, tokens
 from pgengram.store.accesses import AccessLog
-from pgengram.store.tokens import AccessToken
+from pgengram.store.tokens import AccessToken, Scope
 from pgengram.toolsets.clusters import Clusters
 from pgengram.toolsets.graph import Graph
 from pgengram.toolsets.upkeep import MAX_GROUPS, Reviewed, Statistics, Tidied, Upkeep
@@ -268,7 +268,7 @@ class Look:
         found = [one for one in await tokens.list_all(self.manager.store) if one.namespace == namespace]
         return found[::-1]
 
-    async def make_token(self, name: str, scope: tokens.Scope, days: float | None) -> str:
+    async def make_token(self, name: str, scope: Scope, days: float | None) -> str:
         """Make a token that leads to these memories, and return it: it can be shown this once.
 
         Raises:

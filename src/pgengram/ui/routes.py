@@ -109,7 +109,9 @@ class Pages:
     # -- showing ---------------------------------------------------------------------------------------------------
 
     def _page(self, name: str, code: int = 200, **shown: Any) -> HTMLResponse:
-        said, self.said[:] = list(self.said), []
+        said: list[str] = []
+        if name != "waiting.html" and not name.startswith("_"):  # it is told where it stays to be read
+            said, self.said[:] = list(self.said), []
         shown = {"mark": self.guard.mark, "said": said, "here": "", "refresh": "", **shown}
         return HTMLResponse(self._templates.get_template(name).render(shown), code)
 
@@ -369,7 +371,9 @@ class Pages:
                 "import.html", STATUS.get(error.code, UNREADY), here="/import", arriving=arriving, job=arriving.job,
                 told=None, error=InvalidInput(message, hint),
             )  # fmt: skip
-        return self._progress(request, "import.html", "/import", arriving=arriving, job=arriving.job, told=told, error=None)
+        return self._progress(
+            request, "import.html", "/import", arriving=arriving, job=arriving.job, told=told, error=None
+        )
 
     async def give(self, request: Request) -> Response:
         """Take a file, and begin to look through it."""

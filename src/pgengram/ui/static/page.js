@@ -41,6 +41,8 @@ document.addEventListener("keydown", (event) => {
 
 // -- lines --------------------------------------------------------------------------------------------------------
 
+const middle = (values) => [...values].sort((one, other) => one - other)[values.length >> 1] || 0;
+
 function lines(element) {
   const given = data(element);
   const days = element.dataset.chart === "days";
@@ -50,17 +52,18 @@ function lines(element) {
     const size = { width: element.clientWidth - 16, height: 190 };
     const date = { label: "day", value: (_, at) => (at === null ? "" : new Date(at * 1000).toISOString().slice(0, 10)) };
     const one = (_, value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+    const crowded = days && Math.max(...given.memories) > 50 * Math.max(1, middle(given.memories.filter((one) => one)));
     const options = days
-      ? { ...size, series: [date, { label: "memories", stroke: colour("accent"), fill: colour("accent") + "44", width: 2, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) }] }
+      ? { ...size, scales: crowded ? { y: { distr: 4 } } : {}, series: [date, { label: "memories", stroke: colour("accent"), fill: colour("accent") + "44", width: 2, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) }] }
       : {
         ...size,
         series: [date,
           { label: "never used", stroke: colour("soft"), dash: [5, 5], width: 1.5, value: one },
           { label: "as it is used", stroke: colour("accent"), width: 2.5, value: one }],
         scales: { y: { range: [0, 1] } },
-        hooks: { draw: [marks(given)] },
+        hooks: { draw: [marks(given.marks)] },
       };
-    new uPlot({ tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC"), axes: [axis, { ...axis, size: 44 }], ...options },
+    new uPlot({ tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC"), axes: [axis, { ...axis, size: 62 }], ...options },
       days ? [given.at, given.memories] : [given.at, given.unused, given.used], element);
   };
   if (days) {
@@ -74,25 +77,48 @@ function lines(element) {
   return draw;
 }
 
-const marks = (given) => (plot) => {
+const marks = (moments) => (plot) => {
   const pen = plot.ctx;
-  for (const [moments, name] of [[given.now, "now"], [given.read, "read"]]) {
-    for (const at of moments) {
-      const x = Math.round(plot.valToPos(at, "x", true));
-      pen.save();
-      pen.strokeStyle = pen.fillStyle = colour(name === "now" ? "text" : "episodic");
-      pen.setLineDash(name === "now" ? [] : [3, 3]);
-      pen.beginPath();
-      pen.moveTo(x, plot.bbox.top);
-      pen.lineTo(x, plot.bbox.top + plot.bbox.height);
-      pen.stroke();
-      pen.font = `${11 * devicePixelRatio}px system-ui`;
-      pen.textAlign = "left";
-      pen.fillText(name === "read" ? "last read" : name, x + 4 * devicePixelRatio, plot.bbox.top + plot.bbox.height - (name === "now" ? 22 : 8) * devicePixelRatio);
-      pen.restore();
-    }
+  const { left, top, width, height } = plot.bbox;
+  const line = 13 * devicePixelRatio;
+  const rows = []; // where the last word of each row ends, so that no two words lie on each other
+  for (const [at, name] of moments) {
+    const x = Math.round(plot.valToPos(at, "x", true));
+    if (x < left || x > left + width) continue;
+    pen.save();
+    pen.strokeStyle = pen.fillStyle = colour(name === "now" ? "text" : "episodic");
+    pen.setLineDash(name === "now" ? [] : [3, 3]);
+    pen.beginPath();
+    pen.moveTo(x, top);
+    pen.lineTo(x, top + height);
+    pen.stroke();
+    pen.font = `${11 * devicePixelRatio}px system-ui`;
+    pen.textAlign = "left"; // the axes left it otherwise
+    pen.textBaseline = "alphabetic";
+    const wide = pen.measureText(name).width + 8 * devicePixelRatio;
+    const from = x + wide > left + width ? x - wide : x;
+    let row = rows.findIndex((end) => end <= from);
+    if (row < 0) row = rows.length;
+    rows[row] = from + wide;
+    if (row < 6) pen.fillText(name, from + 4 * devicePixelRatio, top + height - 8 * devicePixelRatio - row * line);
+    pen.restore();
   }
 };
+
+// -- zooming by buttons and keys ----------------------------------------------------------------------------------
+
+// `zoom(factor)` zooms, 0 shows all; `pan(x, y)` moves by pixels.
+function steer(element, zoom, pan) {
+  element.parentElement.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => zoom(Number(button.dataset.zoom))));
+  const steps = { ArrowLeft: [80, 0], ArrowRight: [-80, 0], ArrowUp: [0, 80], ArrowDown: [0, -80] };
+  const factors = { "+": 1.5, "=": 1.5, "-": 0.67, "0": 0 };
+  element.addEventListener("keydown", (event) => {
+    if (event.key in steps) pan(...steps[event.key]);
+    else if (event.key in factors) zoom(factors[event.key]);
+    else return;
+    event.preventDefault();
+  });
+}
 
 // -- the graph ----------------------------------------------------------------------------------------------------
 
@@ -135,6 +161,9 @@ function network(element) {
       { selector: "edge[type = 'alike']", style: { "line-style": "dashed", "target-arrow-shape": "none" } },
     ]);
   };
+  const middle = () => ({ x: element.clientWidth / 2, y: element.clientHeight / 2 });
+  steer(element, (factor) => (factor ? graph.zoom({ level: graph.zoom() * factor, renderedPosition: middle() }) : graph.fit(undefined, 30)),
+    (x, y) => graph.panBy({ x, y }));
   graph.on("tap", "node", (event) => tell(event.target.id(), event.target.data("text")));
   graph.on("dbltap", "node", (event) => { location.href = `/graph?id=${event.target.id()}`; });
   graph.ready(() => graph.fit(undefined, 30));
@@ -144,92 +173,163 @@ function network(element) {
 // -- the map ------------------------------------------------------------------------------------------------------
 
 const HUES = 24;
+const MANY = 8000; // points from which on they are drawn as squares
 
 function map(element) {
   const points = data(element);
+  const count = points.x.length;
   const canvas = element.querySelector("canvas");
   const choice = document.getElementById("colour");
   const pen = canvas.getContext("2d");
-  const xs = points.map((point) => point[1]);
-  const ys = points.map((point) => point[2]);
-  const range = (values) => [Math.min(...values), Math.max(...values)];
-  const [left, right] = range(xs);
-  const [low, high] = range(ys);
-  const view = { x: (left + right) / 2, y: (low + high) / 2, zoom: 1 };
+  const id = (at) => points.ids.slice(32 * at, 32 * at + 32).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  const reach = { left: Infinity, right: -Infinity, low: Infinity, high: -Infinity };
+  for (let at = 0; at < count; at += 1) {
+    reach.left = Math.min(reach.left, points.x[at]); reach.right = Math.max(reach.right, points.x[at]);
+    reach.low = Math.min(reach.low, points.y[at]); reach.high = Math.max(reach.high, points.y[at]);
+  }
+  const whole = { x: (reach.left + reach.right) / 2, y: (reach.low + reach.high) / 2, zoom: 1 };
+  const view = { ...whole };
   let over = -1;
-  const scale = () => Math.min(element.clientWidth / (right - left || 1), element.clientHeight / (high - low || 1)) * 0.9 * view.zoom;
-  const place = (at) => [(xs[at] - view.x) * scale() + element.clientWidth / 2, (view.y - ys[at]) * scale() + element.clientHeight / 2];
+  const scale = () => Math.min(element.clientWidth / (reach.right - reach.left || 1), element.clientHeight / (reach.high - reach.low || 1)) * 0.9 * view.zoom;
 
-  const draw = () => {
-    const ratio = devicePixelRatio;
-    canvas.width = element.clientWidth * ratio;
-    canvas.height = element.clientHeight * ratio;
-    canvas.style.width = `${element.clientWidth}px`;
-    canvas.style.height = `${element.clientHeight}px`;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const column = Number(choice.value);
-    const names = [...new Set(points.map((point) => point[column]))].sort();
-    const dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
-    const paint = new Map(names.map((name, number) => [name, column === 3 ? colour(name) : name === "" ? colour("soft") : `hsl(${(number * 360) / Math.min(names.length, HUES)} 65% ${dark ? 68 : 42}%)`]));
-    for (let at = 0; at < points.length; at += 1) {
-      const [x, y] = place(at);
-      pen.globalAlpha = at === over ? 1 : points[at][column] === "" ? 0.25 : 0.68;
-      pen.fillStyle = paint.get(points[at][column]);
-      pen.beginPath();
-      pen.arc(x, y, at === over ? 7 : 3.5, 0, 7);
-      pen.fill();
-    }
-    document.getElementById("legend").replaceChildren(...names.slice(0, HUES).map((name) => {
+  const paints = () => {
+    const names = points[`${choice.value}_names`];
+    const types = choice.value === "type";
+    return names.map((name, place) => (types ? colour(name) : name === "" || place >= HUES ? colour("soft") : `hsl(${(place * 137.5) % 360} 65% 52%)`));
+  };
+  const show = (paint) => {
+    const names = points[`${choice.value}_names`];
+    document.getElementById("legend").replaceChildren(...names.slice(0, HUES).map((name, place) => {
       const item = document.createElement("span");
       const dot = document.createElement("i");
-      dot.style.background = paint.get(name);
+      dot.style.background = paint[place];
       item.append(dot, name || "in no cluster");
       return item;
     }));
   };
+
+  const draw = (moving = false) => {
+    const step = moving ? Math.ceil(count / MANY) : 1; // while it moves, some of them will do
+    const ratio = devicePixelRatio;
+    const [width, height] = [element.clientWidth, element.clientHeight];
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+    }
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    const [kinds, names, paint] = [points[choice.value], points[`${choice.value}_names`], paints()];
+    const by = scale();
+    const size = count > MANY ? Math.max(1.5, Math.min(5, 1.5 * Math.sqrt(view.zoom))) : 7;
+    for (let kind = 0; kind < paint.length; kind += 1) { // one colour after the other: changing it is what costs
+      pen.fillStyle = paint[kind];
+      pen.globalAlpha = names[kind] === "" ? 0.25 : 0.68;
+      pen.beginPath();
+      for (let at = 0; at < count; at += step) {
+        if (kinds[at] !== kind) continue;
+        const [x, y] = [(points.x[at] - view.x) * by + width / 2, (view.y - points.y[at]) * by + height / 2];
+        if (x < -size || y < -size || x > width + size || y > height + size) continue;
+        if (count > MANY) pen.fillRect(x - size / 2, y - size / 2, size, size);
+        else { pen.moveTo(x + size / 2, y); pen.arc(x, y, size / 2, 0, 7); }
+      }
+      pen.fill();
+    }
+    if (over >= 0) {
+      pen.globalAlpha = 1;
+      pen.fillStyle = paint[kinds[over]];
+      pen.strokeStyle = colour("text");
+      pen.beginPath();
+      pen.arc((points.x[over] - view.x) * by + width / 2, (view.y - points.y[over]) * by + height / 2, 7, 0, 7);
+      pen.fill();
+      pen.stroke();
+    }
+    element.dataset.zoom = view.zoom.toFixed(2);
+  };
+  let planned = 0;
+  let resting = 0;
+  const soon = () => {
+    cancelAnimationFrame(planned);
+    planned = requestAnimationFrame(() => draw(count > MANY));
+    if (count <= MANY) return;
+    clearTimeout(resting);
+    resting = setTimeout(draw, 200);
+  };
   const nearest = (event) => {
     const box = canvas.getBoundingClientRect();
+    const by = scale();
+    const [x, y] = [(event.clientX - box.left - element.clientWidth / 2) / by + view.x, view.y - (event.clientY - box.top - element.clientHeight / 2) / by];
     let best = -1;
-    let least = 144;
-    for (let at = 0; at < points.length; at += 1) {
-      const [x, y] = place(at);
-      const away = (x - event.clientX + box.left) ** 2 + (y - event.clientY + box.top) ** 2;
+    let least = (12 / by) ** 2;
+    for (let at = 0; at < count; at += 1) {
+      const away = (points.x[at] - x) ** 2 + (points.y[at] - y) ** 2;
       if (away < least) { least = away; best = at; }
     }
     return best;
   };
-  let held = null;
-  canvas.addEventListener("pointerdown", (event) => { held = { x: event.clientX, y: event.clientY, moved: false }; canvas.setPointerCapture(event.pointerId); });
-  canvas.addEventListener("pointermove", (event) => {
-    if (held) {
-      const [x, y] = [event.clientX - held.x, event.clientY - held.y];
-      if (held.moved || Math.abs(x) + Math.abs(y) > 4) {
-        view.x -= x / scale();
-        view.y += y / scale();
-        held = { x: event.clientX, y: event.clientY, moved: true };
-        draw();
-      }
-      return;
-    }
-    const at = nearest(event);
+  const zoom = (factor) => {
+    if (factor) view.zoom = Math.max(0.5, Math.min(400, view.zoom * factor));
+    else Object.assign(view, whole);
+    soon();
+  };
+  const pan = (x, y) => { view.x -= x / scale(); view.y += y / scale(); soon(); };
+  let asked = 0;
+  const point = (at) => {
     if (at === over) return;
     over = at;
     canvas.style.cursor = at < 0 ? "grab" : "pointer";
-    if (at >= 0) tell(points[at][0], points[at][5]);
-    draw();
+    soon();
+    clearTimeout(asked);
+    if (at < 0) return;
+    asked = setTimeout(async () => {
+      const answer = await fetch(`/memory/${id(at)}/brief`).catch(() => null);
+      if (!answer) lost();
+      else if (at === over) tell(id(at), answer.ok ? await answer.text() : "It is gone: load the map again.");
+    }, 60);
+  };
+
+  const held = new Map(); // pointers that are down, by their id
+  let moved = false;
+  canvas.addEventListener("pointerdown", (event) => {
+    if (!held.size) moved = false;
+    held.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const from = held.get(event.pointerId);
+    if (!from) { point(nearest(event)); return; }
+    const [x, y] = [event.clientX - from.x, event.clientY - from.y];
+    if (!moved && Math.abs(x) + Math.abs(y) <= 4) return;
+    moved = true;
+    const other = [...held].find(([pointer]) => pointer !== event.pointerId)?.[1];
+    if (other) {
+      const before = Math.hypot(from.x - other.x, from.y - other.y);
+      zoom(Math.hypot(event.clientX - other.x, event.clientY - other.y) / Math.max(1, before));
+    } else pan(x, y);
+    held.set(event.pointerId, { x: event.clientX, y: event.clientY });
   });
   canvas.addEventListener("pointerup", (event) => {
-    const at = held && !held.moved ? nearest(event) : -1;
-    held = null;
-    if (at >= 0) location.href = `/memory/${points[at][0]}`;
+    const at = held.has(event.pointerId) && !moved ? nearest(event) : -1;
+    held.delete(event.pointerId);
+    if (at < 0) return;
+    if (event.pointerType === "mouse") location.href = `/memory/${id(at)}`;
+    else point(at); // a finger points first; the link below opens it
   });
+  canvas.addEventListener("pointercancel", (event) => held.delete(event.pointerId));
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
-    view.zoom = Math.max(0.5, Math.min(60, view.zoom * Math.exp(-event.deltaY / 400)));
-    draw();
+    const box = canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left - element.clientWidth / 2, event.clientY - box.top - element.clientHeight / 2];
+    const before = scale();
+    zoom(Math.exp(-event.deltaY / 400));
+    const after = scale(); // what is under the pointer stays there
+    view.x += x / before - x / after;
+    view.y -= y / before - y / after;
   }, { passive: false });
-  choice.addEventListener("change", draw);
-  return draw;
+  steer(element, zoom, pan);
+  choice.addEventListener("change", () => { show(paints()); soon(); });
+  return () => { show(paints()); draw(); };
 }
 
 // -- drawing, at first and anew ------------------------------------------------------------------------------------
@@ -254,6 +354,9 @@ window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTi
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 document.addEventListener("DOMContentLoaded", start);
 document.addEventListener("htmx:afterSettle", start);
+const lost = () => { document.getElementById("lost").hidden = false; };
+document.addEventListener("htmx:sendError", lost);
+document.addEventListener("DOMContentLoaded", () => document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.target.id === "hits") document.getElementById("typing").textContent = `${hits().length} memories are shown`;
 });

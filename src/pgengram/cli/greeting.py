@@ -1,0 +1,104 @@
+"""Starting the command of a client's entry as the client would, greeting it, and asking it for something it remembers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Timer
+from typing import IO, Any, Final, cast
+
+from pgengram import __version__
+from pgengram.settings import PREFIX
+
+PATIENCE_S: Final = 60.0  # for everything; the first start of a store makes a database
+LEAVES_S: Final = 10.0  # after its input is closed
+HELLO: Final = {
+    "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "pgengram-doctor", "version": __version__},
+}  # fmt: skip
+FRAMES: Final[tuple[dict[str, Any], ...]] = (
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "memory://stats"}},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Greeted:
+    """Whether a command works as a memory server, its version, and in words what was seen."""
+
+    well: bool
+    seen: str
+    version: str = ""
+
+
+def greeted(entry: Mapping[str, Any]) -> Greeted:
+    """Start what an entry names, greet it, have it count its memories, and end it; none of our own settings reach it."""
+    program = shutil.which(str(entry["command"]))
+    if program is None:
+        return Greeted(well=False, seen="is not there or cannot be run")
+    extra = entry.get("env")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    env = {**inherited, **({str(k): str(v) for k, v in extra.items()} if isinstance(extra, dict) else {})}
+    words = [program, *(str(one) for one in entry.get("args") or [])]
+    with tempfile.TemporaryFile() as notes:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the command that the client itself would run
+                words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=notes
+            )
+        except OSError as error:
+            return Greeted(well=False, seen=f"cannot be run: {error.strerror or error}")
+        with process:
+            return _asked(process, notes)
+
+
+def _asked(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Greeted:
+    patience = Timer(PATIENCE_S, process.kill)
+    patience.start()
+    answers: dict[int, Any] = {}
+    try:
+        stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+        stdin.write(b"".join(json.dumps(frame).encode() + b"\n" for frame in FRAMES))
+        stdin.flush()
+        for line in stdout:
+            answer = dict(json.loads(line))
+            answers[answer.get("id", 0)] = answer
+            if 2 in answers:
+                break
+        stdin.close()
+        process.wait(LEAVES_S)
+    except BrokenPipeError:
+        process.wait(LEAVES_S)
+    except (TypeError, ValueError):  # no JSON, or no object
+        return Greeted(well=False, seen="writes something else than MCP to its standard output")
+    except subprocess.TimeoutExpired:
+        process.kill()
+    finally:
+        patience.cancel()
+        process.kill()
+    return _told(answers, process.returncode, notes)
+
+
+def _told(answers: Mapping[int, Any], code: int | None, notes: IO[bytes]) -> Greeted:
+    hello = answers.get(1, {}).get("result")
+    if hello is None:
+        notes.seek(0)
+        last = (notes.read().decode("utf-8", "replace").strip().splitlines() or ["no word"])[-1]
+        return Greeted(well=False, seen=f"ends with code {code} before it has answered: {last[:300]}")
+    version = str(hello.get("serverInfo", {}).get("version", ""))
+    counted = answers.get(2)
+    if counted is None:
+        return Greeted(False, f"answers, but its store is not ready within {PATIENCE_S:.0f} s", version)
+    if "error" in counted:
+        return Greeted(False, f"answers, but not its store: {counted['error'].get('message', '')[:300]}", version)
+    return Greeted(True, _memories(counted["result"]), version)
+
+
+def _memories(result: Mapping[str, Any]) -> str:
+    """Return what the resource memory://stats says of how many memories there are."""
+    number = json.loads(result["contents"][0]["text"])["totals"]["active"]
+    return f"{number:,} memories"

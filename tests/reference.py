@@ -1,0 +1,221 @@
+"""The reference, written from the code: `python tests/reference.py` writes docs/reference/*.md anew.
+
+`test_reference.py` fails while a page is another than what the code says.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from pgengram import errors
+from pgengram.cli import app
+from pgengram.library import Described, Memory, Narrowed, New, SettingNames
+from pgengram.manager import MemoryManager
+from pgengram.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
+from pgengram.server import Offer
+from pgengram.settings import TOOLSETS, Settings, settings_table
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+MADE = "Written by `python tests/reference.py`; change the code, not this page."
+SHORT = {"type", "description", "default", "anyOf", "items", "enum", "title", "const", "$ref"}
+BOUNDS = {"minimum": "≥", "maximum": "≤", "minLength": "at least", "maxLength": "at most", "minItems": "at least", "maxItems": "at most"}  # fmt: skip
+
+
+def cell(text: object) -> str:
+    """Return a text as it stands in one cell of a Markdown table."""
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+# -- tools -------------------------------------------------------------------------------------------------------------
+
+
+def typed(schema: dict[str, Any]) -> str:
+    """Return the type of a JSON schema in words, with its bounds."""
+    if "enum" in schema:
+        return " · ".join(f"`{value}`" for value in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(typed(one) for one in schema["anyOf"] if one.get("type") != "null")
+    words = str(schema.get("type", "any"))
+    if words == "array":
+        words = f"list of {typed(schema.get('items', {}))}"
+    said = [f"{sign} {schema[name]:,}" for name, sign in BOUNDS.items() if name in schema]
+    said += [schema["format"]] if "format" in schema else []
+    return f"{words}, {', '.join(said)}" if said else words
+
+
+def default(name: str, schema: dict[str, Any], required: list[str]) -> str:
+    if name in required:
+        return "**required**"
+    value = schema.get("default")
+    return "" if value in (None, "", [], {}) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def effects(offer: Offer) -> str:
+    hints = offer.tool.hints
+    if hints.read_only:
+        return "Changes nothing."
+    return ("May remove or replace." if hints.destructive else "Only adds.") + (
+        " Repeating it changes nothing more." if hints.idempotent else ""
+    )
+
+
+def tools() -> Iterator[str]:
+    yield "Every argument that no tool knows is refused. Lists and objects may be sent as JSON text."
+    for group in TOOLSETS:
+        yield f"## Toolset `{group}`"
+        for tool in MemoryManager(Settings(embedder="none:", toolsets=group)).tools:
+            offer = Offer(tool)
+            schema = offer.input_schema
+            yield f"### `{tool.name}`"
+            yield inspect.getdoc(tool.method) or ""
+            yield effects(offer)
+            rows = [
+                f"| `{name}` | {cell(typed(one))} | {cell(default(name, one, schema.get('required', [])))} | {cell(one.get('description', ''))} |"
+                for name, one in schema.get("properties", {}).items()
+            ]
+            if rows:
+                yield "\n".join(["| argument | type | default | meaning |", "| --- | --- | --- | --- |", *rows])
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+def commands(group: Any = None, path: tuple[str, ...] = ("pgengram",)) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every command with the words it is called by."""
+    for name, one in (group or typer.main.get_command(app)).commands.items():  # type: ignore[attr-defined]
+        if hasattr(one, "commands"):
+            yield from commands(one, (*path, name))
+        else:
+            yield (*path, name), one
+
+
+def parameter(one: Any) -> str:
+    """Return one row about an argument or an option; typer keeps the bounds of a number beside it."""
+    is_argument = one.param_type_name == "argument"
+    name = (
+        one.metavar or one.name.upper()
+        if is_argument
+        else ", ".join(f"`{word}`" for word in [*one.opts, *one.secondary_opts])
+    )
+    value = one.default() if callable(one.default) else one.default
+    told = "**required**" if one.required else "" if value in (None, False, "", (), []) else f"`{value}`"
+    ends = (("≥", getattr(one, "min", None)), ("≤", getattr(one, "max", None)))
+    bounds = ", ".join(f"{sign} {bound:,}" for sign, bound in ends if bound is not None)
+    about = f"{one.help or ''} ({bounds})" if bounds else one.help or ""
+    return f"| {f'`{name}`' if is_argument else name} | {cell(told)} | {cell(about)} |"
+
+
+def command_line() -> Iterator[str]:
+    yield (
+        "`pgengram` without a command serves MCP over stdin and stdout. `pgengram --version` tells the version, `--install-completion` "
+        "has your shell complete commands and options, and every command has `--help`.\n\n"
+        "Exit codes: 0 all is well, 1 something failed, 2 an argument or a setting is wrong, 130 ended by Ctrl+C. Answers go to "
+        "standard output; progress, questions and errors go to standard error. Colours and bars are for terminals, and `NO_COLOR` "
+        "takes the colours away."
+    )
+    for words, one in commands():
+        yield f"## `{' '.join(words)}`"
+        yield inspect.cleandoc(one.help or "")
+        rows = [parameter(each) for each in one.params if each.name != "help"]
+        if rows:
+            yield "\n".join(["| | default | |", "| --- | --- | --- |", *rows])
+
+
+# -- settings, errors, resources, library ------------------------------------------------------------------------------
+
+
+def settings() -> Iterator[str]:
+    yield (
+        "All are environment variables, read once at the start. All are optional; an empty one is at its default, and an unknown "
+        'name that begins with `PGENGRAM_` is refused. In a client\'s entry they stand in `"env"`.'
+    )
+    yield settings_table()
+
+
+def failures() -> Iterator[str]:
+    yield (
+        "A tool that cannot do what it is asked answers with `ok` false and an `error` of `code`, `message` and `hint`: what is wrong, "
+        "and what to do next. None of them quotes what was sent or stored. The command line prints the same, and exits with 2 for "
+        "`INVALID_INPUT` and with 1 for the others. In Python they are exceptions of `pgengram.errors`."
+    )
+    rows = []
+    for name, one in vars(errors).items():
+        if isinstance(one, type) and issubclass(one, errors.PgengramError) and one is not errors.PgengramError:
+            code = "the item's own" if one is errors.ItemRefused else f"`{one.code}`"
+            doc = (inspect.getdoc(one) or "").splitlines()[0]
+            rows.append(f"| {code} | `{name}` | {cell(doc)} | {cell(one.default_hint)} |")
+    yield "\n".join(["| code | in Python | meaning | usual hint |", "| --- | --- | --- | --- |", *rows])
+    yield (
+        "What goes wrong at the edge is told as the protocol has it: frames that are no JSON-RPC message, unknown tools and methods "
+        "and resources that are not there are JSON-RPC errors; over HTTP, a request that is turned away has a status and a sentence."
+    )
+
+
+def resources() -> Iterator[str]:
+    yield "## Resources"
+    rows = [f"| `{SCHEME}{name}` | {title} | {about} | `{kind}` |" for name, (title, about, kind) in RESOURCES.items()]
+    rows.append(
+        f"| `{TEMPLATE}` | One memory | A memory whole, by its id, which clients may have completed. | `application/json` |"
+    )
+    yield "\n".join(["| address | title | what it holds | |", "| --- | --- | --- | --- |", *rows])
+    yield "## Prompts"
+    for name, wording in PROMPTS.items():
+        yield f"### `{name}`"
+        yield f"{wording.title}. {wording.description}"
+        rows = [
+            f"| `{one.rstrip('*')}` | {'**required**' if one.endswith('*') else ''} | {cell(about)} |"
+            for one, about in wording.arguments.items()
+        ]
+        yield "\n".join(["| argument | | meaning |", "| --- | --- | --- |", *rows])
+
+
+def signature(name: str, method: Callable[..., Any]) -> str:
+    """Return a method's line as Python has it, without `self`."""
+    shown = str(inspect.signature(method)).replace("(self, ", "(").replace("(self)", "()")
+    shown = re.sub(r"'", "", shown)
+    return f"{'async ' if inspect.iscoroutinefunction(method) else ''}{name}{shown}"
+
+
+def library() -> Iterator[str]:
+    yield "`from pgengram import Memory`: memories for Python programs. [An example that runs](../../examples/remember_and_ask.py)."
+    yield "## `Memory`"
+    yield inspect.getdoc(Memory) or ""
+    for name, method in vars(Memory).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            yield f"### `{name}`"
+            yield f"```python\n{signature(name, method)}\n```"
+            yield inspect.getdoc(method) or ""
+    yield "## What the keyword arguments are"
+    for one in (SettingNames, Described, New, Narrowed):
+        yield (
+            f"`{one.__name__}`: {(inspect.getdoc(one) or '').replace(chr(10), ' ')} "
+            + ", ".join(f"`{name}`" for name in one.__annotations__)
+            + "."
+        )
+
+
+PAGES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
+    "tools.md": ("Tools", tools),
+    "command-line.md": ("Command line", command_line),
+    "settings.md": ("Settings", settings),
+    "errors.md": ("Errors", failures),
+    "resources-and-prompts.md": ("Resources and prompts", resources),
+    "library.md": ("Library", library),
+}
+
+
+def page(name: str) -> str:
+    """Return a page of the reference as the code has it."""
+    title, parts = PAGES[name]
+    return "\n\n".join([f"# {title}", MADE, *parts()]) + "\n"
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        (FOLDER / name).write_text(page(name), encoding="utf-8")

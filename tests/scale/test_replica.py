@@ -1,0 +1,239 @@
+"""Reading from a streaming replica: what a client wrote it finds, and a replica that is away or behind costs nobody anything.
+
+The primary and the replica are the tests' own, of the PostgreSQL that comes along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+import replication
+from http_server import HttpServer, client_of, serving_http
+from mcp import Client
+
+from door import Database, call, connected, found, in_database, remember, said, until
+from pgengram.store.migrate import migrate
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these servers find each other by sockets of Unix")
+
+NOWHERE = "postgresql://nobody@/nothing?host=/nowhere/at/all"
+
+
+@dataclass
+class Store:
+    """A store, and how it is reached."""
+
+    pair: replication.Pair
+    name: str
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            "database_url": in_database(self.pair.primary, self.name),
+            "read_url": in_database(self.pair.replica, self.name),
+            "embedder": "none:",
+        }
+
+    @property
+    def primary(self) -> Database:
+        return Database(self.settings["database_url"])
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[replication.Pair]:
+    """A primary and its replica."""
+    with replication.replicated() as made:
+        yield made
+
+
+@pytest.fixture
+def store(pair: replication.Pair, request: pytest.FixtureRequest) -> Iterator[Store]:
+    """A migrated store that both know, and that remembers nothing yet."""
+    name = f"store_{abs(hash(request.node.name))}"
+    with psycopg.connect(pair.primary, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    made = Store(pair, name)
+    migrate(made.settings["database_url"])
+    pair.catch_up()
+    yield made
+    pair.go_on_replaying()
+
+
+async def state(client: Client) -> str:
+    """Return what the health of the store says of the replica."""
+    return str((await call(client, "memory_stats"))["database"]["replica"])
+
+
+async def in_use(client: Client) -> bool:
+    """Whether a search is answered by the replica."""
+    await found(client, "anything")
+    return await state(client) == "in use"
+
+
+def answered(store: Store) -> int:
+    """Return how many transactions the replica has answered in this database."""
+    with psycopg.connect(store.pair.replica, autocommit=True) as connection:
+        row = connection.execute(
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s", [store.name]
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def test_searches_are_answered_by_the_replica_and_hits_counted_on_the_primary(store: Store) -> None:
+    async with connected(**store.settings) as client:
+        id_ = await remember(client, "The ferry to the island leaves at seven.")
+        await until(lambda: in_use(client))
+        before = answered(store)
+        for _ in range(5):
+            assert await found(client, "ferry island") == [id_]
+
+        async def counted() -> bool:
+            return answered(store) >= before + 5
+
+        await until(counted)  # numbers of this kind are told with a delay
+
+    times = store.primary.value("SELECT access_count FROM memory_activation WHERE memory_id = %s", [id_])
+    assert times >= 5
+
+
+async def test_a_client_finds_what_it_has_just_written(store: Store) -> None:
+    async with connected(**store.settings) as client:
+        await until(lambda: in_use(client))
+        for number in range(30):
+            id_ = await remember(client, f"Locker {number} belongs to the diving club.")
+            assert id_ in await found(client, f"locker {number} diving", limit=50)
+
+
+async def test_a_replica_that_lags_is_not_read_from_and_health_says_so(store: Store) -> None:
+    async with connected(**store.settings) as client:
+        await until(lambda: in_use(client))
+        store.pair.stop_replaying()
+        id_ = await remember(client, "The lighthouse was painted red in May.")
+
+        assert await found(client, "lighthouse red") == [id_]
+        assert "lagging" in await state(client)
+
+        store.pair.go_on_replaying()
+        await until(lambda: in_use(client))
+        assert await found(client, "lighthouse red") == [id_]
+
+
+async def test_whoever_has_not_written_goes_on_reading_from_a_replica_that_has_all_there_is(store: Store) -> None:
+    async with connected(**store.settings) as writer, connected(**store.settings) as reader:
+        id_ = await remember(writer, "The chandlery closes on Sundays.")
+        await until(lambda: in_use(reader))
+
+        assert await found(reader, "chandlery Sundays") == [id_]
+        assert await state(reader) == "in use"
+
+
+async def test_a_replica_that_is_nowhere_costs_no_search_and_is_told(store: Store) -> None:
+    async with connected(**{**store.settings, "read_url": NOWHERE}) as client:
+        id_ = await remember(client, "The pump in the cellar is serviced in autumn.")
+
+        assert await found(client, "pump cellar") == [id_]
+        assert (await state(client)).startswith("not ")
+
+
+async def test_the_primary_named_twice_is_not_taken_for_a_replica(store: Store) -> None:
+    async with connected(**{**store.settings, "read_url": store.settings["database_url"]}) as client:
+        id_ = await remember(client, "Two names, one server.")
+
+        assert await found(client, "two names server") == [id_]
+        assert "no replica" in await state(client)
+
+
+async def test_what_was_written_through_one_http_server_is_read_through_another(store: Store) -> None:
+    with serving_http(**store.settings) as one, serving_http(**store.settings) as other:
+        token = one.token()
+        async with client_of(one, token) as writer, client_of(other, token) as reader:
+            await until(lambda: in_use(reader))
+            for number in range(15):
+                id_ = await remember(writer, f"Berth {number} is let to a fishing boat.")
+                assert id_ in await found(reader, f"berth {number} fishing", limit=50)
+            store.pair.stop_replaying()
+            id_ = await remember(writer, "Berth ninety is kept free for the pilot.")
+            assert await found(reader, "ninety pilot") == [id_]
+        assert "lagging" in ready(other)["replica"]
+        assert ready(other)["status"] == "ready"
+
+
+def ready(server: HttpServer) -> dict[str, str]:
+    """Return what the server says of itself."""
+    return dict(httpx.get(f"{server.base}/ready", timeout=30).json())
+
+
+class Caller:
+    """Creates memories one after the other, each until it is acknowledged, and keeps what it was told."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.client = client
+        self.name = name
+        self.acknowledged: dict[str, str] = {}
+        self.refusals: list[dict[str, Any]] = []
+        self.go_on = True
+
+    async def run(self) -> None:
+        """Create until told to stop."""
+        while self.go_on:
+            await self.one(f"{self.name}-{len(self.acknowledged)}")
+
+    async def one(self, key: str) -> None:
+        """Create one memory, with a key, until that is acknowledged."""
+        arguments = {"content": f"{key} was moved to the new store room.", "idempotency_key": key}
+        while True:
+            answer = await self.client.call_tool("create_memory", arguments)
+            if not answer.is_error:
+                self.acknowledged[key] = json.loads(said(answer))["memory_id"]
+                return
+            self.refusals.append(json.loads(said(answer))["error"])
+            await asyncio.sleep(0.05)
+
+
+async def test_a_replica_that_is_promoted_under_load_is_followed_without_a_restart() -> None:
+    with replication.replicated(synchronous=True) as pair:
+        store = Store(pair, "pgengram")
+        settings = {**store.settings, "database_url": pair.both}
+        async with connected(**settings) as client:
+            callers = [Caller(client, f"crate{number}") for number in range(8)]
+            running = [asyncio.create_task(caller.run()) for caller in callers]
+
+            async def busy() -> bool:
+                return all(len(caller.acknowledged) >= 3 for caller in callers)
+
+            await until(busy)
+            before = {key: id_ for caller in callers for key, id_ in caller.acknowledged.items()}
+            await asyncio.to_thread(pair.kill_primary)
+            await asyncio.to_thread(pair.promote)
+            had = [len(caller.acknowledged) for caller in callers]
+
+            async def resumed() -> bool:
+                return all(len(caller.acknowledged) > n + 2 for caller, n in zip(callers, had, strict=True))
+
+            await until(resumed)
+            for caller in callers:
+                caller.go_on = False
+            await asyncio.gather(*running)
+            assert await found(client, f"{callers[0].name}-0 store room", limit=1)
+            assert "promoted" in await state(client)
+
+        acknowledged = {key: id_ for caller in callers for key, id_ in caller.acknowledged.items()}
+        kept = {
+            row["idempotency_key"]: str(row["id"])
+            for row in Database(pair.replica).rows("SELECT idempotency_key, id FROM memories")
+        }
+    refusals = [refusal for caller in callers for refusal in caller.refusals]
+    assert before.items() <= kept.items()
+    assert kept == acknowledged
+    assert refusals
+    assert {refusal["code"] for refusal in refusals} == {"DATABASE_ERROR"}
+    assert all("retried" in refusal["hint"] or "call again" in refusal["hint"] for refusal in refusals)

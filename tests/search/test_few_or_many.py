@@ -1,0 +1,39 @@
+"""Whose vectors are compared one by one: the few, and who is one of the few depends on how many there are in all."""
+
+from __future__ import annotations
+
+from pgengram.search.ranking import EXACT_ROWS, Model
+
+OWNER = 1
+
+
+def way(vectors: int, of_all: int) -> str:
+    """Return how an owner of some vectors is searched in a store of so many."""
+    model = Model(1, 384, indexed=True, rows=of_all)
+    model.note(OWNER, vectors)
+    return model.way(OWNER)
+
+
+def test_an_owner_of_a_few_thousand_is_searched_by_the_index_while_there_are_few_others() -> None:
+    assert way(EXACT_ROWS + 1_000, of_all=10_000) == "index"
+
+
+def test_the_same_owner_is_compared_with_each_once_the_index_would_visit_more_than_that() -> None:
+    assert way(EXACT_ROWS + 1_000, of_all=1_000_000) == "each"
+
+
+def test_an_owner_of_most_of_a_large_store_goes_on_using_the_index() -> None:
+    assert way(600_000, of_all=1_000_000) == "index"
+
+
+def test_near_the_border_it_is_counted_anew_each_time() -> None:
+    model = Model(1, 384, indexed=True, rows=1_000_000)
+
+    assert way(model.few - 1, of_all=1_000_000) == "either"
+
+
+def test_before_the_index_is_there_every_vector_is_compared() -> None:
+    model = Model(1, 384, rows=1_000_000)
+    model.note(OWNER, 600_000)
+
+    assert model.way(OWNER) == "each"

@@ -1,0 +1,86 @@
+"""Writes tests/store/releases/NNNN.sql: a small store as this version makes it, which every later version must bring up to date.
+
+Run it once for each new migration, before the release that brings it:
+
+    python tests/store/dump_release.py
+
+It starts a PostgreSQL of its own in a temporary folder, leaves at least one row in every table, and dumps everything. What was
+released stays as it is: the file of an older migration is never written again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the other tests' helpers, when run alone
+
+from door import Database, call, connected, remember
+from pgengram.postgres import programs, start_embedded
+from pgengram.store.database import SCHEMA_HEAD
+
+RELEASES: Final = Path(__file__).parent / "releases"
+TEXTS: Final = {
+    "episodic": "Mara moved billing to Stripe on 3 March 2026.",
+    "semantic": "Jonas is allergic to peanuts.",
+    "procedural": "To deploy, tag the commit and wait for the checks.",
+    "strategic": "Small invoices are paid sooner than large ones.",
+}
+# What storing without an embedder leaves empty.
+REST: Final = """
+INSERT INTO embedding_models (name, dimensions, state) VALUES ('tiny', 3, 'active');
+INSERT INTO memory_vectors SELECT namespace_id, id, 1, 0, '[1,0,0]' FROM memories WHERE type = 'semantic';
+INSERT INTO memory_posting_lists SELECT namespace_id, 1, 1, array_agg(id), array_agg(65537) FROM memories GROUP BY 1;
+INSERT INTO access_tokens (id, secret_hash, name, namespace, scope) VALUES ('abcdef', '\\x00', 'Mara', 'default', 'read-only')
+"""
+
+
+async def filled(url: str) -> None:
+    """Leave a row in every table, through the door that users have where there is one."""
+    async with connected(database_url=url, embedder="none:", toolsets="all") as client:
+        ids = [await remember(client, text, type=type_, tags=["work"]) for type_, text in TEXTS.items()]
+        await call(client, "update_memory", id=ids[1], importance=0.9)
+        await call(client, "link_memories", from_id=ids[0], to_ids=ids[1:3], type="near")
+        cluster = await call(client, "create_memory_cluster", name="Billing", memory_ids=ids[:2])
+        await call(client, "activate_cluster", cluster_id=cluster["cluster"]["id"])
+        await call(client, "create_working_memory", content="Call Stripe.")
+        await call(client, "record_identity", self_concept="Keeper of the books.")
+        await call(client, "record_belief", belief="Invoices are paid late.", supported_by=ids[:1])
+        await call(client, "tidy_memories", action="synonyms", synonyms={"job": "work"})
+        gone = await remember(client, "Soon to be erased.")
+        shown = await call(client, "forget_memories", ids=[gone], hard=True)
+        await call(client, "forget_memories", ids=[gone], hard=True, confirm_token=shown["confirm_token"])
+        await call(client, "forget_memories", ids=ids[:1], hard=True)
+    Database(url).as_login(*REST.split(";\n"))
+
+
+def dumped(url: str, login: str) -> str:
+    """Return the whole database as statements that any login of PostgreSQL 15 or newer can run."""
+    tools = programs.programs_for(18)
+    command = [tools.program("pg_dump"), "--inserts", "--no-owner", "--no-comments", f"--dbname={url}"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    kept = [line for line in text.splitlines() if line and not line.startswith(("--", "\\", "SET "))]
+    return re.sub(rf"(CREATE POLICY upkeep .* TO ){login} ", r"\1CURRENT_USER ", "\n".join(kept)) + "\n"
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        server = start_embedded(Path(folder))
+        try:
+            asyncio.run(filled(server.url))
+            [(login,)] = Database(server.url).as_login("SELECT current_user")
+            text = dumped(server.url, login)
+        finally:
+            server.stop()
+    path = RELEASES / f"{SCHEMA_HEAD}.sql"
+    path.write_text(text, encoding="utf-8")
+    sys.stdout.write(f"{path}: {len(text):,} characters\n")
+
+
+if __name__ == "__main__":
+    main()
