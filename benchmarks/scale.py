@@ -27,6 +27,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -50,9 +51,8 @@ from pgengram.session import Session
 from pgengram.settings import Settings
 from pgengram.store import memories
 from pgengram.store.database import Database
-from pgengram.store.folding import COUNT_WAITING, FOLD_AT, SEGMENT, VACUUM_WORDS, shrink
+from pgengram.store.folding import FOLD_FROM, fold
 from pgengram.store.indexes import index_name, tend
-from pgengram.store.statements import FOLD
 
 SIZES = [10_000, 30_000, 100_000, 300_000, 1_000_000]
 LARGE, PERCENT, MIDDLE, FEW = "large", "one percent", "4,000", "500"  # owners; the last two never grow
@@ -228,17 +228,11 @@ class Lab:
         return rows
 
     async def _fold(self, database: Database, total: int) -> None:
-        """Fold the words of owners of whom enough wait, as their servers do."""
-        async with self.login() as connection:
-            for name in [name for name, size in sizes(total).items() if size >= FOLD_AT]:
-                namespace_id, done = await database.namespace_id(name), SEGMENT
-                async with database.transaction(namespace_id) as tx:
-                    waiting = await tx.row(COUNT_WAITING, {"limit": FOLD_AT}) or {}
-                while done == SEGMENT and waiting["memories"] >= FOLD_AT:
-                    async with database.transaction(namespace_id) as tx:
-                        done = (await tx.row(FOLD, {"limit": SEGMENT}) or {})["folded"]
-                    await connection.execute(VACUUM_WORDS)
-        await shrink(self.settings.database_url)
+        """Fold the words of every owner of whom enough wait, as their servers do."""
+        for name, size in sizes(total).items():
+            if size >= FOLD_FROM:
+                namespace_id = await database.namespace_id(name)
+                await fold(partial(database.transaction, namespace_id), self.settings.database_url)
 
     async def index(self, total: int) -> float:
         """Have the keeper look after the index; return how long it took, in seconds."""

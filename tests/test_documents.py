@@ -99,6 +99,8 @@ def test_every_command_of_every_page_can_be_typed(page: Path) -> None:
             elif name.startswith("python"):
                 check_script(words)
             else:
+                if name == "docker" and words[0] in ("run", "exec") and "pgengram" in words:
+                    check_ours(words[words.index("pgengram") + 1 :])
                 assert name in OTHERS, f"{page.name}: {program}"
 
 

@@ -139,3 +139,30 @@ def test_each_client_has_a_block_to_copy_that_is_what_connect_writes(client: c.C
     assert f"```{client.form}\n{block}\n```" in HOW_TO
     assert f"pgengram connect {client.name}" in README
     assert client.name == "claude-code" or f"```{client.form}\n{block}\n```" in README
+
+
+def test_the_image_runs_without_root_keeps_everything_in_one_volume_and_has_a_health_check() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    last = text.rpartition("\nFROM ")[2]
+    users = re.findall(r"^USER (\S+)$", last, re.MULTILINE)
+    copied = [one for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE) for one in line.split()[:-1]]
+
+    assert users == ["memory"]
+    assert re.search(r"useradd .*\bmemory\b", last)
+    assert re.findall(r"^VOLUME (\S+)$", last, re.MULTILINE) == ["/data"]
+    assert "PGENGRAM_DATA_DIR=/data/" in last
+    assert "STOPSIGNAL SIGTERM" in last
+    assert "/ready" in last.partition("HEALTHCHECK")[2]
+    assert f'io.modelcontextprotocol.server.name="{read("server.json")["name"]}"' in last
+    assert copied
+    assert all((ROOT / one).exists() for one in copied)
+    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {f"!{one}" for one in copied} <= set(kept)
+
+
+def test_the_health_check_of_the_image_is_a_program_that_runs() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    command = json.loads(re.findall(r"^    CMD (\[.*\])$", text, re.MULTILINE)[0])
+
+    compile(command[2], "Dockerfile", "exec")
+    assert command[:2] == ["python", "-c"]

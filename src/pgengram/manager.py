@@ -249,8 +249,7 @@ class MemoryManager(Core):
             total = len((await self.search(all_of_them, cursors.Place(datetime.now(UTC))))[0])
         else:
             mapped = await self.with_synonyms(question)
-            async with self.store.transaction() as tx:
-                total = await ranking.counted(tx, mapped)
+            total = await self.store.look(lambda tx: ranking.counted(tx, mapped))
         return Found(query=question.query, count=0, total=total, results=[], search="count", degraded=self.degraded)
 
     @tool(READS, title="Recall for a context")

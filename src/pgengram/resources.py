@@ -159,8 +159,7 @@ class Library:
         Before them, for the clients of a system with categories of its own, those.
         """
         await self.manager.find_model()
-        async with self.manager.store.transaction() as tx:
-            counted = await upkeep.count(tx, project=None, tags=SHOWN_TAGS)
+        counted = await self.manager.store.look(lambda tx: upkeep.count(tx, project=None, tags=SHOWN_TAGS))
         kinds = counted.by["kind"]
         own = categories_of(self.manager.settings.compat)
         return {

@@ -35,11 +35,11 @@ class Ui:
     entered: httpx.Response
     size: int = 0
 
-    async def page(self, path: str, *, code: int = 200, **params: Any) -> str:
+    async def page(self, path: str, *, code: int = 200, headers: dict[str, str] | None = None, **params: Any) -> str:
         """Return a page once it is worked out."""
         async with asyncio.timeout(120):
             while True:
-                answer = await self.client.get(path, params=params or None)
+                answer = await self.client.get(path, params=params or None, headers=headers)
                 if 'class="waiting"' not in answer.text and 'id="work"' not in answer.text:
                     assert answer.status_code == code, answer.text
                     return answer.text

@@ -18,7 +18,7 @@ from pgengram.search.question import COUNTED, Frequencies
 from pgengram.settings import Settings
 from pgengram.store import folding
 from pgengram.store.database import Transaction
-from pgengram.store.folding import FOLD_AT, WordKeeper
+from pgengram.store.folding import FOLD_FROM, WordKeeper
 
 WORDS = [
     "tea",
@@ -185,21 +185,30 @@ async def test_whatever_happens_between_folds_a_folded_store_answers_like_one_th
         assert one == pytest.approx(two, abs=1e-3)
 
 
-async def test_nothing_is_folded_below_the_threshold_and_fewer_than_that_are_left(database: Database) -> None:
+async def test_an_owner_is_folded_once_arrays_take_less_room_and_again_when_it_has_doubled(database: Database) -> None:
     async with managed(database.url) as manager:
-        for start in range(0, FOLD_AT, 200):
-            await manager.create_memories(
-                [{"content": f"Tea {n}."} for n in range(start, min(start + 200, FOLD_AT - 1))]
-            )
-        assert await fold(manager) == 0
-        assert database.value(IN_ROWS) == FOLD_AT - 1
+        for drink, size in (("Tea", FOLD_FROM), ("Coffee", FOLD_FROM), ("Milk", 2 * FOLD_FROM)):
+            await manager.create_memories([{"content": f"{drink} {n}."} for n in range(size - 1)])
+            assert await fold(manager) == 0
 
-        await manager.create_memory(NewMemory(content="One more tea."))
+            await manager.create_memory(NewMemory(content=f"{drink} once more."))
 
-        assert await fold(manager) == FOLD_AT
-        assert database.value(IN_ROWS) < FOLD_AT
-        assert_each_word_once(database)
-        assert await fold(manager) == 0
+            assert await fold(manager) == size
+            assert database.value(IN_ROWS) == 0
+            assert_each_word_once(database)
+
+
+async def test_of_an_owner_with_many_no_more_than_a_thousand_wait(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "FOLD_AT", FOLD_FROM + 10)
+    async with managed(database.url) as manager:
+        await manager.create_memories([{"content": f"Tea {n}."} for n in range(2 * FOLD_FROM)])
+        assert await fold(manager) == 2 * FOLD_FROM
+
+        await manager.create_memories([{"content": f"Coffee {n}."} for n in range(FOLD_FROM + 10)])
+
+        assert await fold(manager) == FOLD_FROM + 10
 
 
 async def test_many_segments_are_made_until_few_are_left(database: Database, low: None) -> None:

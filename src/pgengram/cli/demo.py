@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
 from rich.table import Table
 
 from pgengram.cli.client import call, connected, entry
+from pgengram.cli.progress import Told
 from pgengram.demo import Corpus, load
 from pgengram.settings import Settings
 
@@ -37,11 +37,11 @@ class Asked:
 
 async def run_demo(settings: Settings, *, keep: Path | None, as_json: bool) -> int:
     """Store the corpus, ask its questions, show the answers; 0 when nine in ten are among the first three."""
-    screen, notes = Console(), Console(stderr=True)
+    screen = Console()
     corpus = load()
     with _folder(settings, keep) as chosen:
         async with connected(chosen) as client:
-            ids = await _store(client, corpus, notes)
+            ids = await _store(client, corpus)
             asked = [await _ask(client, question, ids[question.expects]) for question in corpus.questions]
     good = sum(one.rank is not None and one.rank <= SHOWN for one in asked)
     if as_json:
@@ -64,16 +64,15 @@ def _folder(settings: Settings, keep: Path | None) -> Iterator[Settings]:
         yield replace(apart, data_dir=folder, database_url="")
 
 
-async def _store(client: Any, corpus: Corpus, notes: Console) -> dict[str, str]:
+async def _store(client: Any, corpus: Corpus) -> dict[str, str]:
     """Store every memory and return its id by its key."""
     ids: dict[str, str] = {}
-    with Progress(console=notes, transient=True, disable=not notes.is_terminal) as progress:
-        task = progress.add_task("Starting PostgreSQL and remembering", total=len(corpus.memories))
+    with Told("Starting PostgreSQL and remembering") as told:
         for start in range(0, len(corpus.memories), BATCH):
             batch = corpus.memories[start : start + BATCH]
             answer = await call(client, "create_memories", {"items": [memory.arguments() for memory in batch]})
             ids |= {memory.key: result["memory_id"] for memory, result in zip(batch, answer["results"], strict=True)}
-            progress.advance(task, len(batch))
+            told(len(ids), len(corpus.memories))
     return ids
 
 
@@ -114,7 +113,7 @@ def _close(screen: Console, settings: Settings, chosen: Settings, keep: Path | N
         screen.print(f"These memories lie in {chosen.data_path}.", soft_wrap=True)
     connection = json.dumps({"mcpServers": {"memory": entry(chosen if keep else settings)}}, indent=2)
     screen.print(
-        "\nTo connect Claude Desktop, put this into claude_desktop_config.json (Settings → Developer → Edit Config);"
+        "\nConnect an assistant with `pgengram connect CLIENT`: claude-desktop, claude-code, cursor, vscode or codex."
     )
-    screen.print("for Cursor the same into ~/.cursor/mcp.json; then restart the client:\n")
+    screen.print("By hand the entry is this, for Claude Desktop and Cursor; then restart the client:\n")
     screen.print(connection, markup=False, highlight=False, soft_wrap=True)

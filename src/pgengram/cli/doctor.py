@@ -20,7 +20,9 @@ from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 
 PROBE: Final = "The doctor's thermometer hangs beside the blue door of the greenhouse."
-REPLICA: Final = "Searches go to the primary meanwhile. Check PGENGRAM_READ_URL, and on the replica pg_stat_wal_receiver."
+REPLICA: Final = (
+    "Searches go to the primary meanwhile. Check PGENGRAM_READ_URL, and on the replica pg_stat_wal_receiver."
+)
 PROBE_QUESTION: Final = "Where can I find the instrument that measures how warm it is?"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -13,24 +15,32 @@ from pgengram.store import background, pooler
 from pgengram.store import statements as s
 
 if TYPE_CHECKING:
+    from pgengram.store.database import Row, Transaction
     from pgengram.store.store import Store
 
 log = logging.getLogger(__name__)
 
 SEGMENT: Final = 4_096  # memories in one segment; larger ones make a change of one memory dearer
-FOLD_AT: Final = 1_024  # memories with rows that are worth a segment
+FOLD_FROM: Final = 64  # memories of an owner from which on arrays take less room than rows
+FOLD_AT: Final = (
+    1_024  # memories with rows that are worth a segment, of an owner with many; of others as many as are folded
+)
+SWEEP_SHARE: Final = 0.02  # of all memories, folded, that are worth a VACUUM: it reads the indexes of all owners
 QUIET_S: Final = 2.0  # without a new memory, before folding begins
 FULL: Final = 200_000  # memories with rows at which folding no longer waits for quiet
 BYTES_PER_ROW: Final = 60  # of that index when it is well filled
 LARGE_INDEX_BYTES: Final = 4_000_000  # an index of rows that is larger and nearly empty is built anew
 
 # Forgotten memories keep their words and have no rows: were they counted, each start would fold the few new ones into a
-# segment of their own. Uses memory_words_unfolded and memories_pkey.
+# segment of their own. Uses memory_words_unfolded, memories_pkey and memory_words_pkey.
 COUNT_WAITING: Final = """
-SELECT count(*) AS memories FROM (
+SELECT count(*) AS memories, (SELECT count(*) FROM (
+  SELECT 1 FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NOT NULL LIMIT %(limit)s) AS others) AS folded
+FROM (
   SELECT 1 FROM memory_words w JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = w.memory_id
   WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND m.status = 'active' LIMIT %(limit)s) AS some_of_them
 """
+COUNT_ALL: Final = "SELECT reltuples FROM pg_class WHERE oid = 'memory_words'::regclass"
 # The server's own count of live rows: no owner's wall hides any of them from it.
 INDEX_SIZE: Final = """
 SELECT pg_relation_size('memory_postings_pkey') AS bytes, n_live_tup AS rows FROM pg_stat_user_tables
@@ -76,8 +86,7 @@ class WordKeeper:
         try:
             await self._wait_for_quiet()
             self._rows = 0
-            if await self._fold():
-                await shrink(self._store.database.url)
+            await self._fold()
         except PgengramError as error:
             log.warning("Words were not folded: %s", error.message)
         except psycopg.Error as error:
@@ -95,22 +104,45 @@ class WordKeeper:
                 return
 
     async def _fold(self) -> int:
-        """Fold all rows once those of `FOLD_AT` memories wait; return how many memories were folded.
+        return await fold(self._store.transaction, self._store.database.url)
 
-        None is left over: the newest rows lie at the end of the table, and would keep all the room before them.
-        """
-        folded, done = 0, SEGMENT
-        while done == SEGMENT:
-            async with self._store.transaction() as tx:
-                waiting = None if folded else await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
-                if waiting is not None and waiting["memories"] < FOLD_AT:
-                    return 0
-                row = await tx.row(s.FOLD, {"limit": SEGMENT})
-            done = row["folded"] if row else 0
-            folded += done
-            async with await pooler.connect(self._store.database.url) as connection:
+
+async def fold(begin: Callable[[], AbstractAsyncContextManager[Transaction]], url: str) -> int:
+    """Fold all rows of an owner once enough wait; return how many memories were folded.
+
+    None is left over: the newest rows lie at the end of the table, and would keep all the room before them.
+
+    Args:
+        begin: begins a transaction of the owner.
+        url: where the room of what was folded is given back, if it is much.
+    """
+    folded, swept, done = 0, 0, SEGMENT
+    while done == SEGMENT:
+        async with begin() as tx:
+            waiting = None if folded else await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
+            if waiting is not None and not _is_worth_it(waiting):
+                return 0
+            row = await tx.row(s.FOLD, {"limit": SEGMENT})
+        done = row["folded"] if row else 0
+        folded += done
+        async with await pooler.connect(url) as connection:
+            if folded - swept >= await _much(connection):
                 await connection.execute(VACUUM_WORDS)
-        return folded
+                swept = folded
+    if swept:
+        await shrink(url)
+    return folded
+
+
+def _is_worth_it(waiting: Row) -> bool:
+    """Whether as many memories wait as are folded, so that each segment is as large as all before it until it is large enough."""
+    return bool(waiting["memories"] >= min(FOLD_AT, max(FOLD_FROM, waiting["folded"])))
+
+
+async def _much(connection: psycopg.AsyncConnection[Any]) -> float:
+    """Return how many memories, once folded, leave room that is worth giving back."""
+    row = await (await connection.execute(COUNT_ALL)).fetchone()
+    return SWEEP_SHARE * row[0] if row else 0.0
 
 
 async def shrink(url: str) -> None:

@@ -150,6 +150,15 @@ class Store:
                 return done[0]
         return await work(self.transaction)
 
+    async def look(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Return what `work` returns, which reads in one transaction; see `read`."""
+
+        async def once(begin: Begin) -> T:
+            async with begin() as tx:
+                return await work(tx)
+
+        return await self.read(once)
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
         """Run a block that only reads this owner's rows, as they are now."""

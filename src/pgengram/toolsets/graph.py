@@ -114,12 +114,14 @@ class Graph:
         kinds = None if types is None else [edges.normalised_type(word) for word in types]
         walk = edges.Walk(depth, direction, kinds, min_strength, limit)
         model = await self.core.current_model() if include_similar else None
-        async with self.core.store.transaction() as tx:
-            starts = await self._starts(tx, ids)
-            paths, cut = await edges.explore(tx, starts, walk)
-            lines, lines_cut = await edges.between(tx, paths, walk)
-            alike = await _alike(tx, model, starts, paths)
-            seen = await edges.look_at(tx, [*paths, *alike])
+        return await self.core.store.look(lambda tx: self._explored(tx, ids, walk, model))
+
+    async def _explored(self, tx: Transaction, ids: list[str], walk: edges.Walk, model: Model | None) -> Explored:
+        starts = await self._starts(tx, ids)
+        paths, cut = await edges.explore(tx, starts, walk)
+        lines, lines_cut = await edges.between(tx, paths, walk)
+        alike = await _alike(tx, model, starts, paths)
+        seen = await edges.look_at(tx, [*paths, *alike])
         self.core.accesses.note([id_ for id_ in seen if id_ not in starts])
         return Explored(
             nodes=[_node(seen[id_], path) for id_, path in paths.items() if id_ in seen],

@@ -136,8 +136,7 @@ class Upkeep:
         Use when asked how much is remembered, or for tags; to find use search_memories. Errors: DATABASE_ERROR.
         """
         await self.core.find_model()
-        async with self.core.store.transaction() as tx:
-            counted = await upkeep.count(tx, project=project, tags=tags)
+        counted = await self.core.store.look(lambda tx: upkeep.count(tx, project=project, tags=tags))
         tables = {
             **_counts(counted),
             "recent": [_example(row, "created_at") for row in counted.recent],

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from math import exp
+from math import exp, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2.utils import htmlsafe_json_dumps
@@ -176,8 +176,11 @@ def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float
         squares = (places**2).sum(axis=1)
         for start in range(0, nodes, 500):
             mine = places[start : start + 500]
-            near = squares[start : start + 500, None] + squares[None] - 2 * mine @ places.T
-            weight = 1 / np.maximum(near, 0.01)
+            weight = mine @ (-2 * places.T)  # squares of distances, turned into their reciprocals where they stand
+            weight += squares[start : start + 500, None]
+            weight += squares
+            np.maximum(weight, 0.01, out=weight)
+            np.reciprocal(weight, out=weight)
             pushed[start : start + 500] = mine * weight.sum(axis=1, keepdims=True) - weight @ places
         apart = places[ends[:, 0]] - places[ends[:, 1]]
         pull = SPRING * apart * weights
@@ -185,7 +188,7 @@ def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float
         np.add.at(pushed, ends[:, 1], pull)
         pushed -= GRAVITY * places
         length = np.maximum(np.linalg.norm(pushed, axis=1, keepdims=True), 1e-6)
-        heat = max(0.02, (1 - turn_ / TURNS) * 0.12 * np.sqrt(nodes))
+        heat = max(0.02, (1 - turn_ / TURNS) * 0.12 * sqrt(nodes))
         places = places + pushed / length * np.minimum(length, heat)
     return np.asarray(places * 60, dtype=np.float32)
 

@@ -64,6 +64,7 @@ class Look:
         self.graph = Graph(manager)
         self.clusters = Clusters(manager)
         self.later = Later()
+        self._searches = Later()
         self.export = Export(manager, folder / "pgengram.jsonl")
         self.arriving = Import(manager, folder / "import")
         self._kept: set[frozenset[str]] = set()  # groups that somebody wants to keep as they are
@@ -72,6 +73,7 @@ class Look:
     async def close(self) -> None:
         """Break off what is being made."""
         await self.later.close()
+        await self._searches.close()
         await self.export.job.close()
         await self.arriving.job.close()
 
@@ -86,6 +88,13 @@ class Look:
         if until := given.get("until"):
             given["until"] = f"{until}T23:59:59.999999Z"
         return await self.manager.search_memories(checked(Question, given | fixed))
+
+    async def hits(self, asked: Mapping[str, str]) -> Found | None:
+        """Return the same; None while it is looked for, which over many memories can take longer than a page may."""
+        found: Found | None = await self._searches.get(
+            tuple(sorted(asked.items())), lambda: self.search(asked), fresh_s=0.0
+        )
+        return found
 
     async def statistics(self) -> Statistics | None:
         """Return the counts of everything; None while they are worked out."""

@@ -162,14 +162,15 @@ class Pages:
     async def search(self, request: Request) -> Response:
         """Show what is found, or only the hits while somebody types."""
         asked = dict(request.query_params)
-        part = request.headers.get("hx-target") in ("hits", "more")
-        found = await self.look.search(asked)
+        target = request.headers.get("hx-target", "")
+        found = await self.look.hits(asked)
         kept = {name: value for name, value in asked.items() if value and name != "cursor"}
-        more = None if found.next_cursor is None else "/?" + urlencode(kept | {"cursor": found.next_cursor})
+        more = "/?" + urlencode(kept | {"cursor": found.next_cursor}) if found and found.next_cursor else None
         narrowed = any(asked.get(name) for name in asked if name not in ("q", "sort", "mode", "cursor"))
         return self._page(
-            "_hits.html" if part else "search.html", here="/", asked=asked, found=found, more=more, narrowed=narrowed
-        )
+            "_hits.html" if target in ("hits", "more") else "search.html", here="/", asked=asked, found=found, more=more,
+            narrowed=narrowed, address="/?" + urlencode(asked), target="more" if target == "more" else "hits",
+        )  # fmt: skip
 
     async def memory(self, request: Request) -> Response:
         """Show one memory with all that belongs to it."""

@@ -358,5 +358,5 @@ const lost = () => { document.getElementById("lost").hidden = false; };
 document.addEventListener("htmx:sendError", lost);
 document.addEventListener("DOMContentLoaded", () => document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
 document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.target.id === "hits") document.getElementById("typing").textContent = `${hits().length} memories are shown`;
+  if (event.target.id === "hits" && !document.getElementById("looking")) document.getElementById("typing").textContent = `${hits().length} memories are shown`;
 });
