@@ -183,10 +183,10 @@ class Reader:
 async def measured(client: httpx.AsyncClient, calls: int, progress: Progress) -> list[Figure]:
     """Return a figure for each page, the trivial one first."""
     reader, source = Reader(client, calls), Synthetic(seed=11)
-    newest, _ = await reader.get("/")
+    newest, _, _ = await reader.there("/")
     ids = re.findall(r'data-href="/memory/([^"]+)"', newest)
     more = unescape((re.findall(r'id="more"><a href="([^"]+)"', newest) or ["/"])[0])
-    clusters, _ = await reader.get("/clusters")
+    clusters, _, _ = await reader.there("/clusters")
     words = [source.question(range(20, 2_000), 3).replace(" ", "+") for _ in range(20)]
     days = [f"/timeline?day={(FIRST_DAY + timedelta(days=at * 37 % DAYS)).date()}" for at in range(12)]
     pages: list[tuple[str, list[str]]] = [

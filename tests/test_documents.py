@@ -25,7 +25,7 @@ UsageError = typer.BadParameter.__mro__[1]
 # What is typed beside our own commands; each page that needs another program says where it comes from.
 OTHERS = {
     ".", "bash", "cd", "claude", "createdb", "createuser", "curl", "docker", "export", "git", "lint-imports", "mypy", "npx", "openssl",
-    "pip", "psql", "pytest", "ruff", "sudo", "systemctl", "tar", "uvx", "which",
+    "pip", "psql", "pytest", "ruff", "sudo", "systemctl", "set", "runuser", "systemd-analyze", "useradd", "groupadd", "install", "journalctl", "mkdir", "chown", "cp", "launchctl", "tar", "uvx", "which",
 }  # fmt: skip
 NOT_THERE = re.compile(r"does not exist")  # files of the reader's
 
@@ -40,7 +40,7 @@ def lines(page: Path) -> Iterator[str]:
 
 def commands(line: str) -> Iterator[list[str]]:
     """Yield the words of each command of a line, without the variables before it and what comes after a redirection."""
-    words = shlex.split(line, comments=True)
+    words = shlex.split(re.sub(r";(\s)", r" ;\1", line), comments=True)
     found: list[str] = []
     for word in [*words, ";"]:
         if word in (";", "&&", "||", "|", ">", ">>", "<"):
@@ -99,8 +99,9 @@ def test_every_command_of_every_page_can_be_typed(page: Path) -> None:
             elif name.startswith("python"):
                 check_script(words)
             else:
-                if name == "docker" and words[0] in ("run", "exec") and "pgengram" in words:
-                    check_ours(words[words.index("pgengram") + 1 :])
+                ours = [place for place, word in enumerate(words) if word.rpartition("/")[2] == "pgengram"]
+                if ours and (name in ("runuser", "sudo") or words[0] in ("run", "exec")):
+                    check_ours(words[ours[-1] + 1 :])
                 assert name in OTHERS, f"{page.name}: {program}"
 
 

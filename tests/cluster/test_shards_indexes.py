@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isqrt
 
@@ -69,12 +68,12 @@ class Vectors:
 
 
 @pytest.fixture
-def vectors(cluster_db: Database) -> Iterator[Vectors]:
+def vectors(cluster_db: Database) -> Vectors:
     cluster_db.as_login("INSERT INTO namespaces (name) SELECT 'owner ' || n FROM generate_series(1, 20) AS n")
     [(model,)] = cluster_db.as_login(
         f"INSERT INTO embedding_models (name, dimensions, state) VALUES ('m', {DIMENSIONS}, 'active') RETURNING id"
     )
-    yield Vectors(cluster_db, model)
+    return Vectors(cluster_db, model)
 
 
 def of_different_shards(db: Database, how_many: int) -> list[int]:

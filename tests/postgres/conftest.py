@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,40 @@ def folder() -> Iterator[Path]:
         put_out(made)
 
 
+@pytest.fixture(scope="session")
+def settle() -> Iterator[Callable[[Path, int | None], None]]:
+    """Puts data that a server has made before into a folder, which is quicker than to have it made there."""
+    with tempfile.TemporaryDirectory(prefix="pgengram-test-") as above:
+
+        @cache
+        def made(uid: int | None) -> Path:
+            folder = Path(above) / str(uid)
+            user = users_of(folder, uid).start()
+            user.stop()
+            user.process.communicate()
+            put_out(folder)
+            return folder
+
+        def copied(folder: Path, uid: int | None) -> None:
+            subprocess.run(["cp", "-a", f"{made(uid)}/.", str(folder)], check=True)
+
+        yield copied
+
+
+@pytest.fixture
+def settled(folder: Path, settle: Callable[[Path, int | None], None]) -> Path:
+    """A data folder in which a server has been."""
+    settle(folder, None)
+    return folder
+
+
+def users_of(folder: Path, uid: int | None) -> Users:
+    if uid is not None:
+        folder.mkdir(mode=0o700)
+        os.chown(folder, uid, uid)
+    return Users(folder, uid)
+
+
 @pytest.fixture(
     params=[
         "ourselves",
@@ -28,18 +64,22 @@ def folder() -> Iterator[Path]:
         ),
     ]
 )
-def users(request: pytest.FixtureRequest, folder: Path) -> Iterator[Users]:
+def newcomers(request: pytest.FixtureRequest, folder: Path) -> Iterator[Users]:
     """Users of one empty folder: run by whoever runs the tests, and by an ordinary user when that is root."""
     uid = None
     if request.param == "someone":
         import pwd
 
         uid = pwd.getpwnam(SOMEONE).pw_uid
-    if uid is not None:
-        folder.mkdir(mode=0o700)
-        os.chown(folder, uid, uid)
-    made = Users(folder, uid)
+    made = users_of(folder, uid)
     yield made
     for user in made.all:
         user.process.kill()
         user.process.communicate()
+
+
+@pytest.fixture
+def users(newcomers: Users, settle: Callable[[Path, int | None], None]) -> Users:
+    """The same users, of a folder in which a server has been."""
+    settle(newcomers.folder, newcomers.uid)
+    return newcomers

@@ -20,7 +20,7 @@ SOMEONE = "nobody"
 AS_ROOT = os.geteuid() == 0 if sys.platform != "win32" else False
 
 
-def until(true: Callable[[], object], timeout_s: float = 20) -> None:
+def until(true: Callable[[], object], timeout_s: float = 60) -> None:
     """Wait until `true` holds, and fail when it does not within `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not true():
@@ -122,3 +122,9 @@ def keepers_of(folder: Path) -> list[int]:
     home = str(folder / "postgres")
     found = [line for line in listing.splitlines() if "presence.py" in line and line.endswith(" " + home)]
     return [int(line.split()[0]) for line in found]
+
+
+def keeper_of(users: Users) -> int:
+    """Return the pid of the one keeper there is."""
+    [keeper] = keepers_of(users.folder)
+    return keeper

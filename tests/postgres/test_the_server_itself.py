@@ -31,8 +31,8 @@ SETTINGS = {
 
 
 @pytest.fixture
-def database(folder: Path) -> EmbeddedPostgres:
-    return start_embedded(folder)
+def database(settled: Path) -> EmbeddedPostgres:
+    return start_embedded(settled)
 
 
 def test_it_is_durable_modest_and_quiet(database: EmbeddedPostgres) -> None:
@@ -83,33 +83,31 @@ def test_its_log_does_not_grow_for_ever(database: EmbeddedPostgres, folder: Path
     assert log.read_text().endswith("database system is shut down\n")
 
 
-def test_keys_in_our_environment_are_not_passed_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_in_our_environment_are_not_passed_on(settled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGENGRAM_EMBEDDER_API_KEY", "secret")
     monkeypatch.setenv("PGOPTIONS", "")
-    start_embedded(folder)
-    environment = Path(f"/proc/{status(folder).pid}/environ")
+    start_embedded(settled)
+    environment = Path(f"/proc/{status(settled).pid}/environ")
     if not environment.exists():
         pytest.skip("asks the proc file system")
 
     assert b"secret" not in environment.read_bytes()
 
 
-def test_a_server_that_does_not_start_is_explained_by_its_log(folder: Path) -> None:
-    start_embedded(folder).stop()
-    with (folder / "postgres" / "cluster" / "postgresql.auto.conf").open("a") as file:
+def test_a_server_that_does_not_start_is_explained_by_its_log(settled: Path) -> None:
+    with (settled / "postgres" / "cluster" / "postgresql.auto.conf").open("a") as file:
         file.write("shared_buffers = 'plenty'\n")
 
     with pytest.raises(NotReady, match="shared_buffers"):
-        start_embedded(folder)
+        start_embedded(settled)
 
 
-def test_a_wait_for_the_start_of_another_ends(folder: Path) -> None:
-    start_embedded(folder).stop()
-    starting = presence.Lock(str(folder / "postgres"), presence.START)
+def test_a_wait_for_the_start_of_another_ends(settled: Path) -> None:
+    starting = presence.Lock(str(settled / "postgres"), presence.START)
     assert starting.take()
 
     with pytest.raises(NotReady, match="Another process"):
-        start_embedded(folder, timeout_s=0.1)
+        start_embedded(settled, timeout_s=0.1)
 
     starting.release()
 

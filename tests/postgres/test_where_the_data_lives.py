@@ -92,15 +92,14 @@ def test_a_short_folder_that_another_could_enter_is_not_used(tmp_path: Path, squ
         short.unlink() if squat == "link" else short.rmdir()
 
 
-def test_a_pid_file_that_points_to_a_folder_of_another_is_not_believed(folder: Path, tmp_path: Path) -> None:
-    start_embedded(folder).stop()
+def test_a_pid_file_that_points_to_a_folder_of_another_is_not_believed(settled: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     trap.mkdir()
     trap.chmod(0o755)
     lines = ["1", "somewhere", "0", "5432", str(trap), "", "0 0", "ready"]
-    (folder / "postgres" / "cluster" / "postmaster.pid").write_text("\n".join(lines) + "\n")
+    (settled / "postgres" / "cluster" / "postmaster.pid").write_text("\n".join(lines) + "\n")
 
-    assert presence.address(str(folder / "postgres")) is None
+    assert presence.address(str(settled / "postgres")) is None
 
 
 def test_data_moves_with_its_folder(folder: Path) -> None:
@@ -144,13 +143,12 @@ def test_run_by_root_the_server_belongs_to_an_unprivileged_user(folder: Path) ->
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="about root")
-def test_data_that_root_restored_from_a_backup_is_given_to_the_server_again(folder: Path) -> None:
-    start_embedded(folder).stop()
-    system.give(folder / "postgres" / "cluster", 0)
+def test_data_that_root_restored_from_a_backup_is_given_to_the_server_again(settled: Path) -> None:
+    system.give(settled / "postgres" / "cluster", 0)
 
-    start_embedded(folder)
+    start_embedded(settled)
 
-    assert status(folder).running
+    assert status(settled).running
 
 
 @pytest.fixture

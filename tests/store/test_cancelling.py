@@ -136,3 +136,46 @@ async def test_what_a_task_failed_with_is_told_when_it_is_ended() -> None:
 
     with pytest.raises(ZeroDivisionError):
         await background.end(task)
+
+
+class SlowConnection:
+    """A connection that is never done with a statement, and takes its time to roll back."""
+
+    def __init__(self) -> None:
+        self.rolled_back = False
+
+    async def execute(self, _: object) -> None:
+        await asyncio.sleep(60)
+
+    async def rollback(self) -> None:
+        await asyncio.sleep(0.05)
+        self.rolled_back = True
+
+
+class OnePool:
+    """A pool of one connection."""
+
+    def __init__(self) -> None:
+        self.connection = SlowConnection()
+        self.back: list[object] = []
+
+    async def getconn(self) -> SlowConnection:
+        return self.connection
+
+    async def putconn(self, connection: object) -> None:
+        self.back.append(connection)
+
+
+async def test_a_call_that_is_cancelled_again_and_again_still_gives_its_connection_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database, pool = Database("postgresql://nowhere"), OnePool()
+    monkeypatch.setattr(database, "_pool", pool)
+
+    with anyio.move_on_after(0.01):  # a scope of anyio cancels until its block is left
+        async with database.transaction(1):
+            raise AssertionError
+    await asyncio.sleep(0.2)
+
+    assert pool.connection.rolled_back
+    assert pool.back == [pool.connection]

@@ -55,7 +55,7 @@ class Browser:
         page.on("pageerror", lambda error: self.problems.append(f"{path}: {error}"))
         page.on("request", lambda asked: asked.url.startswith((self.base, "data:")) or self.problems.append(asked.url))
         await page.goto(self.base + path)
-        await page.locator(".waiting").wait_for(state="detached")
+        await page.locator(".waiting").wait_for(state="detached", timeout=120_000)
         return page
 
 
@@ -164,7 +164,7 @@ async def test_the_graph_is_zoomed_by_keys_and_buttons_and_a_click_tells_a_memor
     assert await network.screenshot() != before
 
     await page.goto(f"{browser.base}/graph?id={browser.ids['stripe']}")
-    await page.locator(".waiting").wait_for(state="detached")
+    await page.locator(".waiting").wait_for(state="detached", timeout=120_000)
     await page.locator("#network canvas").first.wait_for()
     nodes = "document.getElementById('network')._cyreg.cy.nodes().map(one => Object.values(one.renderedPosition()))"
     for x, y in await page.evaluate(nodes):

@@ -45,7 +45,15 @@ def dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
     Raises:
         NotReady: pg_dump failed.
     """
-    _run(programs, "pg_dump", url, "--format=custom", f"--snapshot={snapshot}", f"--file={path}")
+    _run(
+        programs,
+        "pg_dump",
+        url,
+        "--format=custom",
+        "--no-unlogged-table-data",
+        f"--snapshot={snapshot}",
+        f"--file={path}",
+    )
 
 
 def restore(programs: Binaries, url: str, path: Path, without: str) -> None:

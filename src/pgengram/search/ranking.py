@@ -13,7 +13,7 @@ from uuid import UUID
 from pgengram.inputs import Mode, Question
 from pgengram.search.filters import OCCURRED, narrowing, visible
 from pgengram.search.question import GOOD_FOR_S, Asked
-from pgengram.store.database import PROBES, Row, Transaction
+from pgengram.store.database import NO_SORT, PROBES, Row, Transaction
 from pgengram.store.indexes import PROBES_NARROWED
 
 # Weights, chosen on the five even conversations of LoCoMo and rounded by hand. Chosen anew without one of them they find as
@@ -42,7 +42,9 @@ CANDIDATES: Final = 100  # of each arm
 MAX_POSTINGS: Final = (
     20_000  # read for one question, rarest words first; the commoner ones only score what others found
 )
-EXACT_ROWS: Final = 5_000  # fewer are compared each: half a microsecond a vector, complete, and the same whatever others store
+EXACT_ROWS: Final = (
+    5_000  # fewer are compared each: half a microsecond a vector, complete, and the same whatever others store
+)
 BM25_K1: Final = 0.9  # saturation of repeated words; short texts want little of it
 BM25_B: Final = 0.4  # how much longer memories are discounted
 
@@ -456,13 +458,9 @@ COUNT: Final = f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} WH
 
 
 async def set_for_index(tx: Transaction, scope: Scope) -> None:
-    """Have the index of the vectors taken where a scope is searched by it, with the probes that it needs.
-
-    A plan that serves every owner is made for one of average size: among many small owners it would read and sort all vectors
-    of a large one, as for a small one that is cheaper than the index. So it may only sort what nothing holds in order.
-    """
+    """Have the index of the vectors taken where a scope is searched by it, with more probes where the scope is narrowed."""
     if scope.way != "each":
-        await tx.set_local({"enable_sort": "off", "ivfflat.probes": str(PROBES_NARROWED if scope.narrowed else PROBES)})
+        await tx.set_local(NO_SORT | ({"ivfflat.probes": str(PROBES_NARROWED)} if scope.narrowed else {}))
 
 
 def parameters(

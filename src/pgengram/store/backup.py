@@ -27,7 +27,7 @@ from pgengram import __version__
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.postgres import programs
 from pgengram.store import erasures, pooler
-from pgengram.store.database import SCHEMA_HEAD
+from pgengram.store.database import HAS_CITUS, SCHEMA_HEAD
 from pgengram.store.migrate import FIND_VERSION, HAS_VERSION, known_versions, migrate
 
 FORMAT: Final = 1
@@ -44,11 +44,11 @@ SELECT set_config('datestyle', 'ISO, YMD', false), set_config('timezone', 'UTC',
        set_config('extra_float_digits', '1', false), set_config('statement_timeout', '0', false),
        set_config('row_security', 'off', false)
 """
-# What the tables hold, without what they work out themselves; uses pg_class_relname_nsp_index.
+# What the lasting tables hold, without what they work out themselves; uses pg_class_relname_nsp_index.
 COLUMNS: Final = """
 SELECT c.relname, array_agg(a.attname ORDER BY a.attname)
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
-WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' GROUP BY c.relname ORDER BY c.relname
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relpersistence = 'p' GROUP BY c.relname ORDER BY c.relname
 """
 # The order of rows is no part of what they say. Reads the whole table.
 PRINT_OF_ROWS: Final = """
@@ -57,6 +57,7 @@ FROM (SELECT sha256(convert_to(ROW({columns})::text, 'UTF8')) AS print FROM {tab
 """
 # Names the login of the server that made the dump, which may be unknown here.
 OF_LOGIN: Final = "POLICY public memory_vectors upkeep"
+IS_DISTRIBUTED: Final = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('public.memories')"
 CONNECTED: Final = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = %s AND backend_type = 'client backend' AND pid <> pg_backend_pid()
@@ -324,7 +325,17 @@ def _reached(url: str) -> Iterator[psycopg.Connection[Any]]:
         ) from error
     with connection:
         pooler.refuse_behind(connection)
+        _refuse_cluster(connection)
+        connection.rollback()  # whoever uses it says how its transaction begins
         yield connection
+
+
+def _refuse_cluster(connection: psycopg.Connection[Any]) -> None:
+    if connection.execute(HAS_CITUS).fetchone() and connection.execute(IS_DISTRIBUTED).fetchone():
+        raise NotReady(
+            "This store is spread over several machines, which one file cannot hold.",
+            "Back up each machine by its own means, or `pgengram export` each namespace: docs/how-to/run-a-cluster.md.",
+        )
 
 
 @contextmanager

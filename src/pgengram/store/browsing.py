@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import date
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_DAYS: Final = 20_000
-AT_ONCE: Final = 5_000  # memories whose vectors are read together
-NO_ID: Final = UUID(int=0)
+BEFORE_ALL: Final = UUID(int=0)
 
 # Reads all of the owner's memories, as memories without a day of their own count on the day they were stored. Uses
 # memories_by_time for finding the owner's.
@@ -74,13 +72,6 @@ async def sample(tx: Transaction, *, limit: int) -> list[NDArray[float16]]:
     return [row["embedding"].to_numpy() for row in rows]
 
 
-async def vectors(tx: Transaction, *, limit: int) -> AsyncIterator[list[Row]]:
-    """Yield active memories that have a vector, some thousand at a time, at most `limit`: id, type, embedding, cluster."""
-    after, left = NO_ID, limit
-    while left > 0:
-        given = {"model_id": tx.model_id, "after": after, "limit": min(AT_ONCE, left)}
-        rows = await tx.rows(VECTORS, given)
-        if not rows:
-            return
-        yield rows
-        after, left = rows[-1]["id"], left - len(rows)
+async def vectors(tx: Transaction, after: UUID, *, limit: int) -> list[Row]:
+    """Return the next active memories that have a vector, by their ids: id, type, embedding, cluster."""
+    return await tx.rows(VECTORS, {"model_id": tx.model_id, "after": after, "limit": limit})

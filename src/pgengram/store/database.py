@@ -36,6 +36,7 @@ MOVE_TIMEOUT_MS: Final = 60_000  # on a cluster, where an owner may be on the wa
 PGVECTOR: Final = (0, 8)
 
 Row = dict[str, Any]
+Pool = AsyncConnectionPool[psycopg.AsyncConnection[Row]]
 Query = str | sql.SQL | sql.Composed
 
 # One round trip: begin, take the application's role, name the owner, bound the time, and say how far a look into an index of
@@ -50,8 +51,7 @@ SELECT pg_relation_filenode('embedding_models_active'::regclass),
        set_config('pgengram.actor', {actor}, true), set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('idle_in_transaction_session_timeout', '15000', true),
        set_config('ivfflat.probes', {probes}, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
-       set_config('enable_sort', {sort}, true)
+       set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
 """)
 # On Citus the wall stands on the worker that has the owner's rows, and the index too. Only SET LOCAL travels there; it takes the
 # whole text of its query along, so each has a text of its own inside a block. Plans are made anew for each call: a generic one
@@ -62,6 +62,9 @@ SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 """)
 SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 PROBES: Final = 20  # lists of an ivfflat index visited for a question: recall .985 at sqrt(n) lists
+# A plan that serves every owner is made for one of average size: among many small owners it would read and sort all vectors of a
+# large one, as for a small one that is cheaper than the index. Where the index is to answer, only what nothing holds in order is sorted.
+NO_SORT: Final = {"enable_sort": "off"}
 
 
 @lru_cache(maxsize=1_000)
@@ -71,14 +74,12 @@ def entrance(
     actor: str = "",
     mode: str = "",
     *,
-    probes: int | None = None,
+    probes: int = PROBES,
     distributed: bool = False,
 ) -> bytes:
     """Return the text that begins a transaction of one owner as `role`; all but our own `mode` is quoted as a literal.
 
-    probes: lists of an ivfflat index visited for a vector, of a transaction that looks for one; its plans sort only what nothing
-        holds in order, as `ranking.set_for_index` tells.
-    distributed: the owner's rows are on a worker of a Citus cluster.
+    probes: lists of an ivfflat index visited for a vector; distributed: the owner's rows are on a worker of a Citus cluster.
     """
     given = {
         "role": role,
@@ -86,8 +87,7 @@ def entrance(
         "actor": actor,
         "statement_timeout": str(STATEMENT_TIMEOUT_MS),
         "lock_timeout": str(LOCK_TIMEOUT_MS),
-        "probes": str(PROBES if probes is None else probes),
-        "sort": "on" if probes is None else "off",
+        "probes": str(probes),
     }
     literals = {name: sql.Literal(value) for name, value in given.items()}
     enter = ENTER.format(mode=sql.SQL(mode), **literals)
@@ -99,7 +99,6 @@ def entrance(
         "lock_timeout": "0",  # whoever writes waits while the shard is taken to another machine
         "statement_timeout": str(MOVE_TIMEOUT_MS),
         "ivfflat.probes": given["probes"],
-        "enable_sort": given["sort"],
         "ivfflat.iterative_scan": "relaxed_order",
         "hnsw.ef_search": "200",
         "hnsw.iterative_scan": "relaxed_order",
@@ -199,7 +198,8 @@ class Database:
         self._has_room = has_room
         self.role = "none"
         self.distributed = False  # whether owners' rows are on the workers of a Citus cluster
-        self._pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]] | None = None
+        self._pool: Pool | None = None
+        self._giving: set[asyncio.Task[None]] = set()  # held, as the loop alone would let them be collected
         self._namespace_ids: dict[str, int] = {}
         self._model_id: int | None = None  # the active one when its index had the file
         self._models_mark: bytes | None = None
@@ -228,6 +228,7 @@ class Database:
             async with pool.connection() as connection:
                 await _check_vector(connection)
                 self.role = await _walled_role(connection)
+                self.distributed = await has_citus(connection)
         except PoolTimeout as error:
             await pool.close()
             raise NotReady(
@@ -269,14 +270,14 @@ class Database:
         self._namespace_ids.pop(name, None)
 
     @asynccontextmanager
-    async def transaction(self, namespace_id: int, probes: int | None = None) -> AsyncIterator[Transaction]:
+    async def transaction(self, namespace_id: int, probes: int = PROBES) -> AsyncIterator[Transaction]:
         """Run a block in one transaction that sees and writes the rows of one owner only.
 
         A connection that died while it lay in the pool is replaced before anything was done on it.
 
         Args:
             namespace_id: the owner's key.
-            probes: lists of an ivfflat index visited for a vector, of a transaction that looks for one.
+            probes: lists of an ivfflat index visited for a vector.
 
         Raises:
             DatabaseFailed: PostgreSQL cannot be used now; nothing of the block was kept unless it had committed.
@@ -293,7 +294,7 @@ class Database:
                 yield Transaction(connection, namespace_id, self._model_id, full, self.distributed)
                 await connection.commit()
         except DatabaseFailed as error:
-            await _abandon(connection)
+            await self._give_back(pool, connection)
             if full and isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
                 raise DatabaseFailed(
                     "The disk is nearly full, so nothing is written any more.",
@@ -301,9 +302,9 @@ class Database:
                 ) from error
             raise
         except BaseException:
-            await _abandon(connection)
+            await self._give_back(pool, connection)
             raise
-        finally:
+        else:
             await pool.putconn(connection)  # of a pool that was closed meanwhile, too
 
     @asynccontextmanager
@@ -336,9 +337,7 @@ class Database:
                 cursor = await connection.execute(statement, parameters)
                 return await cursor.fetchone() if cursor.description else None
 
-    async def _entered(
-        self, pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]], namespace_id: int, probes: int | None
-    ) -> psycopg.AsyncConnection[Row]:
+    async def _entered(self, pool: Pool, namespace_id: int, probes: int) -> psycopg.AsyncConnection[Row]:
         enter = partial(self._entrance, namespace_id, probes=probes)
         for attempt in range(POOL_MAX + 1):
             try:
@@ -355,14 +354,13 @@ class Database:
                 if attempt == POOL_MAX or not await self._answers():
                     raise
             except BaseException:
-                await _abandon(connection)
-                await pool.putconn(connection)
+                await self._give_back(pool, connection)
                 raise
             else:
                 return connection
         raise AssertionError("unreachable")
 
-    def _entrance(self, namespace_id: int, mode: str = "", probes: int | None = None) -> bytes:
+    def _entrance(self, namespace_id: int, mode: str = "", probes: int = PROBES) -> bytes:
         actor = ACTOR.get() or ""
         return entrance(self.role, namespace_id, actor, mode, probes=probes, distributed=self.distributed)
 
@@ -381,6 +379,13 @@ class Database:
             await connection.commit()
             entered = await connection.execute(enter())
 
+    async def _give_back(self, pool: Pool, connection: psycopg.AsyncConnection[Row]) -> None:
+        """Give a connection back that was left in the middle, in a task of its own: the caller may be cancelled again."""
+        giving = asyncio.create_task(_given_back(pool, connection), name="giving a connection back")
+        self._giving.add(giving)
+        giving.add_done_callback(self._giving.discard)
+        await asyncio.shield(giving)
+
     async def _answers(self) -> bool:
         """Whether the server accepts connections; without asking, the pool would wait for it for half a minute."""
         try:
@@ -390,7 +395,7 @@ class Database:
         await connection.close()
         return True
 
-    def _open_pool(self) -> AsyncConnectionPool[psycopg.AsyncConnection[Row]]:
+    def _open_pool(self) -> Pool:
         if self._pool is None:
             raise NotReady("The store is not open.")
         return self._pool
@@ -479,7 +484,7 @@ async def note_embedder(database: Database, name: str, embedder: str) -> None:
         await connection.execute(NOTE_EMBEDDER, {"name": name, "embedder": embedder})
 
 
-async def _taken(pool: AsyncConnectionPool[psycopg.AsyncConnection[Row]]) -> psycopg.AsyncConnection[Row]:
+async def _taken(pool: Pool) -> psycopg.AsyncConnection[Row]:
     """Return a connection of the pool; a task that was cancelled just as it got one ends, too.
 
     The pool waits with `wait_for`, which in Python 3.11 loses a cancellation of that very moment: whoever had cancelled the
@@ -553,12 +558,13 @@ FROM pg_roles WHERE rolname = current_user
 """
 
 
-async def _abandon(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Roll back, or close the connection when that fails or the caller was cancelled in the middle."""
+async def _given_back(pool: Pool, connection: psycopg.AsyncConnection[Row]) -> None:
+    """Roll back what is open, and give the connection back; one that cannot do that is closed."""
     try:
-        await asyncio.shield(connection.rollback())
-    except (psycopg.Error, asyncio.CancelledError):
+        await connection.rollback()
+    except psycopg.Error:
         await connection.close()
+    await pool.putconn(connection)
 
 
 class _translated:  # noqa: N801  # reads as a word at its only use: `with _translated():`

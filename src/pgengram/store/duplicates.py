@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
-from pgengram.store.database import Row, Transaction, vectors_parameter
+from pgengram.store.database import NO_SORT, Row, Transaction, vectors_parameter
 from pgengram.store.memories import Draft, Outcome
 from pgengram.text.differences import differences, overlap
 from pgengram.text.words import apart, extra_terms
@@ -241,6 +241,8 @@ async def find(tx: Transaction, tellings: Sequence[Telling], model: Model, least
     if not flat:
         return
     way = model.way(tx.namespace_id)
+    if way != "each":
+        await tx.set_local(NO_SORT)
     given: dict[str, Any] = {
         "places": [t.place for t, _, _ in flat],
         "parts": [number for _, number, _ in flat],

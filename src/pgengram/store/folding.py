@@ -27,6 +27,7 @@ FOLD_AT: Final = (
 )
 SWEEP_SHARE: Final = 0.02  # of all memories, folded, that are worth a VACUUM: it reads the indexes of all owners
 QUIET_S: Final = 2.0  # without a new memory, before folding begins
+TIMEOUT_MS: Final = 120_000  # for a segment; nobody waits for it but who changes one of its memories
 FULL: Final = 200_000  # memories with rows at which folding no longer waits for quiet
 BYTES_PER_ROW: Final = 60  # of that index when it is well filled
 LARGE_INDEX_BYTES: Final = 4_000_000  # an index of rows that is larger and nearly empty is built anew
@@ -119,6 +120,7 @@ async def fold(begin: Callable[[], AbstractAsyncContextManager[Transaction]], ur
     folded, swept, done = 0, 0, SEGMENT
     while done == SEGMENT:
         async with begin() as tx:
+            await tx.set_local({"statement_timeout": str(TIMEOUT_MS)})
             waiting = None if folded else await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
             if waiting is not None and not _is_worth_it(waiting):
                 return 0

@@ -33,7 +33,10 @@ ROUNDING: Final = 5e-4  # of a cosine of half-precision vectors, which the index
 SAMPLES: Final = 32  # stored vectors that stand for questions when recall is measured
 CHECK_EVERY_S: Final = 300.0
 UPKEEP_LOCK: Final = 0x70_67_65_69
-MAINTENANCE_MEMORY: Final = "256MB"  # ivfflat refuses to build with less than its sample needs
+LEAST_BUILD_BYTES: Final = 256 << 20  # of memory while an index is built: the more, the faster
+MOST_BUILD_BYTES: Final = (
+    1 << 30
+)  # asked for; with it there are sqrt(n) lists for 4.8 million vectors of 384 dimensions
 PROBES_NARROWED: Final = (
     60  # lists visited for a question, instead of PROBES, when a filter leaves only some of what each list holds
 )
@@ -78,6 +81,25 @@ def index_name(model_id: int) -> str:
 def lists_for(rows: int) -> int:
     """Return how many lists ivfflat should have: sqrt(rows), the best balance of build time and latency measured."""
     return max(1, isqrt(rows))
+
+
+def build_bytes(lists: int, dimensions: int) -> int:
+    """Return the memory that ivfflat must be allowed for finding its centres, in bytes; with less it refuses.
+
+    pgvector samples 50 vectors a list, and keeps of each a bound for every list (Elkan, "Using the triangle inequality to
+    accelerate k-means", ICML 2003).
+    """
+    samples, vector = max(10_000, 50 * lists), 2 * dimensions + 8
+    return samples * (vector + 4 * lists + 8) + lists * (2 * vector + 4 * dimensions + 4 * lists + 16)
+
+
+def most_lists(memory: int, dimensions: int) -> int:
+    """Return how many lists an index of vectors can have that is built with so many bytes of memory, a little to spare."""
+    low, high = 1, 32_768  # as many as pgvector can make
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if 1.02 * build_bytes(middle, dimensions) <= memory else (low, middle - 1)
+    return low
 
 
 AS_UPKEEP: Final = {"pgengram.upkeep": "on"}
@@ -221,25 +243,36 @@ async def _renew(
     for (name,) in await (await connection.execute(FIND_LEFTOVERS)).fetchall():
         await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
     if not await pooler.is_behind(connection):  # whose setting it would be in the end, nobody can tell
-        await connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(MAINTENANCE_MEMORY))
+        wanted = min(MOST_BUILD_BYTES, max(LEAST_BUILD_BYTES, int(1.05 * build_bytes(lists_for(rows), dimensions))))
+        await connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(f"{wanted >> 10}kB"))
     if not build.usable or build.rows_at_build is None:
         await _create(connection, build.index_method, model_id, dimensions, rows)
     elif rows >= GROWTH * build.rows_at_build:
-        await _rebuild(connection, build.index_method, model_id, rows)
+        await _rebuild(connection, build.index_method, model_id, dimensions, rows)
     else:
         recall = await measured_recall(connection, model_id, dimensions)
         if recall < LEAST_RECALL:  # noted by the rebuild: one that is broken off must be due again
-            await _rebuild(connection, build.index_method, model_id, rows)
+            await _rebuild(connection, build.index_method, model_id, dimensions, rows)
         else:
             await connection.execute(NOTE_CHECK, {"rows": rows, "recall": recall, "model_id": model_id})
+
+
+# Where the setting is not ours, behind a pooler, an index gets as many lists as can be made with what there is.
+BUILD_MEMORY: Final = "SELECT pg_size_bytes(current_setting('maintenance_work_mem'))"
+
+
+async def _lists(connection: psycopg.AsyncConnection[Any], dimensions: int, rows: int) -> int:
+    """Return how many lists the index of each piece gets."""
+    pieces = await shards.count(connection) if await has_citus(connection) else 1
+    memory = await _value(connection, BUILD_MEMORY, {}) or LEAST_BUILD_BYTES
+    return min(lists_for(rows // max(pieces, 1)), most_lists(memory, dimensions))
 
 
 async def _create(
     connection: psycopg.AsyncConnection[Any], method: str, model_id: int, dimensions: int, rows: int
 ) -> None:
     name = sql.Identifier(index_name(model_id))
-    pieces = await shards.count(connection) if await has_citus(connection) else 1
-    lists = lists_for(rows // max(pieces, 1))
+    lists = await _lists(connection, dimensions, rows)
     options = sql.SQL("WITH (lists = {})").format(sql.Literal(lists)) if method == "ivfflat" else sql.SQL("")
     await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name))
     await connection.execute(
@@ -251,11 +284,12 @@ async def _create(
     await connection.execute(NOTE_BUILD, {"lists": lists, "rows": rows, "model_id": model_id})
 
 
-async def _rebuild(connection: psycopg.AsyncConnection[Any], method: str, model_id: int, rows: int) -> None:
+async def _rebuild(
+    connection: psycopg.AsyncConnection[Any], method: str, model_id: int, dimensions: int, rows: int
+) -> None:
     """Build the index anew beside the old one, which serves searches and writes meanwhile."""
     name = sql.Identifier(index_name(model_id))
-    pieces = await shards.count(connection) if await has_citus(connection) else 1
-    lists = lists_for(rows // max(pieces, 1))
+    lists = await _lists(connection, dimensions, rows)
     if method == "ivfflat":
         await connection.execute(sql.SQL("ALTER INDEX {} SET (lists = {})").format(name, sql.Literal(lists)))
     await connection.execute(sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(name))

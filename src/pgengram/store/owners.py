@@ -163,6 +163,10 @@ async def scrub(database: Database, report: Report) -> Scrubbed:
                 "`VACUUM FULL pg_catalog.pg_statistic; SELECT pg_switch_wal(); CHECKPOINT;`. The old files of the log go "
                 "when they are recycled."
             )
+    if database.distributed:
+        told.left.append(
+            "The write-ahead logs and the planner's statistics of the workers: run `pg_switch_wal` and `CHECKPOINT` there."
+        )
     told.left.append(
         "Backups, exports, archives of the log and replicas: they keep what they hold until they are replaced."
     )

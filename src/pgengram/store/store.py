@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.settings import Settings
-from pgengram.store.database import SCHEMA_HEAD, Database, Row, Transaction
+from pgengram.store.database import PROBES, SCHEMA_HEAD, Database, Row, Transaction
 from pgengram.store.replica import Begin, Replica
 
 if TYPE_CHECKING:
@@ -112,11 +112,11 @@ class Store:
                 await asyncio.to_thread(embedded.stop)
 
     @asynccontextmanager
-    async def transaction(self, probes: int | None = None) -> AsyncIterator[Transaction]:
+    async def transaction(self, probes: int = PROBES) -> AsyncIterator[Transaction]:
         """Run a block in one transaction that sees this owner's rows only.
 
         Args:
-            probes: lists of an ivfflat index visited for a vector, of a transaction that looks for one.
+            probes: lists of an ivfflat index visited for a vector.
 
         Raises:
             DatabaseFailed: see Database.transaction. A lost embedded server is started again by the next call.

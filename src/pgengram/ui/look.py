@@ -33,6 +33,7 @@ AROUND: Final = 300  # memories of a graph around one
 MAX_NODES: Final = 3_000
 MAX_EDGES: Final = 9_000
 AXES_FROM: Final = 10_000  # memories of which the axes of the map are worked out
+AT_ONCE: Final = 5_000  # memories whose vectors are read together
 MAX_POINTS: Final = 200_000  # of a map
 EXCERPT: Final = 90
 SIDE_BY_SIDE: Final = 20  # findings on a page
@@ -209,16 +210,22 @@ class Look:
         return found
 
     async def _map(self) -> Shown:
+        """Work the map out; a transaction is open only while rows are read."""
         await self.manager.find_model()
         async with self.manager.store.transaction() as tx:
             some = await browsing.sample(tx, limit=AXES_FROM)
-            if len(some) < 3:
-                return {"memories": 0, "explained": 0.0, "points": "[]"}
-            plane = await asyncio.to_thread(drawing.Plane.of, some)
-            points = drawing.Points()
-            async for rows in browsing.vectors(tx, limit=MAX_POINTS):
-                await asyncio.to_thread(points.add, rows, plane)
-        written = await asyncio.to_thread(points.as_json)
+        if len(some) < 3:
+            return {"memories": 0, "explained": 0.0, "points": "[]"}
+        plane = await asyncio.to_thread(drawing.Plane.of, some)
+        points, after = drawing.Points(), browsing.BEFORE_ALL
+        while len(points) < MAX_POINTS:
+            async with self.manager.store.transaction() as tx:
+                rows = await browsing.vectors(tx, after, limit=AT_ONCE)
+            if not rows:
+                break
+            await asyncio.to_thread(points.add, rows, plane)
+            after = rows[-1]["id"]
+        written = await asyncio.to_thread(points.as_json) if len(points) else "[]"
         return {"memories": len(points), "explained": plane.explained, "points": written}
 
     async def cluster(self, id_: UUID) -> tuple[Shown, list[Shown]]:

@@ -1,0 +1,111 @@
+"""Whatever was killed, the next start finds the data, and never makes a second server beside the first."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from server_users import Users, until
+
+from pgengram.errors import NotReady
+from pgengram.postgres import binaries, presence, start_embedded, status, system
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
+
+
+def test_what_was_committed_survives_a_killed_postmaster(users: Users) -> None:
+    user = users.start()
+    user.asks("CREATE TABLE kept AS SELECT generate_series(1, 100000) AS n")
+
+    os.kill(status(users.folder).pid or 0, signal.SIGKILL)
+    user.told("start")  # in the same process, which still counts as present with the dead server
+    user.ready()
+
+    assert user.asks("SELECT count(*) FROM kept") == [(100000,)]
+
+
+def test_a_start_waits_for_the_last_process_of_a_killed_server(users: Users) -> None:
+    user = users.start()
+    with closing(psycopg.connect(user.url)) as connection:
+        last = connection.info.backend_pid
+        os.kill(last, signal.SIGSTOP)  # it does not notice that its postmaster has gone
+        try:
+            os.kill(status(users.folder).pid or 0, signal.SIGKILL)
+            coming = users.launch()
+            until(lambda: presence.is_held(os.path.join(users.home, presence.START)))
+            assert not users.server_is_gone()
+            time.sleep(0.5)  # who does not wait has run into the shared memory of the old server by then
+        finally:
+            os.kill(last, signal.SIGCONT)
+
+        assert coming.ready().asks("SELECT 1") == [(1,)]
+
+
+def test_a_pid_file_with_the_pid_of_a_stranger_does_not_stop_the_start(users: Users) -> None:
+    user = users.start()
+    cluster = users.folder / "postgres" / "cluster"
+    os.kill(status(users.folder).pid or 0, signal.SIGKILL)
+    user.die()
+    until(lambda: users.server_is_gone() and users.keeper_is_gone())
+    uid = cluster.stat().st_uid if os.geteuid() == 0 else None
+    with subprocess.Popen(["sleep", "60"], user=uid) as stranger:
+        for file in (cluster / "postmaster.pid", cluster / ".s.PGSQL.5432.lock"):
+            lines = file.read_text().splitlines()
+            file.write_text("\n".join([str(stranger.pid), *lines[1:]]) + "\n")
+
+        assert users.start().asks("SELECT 1") == [(1,)]
+
+        users.all[-1].stop()
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_a_server_that_cannot_be_reached_is_not_doubled(settled: Path) -> None:
+    database = start_embedded(settled)
+    (settled / "postgres" / "cluster" / ".s.PGSQL.5432").unlink()
+
+    with pytest.raises(NotReady, match="processes of it are left"):
+        start_embedded(settled, timeout_s=1)
+
+    home = settled / "postgres"
+    os.kill(int(presence.announced(str(home))[0]), signal.SIGINT)
+    until(lambda: not presence.is_held(str(home / presence.SERVER)))
+    database.stop()
+
+
+def test_a_server_started_by_hand_is_not_doubled(settled: Path) -> None:
+    cluster = settled / "postgres" / "cluster"
+    uid = system.owner(cluster)
+    command = [binaries().program("postgres"), "-D", system.folder_argument(cluster, uid)]
+    with subprocess.Popen(command, cwd=cluster, user=uid, group=uid, stderr=subprocess.DEVNULL) as by_hand:
+        until(lambda: status(settled).running)
+        (cluster / ".s.PGSQL.5432").unlink()
+
+        with pytest.raises(NotReady, match="shared memory"):
+            start_embedded(settled)
+
+        assert by_hand.poll() is None
+        by_hand.send_signal(signal.SIGINT)
+
+
+def test_a_user_killed_while_making_the_folder_leaves_nothing_that_hurts(newcomers: Users) -> None:
+    killed = newcomers.launch()
+    until(lambda: (newcomers.folder / "postgres" / "cluster.new" / "base").exists())
+    killed.die()
+    assert not (newcomers.folder / "postgres" / "cluster").exists()
+
+    assert newcomers.start().asks("SELECT current_database()") == [("pgengram",)]
+    assert not (newcomers.folder / "postgres" / "cluster.new").exists()
+
+
+def test_a_user_killed_before_it_made_the_database_leaves_that_to_the_next(newcomers: Users) -> None:
+    killed = newcomers.launch()
+    killed.hears("report Starting")
+    killed.die()
+
+    assert newcomers.start().asks("SELECT current_database()") == [("pgengram",)]
