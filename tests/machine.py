@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,6 +39,14 @@ def answered(*arguments: str, expect: int = 0, **settings: str) -> Any:
 def is_over(folder: Path) -> bool:
     """Whether nothing of the folder's server is left."""
     return not status(folder).running and not presence.is_held(str(folder / "postgres" / presence.SERVER))
+
+
+def copied(folder: Path, place: Path) -> None:
+    """Copy a data folder whose server is stopped, with the owners of its files."""
+    if sys.platform == "win32":
+        shutil.copytree(folder, place, dirs_exist_ok=True)
+    else:
+        subprocess.run(["cp", "-a", f"{folder}/.", str(place)], check=True)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from door import Database, call, connected, environment, found, in_database, remember, until
+from door import Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram.demo import load
 from pgengram.store import backup, backups
@@ -38,14 +39,28 @@ def prints(database: Database) -> backup.Tables:
         return backup.prints(connection)
 
 
+@pytest.fixture(scope="module")
+def made(postgres: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The name of a database, to be copied, and a backup that was made of it before its second memory."""
+    path = tmp_path_factory.mktemp("backups") / "kept.backup"
+    with database_of(postgres, template) as database:
+        pgengram("call", "create_memory", "content=Kept.", database_url=database.url, embedder="none:")
+        pgengram("backup", str(path), database_url=database.url)
+        pgengram("call", "create_memory", "content=Added later.", database_url=database.url, embedder="none:")
+        yield psycopg.conninfo.conninfo_to_dict(database.url)["dbname"], path
+
+
 @pytest.fixture
-def kept(database: Database, tmp_path: Path) -> Path:
-    """A backup of a store with one memory, which has another one since."""
-    pgengram("call", "create_memory", "content=Kept.", database_url=database.url, embedder="none:")
-    path = tmp_path / "kept.backup"
-    pgengram("backup", str(path), database_url=database.url)
-    pgengram("call", "create_memory", "content=Added later.", database_url=database.url, embedder="none:")
-    return path
+def kept(made: tuple[str, Path], tmp_path: Path) -> Path:
+    """A backup of a store with one memory."""
+    return Path(shutil.copy2(made[1], tmp_path))
+
+
+@pytest.fixture
+def store(postgres: str, made: tuple[str, Path]) -> Iterator[Database]:
+    """That store, which has another memory since."""
+    with database_of(postgres, made[0]) as database:
+        yield database
 
 
 def contents(database: Database) -> list[str]:
@@ -111,60 +126,60 @@ def broken(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["one byte", "cut", "other rows", "no backup"])
-def test_a_damaged_backup_is_refused_before_anything_is_removed(kept: Path, database: Database, how: str) -> None:
+def test_a_damaged_backup_is_refused_before_anything_is_removed(kept: Path, store: Database, how: str) -> None:
     broken(kept, how)
 
     code = 1 if how == "other rows" else 2
-    ended = pgengram("restore", str(kept), "--yes", database_url=database.url, expect=code)
+    ended = pgengram("restore", str(kept), "--yes", database_url=store.url, expect=code)
 
     assert "damaged" in ended.stderr or "not what was backed up" in ended.stderr
-    assert contents(database) == ["Added later.", "Kept."]
-    assert databases(database.url) == set()
+    assert contents(store) == ["Added later.", "Kept."]
+    assert databases(store.url) == set()
 
 
-def test_a_backup_of_a_newer_version_is_refused(kept: Path, database: Database) -> None:
+def test_a_backup_of_a_newer_version_is_refused(kept: Path, store: Database) -> None:
     whole = kept.read_bytes()
     kept.write_bytes(whole.replace(f'"schema": "{SCHEMA_HEAD}"'.encode(), b'"schema": "9999"'))
 
-    ended = pgengram("restore", str(kept), "--yes", database_url=database.url, expect=1)
+    ended = pgengram("restore", str(kept), "--yes", database_url=store.url, expect=1)
 
     assert "newer pgengram" in ended.stderr
-    assert contents(database) == ["Added later.", "Kept."]
+    assert contents(store) == ["Added later.", "Kept."]
 
 
-async def test_a_store_in_use_is_not_replaced(kept: Path, database: Database) -> None:
-    async with connected(database_url=database.url, embedder="none:") as client:
+async def test_a_store_in_use_is_not_replaced(kept: Path, store: Database) -> None:
+    async with connected(database_url=store.url, embedder="none:") as client:
         await found(client, "kept")
-        ended = pgengram("restore", str(kept), "--yes", database_url=database.url, expect=1)
+        ended = pgengram("restore", str(kept), "--yes", database_url=store.url, expect=1)
 
     assert "in use" in ended.stderr
-    assert contents(database) == ["Added later.", "Kept."]
+    assert contents(store) == ["Added later.", "Kept."]
 
 
-def test_nothing_is_replaced_unless_somebody_agrees(kept: Path, database: Database) -> None:
-    pgengram("restore", str(kept), database_url=database.url, expect=1)
+def test_nothing_is_replaced_unless_somebody_agrees(kept: Path, store: Database) -> None:
+    pgengram("restore", str(kept), database_url=store.url, expect=1)
 
-    assert contents(database) == ["Added later.", "Kept."]
+    assert contents(store) == ["Added later.", "Kept."]
 
 
-def test_a_restore_killed_in_the_middle_changes_nothing_and_can_be_repeated(kept: Path, database: Database) -> None:
+def test_a_restore_killed_in_the_middle_changes_nothing_and_can_be_repeated(kept: Path, store: Database) -> None:
     restoring = subprocess.Popen(
-        [sys.executable, "-m", "pgengram", "restore", str(kept), "--yes"], env=environment(database_url=database.url)
+        [sys.executable, "-m", "pgengram", "restore", str(kept), "--yes"], env=environment(database_url=store.url)
     )
     try:
         deadline = time.monotonic() + 60
-        while not databases(database.url):
+        while not databases(store.url):
             assert time.monotonic() < deadline
             assert restoring.poll() is None
     finally:
         restoring.kill()
         restoring.wait()
-    assert contents(database) == ["Added later.", "Kept."]
+    assert contents(store) == ["Added later.", "Kept."]
 
-    pgengram("restore", str(kept), "--yes", database_url=database.url)
+    pgengram("restore", str(kept), "--yes", database_url=store.url)
 
-    assert contents(database) == ["Kept."]
-    assert databases(database.url) == set()
+    assert contents(store) == ["Kept."]
+    assert databases(store.url) == set()
 
 
 def test_a_login_behind_the_wall_cannot_make_half_a_backup(database: Database, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from machine import answered, closed_in_the_end, is_over, pgengram
+from machine import answered, closed_in_the_end, copied, is_over, pgengram
 from pgengram import postgres
 from pgengram.errors import Conflict, NotReady
 from pgengram.postgres import presence, server
@@ -30,10 +30,10 @@ def rows(folder: Path) -> backup.Tables:
         running.stop()
 
 
-@pytest.fixture
-def old_store(tmp_path: Path) -> Iterator[Path]:
-    """A store that was made by the older PostgreSQL."""
-    with closed_in_the_end(tmp_path / "data") as folder:
+@pytest.fixture(scope="module")
+def old_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store that was made by the older PostgreSQL, to be copied."""
+    with closed_in_the_end(tmp_path_factory.mktemp("old") / "data") as folder:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(server, "binaries", lambda major=None: binaries(major or OLD))
             made = postgres.start_embedded(folder)
@@ -42,6 +42,14 @@ def old_store(tmp_path: Path) -> Iterator[Path]:
         with psycopg.connect(made.url, autocommit=True) as connection:
             connection.execute("ALTER SYSTEM SET work_mem = '9MB'")
         made.stop()
+        yield folder
+
+
+@pytest.fixture
+def old_store(old_data: Path, tmp_path: Path) -> Iterator[Path]:
+    """A store of the test's own that was made by the older PostgreSQL."""
+    with closed_in_the_end(tmp_path / "data") as folder:
+        copied(old_data, folder)
         yield folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from server_users import AS_ROOT, SETPRIV, SOMEONE, Users, put_out
+
+from machine import copied
 
 
 @pytest.fixture
@@ -36,10 +37,7 @@ def settle() -> Iterator[Callable[[Path, int | None], None]]:
             put_out(folder)
             return folder
 
-        def copied(folder: Path, uid: int | None) -> None:
-            subprocess.run(["cp", "-a", f"{made(uid)}/.", str(folder)], check=True)
-
-        yield copied
+        yield lambda folder, uid: copied(made(uid), folder)
 
 
 @pytest.fixture

@@ -15,7 +15,16 @@ from door import Database, database_of, until
 from pgengram.errors import DatabaseFailed
 from pgengram.store import indexes
 from pgengram.store.database import Database as Opened
-from pgengram.store.indexes import FIRST_BUILD_ROWS, choose_method, describe_index, index_name, lists_for, tend
+from pgengram.store.indexes import (
+    FIRST_BUILD_ROWS,
+    build_bytes,
+    choose_method,
+    describe_index,
+    index_name,
+    lists_for,
+    most_lists,
+    tend,
+)
 
 DIMENSIONS = 8
 # Vectors in all directions: a memory's number decides which.
@@ -366,3 +375,21 @@ async def test_of_many_that_say_the_same_any_ten_are_the_nearest(
 @pytest.mark.parametrize(("rows", "lists"), [(0, 1), (1, 1), (5_000, 70), (10_000, 100), (1_000_000, 1_000)])
 def test_lists_are_the_root_of_the_rows(rows: int, lists: int) -> None:
     assert lists_for(rows) == lists
+
+
+@pytest.mark.parametrize(("lists", "megabytes"), [(1_060, 262), (1_100, 280), (1_400, 438)])
+def test_the_memory_for_a_build_is_what_pgvector_asks_for(lists: int, megabytes: int) -> None:
+    """As its own error said of a million vectors of 384 dimensions."""
+    assert build_bytes(lists, 384) >> 20 == megabytes - 1
+
+
+async def test_an_index_that_would_need_more_memory_than_allowed_is_built_with_fewer_lists(
+    enough: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "LEAST_BUILD_BYTES", 1 << 20)
+    monkeypatch.setattr(indexes, "MOST_BUILD_BYTES", 1 << 20)
+
+    assert await enough.tended() is True
+
+    assert enough.noted()[0] == most_lists(1 << 20, DIMENSIONS)
+    assert enough.noted()[0] < isqrt(5_000)

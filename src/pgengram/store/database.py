@@ -294,8 +294,13 @@ class Database:
                 yield Transaction(connection, namespace_id, self._model_id, full, self.distributed)
                 await connection.commit()
         except DatabaseFailed as error:
+            refused = isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction)
+            if refused and not full:
+                await (
+                    connection.close()
+                )  # it leads to a standby, or to what was one: a new one may find who takes writes
             await self._give_back(pool, connection)
-            if full and isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction):
+            if full and refused:
                 raise DatabaseFailed(
                     "The disk is nearly full, so nothing is written any more.",
                     "Nothing was changed. Free some room, then call again; reading still works.",
@@ -318,7 +323,7 @@ class Database:
         async with self.transaction(namespace_id):
             pass  # notices a store that has become a cluster
         with _translated():
-            async with pool.connection() as connection:
+            async with self._lent(pool) as connection:
                 await connection.execute(self._entrance(namespace_id, SNAPSHOT))
                 yield Transaction(connection, namespace_id, model_id=None, distributed=self.distributed)
 
@@ -326,14 +331,14 @@ class Database:
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
         """Run a block as the login role, for what belongs to no owner: namespaces, models and upkeep."""
         with _translated():
-            async with self._open_pool().connection() as connection:
+            async with self._lent(self._open_pool()) as connection:
                 await connection.execute("BEGIN")
                 yield connection
 
     async def one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run one statement as the login role, a transaction by itself, and return its first row."""
         with _translated():
-            async with self._open_pool().connection() as connection:
+            async with self._lent(self._open_pool()) as connection:
                 cursor = await connection.execute(statement, parameters)
                 return await cursor.fetchone() if cursor.description else None
 
@@ -378,6 +383,19 @@ class Database:
             self._model_id, self._models_mark = row["id"] if row else None, mark
             await connection.commit()
             entered = await connection.execute(enter())
+
+    @asynccontextmanager
+    async def _lent(self, pool: Pool) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
+        """Lend a connection; what the block has begun on it is committed when it ends well, else rolled back."""
+        connection = await _taken(pool)
+        try:
+            yield connection
+            await connection.commit()
+        except BaseException:
+            await self._give_back(pool, connection)
+            raise
+        else:
+            await pool.putconn(connection)
 
     async def _give_back(self, pool: Pool, connection: psycopg.AsyncConnection[Row]) -> None:
         """Give a connection back that was left in the middle, in a task of its own: the caller may be cancelled again."""
