@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -214,3 +215,18 @@ async def test_the_name_is_that_of_the_shipped_file(builtin: OnnxEmbedder) -> No
     assert builtin.name == BUILTIN_NAME
     assert builtin.folder.sums()["model.onnx"].startswith(BUILTIN_NAME.partition("@")[2])
     assert builtin.folder.sums() == dict(builtin.sums)
+
+
+def test_embedding_leaves_nothing_in_the_home_directory(tmp_path: Path) -> None:
+    """Where onnxruntime would keep a device's id and what it is going to tell its maker."""
+    embeds = (
+        "import asyncio; from pgengram.embedders.onnx import OnnxEmbedder; "
+        "asyncio.run(OnnxEmbedder.builtin().query('Where are the keys?'))"
+    )
+    home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path), "LOCALAPPDATA": str(tmp_path)}
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"} | home
+    environment.pop("XDG_CACHE_HOME", None)
+
+    subprocess.run([sys.executable, "-c", embeds], env=environment, check=True)
+
+    assert list(tmp_path.rglob("*")) == []

@@ -13,7 +13,7 @@ import pytest
 
 from door import Database, database_of, until
 from pgengram.errors import DatabaseFailed
-from pgengram.store import indexes
+from pgengram.store import indexes, pooler
 from pgengram.store.database import Database as Opened
 from pgengram.store.indexes import (
     FIRST_BUILD_ROWS,
@@ -281,9 +281,7 @@ async def test_one_that_looked_before_another_had_built_does_not_build_again(
 
 
 async def test_while_another_builds_the_old_state_is_told(enough: Vectors) -> None:
-    async with await psycopg.AsyncConnection.connect(enough.db.url, autocommit=True) as other:
-        await other.execute("SELECT pg_advisory_lock(%s)", [indexes.UPKEEP_LOCK])
-
+    async with pooler.alone(enough.db.url, indexes.UPKEEP_LOCK):
         assert await enough.tended() is False
         assert enough.indexes() == []
 
@@ -348,8 +346,7 @@ async def test_the_recall_of_a_good_index_is_high_and_that_of_one_probe_in_many_
     async def recall(probes: int) -> float:
         monkeypatch.setattr(indexes, "PROBES", probes)
         monkeypatch.setattr(indexes, "SAMPLES", 8)
-        async with await psycopg.AsyncConnection.connect(enough.db.url, autocommit=True) as connection:
-            await connection.execute("SELECT set_config('pgengram.upkeep', 'on', false)")
+        async with await pooler.connect(enough.db.url) as connection:
             return await indexes.measured_recall(connection, enough.model, DIMENSIONS)
 
     assert await recall(500) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -246,6 +247,9 @@ def _pooled(tokens: NDArray[np.float32], pooling: str) -> NDArray[np.float32]:
 
 
 def _session(model: Path) -> onnxruntime.InferenceSession:
+    # As of 1.31 it would keep a device's id in the home directory and tell its maker of each model that is loaded. It looks at
+    # this when it is loaded itself; what it offers to call comes too late.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 

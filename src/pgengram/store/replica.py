@@ -76,6 +76,7 @@ class Replica:
         """Say that the process has written: its next reading must show that."""
         self._writes += 1
         self._position = None
+        KNOWN.set(None)
 
     async def read(
         self, namespace_id: int, primary: Database, work: Callable[[Begin], Awaitable[T]]

@@ -217,8 +217,11 @@ Index("memories_by_idempotency_key", memories.c.namespace_id, memories.c.idempot
 Index("memories_by_short_id", memories.c.namespace_id, memories.c.short_id)
 Index("memories_by_time", memories.c.namespace_id, memories.c.created_at)
 # A memory without a time of its own counts from when it was stored. See filters.OCCURRED.
-Index("memories_by_occurrence", memories.c.namespace_id,
-      text("(CASE WHEN occurred_at IS NULL THEN created_at ELSE occurred_at END)"))
+Index(
+    "memories_by_occurrence",
+    memories.c.namespace_id,
+    text("(CASE WHEN occurred_at IS NULL THEN created_at ELSE occurred_at END)"),
+)
 Index("memories_hidden", memories.c.namespace_id, memories.c.status, memories.c.expires_at, memories.c.id,
       postgresql_where=text("status <> 'active' OR expires_at IS NOT NULL"))  # fmt: skip
 for _column in ("collection", "project", "user"):
