@@ -212,6 +212,7 @@ def _on_each_machine(postgres: str, statement: str, like: str = "template1") -> 
         with psycopg.connect(url, autocommit=True) as connection:
             if len(urls) > 1 and like != "template1":  # Citus keeps a connection to each of its databases, which a copy does not bear
                 connection.execute(f"ALTER DATABASE {like} ALLOW_CONNECTIONS false")
+            if (len(urls) > 1 or POOLER) and like != "template1":  # so does a pooler, for a while
                 connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [like])
             connection.execute(statement)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,21 +128,24 @@ def test_a_database_that_cannot_be_reached_is_one_line_and_an_exit_code() -> Non
         assert "secret-word" not in ended.stderr + ended.stdout
 
 
-def test_the_demo_finds_nine_in_ten_among_the_first_three() -> None:
-    shown = answered("demo", "--json")
+@pytest.fixture(scope="module")
+def shown() -> Any:
+    """What a demo shows."""
+    return answered("demo", "--json")
 
+
+def test_the_demo_finds_nine_in_ten_among_the_first_three(shown: Any) -> None:
     assert shown["asked"] >= 10
     assert shown["in_first_three"] >= 0.9 * shown["asked"]
     assert len(shown["questions"]) == shown["asked"]
     assert all(question.keys() == {"question", "expected_id", "rank", "score"} for question in shown["questions"])
 
 
-def test_without_an_embedder_the_demo_ranks_visibly_worse() -> None:
-    meant = answered("demo", "--json")
+def test_without_an_embedder_the_demo_ranks_visibly_worse(shown: Any) -> None:
     worded = answered("demo", "--json", expect=1, **WORDS)
 
-    assert [one["question"] for one in meant["questions"]] == [one["question"] for one in worded["questions"]]
-    assert [one["rank"] for one in meant["questions"]] != [one["rank"] for one in worded["questions"]]
+    assert [one["question"] for one in shown["questions"]] == [one["question"] for one in worded["questions"]]
+    assert [one["rank"] for one in shown["questions"]] != [one["rank"] for one in worded["questions"]]
     assert worded["in_first_three"] < 0.9 * worded["asked"]
 
 
