@@ -56,6 +56,7 @@ def _bar(row: Bar, top: int) -> str:
 
 PANEL, PLOT, KEY, MARGIN = 340, 230, 17, 52  # width and height of a panel, a line of its key, room for an axis
 COLOURS = 6
+SLACK = 0.01  # of a power of ten, that a value may lie beyond the last line
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _panel(name: str, x_axis: str, lines: Sequence[Line]) -> list[str]:
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
     """Return the whole powers of ten around the values."""
-    low, high = floor(log10(min(values))), ceil(log10(max(values)))
+    low, high = floor(log10(min(values)) + SLACK), ceil(log10(max(values)) - SLACK)
     return low, max(high, low + 1)
 
 

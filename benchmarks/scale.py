@@ -613,7 +613,7 @@ def drawn(stages: list[dict[str, Any]]) -> str:
         Line("disk beyond text, GB", gigabytes),
         Line("PostgreSQL, GB", [(x, y / 1e3) for x, y in points["PostgreSQL, MB"]]),
     ]
-    return log_log("What growth costs", "memories in the store", [("search, ms (p50)", left), ("s, GB", right)])
+    return log_log("What growth costs", "memories in the store", [("ms (p50)", left), ("seconds, GB", right)])
 
 
 def tables(screen: Console, found: dict[str, Any]) -> None:
