@@ -20,6 +20,9 @@ TEST_DATABASE_URL = os.environ.get("PGENGRAM_TEST_DATABASE_URL", "")
 MOST_WORKERS = 6  # each has a PostgreSQL of its own
 LONG = ("faults", "postgres", "upkeep", "journeys", "hostile", "transfer", "protocol", "http")  # the longest first
 
+for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):  # Rich reads them when it is imported
+    os.environ.pop(_name, None)
+
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Take one worker more than there are processors, as many tests wait for others' processes; none for one file alone."""

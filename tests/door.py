@@ -210,7 +210,8 @@ def _on_each_machine(postgres: str, statement: str, like: str = "template1") -> 
     urls = machines(postgres)
     for url in urls:
         with psycopg.connect(url, autocommit=True) as connection:
-            if len(urls) > 1 and like != "template1":  # Citus keeps a connection to each of its databases, which a copy does not bear
+            # Citus keeps a connection to each of its databases, which making a copy does not bear.
+            if len(urls) > 1 and like != "template1":
                 connection.execute(f"ALTER DATABASE {like} ALLOW_CONNECTIONS false")
             if (len(urls) > 1 or POOLER) and like != "template1":  # so does a pooler, for a while
                 connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [like])

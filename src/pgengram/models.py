@@ -11,7 +11,8 @@ from pgengram.embedders import Embedder, embedder_from, spelled
 from pgengram.errors import EmbeddingFailed, InvalidInput, ModelSwitched, NotReady
 from pgengram.search.ranking import Model
 from pgengram.settings import Settings
-from pgengram.store.database import StoredModel, Transaction, first_model, model_of_state, note_embedder
+from pgengram.store.database import Transaction
+from pgengram.store.embedding_models import StoredModel, first_model, model_of_state, note_embedder
 from pgengram.store.indexes import IndexKeeper
 from pgengram.store.reembedding import progress
 from pgengram.store.store import Store

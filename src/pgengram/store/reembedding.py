@@ -24,18 +24,20 @@ from pgengram.errors import Conflict, DatabaseFailed
 from pgengram.store import clusters, pooler
 from pgengram.store.database import (
     FIND_MODEL_OF_STATE,
-    LOCK_MODELS,
-    MODELS_LOCK,
     RENEW_MARK,
-    SET_STATE,
     Database,
     Row,
-    StoredModel,
     Transaction,
-    add_model,
-    model_of_state,
     set_local,
     vectors_parameter,
+)
+from pgengram.store.embedding_models import (
+    LOCK_MODELS,
+    MODELS_LOCK,
+    SET_STATE,
+    StoredModel,
+    add_model,
+    model_of_state,
 )
 from pgengram.store.indexes import AS_UPKEEP, COUNT_ROWS, FIRST_BUILD_ROWS, index_name, tend
 
