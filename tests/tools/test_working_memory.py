@@ -256,7 +256,7 @@ async def test_what_is_over_is_removed_without_a_trace_of_its_text(client: Clien
     assert answer["removed"] == 1
     assert answer["kept"] == []
     assert left_behind(db, canary) == []
-    assert left_behind(db, id_) == ["memory_history"]
+    assert left_behind(db, id_) == ["erasures", "memory_history"]
     assert (await client.call_tool("get_memories", {"ids": [id_]})).is_error
 
 
