@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SEGMENT: Final = 4_096  # memories in one segment; larger ones make a change of one memory dearer
-FOLD_FROM: Final = 64  # memories of an owner from which on arrays take less room than rows
+FOLD_FROM: Final = 256  # memories of an owner from which on arrays take clearly less room than rows
 FOLD_AT: Final = (
     1_024  # memories with rows that are worth a segment, of an owner with many; of others as many as are folded
 )
@@ -29,7 +29,7 @@ SWEEP_SHARE: Final = 0.02  # of all memories, folded, that are worth a VACUUM: i
 QUIET_S: Final = 2.0  # without a new memory, before folding begins
 TIMEOUT_MS: Final = 120_000  # for a segment; nobody waits for it but who changes one of its memories
 FULL: Final = 200_000  # memories with rows at which folding no longer waits for quiet
-BYTES_PER_ROW: Final = 60  # of that index when it is well filled
+BYTES_PER_ROW: Final = 45  # of that index when it is well filled
 LARGE_INDEX_BYTES: Final = 4_000_000  # an index of rows that is larger and nearly empty is built anew
 
 # Forgotten memories keep their words and have no rows: were they counted, each start would fold the few new ones into a
@@ -131,7 +131,8 @@ async def fold(begin: Callable[[], AbstractAsyncContextManager[Transaction]], ur
             if folded - swept >= await _much(connection):
                 await connection.execute(VACUUM_WORDS)
                 swept = folded
-    if swept:
+            is_worth_shrinking = swept > 0 or await _is_slack(connection, 2 * BYTES_PER_ROW)
+    if is_worth_shrinking:
         await shrink(url)
     return folded
 
