@@ -28,7 +28,7 @@ def stressed(tmp_path: Path, run: str, *options: str) -> dict[str, Any]:
 
 
 def test_no_acknowledged_memory_is_lost_or_doubled_when_server_tree_or_database_are_killed(tmp_path: Path) -> None:
-    measured = stressed(tmp_path, "kill", "--rounds", "3")
+    measured = stressed(tmp_path, "kill", "--rounds", "5")
 
     assert (measured["lost"], measured["duplicated"]) == (0, 0)
     assert measured["acknowledged"] > 0

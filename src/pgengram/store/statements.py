@@ -200,23 +200,26 @@ FIND_BY_SHORT_ID: Final = """
 SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND short_id = ANY(%(short_ids)s)
 """
 
-# A use adds its weight to the forward-decayed sum; importance itself never changes by use. Uses memory_activation_pkey.
+# A use adds its weight to the forward-decayed sum; importance itself never changes by use. Here and below rows are locked in the
+# order of their ids first, so that uses and hits that are counted at once cannot wait in a circle. Uses memory_activation_pkey.
 REINFORCE: Final = """
 UPDATE memory_activation a SET access_count = a.access_count + 1, last_accessed_at = now(), reinforcement = CASE
     WHEN a.reinforcement IS NULL THEN used.log_weight
     ELSE greatest(a.reinforcement, used.log_weight) + ln(1 + exp(greatest(-abs(a.reinforcement - used.log_weight), -700)))
   END
-FROM (SELECT memory_id, ln(%(weight)s::double precision) + rate_per_day * moment.days AS log_weight
-      FROM memory_activation CROSS JOIN (
+FROM (SELECT u.memory_id, ln(%(weight)s::double precision) + u.rate_per_day * moment.days AS log_weight
+      FROM memory_activation u CROSS JOIN (
         SELECT extract(epoch FROM now() AT TIME ZONE 'UTC')::double precision / 86400 - 20000 AS days OFFSET 0) AS moment
-      WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)) AS used
+      WHERE u.namespace_id = %(namespace_id)s AND u.memory_id = ANY(%(ids)s) ORDER BY u.memory_id FOR UPDATE OF u) AS used
 WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = used.memory_id
 """
 # A hit is counted and no more. Uses memory_activation_pkey.
 COUNT_HITS: Final = """
 UPDATE memory_activation a SET access_count = a.access_count + hit.times
-FROM unnest(%(ids)s::uuid[], %(times)s::integer[]) AS hit(id, times)
-WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = hit.id
+FROM (SELECT u.memory_id, found.times
+      FROM memory_activation u JOIN unnest(%(ids)s::uuid[], %(times)s::integer[]) AS found(id, times) ON found.id = u.memory_id
+      WHERE u.namespace_id = %(namespace_id)s ORDER BY u.memory_id FOR UPDATE OF u) AS hit
+WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = hit.memory_id
 """
 COMMIT_WITHOUT_WAITING: Final = "SET LOCAL synchronous_commit = off"
 
