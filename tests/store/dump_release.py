@@ -64,7 +64,11 @@ def dumped(url: str, login: str) -> str:
     tools = programs.programs_for(18)
     command = [tools.program("pg_dump"), "--inserts", "--no-owner", "--no-comments", f"--dbname={url}"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    kept = [line for line in text.splitlines() if line and not line.startswith(("--", "\\", "SET ", "SELECT pg_catalog.set_config"))]
+    kept = [
+        line
+        for line in text.splitlines()
+        if line and not line.startswith(("--", "\\", "SET ", "SELECT pg_catalog.set_config"))
+    ]
     return re.sub(rf"(CREATE POLICY upkeep .* TO ){login} ", r"\1CURRENT_USER ", "\n".join(kept)) + "\n"
 
 
