@@ -460,9 +460,9 @@ def fit(points: list[tuple[float, float]]) -> Fit | None:
 
 
 def steady(stages: list[dict[str, Any]], what: str, owner: str, quantile: str) -> list[tuple[float, float]]:
-    """Return milliseconds by size as the machine was all in all: each stage's ratio to the copy, times the copy's median."""
-    usual = median(one[what][owner]["copy"][quantile] for one in stages)
-    return [(one["memories"], usual * one[what][owner]["ratio"][quantile]) for one in stages]
+    """Return milliseconds by size as on a machine that stays as it was at its quietest: the ratio to the copy, times that of then."""
+    quietest = min(one[what][owner]["copy"][quantile] for one in stages)
+    return [(one["memories"], quietest * one[what][owner]["ratio"][quantile]) for one in stages]
 
 
 def series(stages: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
