@@ -120,6 +120,11 @@ def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composed
     return sql.SQL("DO {}").format(sql.Literal(f"BEGIN {sql.SQL(' ').join(each).as_string()} END"))
 
 
+@lru_cache(maxsize=100)
+def _settings(settings: tuple[tuple[str, str], ...], distributed: bool) -> bytes:
+    return set_local(dict(settings), distributed=distributed).as_bytes()
+
+
 @dataclass(slots=True)
 class Transaction:
     """An open transaction of one owner; committed when its block ends well, rolled back when it does not.
@@ -151,7 +156,7 @@ class Transaction:
 
     async def set_local(self, settings: Mapping[str, str]) -> None:
         """Make settings hold until the end of the transaction, wherever the owner's rows are."""
-        await self.connection.execute(set_local(settings, distributed=self.distributed))
+        await self.connection.execute(_settings(tuple(settings.items()), self.distributed))
 
     async def _execute(self, statement: Query, parameters: Mapping[str, Any] | None) -> psycopg.AsyncCursor[Row]:
         values = {"namespace_id": self.namespace_id, **(parameters or {})}
