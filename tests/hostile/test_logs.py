@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from protocol_peer import Peer, said, toy
 
 from door import Database
+from pgengram.logs import TEXT, OneLine
 
 CANARY = "xylophonquince"
 KEY = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
@@ -169,3 +171,13 @@ def test_what_would_steer_a_terminal_or_forge_a_line_is_escaped(database: Databa
     assert "\x1b" not in log
     assert "\r" not in log
     assert "\nforged" not in log
+
+
+def test_control_characters_in_a_record_are_written_as_escapes() -> None:
+    record = logging.makeLogRecord(
+        {"name": "pgengram", "levelname": "WARNING", "msg": "a \x1b[2J screen\rover \x9b31m \u202etext"}
+    )
+
+    line = OneLine(TEXT).format(record)
+
+    assert line.endswith(r"a \x1b[2J screen\rover \x9b31m \u202etext")
