@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
-from pgengram.store.database import APP_ROLE, RENEW_MARK, has_citus
+from pgengram.store.database import APP_ROLE, FIND_NAMESPACE, RENEW_MARK, has_citus
 from pgengram.store.migrate import MIGRATION_LOCK, migrate
 
 SHARDS: Final = 32  # pieces of the whole store; the most machines that it can spread over without splitting one
@@ -74,7 +74,6 @@ SHARD_OF: Final = """
 SELECT p.shardid AS shard, p.nodename AS host, p.nodeport AS port FROM citus_shards p
 WHERE p.shardid = get_shard_id_for_distribution_column('memories', %(namespace_id)s)
 """
-FIND_OWNER: Final = "SELECT id FROM namespaces WHERE name = %(name)s"
 # How shards are copied: whoever writes to one waits for the copy. Citus could also let writers go on and have them replicated, but
 # PostgreSQL from 15 on replicates nothing into a table with row-level security, and the move would never end.
 MODE: Final = "block_writes"
@@ -221,7 +220,7 @@ async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None)
     """
     async with _coordinator(url) as connection:
         await _expect_distributed(connection)
-        owner = await _row(connection, FIND_OWNER, {"name": namespace})
+        owner = await _row(connection, FIND_NAMESPACE, {"name": namespace})
         if owner is None:
             raise InvalidInput(f"There is no namespace {namespace!r}.", "Names are compared letter by letter.")
         before = await _status(connection)

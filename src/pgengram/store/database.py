@@ -301,9 +301,8 @@ class Database:
         except DatabaseFailed as error:
             refused = isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction)
             if refused and not full:
-                await (
-                    connection.close()
-                )  # it leads to a standby, or to what was one: a new one may find who takes writes
+                # It leads to a standby, or to what was one: a new connection may find who takes writes.
+                await connection.close()
             await self._give_back(pool, connection)
             if full and refused:
                 raise DatabaseFailed(
@@ -324,12 +323,10 @@ class Database:
         Raises:
             DatabaseFailed: PostgreSQL cannot be used now.
         """
-        pool = self._open_pool()
-        async with self.transaction(namespace_id):
-            pass  # notices a store that has become a cluster
+        enter = partial(self._entrance, namespace_id, SNAPSHOT)
         with _translated():
-            async with self._lent(pool) as connection:
-                await connection.execute(self._entrance(namespace_id, SNAPSHOT))
+            async with self._lent(self._open_pool()) as connection:
+                await self._note_model(connection, await connection.execute(enter()), enter)
                 yield Transaction(connection, namespace_id, model_id=None, distributed=self.distributed)
 
     @asynccontextmanager

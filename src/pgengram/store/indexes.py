@@ -34,12 +34,10 @@ SAMPLES: Final = 32  # stored vectors that stand for questions when recall is me
 CHECK_EVERY_S: Final = 300.0
 UPKEEP_LOCK: Final = 0x70_67_65_69
 LEAST_BUILD_BYTES: Final = 256 << 20  # of memory while an index is built: the more, the faster
-MOST_BUILD_BYTES: Final = (
-    1 << 30
-)  # asked for; with it there are sqrt(n) lists for 4.8 million vectors of 384 dimensions
-PROBES_NARROWED: Final = (
-    60  # lists visited for a question, instead of PROBES, when a filter leaves only some of what each list holds
-)
+# Asked for; with it there are sqrt(n) lists for 4.8 million vectors of 384 dimensions.
+MOST_BUILD_BYTES: Final = 1 << 30
+# Lists visited for a question, instead of PROBES, when a filter leaves only some of what each list holds.
+PROBES_NARROWED: Final = 60
 METHODS: Final = ("ivfflat", "hnsw")
 
 
