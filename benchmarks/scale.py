@@ -51,7 +51,7 @@ from pgengram.session import Session
 from pgengram.settings import Settings
 from pgengram.store import memories
 from pgengram.store.database import Database
-from pgengram.store.folding import FOLD_FROM, fold
+from pgengram.store.folding import FOLD_AT, fold
 from pgengram.store.indexes import ANALYZE, index_name, tend
 
 SIZES = [10_000, 30_000, 100_000, 300_000, 1_000_000]
@@ -232,7 +232,7 @@ class Lab:
     async def _fold(self, database: Database, total: int) -> None:
         """Fold the words of every owner of whom enough wait, as their servers do."""
         for name, size in sizes(total).items():
-            if size >= FOLD_FROM:
+            if size >= FOLD_AT:
                 namespace_id = await database.namespace_id(name)
                 await fold(partial(database.transaction, namespace_id), self.settings.database_url)
 

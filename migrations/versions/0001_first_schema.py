@@ -13,7 +13,9 @@ down_revision = None
 
 STATEMENTS = (
     r"""
-CREATE EXTENSION IF NOT EXISTS vector
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') THEN CREATE EXTENSION vector; END IF;
+END $$
     """,
     r"""
 CREATE UNLOGGED TABLE client_rates (
@@ -82,16 +84,6 @@ CREATE TABLE memory_posting_lists (
   memory_ids UUID[] NOT NULL,
   measures INTEGER[] NOT NULL,
   CONSTRAINT memory_posting_lists_pkey PRIMARY KEY (namespace_id, term, segment)
-)
-    """,
-    r"""
-CREATE TABLE memory_postings (
-  namespace_id INTEGER NOT NULL,
-  term INTEGER NOT NULL,
-  memory_id UUID NOT NULL,
-  count SMALLINT NOT NULL,
-  length SMALLINT NOT NULL,
-  CONSTRAINT memory_postings_pkey PRIMARY KEY (namespace_id, term, memory_id)
 )
     """,
     r"""
@@ -295,8 +287,11 @@ CREATE TABLE memory_activation (
   last_accessed_at TIMESTAMP WITH TIME ZONE,
   access_count INTEGER DEFAULT 0 NOT NULL,
   reinforcement DOUBLE PRECISION,
+  used_at TIMESTAMP WITH TIME ZONE[],
+  use_weights REAL[],
   relevance_anchor DOUBLE PRECISION GENERATED ALWAYS AS (CASE WHEN reinforcement IS NULL THEN CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END WHEN importance = 0 THEN reinforcement ELSE greatest(CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END, reinforcement) + ln(1 + exp(greatest(-abs((CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END) - reinforcement), -700))) END) STORED NOT NULL,
   CONSTRAINT memory_activation_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT memory_activation_uses_check CHECK (coalesce(cardinality(used_at), 0) = coalesce(cardinality(use_weights), 0)),
   CONSTRAINT memory_activation_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
   CONSTRAINT memory_activation_rate_per_day_fkey FOREIGN KEY(rate_per_day) REFERENCES decay_classes (rate_per_day)
 )
@@ -408,7 +403,7 @@ CREATE TABLE memory_words (
 )
     """,
     r"""
-CREATE INDEX memory_words_unfolded ON memory_words (namespace_id, memory_id) WHERE segment IS NULL
+CREATE INDEX memory_words_by_segment ON memory_words (namespace_id, segment)
     """,
     r"""
 CREATE TABLE procedural_memories (
@@ -514,7 +509,7 @@ DO $$ BEGIN
     r"""
 DO $$ BEGIN
           IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-            GRANT USAGE ON SCHEMA public TO pgengram_app; GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_postings TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
+            GRANT USAGE ON SCHEMA public TO pgengram_app; GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
           END IF;
         END $$
     """,
@@ -537,17 +532,6 @@ ALTER TABLE memory_posting_lists FORCE ROW LEVEL SECURITY
     """,
     r"""
 CREATE POLICY one_owner ON memory_posting_lists
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_postings ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_postings FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_owner ON memory_postings
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,

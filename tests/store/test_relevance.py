@@ -192,7 +192,8 @@ async def test_a_pinned_memory_does_not_fade(served: Served) -> None:
 def aged(db: Database, *, days: float) -> None:
     """Move every memory into the past, with all that happened to it."""
     db.rows(
-        """UPDATE memory_activation SET started_at = started_at - make_interval(secs => %(days)s * 86400),
+        """UPDATE memory_activation
+           SET started_at = (started_at AT TIME ZONE 'UTC' - make_interval(secs => %(days)s * 86400)) AT TIME ZONE 'UTC',
              reinforcement = reinforcement - rate_per_day * %(days)s""",
         {"days": days},
     )

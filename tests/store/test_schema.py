@@ -204,7 +204,7 @@ OF_NO_MEMORY = {
 
 @pytest.mark.parametrize("table", [name for name in OWNED_NAMES if name not in OF_NO_MEMORY])
 def test_what_belongs_to_a_memory_goes_with_it_or_outlives_it_on_purpose(migrated: Database, table: str) -> None:
-    outlive = {"memory_history", "memory_postings", "memory_posting_lists"}  # removed by the statement that erases
+    outlive = {"memory_history", "memory_posting_lists"}  # removed by the statement that erases
     actions = migrated.as_login(
         f"""SELECT confdeltype FROM pg_constraint WHERE contype = 'f' AND conrelid = '{table}'::regclass
             AND confrelid = 'memories'::regclass"""

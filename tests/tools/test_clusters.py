@@ -73,7 +73,7 @@ async def names(client: Client, **how: Any) -> list[str]:
 def membership(db: Database, memory: str) -> dict[str, tuple[float, bool]]:
     """Return the clusters that a memory is in: by name how strongly, and whether by itself."""
     rows = db.rows(
-        "SELECT c.name, s.strength, s.automatic FROM memory_cluster_members s JOIN memory_clusters c ON c.id = s.cluster_id WHERE memory_id = %s",
+        "SELECT c.name, s.strength, s.automatic FROM memory_cluster_members s JOIN memory_clusters c ON c.namespace_id = s.namespace_id AND c.id = s.cluster_id WHERE memory_id = %s",
         [memory],
     )
     return {row["name"]: (round(row["strength"], 2), row["automatic"]) for row in rows}
@@ -478,16 +478,19 @@ async def test_clusters_called_up_in_one_conversation_or_half_an_hour_go_togethe
     for id_ in (food, tax):
         await call(client, "activate_cluster", cluster_id=id_)
     db.rows(
-        "UPDATE memory_cluster_activations SET session_id = 'another', at = at - interval '31 minutes' WHERE cluster_id = %s",
+        "UPDATE memory_cluster_activations SET session_id = 'another', at = (at AT TIME ZONE 'UTC' - interval '31 minutes') AT TIME ZONE 'UTC' WHERE cluster_id = %s",
         [tax],
     )
     db.rows(
-        "UPDATE memory_cluster_activations SET session_id = 'another', at = at - interval '29 minutes' WHERE cluster_id = %s",
+        "UPDATE memory_cluster_activations SET session_id = 'another', at = (at AT TIME ZONE 'UTC' - interval '29 minutes') AT TIME ZONE 'UTC' WHERE cluster_id = %s",
         [food],
     )
 
     near = await call(client, "activate_cluster", cluster_id=run)
-    db.rows("UPDATE memory_cluster_activations SET at = at - interval '3 hours' WHERE cluster_id = %s", [run])
+    db.rows(
+        "UPDATE memory_cluster_activations SET at = (at AT TIME ZONE 'UTC' - interval '3 hours') AT TIME ZONE 'UTC' WHERE cluster_id = %s",
+        [run],
+    )
     later = (await call(client, "activate_cluster", cluster_id=tax))["co_activated"]
 
     assert [(one["name"], one["times"]) for one in near["co_activated"]] == [("Food", 1)]
@@ -562,7 +565,7 @@ async def test_active_themes_honour_the_days(client: Client, db: Database) -> No
     for id_ in (run, tax, run, food):
         await call(client, "activate_cluster", cluster_id=id_)
     db.rows(
-        "UPDATE memory_cluster_activations SET at = at - interval '5 days', session_id = 'then' WHERE cluster_id = %s",
+        "UPDATE memory_cluster_activations SET at = (at AT TIME ZONE 'UTC' - interval '5 days') AT TIME ZONE 'UTC', session_id = 'then' WHERE cluster_id = %s",
         [tax],
     )
 

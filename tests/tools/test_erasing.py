@@ -140,7 +140,7 @@ async def test_no_word_of_an_erased_memory_leads_anywhere(client: Client, db: Da
 
     await erase(client, id_)
 
-    assert db.value("SELECT count(*) FROM memory_postings WHERE term <> ALL(%s)", [terms]) == 0
+    assert db.value("SELECT count(*) FROM memory_words WHERE terms <> %s", [terms]) == 0
     assert db.value("SELECT count(*) FROM memory_posting_lists WHERE %s = ANY(memory_ids)", [id_]) == 0
     assert db.value("SELECT count(*) FROM memory_vectors WHERE memory_id = %s", [id_]) == 0
 

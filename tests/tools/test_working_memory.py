@@ -43,7 +43,7 @@ async def contents(client: Client, **asked: Any) -> list[str]:
 def pass_time(db: Database, seconds: float, id_: str | None = None) -> None:
     """Let what is held be older by so many seconds."""
     db.rows(
-        """UPDATE memories SET expires_at = expires_at - make_interval(secs => %s)
+        """UPDATE memories SET expires_at = (expires_at AT TIME ZONE 'UTC' - make_interval(secs => %s)) AT TIME ZONE 'UTC'
            WHERE status = 'working' AND (%s::uuid IS NULL OR id = %s)""",
         [seconds, id_, id_],
     )

@@ -86,6 +86,27 @@ async def test_an_export_imported_into_an_empty_store_exports_the_same(
             assert await found(client, "guess", mode="text") == []
 
 
+async def test_the_uses_of_a_memory_come_along(filled: Database, postgres: str, template: str, tmp_path: Path) -> None:
+    uses = "SELECT memory_id, reinforcement, used_at, use_weights FROM memory_activation ORDER BY memory_id"
+    exported(filled.url, tmp_path / "all.jsonl")
+    unlike = tmp_path / "unlike.jsonl"
+    activation = {"importance": 0.5, "rate_per_day": 0.001, "started_at": "2026-01-01T00:00:00Z", "access_count": 1}
+    lines = [
+        {"content": "From before single uses were kept.", "activation": activation},
+        {"content": "A use without its weight.", "activation": {**activation, "used_at": ["2026-01-02T00:00:00Z"]}},
+    ]
+    unlike.write_text("\n".join(json.dumps(line) for line in lines))
+
+    with database_of(postgres, template) as other:
+        answered("import", str(tmp_path / "all.jsonl"), "--json", database_url=other.url)
+        assert other.rows(uses) == filled.rows(uses)
+        assert sorted(len(row["used_at"] or ()) for row in filled.rows(uses))[-2:] == [1, 2]
+
+        told = answered("import", str(unlike), "--json", expect=1, database_url=other.url, **WORDS)
+        assert told["added"] == {"memory": 1}
+        assert [one["place"] for one in told["left"]] == ["line 2"]
+
+
 async def test_no_vector_and_no_hash_leaves_with_an_export(filled: Database, tmp_path: Path) -> None:
     lines = exported(filled.url, tmp_path / "all.jsonl")
 

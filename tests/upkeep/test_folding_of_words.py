@@ -1,4 +1,4 @@
-"""Folding: the words of memories move from rows into lists, and no search can tell."""
+"""Folding: the words of memories move from lists of their own into lists by word, and no search can tell."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from door import Database, database_of, until
 from pgengram.inputs import Change, NewMemory, Question
 from pgengram.manager import MemoryManager
-from pgengram.search.question import COUNTED, Frequencies
+from pgengram.search.question import COUNTED, WAITING, Frequencies
 from pgengram.settings import Settings
 from pgengram.store import folding
 from pgengram.store.database import Transaction
-from pgengram.store.folding import FOLD_FROM, WordKeeper
+from pgengram.store.folding import FOLD_AT, SEGMENT, WordKeeper, to_merge
 
 WORDS = [
     "tea",
@@ -35,16 +35,24 @@ WORDS = [
     "C++",
 ]
 POSTED = """
-SELECT memory_id::text AS id, term, count, length FROM memory_postings
+SELECT w.memory_id::text AS id, t.term, t.count, w.length FROM memory_words w, unnest(w.terms, w.counts) AS t(term, count)
+WHERE w.segment IS NULL
 UNION ALL
 SELECT e.id::text, l.term, e.measure >> 16, e.measure & 65535
 FROM memory_posting_lists l, unnest(l.memory_ids, l.measures) AS e(id, measure)
 """
+LOCK_WORDS = "SELECT FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s FOR UPDATE"
 TRUE = """
 SELECT m.id::text AS id, t.term, t.count, w.length FROM memories m
 JOIN memory_words w ON w.memory_id = m.id, unnest(w.terms, w.counts) AS t(term, count) WHERE m.status = 'active'
 """
-IN_ROWS = "SELECT count(*) FROM (SELECT DISTINCT memory_id FROM memory_postings) AS p"
+WAIT = "SELECT count(*) FROM memory_words WHERE segment IS NULL"
+SEGMENTS = "SELECT count(DISTINCT segment) FROM memory_posting_lists"
+ASTRAY = """
+SELECT count(*) FROM (
+  SELECT l.segment, unnest(l.memory_ids) AS id FROM memory_posting_lists l) AS listed
+JOIN memory_words w ON w.memory_id = listed.id WHERE w.segment IS DISTINCT FROM listed.segment
+"""
 EMPTY_LISTS = "SELECT count(*) FROM memory_posting_lists WHERE memory_ids = '{}' OR cardinality(memory_ids) <> cardinality(measures)"
 
 
@@ -53,11 +61,10 @@ def posted(db: Database, statement: str = POSTED) -> Counter[tuple[Any, ...]]:
 
 
 def assert_each_word_once(db: Database) -> None:
-    """Every word of an active memory is in rows or lists exactly once, and no other word is."""
+    """Every word of an active memory waits or is in the lists of its segment exactly once, and no other word is."""
     assert posted(db) == posted(db, TRUE)
     assert db.value(EMPTY_LISTS) == 0
-    assert db.value("SELECT count(*) FROM memory_posting_lists l JOIN memory_postings p USING (namespace_id, term) "
-                    "WHERE p.memory_id = ANY(l.memory_ids)") == 0  # fmt: skip
+    assert db.value(ASTRAY) == 0
 
 
 @pytest.fixture
@@ -185,30 +192,77 @@ async def test_whatever_happens_between_folds_a_folded_store_answers_like_one_th
         assert one == pytest.approx(two, abs=1e-3)
 
 
-async def test_an_owner_is_folded_once_arrays_take_less_room_and_again_when_it_has_doubled(database: Database) -> None:
+async def test_words_are_folded_once_enough_memories_wait(database: Database) -> None:
     async with managed(database.url) as manager:
-        for drink, size in (("Tea", FOLD_FROM), ("Coffee", FOLD_FROM), ("Milk", 2 * FOLD_FROM)):
-            await manager.create_memories([{"content": f"{drink} {n}."} for n in range(size - 1)])
+        for drink in ("Tea", "Coffee", "Milk"):
+            await manager.create_memories([{"content": f"{drink} {n}."} for n in range(FOLD_AT - 1)])
             assert await fold(manager) == 0
 
             await manager.create_memory(NewMemory(content=f"{drink} once more."))
 
-            assert await fold(manager) == size
-            assert database.value(IN_ROWS) == 0
+            assert await fold(manager) == FOLD_AT
+            assert database.value(WAIT) == 0
             assert_each_word_once(database)
 
 
-async def test_of_an_owner_with_many_no_more_than_a_thousand_wait(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+async def test_small_segments_are_merged_so_that_few_are_left(
+    database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folding, "FOLD_AT", FOLD_FROM + 10)
+    monkeypatch.setattr(folding, "SEGMENT", 16)
     async with managed(database.url) as manager:
-        await manager.create_memories([{"content": f"Tea {n}."} for n in range(2 * FOLD_FROM)])
-        assert await fold(manager) == 2 * FOLD_FROM
+        segments = []
+        for n in range(0, 24, 4):
+            await manager.create_memories([{"content": f"Tea {n + k}."} for k in range(4)])
+            assert await fold(manager) == 4
+            segments.append(database.value(SEGMENTS))
+            assert_each_word_once(database)
 
-        await manager.create_memories([{"content": f"Coffee {n}."} for n in range(FOLD_FROM + 10)])
+        assert segments == [1, 1, 2, 1, 2, 2]
+        assert database.value("SELECT max(cardinality(memory_ids)) FROM memory_posting_lists") == 16
 
-        assert await fold(manager) == FOLD_FROM + 10
+
+@pytest.mark.parametrize(
+    ("waiting", "newest", "merged"),
+    [
+        (256, [], []),
+        (256, [(1, 256)], [1]),
+        (256, [(2, 512)], []),
+        (256, [(3, 256), (2, 512), (1, 2_048)], [3, 2]),
+        (300, [(9, 10), (8, 310), (7, 600)], [9, 8, 7]),
+        (SEGMENT, [(4, 256)], []),
+        (2_048, [(4, 2_048), (3, 4_096)], [4]),
+    ],
+)
+def test_a_segment_is_merged_when_that_at_least_doubles_it(
+    waiting: int, newest: list[tuple[int, int]], merged: list[int]
+) -> None:
+    assert to_merge(waiting, newest) == merged
+
+
+async def test_a_segment_with_a_memory_that_is_being_changed_is_not_merged(database: Database, low: None) -> None:
+    async with managed(database.url) as manager:
+        first = await manager.create_memories([{"content": f"Tea {n}."} for n in range(4)])
+        await fold(manager)
+        await manager.create_memories([{"content": f"Coffee {n}."} for n in range(4)])
+        async with manager.store.transaction() as tx:
+            await tx.rows(LOCK_WORDS, {"id": first.results[1]["memory_id"]})
+
+            assert await fold(manager) == 4
+
+        assert database.value(SEGMENTS) == 2
+        assert_each_word_once(database)
+
+
+async def test_two_processes_do_not_fold_the_words_of_an_owner_at_once(database: Database, low: None) -> None:
+    async with managed(database.url) as manager, managed(database.url) as other:
+        await manager.create_memories([{"content": f"Tea {n}."} for n in range(10)])
+        async with manager.store.transaction() as tx:
+            await tx.row(folding.TRY_TURN, {"turn": folding.TURN})
+
+            assert await fold(other) == 0
+
+        assert await fold(other) == 10
+        assert_each_word_once(database)
 
 
 async def test_many_segments_are_made_until_few_are_left(database: Database, low: None) -> None:
@@ -217,9 +271,9 @@ async def test_many_segments_are_made_until_few_are_left(database: Database, low
 
         folded = await fold(manager)
 
-        assert folded > 40 - folding.FOLD_AT
-        assert database.value(IN_ROWS) == 40 - folded
-        assert database.value("SELECT count(DISTINCT segment) FROM memory_posting_lists") >= 40 // 7
+        assert folded == 40
+        assert database.value(WAIT) == 0
+        assert database.value(SEGMENTS) == -(-40 // 7)
         assert_each_word_once(database)
 
 
@@ -241,8 +295,8 @@ async def test_folding_leaves_another_owners_words_alone(database: Database, low
 
         await fold(mine)
 
-        assert database.value(IN_ROWS) < 4
-        assert database.value(IN_ROWS, namespace="other") == 10
+        assert database.value(WAIT) == 0
+        assert database.value(WAIT, namespace="other") == 10
         assert database.value("SELECT count(*) FROM memory_posting_lists", namespace="other") == 0
 
 
@@ -251,9 +305,7 @@ async def test_a_memory_that_is_being_changed_is_left_for_the_next_time(database
         answer = await manager.create_memories([{"content": f"Tea {n}."} for n in range(10)])
         busy = answer.results[2]["memory_id"]
         async with manager.store.transaction() as tx:
-            await tx.rows(
-                "SELECT FROM memories WHERE namespace_id = %(namespace_id)s AND id = %(id)s FOR UPDATE", {"id": busy}
-            )
+            await tx.rows(LOCK_WORDS, {"id": busy})
 
             await fold(manager)
 
@@ -322,7 +374,8 @@ async def test_changes_and_folds_at_the_same_time_lose_nothing(database: Databas
         assert (coffee.count, tea.count) == (27, 13)
 
 
-COUNT_TERMS = f"SELECT t.term, {COUNTED} AS memories FROM unnest(%(terms)s::integer[]) AS t(term)"
+COUNT_TERMS = f"""WITH words AS (SELECT term, NULL::integer AS name FROM unnest(%(terms)s::integer[]) AS t(term)), {WAITING}
+SELECT words.term, {COUNTED} AS memories FROM words"""
 
 
 async def test_counts_of_words_are_true_folded_or_not(database: Database, low: None) -> None:
@@ -351,12 +404,11 @@ async def test_enough_new_memories_are_folded_by_themselves_once_nobody_writes(
     database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folding, "QUIET_S", 0.05)
-    monkeypatch.setattr(folding, "LARGE_INDEX_BYTES", 0)
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
     await manager.create_memories([{"content": f"Tea {n}."} for n in range(20)])
 
     async def folded() -> bool:
-        return bool(database.value(IN_ROWS) < 4)
+        return bool(database.value(WAIT) == 0)
 
     await until(folded)
 
@@ -368,25 +420,33 @@ async def test_enough_new_memories_are_folded_by_themselves_once_nobody_writes(
     assert_each_word_once(database)
 
 
-async def test_room_of_folded_rows_is_given_back(
-    postgres: str, template: str, low: None, monkeypatch: pytest.MonkeyPatch
+async def test_folding_begins_in_the_midst_of_writing_when_much_waits(
+    database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(folding, "QUIET_S", 3_600)
+    manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
+
+    async def folded() -> bool:
+        await manager.create_memory(NewMemory(content=f"Tea {random.random()}."))
+        return bool(database.value(SEGMENTS) > 0)
+
+    await until(folded)
+    await manager.close()
+    assert_each_word_once(database)
+
+
+async def test_folding_leaves_no_dead_words_behind(postgres: str, template: str, low: None) -> None:
     with database_of(postgres, template) as database:
         async with managed(database.url) as manager:
-            for start in range(0, 600, 200):
-                await manager.create_memories(
-                    [
-                        {"content": f"Tea {n} {' '.join(f'w{n}x{k}' for k in range(40))}"}
-                        for n in range(start, start + 200)
-                    ]
-                )
+            await manager.create_memories([{"content": f"Tea {n}."} for n in range(100)])
+
             await fold(manager)
-            size = "SELECT pg_relation_size('memory_postings_pkey')"
-            [(before,)] = database.as_login(size)
-            monkeypatch.setattr(folding, "LARGE_INDEX_BYTES", before // 2)
 
-            await folding.shrink(database.url)
+            async def swept() -> bool:
+                return bool(
+                    database.as_login("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'memory_words'")[0][0]
+                    == 0
+                )
 
-            [(after,)] = database.as_login(size)
-            assert after < before // 10
+            await until(swept)
             assert_each_word_once(database)

@@ -25,35 +25,43 @@ DEAR: Final = 2_000  # rows whose counting is worth remembering
 GOOD_FOR_S: Final = 60.0
 MAX_KNOWN: Final = 10_000
 
-# How many memories have each term, unless that is known. Uses memory_postings_pkey and memory_posting_lists_pkey.
-COUNTED: Final = """(SELECT count(*) FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = t.term)
+# How many memories have each of the terms `words`: those that wait, looked at once for all terms, and those in posting lists. Uses
+# memory_words_by_segment and memory_posting_lists_pkey.
+WAITING: Final = """named AS MATERIALIZED (
+  SELECT coalesce(array_agg(term), '{}') AS terms FROM (SELECT term FROM words UNION SELECT name FROM words) AS t WHERE term IS NOT NULL
+), waiting AS MATERIALIZED (
+  SELECT t.term, count(*) AS memories FROM memory_words w CROSS JOIN LATERAL unnest(w.terms) AS t(term)
+  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND w.terms && (SELECT terms FROM named)
+    AND t.term = ANY((SELECT terms FROM named)::integer[]) GROUP BY t.term
+)"""
+COUNTED: Final = """coalesce((SELECT memories FROM waiting WHERE waiting.term = words.term), 0)
   + (SELECT coalesce(sum(cardinality(l.measures)), 0) FROM memory_posting_lists l
-     WHERE l.namespace_id = %(namespace_id)s AND l.term = t.term)::bigint"""
+     WHERE l.namespace_id = %(namespace_id)s AND l.term = words.term)::bigint"""
 # The same two tell which words are somebody's name.
 LOOK_UP_WORDS: Final = """
-SELECT t.position, t.term, t.is_name,
-  CASE WHEN t.term IS NOT NULL AND t.term <> ALL(%(known)s::integer[]) THEN [counted] END AS memories
-FROM (
-  SELECT w.position, t.term, s.term IS NOT NULL AS is_name
+WITH words AS MATERIALIZED (
+  SELECT w.position, t.term, k.term AS name
   FROM unnest(%(words)s::text[], %(lowered)s::text[]) WITH ORDINALITY AS w(word, lowered, position)
   LEFT JOIN LATERAL pgengram_terms(w.word, '{}') AS t ON true
-  LEFT JOIN LATERAL (
-    SELECT k.term FROM pgengram_terms('', ARRAY['speaker:' || w.lowered]) AS k
-    WHERE EXISTS (SELECT 1 FROM memory_postings p WHERE p.namespace_id = %(namespace_id)s AND p.term = k.term)
-      OR EXISTS (SELECT 1 FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = k.term)) AS s ON true
+  LEFT JOIN LATERAL pgengram_terms('', ARRAY['speaker:' || w.lowered]) AS k ON true
   UNION ALL
-  SELECT 0, t.term, false FROM pgengram_terms('', %(extra)s::text[]) AS t) AS t
-""".replace("[counted]", COUNTED)
+  SELECT 0, t.term, NULL FROM pgengram_terms('', %(extra)s::text[]) AS t
+), [waiting]
+SELECT position, term,
+  EXISTS (SELECT 1 FROM waiting WHERE waiting.term = words.name)
+    OR EXISTS (SELECT 1 FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = words.name) AS is_name,
+  CASE WHEN term IS NOT NULL AND term <> ALL(%(known)s::integer[]) THEN [counted] END AS memories
+FROM words
+""".replace("[waiting]", WAITING).replace("[counted]", COUNTED)
 HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
-# Only active memories have postings, so only they are the whole that a share is of. They are counted in an index; for their mean
-# length rows have to be read, and some thousands tell it well enough. Uses memory_words_pkey, memories_hidden.
+# Only the words of active memories are found, so only they are the whole that a share is of. They are counted in an index; for
+# their mean length rows have to be read, and some thousands tell it well enough. Uses memory_words_by_segment.
 COUNT_MEMORIES: Final = """
-WITH hidden AS MATERIALIZED (SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND status <> 'active')
 SELECT count(*) AS memories, (
   SELECT coalesce(avg(length), 0)::double precision FROM (
-    SELECT length FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id NOT IN (SELECT id FROM hidden)
+    SELECT length FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS DISTINCT FROM 0
     LIMIT 20000) AS some_of_them) AS mean_length
-FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id NOT IN (SELECT id FROM hidden)
+FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS DISTINCT FROM 0
 """
 
 

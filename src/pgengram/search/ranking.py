@@ -198,18 +198,25 @@ def _nearest_by_index(model: Model, scope: Scope, limit: int) -> str:
 def by_words(scope: Scope) -> str:
     """Every memory with one of the rarer asked words, scored by BM25.
 
-    Active memories have postings (memory_postings_pkey, memory_posting_lists_pkey); among others each one in scope is looked at (memory_words_pkey).
+    Of the active memories those that wait are looked at each (memory_words_by_segment), the rest are in posting lists
+    (memory_posting_lists_pkey); among others each one in scope is looked at (memory_words_pkey).
     """
     if scope.parameters["status"] == "active":
-        return f"""SELECT p.memory_id, sum(asked.weight * {bm25("p")}) AS words
-      FROM asked CROSS JOIN LATERAL (
-        (SELECT p.memory_id, p.count, p.length FROM memory_postings p
-         WHERE p.namespace_id = %(namespace_id)s AND p.term = asked.term LIMIT {MAX_POSTINGS})
+        return f"""SELECT p.memory_id, sum(p.words) AS words FROM (
+        SELECT e.id AS memory_id, asked.weight * {bm25("e")} AS words
+        FROM asked CROSS JOIN LATERAL (
+          SELECT e.id, (e.measure >> 16)::smallint AS count, (e.measure & 65535)::smallint AS length
+          FROM memory_posting_lists l, unnest(l.memory_ids, l.measures) AS e(id, measure)
+          WHERE l.namespace_id = %(namespace_id)s AND l.term = asked.term LIMIT {MAX_POSTINGS}) AS e
+        WHERE asked.rare
         UNION ALL
-        (SELECT e.id, (e.measure >> 16)::smallint, (e.measure & 65535)::smallint
-         FROM memory_posting_lists l, unnest(l.memory_ids, l.measures) AS e(id, measure)
-         WHERE l.namespace_id = %(namespace_id)s AND l.term = asked.term LIMIT {MAX_POSTINGS})) AS p
-      WHERE asked.rare AND {in_scope(scope, "p.memory_id")} GROUP BY p.memory_id"""
+        SELECT w.memory_id, asked.weight * {bm25("w")}
+        FROM (SELECT w.memory_id, w.length, t.term, t.count
+              FROM memory_words w CROSS JOIN LATERAL unnest(w.terms, w.counts) AS t(term, count)
+              WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND w.terms && %(terms)s::integer[]
+                AND t.term = ANY(%(terms)s::integer[])) AS w
+        JOIN asked ON asked.term = w.term AND asked.rare) AS p
+      WHERE {in_scope(scope, "p.memory_id")} GROUP BY p.memory_id"""
     return f"""SELECT allowed.id AS memory_id, {words_of("allowed.id", "asked.rare")} AS words FROM allowed"""
 
 

@@ -1,4 +1,4 @@
-"""What only somebody who looks at the whole store asks for: days, the strongest links, vectors of everything."""
+"""What only somebody who looks at the store asks for: days, the strongest links, vectors of everything, the last uses of a memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from pgengram.errors import NotFound
 from pgengram.store.database import Row, Transaction
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part
   AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
 ORDER BY v.memory_id LIMIT %(limit)s
 """
+# Uses memory_activation_pkey.
+ACTIVATION: Final = """
+SELECT started_at, importance, rate_per_day, reinforcement, last_accessed_at, used_at, use_weights FROM memory_activation
+WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s
+"""
 
 
 async def days(tx: Transaction) -> dict[date, int]:
@@ -64,6 +70,18 @@ async def strongest(tx: Transaction, *, nodes: int, edges: int) -> list[Row]:
             seen |= ends
             found.append(row)
     return found
+
+
+async def activation(tx: Transaction, id_: UUID) -> Row:
+    """Return what makes the relevance of a memory, and its last uses.
+
+    Raises:
+        NotFound: it was erased meanwhile.
+    """
+    row = await tx.row(ACTIVATION, {"id": id_})
+    if row is None:
+        raise NotFound("memory", id_)
+    return row
 
 
 async def sample(tx: Transaction, *, limit: int) -> list[NDArray[float16]]:

@@ -179,19 +179,21 @@ SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY plac
 
 
 # What is told, its words, and the memories that have most of them: those with its rarest ones, and of the forgotten ones, which
-# have no postings, any. Uses memory_postings_pkey, memory_posting_lists_pkey, memories_hidden and memory_words_pkey.
+# no search by words finds, any. Uses memory_words_by_segment, memory_posting_lists_pkey, memories_hidden and memory_words_pkey.
 BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(%(told)s) AS g(
     place integer, content text, extra text[], "user" text, project text, collection text)
 ), terms AS MATERIALIZED (
   SELECT a.place, t.term, count(*) OVER (PARTITION BY a.place) AS all_of_them
   FROM asked a, pgengram_terms(a.content, a.extra) AS t
+), waiting AS MATERIALIZED (
+  SELECT t.term, w.memory_id FROM memory_words w CROSS JOIN LATERAL unnest(w.terms) AS t(term)
+  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND t.term IN (SELECT term FROM terms)
 ), known AS MATERIALIZED (
-  SELECT d.term, (SELECT count(*) FROM (SELECT 1 FROM memory_postings p
-      WHERE p.namespace_id = %(namespace_id)s AND p.term = d.term LIMIT {MAX_POSTINGS + 1}) AS some_of_them)
-    + (SELECT coalesce(sum(cardinality(l.memory_ids)), 0) FROM memory_posting_lists l
+  SELECT d.term, coalesce(w.memories, 0) + (SELECT coalesce(sum(cardinality(l.memory_ids)), 0) FROM memory_posting_lists l
        WHERE l.namespace_id = %(namespace_id)s AND l.term = d.term) AS memories
   FROM (SELECT DISTINCT term FROM terms) AS d
+  LEFT JOIN (SELECT term, count(*) AS memories FROM waiting GROUP BY term) AS w USING (term)
 ), rare AS MATERIALIZED (
   SELECT place, term FROM (
     SELECT terms.place, term, row_number() OVER (PARTITION BY terms.place ORDER BY memories) AS rank
@@ -199,14 +201,14 @@ BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
   WHERE rank <= {WORDS_LOOKED_UP}
 ), near AS MATERIALIZED (
   SELECT place, memory_id, 1.0 AS similarity FROM (
-    SELECT rare.place, p.memory_id, row_number() OVER (PARTITION BY rare.place ORDER BY count(*) DESC) AS rank
-    FROM rare CROSS JOIN LATERAL (
-      (SELECT p.memory_id FROM memory_postings p
-       WHERE p.namespace_id = %(namespace_id)s AND p.term = rare.term LIMIT {MAX_POSTINGS})
+    SELECT p.place, p.memory_id, row_number() OVER (PARTITION BY p.place ORDER BY count(*) DESC) AS rank
+    FROM (
+      SELECT rare.place, waiting.memory_id FROM rare JOIN waiting USING (term)
       UNION ALL
-      (SELECT id FROM memory_posting_lists l, unnest(l.memory_ids) AS id
-       WHERE l.namespace_id = %(namespace_id)s AND l.term = rare.term LIMIT {MAX_POSTINGS})) AS p
-    GROUP BY rare.place, p.memory_id) AS found
+      SELECT rare.place, l.id FROM rare CROSS JOIN LATERAL (
+        SELECT id FROM memory_posting_lists l, unnest(l.memory_ids) AS id
+        WHERE l.namespace_id = %(namespace_id)s AND l.term = rare.term LIMIT {MAX_POSTINGS}) AS l) AS p
+    GROUP BY p.place, p.memory_id) AS found
   WHERE rank <= {NEAREST}
   UNION ALL
   SELECT a.place, m.id, 1.0 FROM asked a CROSS JOIN memories m

@@ -1,10 +1,11 @@
-"""Folding the words of memories from rows into arrays: in the background, when nobody writes."""
+"""Folding the words of memories from lists of their own into lists by word: in the background, a segment at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,55 +13,70 @@ import psycopg
 
 from pgengram.errors import PgengramError
 from pgengram.store import background, pooler
-from pgengram.store import statements as s
 
 if TYPE_CHECKING:
-    from pgengram.store.database import Row, Transaction
+    from pgengram.store.database import Transaction
     from pgengram.store.store import Store
 
 log = logging.getLogger(__name__)
 
 SEGMENT: Final = 4_096  # memories in one segment; larger ones make a change of one memory dearer
-FOLD_FROM: Final = 256  # memories of an owner from which on arrays take clearly less room than rows
-FOLD_AT: Final = (
-    1_024  # memories with rows that are worth a segment, of an owner with many; of others as many as are folded
-)
+FOLD_AT: Final = 256  # memories that wait: a search looks at each of them, in 3 µs
+SEGMENTS_LOOKED_AT: Final = 8  # of the newest; as many as doubling leads from FOLD_AT to SEGMENT, and some
 SWEEP_SHARE: Final = 0.02  # of all memories, folded, that are worth a VACUUM: it reads the indexes of all owners
 QUIET_S: Final = 2.0  # without a new memory, before folding begins
+LATEST_S: Final = 10.0  # after which it begins all the same
 TIMEOUT_MS: Final = 120_000  # for a segment; nobody waits for it but who changes one of its memories
-FULL: Final = 200_000  # memories with rows at which folding no longer waits for quiet
-BYTES_PER_ROW: Final = 45  # of that index when it is well filled
-LARGE_INDEX_BYTES: Final = 4_000_000  # an index of rows that is larger and nearly empty is built anew
+TURN: Final = 1_885_824_362  # of advisory locks: one process at a time folds the words of an owner
 
-# Forgotten memories keep their words and have no rows: were they counted, each start would fold the few new ones into a
-# segment of their own. Uses memory_words_unfolded, memories_pkey and memory_words_pkey.
+TRY_TURN: Final = "SELECT pg_try_advisory_xact_lock(%(turn)s, %(namespace_id)s) AS taken"
+# Use memory_words_by_segment.
 COUNT_WAITING: Final = """
-SELECT count(*) AS memories, (SELECT count(*) FROM (
-  SELECT 1 FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NOT NULL LIMIT %(limit)s) AS others) AS folded
-FROM (
-  SELECT 1 FROM memory_words w JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = w.memory_id
-  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND m.status = 'active' LIMIT %(limit)s) AS some_of_them
+SELECT count(*) AS memories FROM (
+  SELECT 1 FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL LIMIT %(limit)s) AS some_of_them
+"""
+NEWEST_SEGMENTS: Final = """
+SELECT segment, count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment > 0
+GROUP BY segment ORDER BY segment DESC LIMIT %(limit)s
+"""
+# Waits for nobody: a memory that somebody changes at this moment keeps its place, and its segment is not merged. Uses
+# memory_words_by_segment.
+TAKE: Final = """
+WITH waiting AS MATERIALIZED (
+  SELECT memory_id, 0 AS segment FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL
+  ORDER BY memory_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), merged AS MATERIALIZED (
+  SELECT memory_id, segment FROM memory_words
+  WHERE namespace_id = %(namespace_id)s AND segment = ANY(%(segments)s::integer[]) FOR UPDATE SKIP LOCKED
+)
+SELECT memory_id, segment FROM waiting UNION ALL SELECT memory_id, segment FROM merged
+"""
+# One statement, so that no search sees a memory twice or not at all. Whoever wants to change one of those taken waits. Uses
+# memory_words_pkey and memory_posting_lists_pkey.
+FOLD: Final = """
+WITH marked AS (
+  UPDATE memory_words SET segment = %(segment)s WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)
+  RETURNING memory_id, terms, counts, length
+), parts AS MATERIALIZED (
+  SELECT marked.memory_id, t.term, t.count, marked.length FROM marked, unnest(marked.terms, marked.counts) AS t(term, count)
+), dropped AS (
+  DELETE FROM memory_posting_lists l USING (SELECT DISTINCT term FROM parts) AS t
+  WHERE l.namespace_id = %(namespace_id)s AND l.term = t.term AND l.segment = ANY(%(merged)s::integer[])
+), listed AS (
+  INSERT INTO memory_posting_lists (namespace_id, term, segment, memory_ids, measures)
+  SELECT %(namespace_id)s, term, %(segment)s, array_agg(memory_id ORDER BY memory_id),
+    array_agg(count::integer << 16 | least(length, 32767) ORDER BY memory_id)
+  FROM parts GROUP BY term RETURNING 1
+)
+SELECT count(*) AS memories FROM marked
 """
 COUNT_ALL: Final = "SELECT reltuples FROM pg_class WHERE oid = 'memory_words'::regclass"
-# The server's own count of live rows: no owner's wall hides any of them from it.
-INDEX_SIZE: Final = """
-SELECT pg_relation_size('memory_postings_pkey') AS bytes, n_live_tup AS rows FROM pg_stat_user_tables
-WHERE relid = 'memory_postings'::regclass
-"""
-# Folding empties the end of the table. Were its last dead rows left in their pages, as VACUUM does with few, the room before
-# them could not be given back.
-VACUUM: Final = "VACUUM (INDEX_CLEANUP ON) memory_postings, memory_words"
-# Folding writes each memory's words anew; the next segment can take the room of the one before.
-VACUUM_WORDS: Final = "VACUUM (INDEX_CLEANUP ON) memory_words"
-REBUILD: Final = (
-    "REINDEX INDEX CONCURRENTLY memory_posting_lists_pkey",
-    "REINDEX INDEX CONCURRENTLY memory_words_unfolded",
-    "REINDEX INDEX CONCURRENTLY memory_postings_pkey",
-)
+# Folding writes each memory's words anew, and merging the lists; what comes next can take the room of what was before.
+VACUUM: Final = "VACUUM (INDEX_CLEANUP ON) memory_words, memory_posting_lists"
 
 
 class WordKeeper:
-    """Folds one owner's postings once there are enough of them.
+    """Folds one owner's words once enough memories wait.
 
     Args:
         store: whose memories.
@@ -68,7 +84,7 @@ class WordKeeper:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._rows = FOLD_AT  # look once after the first new memory: an earlier process may have left rows
+        self._rows = FOLD_AT  # look once after the first new memory: an earlier process may have left some
         self._quiet = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -80,7 +96,7 @@ class WordKeeper:
             self._task = asyncio.create_task(self._run(), name="word keeper")
 
     async def close(self) -> None:
-        """Stop; what is not folded yet is searched as rows."""
+        """Stop; what is not folded yet is found all the same."""
         await background.end(self._task)
 
     async def _run(self) -> None:
@@ -96,7 +112,8 @@ class WordKeeper:
             self._task = None
 
     async def _wait_for_quiet(self) -> None:
-        while self._rows < FULL:
+        latest = asyncio.get_running_loop().time() + LATEST_S
+        while self._rows < SEGMENT and asyncio.get_running_loop().time() < latest:
             self._quiet.clear()
             try:
                 async with asyncio.timeout(QUIET_S):
@@ -109,57 +126,62 @@ class WordKeeper:
 
 
 async def fold(begin: Callable[[], AbstractAsyncContextManager[Transaction]], url: str) -> int:
-    """Fold all rows of an owner once enough wait; return how many memories were folded.
-
-    None is left over: the newest rows lie at the end of the table, and would keep all the room before them.
+    """Fold all words of an owner that wait, once they are enough; return how many memories were folded.
 
     Args:
         begin: begins a transaction of the owner.
         url: where the room of what was folded is given back, if it is much.
     """
     folded, swept, done = 0, 0, SEGMENT
-    while done == SEGMENT:
+    while done >= SEGMENT:
         async with begin() as tx:
             await tx.set_local({"statement_timeout": str(TIMEOUT_MS)})
-            waiting = None if folded else await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
-            if waiting is not None and not _is_worth_it(waiting):
-                return 0
-            row = await tx.row(s.FOLD, {"limit": SEGMENT})
-        done = row["folded"] if row else 0
+            done = await _fold_some(tx, at_least=1 if folded else FOLD_AT)
         folded += done
         async with await pooler.connect(url) as connection:
-            if folded - swept >= await _much(connection):
-                await connection.execute(VACUUM_WORDS)
+            if folded - swept > 0 and folded - swept >= await _much(connection):
+                await connection.execute(VACUUM)
                 swept = folded
-            is_worth_shrinking = swept > 0 or await _is_slack(connection, 2 * BYTES_PER_ROW)
-    if is_worth_shrinking:
-        await shrink(url)
     return folded
 
 
-def _is_worth_it(waiting: Row) -> bool:
-    """Whether as many memories wait as are folded, so that each segment is as large as all before it until it is large enough."""
-    return bool(waiting["memories"] >= min(FOLD_AT, max(FOLD_FROM, waiting["folded"])))
+async def _fold_some(tx: Transaction, *, at_least: int) -> int:
+    """Fold what waits into a new segment, together with newer ones that are no larger; return how many memories waited.
+
+    As each merging at least doubles a segment, the words of a memory are written anew four times at most.
+    """
+    turn = await tx.row(TRY_TURN, {"turn": TURN})
+    waiting = await tx.row(COUNT_WAITING, {"limit": SEGMENT})
+    if not (turn and turn["taken"] and waiting and waiting["memories"] >= at_least):
+        return 0
+    newest = await tx.rows(NEWEST_SEGMENTS, {"limit": SEGMENTS_LOOKED_AT})
+    sizes = {row["segment"]: row["memories"] for row in newest}
+    wanted = to_merge(waiting["memories"], list(sizes.items()))
+    taken = await tx.rows(TAKE, {"limit": SEGMENT, "segments": wanted})
+    got = Counter(row["segment"] for row in taken)
+    merged = [segment for segment in wanted if got[segment] == sizes[segment]]
+    ids = [row["memory_id"] for row in taken if row["segment"] in (0, *merged)]
+    await tx.row(FOLD, {"ids": ids, "segment": max(sizes, default=0) + 1, "merged": merged})
+    return got[0]
+
+
+def to_merge(waiting: int, newest: Sequence[tuple[int, int]]) -> list[int]:
+    """Return which segments to fold anew with those that wait: the newest as long as they are no larger than what is gathered.
+
+    Args:
+        waiting: how many memories wait.
+        newest: number and size of the last segments, the newest first.
+    """
+    merged, gathered = [], waiting
+    for segment, memories in newest:
+        if memories > gathered or gathered + memories > SEGMENT:
+            break
+        merged.append(segment)
+        gathered += memories
+    return merged
 
 
 async def _much(connection: psycopg.AsyncConnection[Any]) -> float:
     """Return how many memories, once folded, leave room that is worth giving back."""
     row = await (await connection.execute(COUNT_ALL)).fetchone()
     return SWEEP_SHARE * row[0] if row else 0.0
-
-
-async def shrink(url: str) -> None:
-    """Give back the room of rows that were folded, when it is much."""
-    async with await pooler.connect(url) as connection:
-        size = await (await connection.execute(INDEX_SIZE)).fetchone()
-        if size is not None and size[0] > LARGE_INDEX_BYTES:
-            await connection.execute(VACUUM)  # counts the live rows anew
-            if await _is_slack(connection, 2 * BYTES_PER_ROW):
-                for statement in REBUILD:
-                    await connection.execute(statement)
-
-
-async def _is_slack(connection: psycopg.AsyncConnection[Any], bytes_per_row: int) -> bool:
-    """Whether the index of the rows is large, and larger than its live rows need."""
-    size = await (await connection.execute(INDEX_SIZE)).fetchone()
-    return size is not None and bool(size[0] > LARGE_INDEX_BYTES and size[0] > bytes_per_row * (size[1] or 0))

@@ -112,7 +112,7 @@ FROM embedding_models m WHERE m.id = %(model_id)s
 GROWN_SINCE_ANALYZE: Final = """
 SELECT n_mod_since_analyze > 200 + 0.5 * n_live_tup FROM pg_stat_user_tables WHERE relid = 'memories'::regclass
 """
-ANALYZE: Final = "ANALYZE memories, memory_activation, memory_postings, memory_words, memory_vectors, memory_tags"
+ANALYZE: Final = "ANALYZE memories, memory_activation, memory_posting_lists, memory_words, memory_vectors, memory_tags"
 FIND_LEFTOVERS: Final = """
 SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE i.indrelid = to_regclass('memory_vectors') AND NOT i.indisvalid AND c.relname LIKE 'memory\\_vectors\\_index\\_%%'

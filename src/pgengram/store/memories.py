@@ -84,7 +84,7 @@ def draft(
         sequence: its place in that session.
         place: its place in this batch, counted on from the last turn of a conversation that it names.
         status: `working` for a memory that is only held for a task; no search by words finds it, and it may say what
-            another says. `set_words` gives it its postings once its status is `active`.
+            another says. `set_words` makes it found once its status is `active`.
 
     Raises:
         ValidationError: a key of `metadata` that is detail of the type has a wrong value.
@@ -286,19 +286,18 @@ async def set_vectors(tx: Transaction, id_: UUID, parts: Any, model_id: int | No
 
 
 async def unpost(tx: Transaction, id_: UUID) -> None:
-    """Take a locked memory out of all postings; its own list of words stays."""
-    await tx.run(s.DROP_POSTINGS, {"id": id_})
-    await tx.rows(s.LOCK_LISTS, {"id": id_})
-    folded = await tx.row(s.UNFOLD, {"id": id_})
-    if folded is not None:
-        where = {"id": id_, "segment": folded["segment"], "terms": folded["terms"]}
+    """Let no search by words find a memory any more; its own list of words stays."""
+    found = await tx.row(s.TAKE_OUT, {"id": id_})
+    if found is not None and found["segment"] is not None:
+        where = {"id": id_, "segment": found["segment"], "terms": found["terms"]}
+        await tx.rows(s.LOCK_LISTS, where)
         await tx.run(s.DROP_FROM_LISTS, where)
         await tx.run(s.DROP_EMPTY_LISTS, where)
 
 
 async def set_words(tx: Transaction, row: Row) -> None:
-    """Make a memory found by the words it has now; only an active one has postings."""
-    named = {"ids": [row["id"]], "id": row["id"]}
+    """Make a memory found by the words it has now, if it is active."""
+    named = {"id": row["id"]}
     await unpost(tx, row["id"])
     searched = searched_text(
         row["content"], speaker=row["speaker"], tags=row["tags"], occurred_at=row["occurred_at"],
@@ -306,9 +305,7 @@ async def set_words(tx: Transaction, row: Row) -> None:
     )  # fmt: skip
     extra = extra_terms(row["content"]) + speaker_terms(voice_of(row["content"], row["speaker"]))
     await tx.run(s.DROP_WORDS, named)
-    await tx.run(s.SET_WORDS, {**named, "searched": searched, "extra": extra})
-    if row["status"] == "active":
-        await tx.run(s.ADD_POSTINGS, named)
+    await tx.run(s.SET_WORDS, {**named, "searched": searched, "extra": extra, "status": row["status"]})
 
 
 async def add_history(

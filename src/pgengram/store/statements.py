@@ -15,7 +15,7 @@ from pgengram.fields import TYPES
 # One statement writes everything of up to 200 memories, so there is no moment in which half of one exists. Rows are
 # inserted in the order of their hashes: two batches that share memories cannot wait for each other in a circle.
 # Uses memories_active_content and memories_by_idempotency_key to leave out what is there already, and memories_by_session to go on counting the turns of a
-# conversation: neighbours are told by their numbers. Only active memories get postings.
+# conversation: neighbours are told by their numbers. Only the words of active memories wait to be found.
 # Vectors of a model that is not the active one (any more) are left out, and the answer tells: the switch to another model
 # waits for the statements that hold memory_vectors, and this one sees what has been committed when it got hold of it.
 _CREATE: Final = """
@@ -94,13 +94,9 @@ WITH given AS MATERIALIZED (
   SELECT id, array_agg(term ORDER BY term) AS terms, array_agg(count ORDER BY term) AS counts, sum(count)::integer AS length
   FROM terms GROUP BY id
 ), worded AS (
-  INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length)
-  SELECT %(namespace_id)s, id, terms, counts, length FROM lengths RETURNING 1
-), posted AS (
-  INSERT INTO memory_postings (namespace_id, term, memory_id, count, length)
-  SELECT %(namespace_id)s, term, id, count, least(length, 32767)::smallint
-  FROM terms JOIN lengths USING (id) JOIN fresh USING (id) WHERE fresh.status = 'active' ORDER BY term
-  RETURNING 1
+  INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length, segment)
+  SELECT %(namespace_id)s, id, terms, counts, length, CASE WHEN status <> 'active' THEN 0 END
+  FROM lengths JOIN fresh USING (id) RETURNING 1
 ), told AS (
   INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id)
   SELECT %(namespace_id)s, id, 1, 'create', coalesce(nullif(current_setting('pgengram.actor', true), ''), actor), session_id
@@ -200,16 +196,20 @@ FIND_BY_SHORT_ID: Final = """
 SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND short_id = ANY(%(short_ids)s)
 """
 
-# A use adds its weight to the forward-decayed sum; importance itself never changes by use. Here and below rows are locked in the
-# order of their ids first, so that uses and hits that are counted at once cannot wait in a circle. Uses memory_activation_pkey.
+# A use adds its weight to the forward-decayed sum; importance itself never changes by use. The last 32 are kept one by one, for
+# whoever wants to see how a memory faded. Here and below rows are locked in the order of their ids first, so that uses and
+# hits that are counted at once cannot wait in a circle. Uses memory_activation_pkey.
 REINFORCE: Final = """
-UPDATE memory_activation a SET access_count = a.access_count + 1, last_accessed_at = now(), reinforcement = CASE
+UPDATE memory_activation a SET access_count = a.access_count + 1, last_accessed_at = now(),
+  used_at = trim_array(array_prepend(used.at, a.used_at), greatest(coalesce(cardinality(a.used_at), 0) - 31, 0)),
+  use_weights = trim_array(array_prepend(%(weight)s::double precision::real, a.use_weights),
+    greatest(coalesce(cardinality(a.use_weights), 0) - 31, 0)), reinforcement = CASE
     WHEN a.reinforcement IS NULL THEN used.log_weight
     ELSE greatest(a.reinforcement, used.log_weight) + ln(1 + exp(greatest(-abs(a.reinforcement - used.log_weight), -700)))
   END
-FROM (SELECT u.memory_id, ln(%(weight)s::double precision) + u.rate_per_day * moment.days AS log_weight
-      FROM memory_activation u CROSS JOIN (
-        SELECT extract(epoch FROM now() AT TIME ZONE 'UTC')::double precision / 86400 - 20000 AS days OFFSET 0) AS moment
+FROM (SELECT u.memory_id, moment.at, ln(%(weight)s::double precision) + u.rate_per_day * moment.days AS log_weight
+      FROM memory_activation u CROSS JOIN (SELECT now() AS at,
+        extract(epoch FROM now() AT TIME ZONE 'UTC')::double precision / 86400 - 20000 AS days OFFSET 0) AS moment
       WHERE u.namespace_id = %(namespace_id)s AND u.memory_id = ANY(%(ids)s) ORDER BY u.memory_id FOR UPDATE OF u) AS used
 WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = used.memory_id
 """
@@ -247,18 +247,19 @@ FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::h
 WHERE %(model_id)s = (SELECT id FROM embedding_models WHERE state = 'active') RETURNING 1
 """
 
-# Only active memories have postings, so that ranking by words needs no look at the memory itself. These four take a memory
-# out of them: its rows, or its places in the posting lists of its segment, locked in one order. Use memory_words_pkey,
-# memory_postings_pkey and memory_posting_lists_pkey.
-DROP_POSTINGS: Final = """
-DELETE FROM memory_postings p USING memory_words w
-WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s AND w.segment IS NULL
-  AND p.namespace_id = %(namespace_id)s AND p.term = ANY(w.terms) AND p.memory_id = w.memory_id
+# A search by words finds what waits (no segment) by looking at each, and the rest by posting lists; only active memories are in
+# either, so that it needs no look at the memory itself. These four take one out: its row, then its places in the lists of its
+# segment, locked in one order. Use memory_words_pkey and memory_posting_lists_pkey.
+TAKE_OUT: Final = """
+UPDATE memory_words w SET segment = 0 FROM (
+  SELECT segment, terms FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s
+    AND segment IS DISTINCT FROM 0 FOR UPDATE) AS old
+WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s
+RETURNING old.segment, old.terms
 """
 LOCK_LISTS: Final = """
-SELECT l.term FROM memory_posting_lists l JOIN memory_words w ON l.segment = w.segment AND l.term = ANY(w.terms)
-WHERE l.namespace_id = %(namespace_id)s AND w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s
-ORDER BY l.term FOR UPDATE OF l
+SELECT term FROM memory_posting_lists
+WHERE namespace_id = %(namespace_id)s AND segment = %(segment)s AND term = ANY(%(terms)s::integer[]) ORDER BY term FOR UPDATE
 """
 DROP_FROM_LISTS: Final = """
 UPDATE memory_posting_lists l SET (memory_ids, measures) = (
@@ -270,55 +271,14 @@ DROP_EMPTY_LISTS: Final = """
 DELETE FROM memory_posting_lists WHERE namespace_id = %(namespace_id)s AND segment = %(segment)s
   AND term = ANY(%(terms)s::integer[]) AND memory_ids = '{}'
 """
-UNFOLD: Final = """
-UPDATE memory_words w SET segment = NULL FROM memory_words old
-WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s AND w.segment IS NOT NULL
-  AND old.namespace_id = %(namespace_id)s AND old.memory_id = w.memory_id
-RETURNING old.segment, old.terms
-"""
-
-# Folds the postings of the oldest memories that have rows into arrays, by one statement, so that no search sees a memory
-# twice or not at all. Memories that somebody changes at this moment are left for the next time; whoever wants to change
-# one of those taken waits. Uses memory_words_unfolded, memories_pkey and memory_postings_pkey.
-FOLD: Final = """
-WITH chosen AS MATERIALIZED (
-  SELECT m.id FROM memory_words w JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = w.memory_id
-  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND m.status = 'active'
-  ORDER BY w.memory_id LIMIT %(limit)s FOR UPDATE OF m SKIP LOCKED
-), next AS MATERIALIZED (
-  SELECT coalesce(max(segment), 0) + 1 AS segment FROM memory_words WHERE namespace_id = %(namespace_id)s
-), marked AS (
-  UPDATE memory_words w SET segment = next.segment FROM chosen, next
-  WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = chosen.id
-  RETURNING w.memory_id, w.terms, w.counts, w.length
-), parts AS MATERIALIZED (
-  SELECT marked.memory_id, t.term, t.count, marked.length FROM marked, unnest(marked.terms, marked.counts) AS t(term, count)
-), dropped AS (
-  DELETE FROM memory_postings p USING parts
-  WHERE p.namespace_id = %(namespace_id)s AND p.term = parts.term AND p.memory_id = parts.memory_id
-), listed AS (
-  INSERT INTO memory_posting_lists (namespace_id, term, segment, memory_ids, measures)
-  SELECT %(namespace_id)s, parts.term, next.segment, array_agg(parts.memory_id ORDER BY parts.memory_id),
-    array_agg(parts.count::integer << 16 | least(parts.length, 32767) ORDER BY parts.memory_id)
-  FROM parts, next GROUP BY parts.term, next.segment RETURNING 1
-)
-SELECT count(*) AS folded FROM chosen
-"""
 SET_WORDS: Final = """
 WITH terms AS MATERIALIZED (SELECT term, count FROM pgengram_terms(%(searched)s, %(extra)s))
-INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length)
-SELECT %(namespace_id)s, %(id)s, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer
-FROM terms HAVING count(*) > 0
-ON CONFLICT (namespace_id, memory_id) DO UPDATE SET terms = excluded.terms, counts = excluded.counts, length = excluded.length
+INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length, segment)
+SELECT %(namespace_id)s, %(id)s, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer,
+  CASE WHEN %(status)s <> 'active' THEN 0 END
+FROM terms HAVING count(*) > 0 RETURNING 1
 """
 DROP_WORDS: Final = "DELETE FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s"
-ADD_POSTINGS: Final = """
-INSERT INTO memory_postings (namespace_id, term, memory_id, count, length)
-SELECT w.namespace_id, t.term, w.memory_id, t.count, least(w.length, 32767)::smallint
-FROM memory_words w, unnest(w.terms, w.counts) AS t(term, count)
-WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s)
-ORDER BY t.term RETURNING 1
-"""
 
 ADD_HISTORY: Final = """
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
@@ -343,7 +303,7 @@ WHERE namespace_id = %(namespace_id)s AND status <> 'active' AND %(id)s = ANY(re
 ORDER BY id FOR UPDATE
 """
 
-# Erasing leaves no text, vector or word behind; detail, tags, vectors and words go by their foreign keys, postings and
-# history have none. Uses memory_words_pkey, memory_postings_pkey, memory_history_pkey and memories_pkey.
+# Erasing leaves no text, vector or word behind; detail, tags, vectors and words go by their foreign keys, posting lists
+# and history have none. Uses memory_history_pkey and memories_pkey.
 ERASE_HISTORY: Final = "DELETE FROM memory_history WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)"
 ERASE: Final = "DELETE FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sqlalchemy import (
+    REAL,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -296,6 +297,10 @@ memory_activation = _of_memory(
     _moment("last_accessed_at"),
     Column("access_count", Integer, nullable=False, server_default=text("0")),
     Column("reinforcement", Double),
+    # The last uses, newest first, each with its weight; only a picture needs them, as the sum above holds all.
+    Column("used_at", ARRAY(DateTime(timezone=True))),
+    Column("use_weights", ARRAY(REAL)),
+    CheckConstraint("coalesce(cardinality(used_at), 0) = coalesce(cardinality(use_weights), 0)", name="uses"),
     Column("relevance_anchor", Double, Computed(_ANCHOR, persisted=True), nullable=False),
 )
 Index("memory_activation_rank", memory_activation.c.namespace_id, memory_activation.c.rate_per_day,
@@ -308,26 +313,18 @@ memory_vectors = _of_memory(
     Column("embedding", HalfVector, nullable=False),
 )
 
-# Words are plain rows because equality is leakproof: behind the wall a GIN index would be ignored.
+# The words of a memory are its own list until a background job folds those of many into lists by word. Each is found by equality,
+# because that is leakproof: behind the wall a GIN index would be ignored.
 memory_words = _of_memory(
     "memory_words",
     Column("terms", ARRAY(Integer), nullable=False),
     Column("counts", ARRAY(SmallInteger), nullable=False),
     Column("length", Integer, nullable=False),
-    Column("segment", Integer),  # of the posting lists that its terms are folded into; none while they are rows
+    Column(
+        "segment", Integer
+    ),  # of the posting lists that hold its terms; none while it waits, 0 when no search finds it
 )
-Index("memory_words_unfolded", memory_words.c.namespace_id, memory_words.c.memory_id,
-      postgresql_where=memory_words.c.segment.is_(None))  # fmt: skip
-memory_postings = Table(
-    "memory_postings",
-    metadata,
-    Column("namespace_id", Integer, primary_key=True),
-    Column("term", Integer, primary_key=True, autoincrement=False),
-    Column("memory_id", UUID, primary_key=True),
-    Column("count", SmallInteger, nullable=False),
-    Column("length", SmallInteger, nullable=False),
-)
-# Rows are quick to write and dear to keep: 120 bytes a posting. A background job folds them into arrays, a third of that.
+Index("memory_words_by_segment", memory_words.c.namespace_id, memory_words.c.segment)
 memory_posting_lists = Table(
     "memory_posting_lists",
     metadata,
@@ -546,6 +543,12 @@ UPKEEP_POLICY: Final = """CREATE POLICY upkeep ON memory_vectors FOR SELECT TO C
            USING (current_setting('pgengram.upkeep', true) = 'on')"""
 
 
+# Where the extension is, nobody needs the right to make it; with IF NOT EXISTS, Citus would ask for that all the same.
+EXTENSION: Final = """DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') THEN CREATE EXTENSION vector; END IF;
+END $$"""
+
+
 def setup_statements() -> list[str]:
     """Return what the tables cannot say: functions, the application's role and rights, and the wall around each owner."""
     grants = [f"GRANT USAGE ON SCHEMA public TO {APP_ROLE}"]
@@ -582,7 +585,7 @@ def _wall(table: str) -> list[str]:
 
 @event.listens_for(metadata, "before_create")
 def _extension(_: MetaData, connection: Any, **__: Any) -> None:
-    connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+    connection.exec_driver_sql(EXTENSION)
 
 
 @event.listens_for(metadata, "after_create")

@@ -51,17 +51,16 @@ WITH done AS (
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
 SELECT %(namespace_id)s, id, version, 'archive', %(session_id)s, %(changes)s FROM done RETURNING 1
 """
-# The same as unposting one after the other, but each list is written once. The memories are locked; lists are locked in one
-# order. Uses memory_words_pkey, memory_postings_pkey and memory_posting_lists_pkey.
-DROP_POSTINGS: Final = """
-DELETE FROM memory_postings p USING memory_words w
-WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s) AND w.segment IS NULL
-  AND p.namespace_id = %(namespace_id)s AND p.term = ANY(w.terms) AND p.memory_id = w.memory_id
+# The same as taking them out one after the other, but each list is written once. The memories are locked; their words, and
+# then lists, are locked in one order. Uses memory_words_pkey and memory_posting_lists_pkey.
+LOCK_WORDS: Final = """
+SELECT memory_id, segment FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)
+ORDER BY memory_id FOR UPDATE
 """
 LOCK_LISTS: Final = """
 SELECT l.term FROM memory_posting_lists l
 JOIN (SELECT DISTINCT w.segment, t.term FROM memory_words w, unnest(w.terms) AS t(term)
-      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s) AND w.segment IS NOT NULL) AS named
+      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s) AND w.segment > 0) AS named
   ON l.segment = named.segment AND l.term = named.term
 WHERE l.namespace_id = %(namespace_id)s ORDER BY l.segment, l.term FOR UPDATE OF l
 """
@@ -70,18 +69,18 @@ UPDATE memory_posting_lists l SET (memory_ids, measures) = (
   SELECT coalesce(array_agg(e.id ORDER BY e.place), '{}'), coalesce(array_agg(e.measure ORDER BY e.place), '{}')
   FROM unnest(l.memory_ids, l.measures) WITH ORDINALITY AS e(id, measure, place) WHERE e.id <> ALL(%(ids)s))
 FROM (SELECT DISTINCT w.segment, t.term FROM memory_words w, unnest(w.terms) AS t(term)
-      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s) AND w.segment IS NOT NULL) AS named
+      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s) AND w.segment > 0) AS named
 WHERE l.namespace_id = %(namespace_id)s AND l.segment = named.segment AND l.term = named.term
 """
 DROP_EMPTY_LISTS: Final = """
 DELETE FROM memory_posting_lists l USING (
   SELECT DISTINCT segment FROM memory_words
-  WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND segment IS NOT NULL) AS named
+  WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND segment > 0) AS named
 WHERE l.namespace_id = %(namespace_id)s AND l.segment = named.segment AND l.memory_ids = '{}'
 """
-UNFOLD: Final = """
-UPDATE memory_words SET segment = NULL
-WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND segment IS NOT NULL
+TAKE_OUT: Final = """
+UPDATE memory_words SET segment = 0
+WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND segment IS DISTINCT FROM 0
 """
 
 # The edges of those that are merged, as they would be of the one that stays. Uses memory_relationships_pkey and
@@ -382,8 +381,8 @@ async def _move(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: st
 
 async def _unpost(tx: Transaction, ids: Sequence[UUID]) -> None:
     named = {"ids": list(ids)}
-    await tx.run(DROP_POSTINGS, named)
+    await tx.rows(LOCK_WORDS, named)
     await tx.rows(LOCK_LISTS, named)
     await tx.run(DROP_FROM_LISTS, named)
     await tx.run(DROP_EMPTY_LISTS, named)
-    await tx.run(UNFOLD, named)
+    await tx.run(TAKE_OUT, named)

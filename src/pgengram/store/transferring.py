@@ -48,7 +48,7 @@ BY_RECORD: Final = {table.record: table for table in TABLES}
 # Parts of a memory's record that are rows of tables of their own, keyed by the memory.
 PARTS: Final = {"activation": "memory_activation", "working": "working_memories"}
 WITH_MEMORY: Final = ("memories", "memory_tags", *PARTS.values(), *(f"{type_}_memories" for type_ in ("episodic", "semantic", "procedural", "strategic")))  # fmt: skip
-MADE_ANEW: Final = ("memory_vectors", "memory_words", "memory_postings", "memory_posting_lists", "memory_confirmations")
+MADE_ANEW: Final = ("memory_vectors", "memory_words", "memory_posting_lists", "memory_confirmations")
 
 BEGIN_READING: Final = (
     "SELECT set_config('timezone', 'UTC', true), set_config('idle_in_transaction_session_timeout', '0', true)"
@@ -105,13 +105,14 @@ SELECT %(namespace_id)s, g.id, t.tag, min(t.position) FROM jsonb_to_recordset(%(
 """
 ADD_WORDS: Final = """
 WITH given AS MATERIALIZED (
-  SELECT * FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, searched text, extra text[])
+  SELECT * FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, active boolean, searched text, extra text[])
 ), terms AS MATERIALIZED (
-  SELECT given.id, t.term, t.count FROM given, pgengram_terms(given.searched, given.extra) AS t
+  SELECT given.id, given.active, t.term, t.count FROM given, pgengram_terms(given.searched, given.extra) AS t
 )
-INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length)
-SELECT %(namespace_id)s, id, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer FROM terms GROUP BY id
-RETURNING 1
+INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length, segment)
+SELECT %(namespace_id)s, id, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer,
+  CASE WHEN NOT active THEN 0 END
+FROM terms GROUP BY id, active RETURNING 1
 """
 # Uses the table's primary key.
 COUNT_KNOWN: Final = sql.SQL("""
@@ -195,10 +196,14 @@ async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | 
             await add_rows(tx, table, [{**a.rows[table], **_key(table, a.id)} for a in arrivals if table in a.rows])
     told = [{**row, "memory_id": str(a.id)} for a in arrivals for row in a.history]
     await add_rows(tx, "memory_history", told)
-    shown = Jsonb([{"id": str(a.id), "tags": a.tags, "searched": a.searched, "extra": a.extra} for a in arrivals])
+    shown = Jsonb(
+        [
+            {"id": str(a.id), "active": a.active, "tags": a.tags, "searched": a.searched, "extra": a.extra}
+            for a in arrivals
+        ]
+    )
     await tx.run(ADD_TAGS, {"rows": shown})
     await tx.run(ADD_WORDS, {"rows": shown})
-    await tx.run(s.ADD_POSTINGS, {"ids": [a.id for a in arrivals if a.active]})
     flat = [(a.id, number, part) for a in arrivals for number, part in enumerate(a.parts)]
     if flat:
         given = {

@@ -137,6 +137,8 @@ CREATE TABLE public.memory_activation (
     last_accessed_at timestamp with time zone,
     access_count integer DEFAULT 0 NOT NULL,
     reinforcement double precision,
+    used_at timestamp with time zone[],
+    use_weights real[],
     relevance_anchor double precision GENERATED ALWAYS AS (
 CASE
     WHEN (reinforcement IS NULL) THEN
@@ -155,7 +157,8 @@ CASE
         ELSE '-Infinity'::double precision
     END - reinforcement))), ('-700'::integer)::double precision)))))
 END) STORED NOT NULL,
-    CONSTRAINT memory_activation_importance_check CHECK (((importance >= (0)::double precision) AND (importance <= (1)::double precision)))
+    CONSTRAINT memory_activation_importance_check CHECK (((importance >= (0)::double precision) AND (importance <= (1)::double precision))),
+    CONSTRAINT memory_activation_uses_check CHECK ((COALESCE(cardinality(used_at), 0) = COALESCE(cardinality(use_weights), 0)))
 );
 ALTER TABLE ONLY public.memory_activation FORCE ROW LEVEL SECURITY;
 CREATE TABLE public.memory_belief_evidence (
@@ -269,14 +272,6 @@ CREATE TABLE public.memory_posting_lists (
     measures integer[] NOT NULL
 );
 ALTER TABLE ONLY public.memory_posting_lists FORCE ROW LEVEL SECURITY;
-CREATE TABLE public.memory_postings (
-    namespace_id integer NOT NULL,
-    term integer NOT NULL,
-    memory_id uuid NOT NULL,
-    count smallint NOT NULL,
-    length smallint NOT NULL
-);
-ALTER TABLE ONLY public.memory_postings FORCE ROW LEVEL SECURITY;
 CREATE TABLE public.memory_relationships (
     namespace_id integer NOT NULL,
     from_id uuid NOT NULL,
@@ -382,7 +377,7 @@ CREATE TABLE public.working_memories (
     context jsonb
 );
 ALTER TABLE ONLY public.working_memories FORCE ROW LEVEL SECURITY;
-INSERT INTO public.access_tokens VALUES ('abcdef', '\x00', 'Mara', 'default', 'read-only', '2026-11-21 09:47:12.397179+00', NULL, NULL, NULL);
+INSERT INTO public.access_tokens VALUES ('abcdef', '\x00', 'Mara', 'default', 'read-only', '2026-11-21 12:42:30.773216+00', NULL, NULL, NULL);
 INSERT INTO public.alembic_version VALUES ('0001');
 INSERT INTO public.decay_classes VALUES (0);
 INSERT INTO public.decay_classes VALUES (0.001);
@@ -391,82 +386,57 @@ INSERT INTO public.decay_classes VALUES (0.003);
 INSERT INTO public.decay_classes VALUES (0.005);
 INSERT INTO public.decay_classes VALUES (0.01);
 INSERT INTO public.decay_classes VALUES (0.05);
-INSERT INTO public.embedding_models OVERRIDING SYSTEM VALUE VALUES (1, 'tiny', 3, 'ivfflat', 'active', NULL, NULL, NULL, NULL, NULL, NULL, '2026-11-21 09:47:12.366194+00');
-INSERT INTO public.episodic_memories VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', NULL, NULL, NULL, 0, NULL, '2026-11-21 09:47:11.026964+00');
-INSERT INTO public.episodic_memories VALUES (1, '01a1fd80-af98-7e55-a69f-c1117dcacaec', NULL, NULL, NULL, 0, NULL, '2026-11-21 09:47:11.651156+00');
-INSERT INTO public.erasures VALUES (1, '2026-11-21 09:47:10.970017+00', '01a1fd80-b03c-7ec2-a1ee-f05f5b1b52f4', '2026-11-21 09:47:11.872755+00');
-INSERT INTO public.memories VALUES (1, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 'procedural', NULL, 'active', 'To deploy, tag the commit and wait for the checks.', '\x008f3b4c221ac1b727543f380b563e9d', '{}', NULL, NULL, NULL, 's-01a1fd80a6d0-3a10e500', 3, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 1, NULL, NULL, NULL, NULL, '2026-11-21 09:47:11.398058+00', '2026-11-21 09:47:11.398058+00', NULL, '2026-11-21 09:47:11.398058+00', '2026-11-21 09:47:11.398058+00', DEFAULT);
-INSERT INTO public.memories VALUES (1, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 'strategic', NULL, 'active', 'Small invoices are paid sooner than large ones.', '\x98ef32bbabcd4601e90d30f5c21bb85c', '{}', NULL, NULL, NULL, 's-01a1fd80a6d0-3a10e500', 4, NULL, NULL, 0, NULL, NULL, NULL, 0.7, NULL, NULL, false, NULL, 1, NULL, NULL, NULL, NULL, '2026-11-21 09:47:11.426016+00', '2026-11-21 09:47:11.426016+00', NULL, '2026-11-21 09:47:11.426016+00', '2026-11-21 09:47:11.426016+00', DEFAULT);
-INSERT INTO public.memories VALUES (1, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 'semantic', NULL, 'active', 'Jonas is allergic to peanuts.', '\xb63443946c3fc90f6768eaf6d2590521', '{}', NULL, NULL, NULL, 's-01a1fd80a6d0-3a10e500', 2, NULL, NULL, 0, NULL, NULL, NULL, 0.8, NULL, NULL, false, NULL, 2, NULL, NULL, NULL, NULL, '2026-11-21 09:47:11.350866+00', '2026-11-21 09:47:11.350866+00', NULL, '2026-11-21 09:47:11.350866+00', '2026-11-21 09:47:11.466157+00', DEFAULT);
-INSERT INTO public.memories VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 'episodic', NULL, 'active', 'Mara moved billing to Stripe on 3 March 2026.', '\x750492c4a5b60a48fb75fe28162ee89a', '{}', NULL, NULL, NULL, 's-01a1fd80a6d0-3a10e500', 1, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 3, NULL, NULL, NULL, NULL, '2026-11-21 09:47:11.026964+00', '2026-11-21 09:47:11.026964+00', NULL, '2026-11-21 09:47:11.026964+00', '2026-11-21 09:47:11.506164+00', DEFAULT);
-INSERT INTO public.memories VALUES (1, '01a1fd80-af98-7e55-a69f-c1117dcacaec', 'episodic', NULL, 'working', 'Call Stripe.', '\x626db118666647d3c16f595ef9368291', '{}', NULL, NULL, NULL, 's-01a1fd80a6d0-3a10e500', 5, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 1, NULL, NULL, NULL, '2026-11-21 10:47:11.656483+00', '2026-11-21 09:47:11.651156+00', '2026-11-21 09:47:11.651156+00', NULL, '2026-11-21 09:47:11.651156+00', '2026-11-21 09:47:11.651156+00', DEFAULT);
-INSERT INTO public.memory_activation VALUES (1, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 0.5, 0.002, '2026-11-21 09:47:11.398058+00', NULL, 0, NULL, DEFAULT);
-INSERT INTO public.memory_activation VALUES (1, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 0.5, 0.001, '2026-11-21 09:47:11.426016+00', NULL, 0, NULL, DEFAULT);
-INSERT INTO public.memory_activation VALUES (1, '01a1fd80-af98-7e55-a69f-c1117dcacaec', 0.5, 0.01, '2026-11-21 09:47:11.651156+00', NULL, 0, NULL, DEFAULT);
-INSERT INTO public.memory_activation VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 0.5, 0.01, '2026-11-21 09:47:11.026964+00', NULL, 1, NULL, DEFAULT);
-INSERT INTO public.memory_activation VALUES (1, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 0.9, 0.003, '2026-11-21 09:47:11.350866+00', '2026-11-21 09:47:11.464177+00', 2, 0.03263822173432418, DEFAULT);
-INSERT INTO public.memory_belief_evidence VALUES (1, '01a1fd80-affa-7be9-b3a2-95c64d149ac5', '01a1fd80-ad29-7575-8c03-06f7aed4490d', true, '2026-11-21 09:47:11.731548+00');
-INSERT INTO public.memory_beliefs VALUES (1, '01a1fd80-affa-7be9-b3a2-95c64d149ac5', 'general', 'Invoices are paid late.', '\x99859252a132bb4be63a61fcce526fb0', 0.8, 0.5, 0, '{}', 1, '2026-11-21 09:47:11.731548+00', '2026-11-21 09:47:11.731548+00');
-INSERT INTO public.memory_cluster_activations VALUES (1, '01a1fd80-af52-7148-8f73-2ad66eb7e805', '01a1fd80-af70-7689-ad1a-2b5ac67317b6', NULL, 1, 's-01a1fd80a6d0-3a10e500', '2026-11-21 09:47:11.596213+00');
-INSERT INTO public.memory_cluster_members VALUES (1, '01a1fd80-af52-7148-8f73-2ad66eb7e805', '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, false, '2026-11-21 09:47:11.539583+00');
-INSERT INTO public.memory_cluster_members VALUES (1, '01a1fd80-af52-7148-8f73-2ad66eb7e805', '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 1, false, '2026-11-21 09:47:11.539583+00');
-INSERT INTO public.memory_clusters VALUES (1, '01a1fd80-af52-7148-8f73-2ad66eb7e805', 'theme', 'Billing', NULL, '{}', NULL, 0.5, 1, '2026-11-21 09:47:11.596213+00', NULL, NULL, '2026-11-21 09:47:11.539583+00', '2026-11-21 09:47:11.539583+00');
-INSERT INTO public.memory_confirmations VALUES (1, '\x344f2e227b3bd88cf2429762d9f55dbb6b920e7beaa975e623a44e770e5d571c', 'erase', '{"versions": {"01a1fd80-ad29-7575-8c03-06f7aed4490d": 3}, "replaced_by": []}', '2026-11-21 09:47:11.930515+00', '2026-11-21 09:48:11.930515+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, 'create', 'mcp', 's-01a1fd80a6d0-3a10e500', NULL, '2026-11-21 09:47:11.026964+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 1, 'create', 'mcp', 's-01a1fd80a6d0-3a10e500', NULL, '2026-11-21 09:47:11.350866+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 1, 'create', 'mcp', 's-01a1fd80a6d0-3a10e500', NULL, '2026-11-21 09:47:11.398058+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 1, 'create', 'mcp', 's-01a1fd80a6d0-3a10e500', NULL, '2026-11-21 09:47:11.426016+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 2, 'update', 'mcp', 's-01a1fd80a6d0-3a10e500', '{"importance": [0.5, 0.9]}', '2026-11-21 09:47:11.464177+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 2, 'link', 'mcp', 's-01a1fd80a6d0-3a10e500', '{"relationship": [null, {"type": "near", "to_id": "01a1fd80-ae76-79b4-aa95-e03d2363b5b0", "strength": 1, "properties": {}}]}', '2026-11-21 09:47:11.506164+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 3, 'link', 'mcp', 's-01a1fd80a6d0-3a10e500', '{"relationship": [null, {"type": "near", "to_id": "01a1fd80-aea5-7c45-80f8-b28f90387f76", "strength": 1, "properties": {}}]}', '2026-11-21 09:47:11.506164+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-af98-7e55-a69f-c1117dcacaec', 1, 'create', 'mcp', 's-01a1fd80a6d0-3a10e500', NULL, '2026-11-21 09:47:11.651156+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-b03c-7ec2-a1ee-f05f5b1b52f4', 1, 'create', NULL, NULL, NULL, '2026-11-21 09:47:11.805168+00');
-INSERT INTO public.memory_history VALUES (1, '01a1fd80-b03c-7ec2-a1ee-f05f5b1b52f4', 2, 'erase', 'mcp', 's-01a1fd80a6d0-3a10e500', NULL, '2026-11-21 09:47:11.872755+00');
-INSERT INTO public.memory_identities VALUES (1, '01a1fd80-afd6-70f6-bf6a-8506a2c5a66f', '"Keeper of the books."', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 's-01a1fd80a6d0-3a10e500', '2026-11-21 09:47:11.702226+00');
-INSERT INTO public.memory_posting_lists VALUES (1, 1, 1, '{01a1fd80-aea5-7c45-80f8-b28f90387f76,01a1fd80-aec1-7c1c-9315-9b2c879fcb65,01a1fd80-ae76-79b4-aa95-e03d2363b5b0,01a1fd80-ad29-7575-8c03-06f7aed4490d,01a1fd80-af98-7e55-a69f-c1117dcacaec}', '{65537,65537,65537,65537,65537}');
-INSERT INTO public.memory_postings VALUES (1, -1969698709, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, 8);
-INSERT INTO public.memory_postings VALUES (1, -1934868325, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, 8);
-INSERT INTO public.memory_postings VALUES (1, -919990222, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, 8);
-INSERT INTO public.memory_postings VALUES (1, -399024772, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, 8);
-INSERT INTO public.memory_postings VALUES (1, -322189186, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, 8);
-INSERT INTO public.memory_postings VALUES (1, 926198019, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, 8);
-INSERT INTO public.memory_postings VALUES (1, 1080132495, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, 8);
-INSERT INTO public.memory_postings VALUES (1, 1743334535, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 1, 8);
-INSERT INTO public.memory_postings VALUES (1, -932954061, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 1, 4);
-INSERT INTO public.memory_postings VALUES (1, 934968691, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 1, 4);
-INSERT INTO public.memory_postings VALUES (1, 1179824542, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 1, 4);
-INSERT INTO public.memory_postings VALUES (1, 1743334535, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 1, 4);
-INSERT INTO public.memory_postings VALUES (1, -455983484, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 1, 6);
-INSERT INTO public.memory_postings VALUES (1, -219946, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 1, 6);
-INSERT INTO public.memory_postings VALUES (1, 126828794, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 1, 6);
-INSERT INTO public.memory_postings VALUES (1, 195314590, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 1, 6);
-INSERT INTO public.memory_postings VALUES (1, 1227189144, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 1, 6);
-INSERT INTO public.memory_postings VALUES (1, 1743334535, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 1, 6);
-INSERT INTO public.memory_postings VALUES (1, -346287207, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 1, 7);
-INSERT INTO public.memory_postings VALUES (1, -109290199, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 1, 7);
-INSERT INTO public.memory_postings VALUES (1, 734038762, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 1, 7);
-INSERT INTO public.memory_postings VALUES (1, 956856616, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 1, 7);
-INSERT INTO public.memory_postings VALUES (1, 1743334535, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 1, 7);
-INSERT INTO public.memory_postings VALUES (1, 1855414335, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 1, 7);
-INSERT INTO public.memory_postings VALUES (1, 1994425463, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 1, 7);
-INSERT INTO public.memory_relationships VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 'near', 1, '{}', '2026-11-21 09:47:11.506164+00', '2026-11-21 09:47:11.506164+00');
-INSERT INTO public.memory_relationships VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', '01a1fd80-aea5-7c45-80f8-b28f90387f76', 'near', 1, '{}', '2026-11-21 09:47:11.506164+00', '2026-11-21 09:47:11.506164+00');
+INSERT INTO public.embedding_models OVERRIDING SYSTEM VALUE VALUES (1, 'tiny', 3, 'ivfflat', 'active', NULL, NULL, NULL, NULL, NULL, NULL, '2026-11-21 12:42:30.725404+00');
+INSERT INTO public.episodic_memories VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', NULL, NULL, NULL, 0, NULL, '2026-11-21 12:42:29.384822+00');
+INSERT INTO public.episodic_memories VALUES (1, '01a1fe21-2ebc-71db-9a1b-b1415f00a4a3', NULL, NULL, NULL, 0, NULL, '2026-11-21 12:42:29.948396+00');
+INSERT INTO public.erasures VALUES (1, '2026-11-21 12:42:29.374575+00', '01a1fe21-2f27-78fa-8a8b-1a7a92fa20bc', '2026-11-21 12:42:30.105629+00');
+INSERT INTO public.memories VALUES (1, '01a1fe21-2df7-789b-958f-11968bbc31b4', 'procedural', NULL, 'active', 'To deploy, tag the commit and wait for the checks.', '\x008f3b4c221ac1b727543f380b563e9d', '{}', NULL, NULL, NULL, 's-01a1fe2129b3-e506d330', 3, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 1, NULL, NULL, NULL, NULL, '2026-11-21 12:42:29.751802+00', '2026-11-21 12:42:29.751802+00', NULL, '2026-11-21 12:42:29.751802+00', '2026-11-21 12:42:29.751802+00', DEFAULT);
+INSERT INTO public.memories VALUES (1, '01a1fe21-2e23-72e4-9db5-8dcfac1d8a80', 'strategic', NULL, 'active', 'Small invoices are paid sooner than large ones.', '\x98ef32bbabcd4601e90d30f5c21bb85c', '{}', NULL, NULL, NULL, 's-01a1fe2129b3-e506d330', 4, NULL, NULL, 0, NULL, NULL, NULL, 0.7, NULL, NULL, false, NULL, 1, NULL, NULL, NULL, NULL, '2026-11-21 12:42:29.795399+00', '2026-11-21 12:42:29.795399+00', NULL, '2026-11-21 12:42:29.795399+00', '2026-11-21 12:42:29.795399+00', DEFAULT);
+INSERT INTO public.memories VALUES (1, '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', 'semantic', NULL, 'active', 'Jonas is allergic to peanuts.', '\xb63443946c3fc90f6768eaf6d2590521', '{}', NULL, NULL, NULL, 's-01a1fe2129b3-e506d330', 2, NULL, NULL, 0, NULL, NULL, NULL, 0.8, NULL, NULL, false, NULL, 2, NULL, NULL, NULL, NULL, '2026-11-21 12:42:29.727103+00', '2026-11-21 12:42:29.727103+00', NULL, '2026-11-21 12:42:29.727103+00', '2026-11-21 12:42:29.82393+00', DEFAULT);
+INSERT INTO public.memories VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', 'episodic', NULL, 'active', 'Mara moved billing to Stripe on 3 March 2026.', '\x750492c4a5b60a48fb75fe28162ee89a', '{}', NULL, NULL, NULL, 's-01a1fe2129b3-e506d330', 1, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 3, NULL, NULL, NULL, NULL, '2026-11-21 12:42:29.384822+00', '2026-11-21 12:42:29.384822+00', NULL, '2026-11-21 12:42:29.384822+00', '2026-11-21 12:42:29.838445+00', DEFAULT);
+INSERT INTO public.memories VALUES (1, '01a1fe21-2ebc-71db-9a1b-b1415f00a4a3', 'episodic', NULL, 'working', 'Call Stripe.', '\x626db118666647d3c16f595ef9368291', '{}', NULL, NULL, NULL, 's-01a1fe2129b3-e506d330', 5, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 1, NULL, NULL, NULL, '2026-11-21 13:42:29.955289+00', '2026-11-21 12:42:29.948396+00', '2026-11-21 12:42:29.948396+00', NULL, '2026-11-21 12:42:29.948396+00', '2026-11-21 12:42:29.948396+00', DEFAULT);
+INSERT INTO public.memory_activation VALUES (1, '01a1fe21-2df7-789b-958f-11968bbc31b4', 0.5, 0.002, '2026-11-21 12:42:29.751802+00', NULL, 0, NULL, NULL, NULL, DEFAULT);
+INSERT INTO public.memory_activation VALUES (1, '01a1fe21-2e23-72e4-9db5-8dcfac1d8a80', 0.5, 0.001, '2026-11-21 12:42:29.795399+00', NULL, 0, NULL, NULL, NULL, DEFAULT);
+INSERT INTO public.memory_activation VALUES (1, '01a1fe21-2ebc-71db-9a1b-b1415f00a4a3', 0.5, 0.01, '2026-11-21 12:42:29.948396+00', NULL, 0, NULL, NULL, NULL, DEFAULT);
+INSERT INTO public.memory_activation VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', 0.5, 0.01, '2026-11-21 12:42:29.384822+00', NULL, 1, NULL, NULL, NULL, DEFAULT);
+INSERT INTO public.memory_activation VALUES (1, '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', 0.9, 0.003, '2026-11-21 12:42:29.727103+00', '2026-11-21 12:42:29.822304+00', 2, 0.03300344250261755, '{"2026-11-21 12:42:29.822304+00"}', '{0.1}', DEFAULT);
+INSERT INTO public.memory_belief_evidence VALUES (1, '01a1fe21-2eff-77be-a87b-f5079f51fee1', '01a1fe21-2c87-71d3-b065-a5487b6352fb', true, '2026-11-21 12:42:30.011828+00');
+INSERT INTO public.memory_beliefs VALUES (1, '01a1fe21-2eff-77be-a87b-f5079f51fee1', 'general', 'Invoices are paid late.', '\x99859252a132bb4be63a61fcce526fb0', 0.8, 0.5, 0, '{}', 1, '2026-11-21 12:42:30.011828+00', '2026-11-21 12:42:30.011828+00');
+INSERT INTO public.memory_cluster_activations VALUES (1, '01a1fe21-2e7a-76fc-8570-419c10b54a4b', '01a1fe21-2e96-7a6e-befc-9fff61bb0ac2', NULL, 1, 's-01a1fe2129b3-e506d330', '2026-11-21 12:42:29.909924+00');
+INSERT INTO public.memory_cluster_members VALUES (1, '01a1fe21-2e7a-76fc-8570-419c10b54a4b', '01a1fe21-2c87-71d3-b065-a5487b6352fb', 1, false, '2026-11-21 12:42:29.858813+00');
+INSERT INTO public.memory_cluster_members VALUES (1, '01a1fe21-2e7a-76fc-8570-419c10b54a4b', '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', 1, false, '2026-11-21 12:42:29.858813+00');
+INSERT INTO public.memory_clusters VALUES (1, '01a1fe21-2e7a-76fc-8570-419c10b54a4b', 'theme', 'Billing', NULL, '{}', NULL, 0.5, 1, '2026-11-21 12:42:29.909924+00', NULL, NULL, '2026-11-21 12:42:29.858813+00', '2026-11-21 12:42:29.858813+00');
+INSERT INTO public.memory_confirmations VALUES (1, '\x56416b2ba3ae120fe432d061e774c257a1c9118fce3c4d742b8e8f392052ff1c', 'erase', '{"versions": {"01a1fe21-2c87-71d3-b065-a5487b6352fb": 3}, "replaced_by": []}', '2026-11-21 12:42:30.1857+00', '2026-11-21 12:43:30.1857+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', 1, 'create', 'mcp', 's-01a1fe2129b3-e506d330', NULL, '2026-11-21 12:42:29.384822+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', 1, 'create', 'mcp', 's-01a1fe2129b3-e506d330', NULL, '2026-11-21 12:42:29.727103+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2df7-789b-958f-11968bbc31b4', 1, 'create', 'mcp', 's-01a1fe2129b3-e506d330', NULL, '2026-11-21 12:42:29.751802+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2e23-72e4-9db5-8dcfac1d8a80', 1, 'create', 'mcp', 's-01a1fe2129b3-e506d330', NULL, '2026-11-21 12:42:29.795399+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', 2, 'update', 'mcp', 's-01a1fe2129b3-e506d330', '{"importance": [0.5, 0.9]}', '2026-11-21 12:42:29.822304+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', 2, 'link', 'mcp', 's-01a1fe2129b3-e506d330', '{"relationship": [null, {"type": "near", "to_id": "01a1fe21-2ddd-7d63-b9db-cb34fd097a71", "strength": 1, "properties": {}}]}', '2026-11-21 12:42:29.838445+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', 3, 'link', 'mcp', 's-01a1fe2129b3-e506d330', '{"relationship": [null, {"type": "near", "to_id": "01a1fe21-2df7-789b-958f-11968bbc31b4", "strength": 1, "properties": {}}]}', '2026-11-21 12:42:29.838445+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2ebc-71db-9a1b-b1415f00a4a3', 1, 'create', 'mcp', 's-01a1fe2129b3-e506d330', NULL, '2026-11-21 12:42:29.948396+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2f27-78fa-8a8b-1a7a92fa20bc', 1, 'create', NULL, NULL, NULL, '2026-11-21 12:42:30.055818+00');
+INSERT INTO public.memory_history VALUES (1, '01a1fe21-2f27-78fa-8a8b-1a7a92fa20bc', 2, 'erase', 'mcp', 's-01a1fe2129b3-e506d330', NULL, '2026-11-21 12:42:30.105629+00');
+INSERT INTO public.memory_identities VALUES (1, '01a1fe21-2eea-70fa-ab99-e485d0a91eef', '"Keeper of the books."', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 's-01a1fe2129b3-e506d330', '2026-11-21 12:42:29.99427+00');
+INSERT INTO public.memory_posting_lists VALUES (1, 1, 1, '{01a1fe21-2df7-789b-958f-11968bbc31b4,01a1fe21-2e23-72e4-9db5-8dcfac1d8a80,01a1fe21-2ddd-7d63-b9db-cb34fd097a71,01a1fe21-2c87-71d3-b065-a5487b6352fb,01a1fe21-2ebc-71db-9a1b-b1415f00a4a3}', '{65537,65537,65537,65537,65537}');
+INSERT INTO public.memory_relationships VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', 'near', 1, '{}', '2026-11-21 12:42:29.838445+00', '2026-11-21 12:42:29.838445+00');
+INSERT INTO public.memory_relationships VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', '01a1fe21-2df7-789b-958f-11968bbc31b4', 'near', 1, '{}', '2026-11-21 12:42:29.838445+00', '2026-11-21 12:42:29.838445+00');
 INSERT INTO public.memory_tag_synonyms VALUES (1, 'job', 'work');
-INSERT INTO public.memory_tags VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', 'work', 1);
-INSERT INTO public.memory_tags VALUES (1, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 'work', 1);
-INSERT INTO public.memory_tags VALUES (1, '01a1fd80-aea5-7c45-80f8-b28f90387f76', 'work', 1);
-INSERT INTO public.memory_tags VALUES (1, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', 'work', 1);
-INSERT INTO public.memory_vectors VALUES (1, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', 1, 0, '[1,0,0]');
-INSERT INTO public.memory_words VALUES (1, '01a1fd80-ad29-7575-8c03-06f7aed4490d', '{-1969698709,-1934868325,-919990222,-399024772,-322189186,926198019,1080132495,1743334535}', '{1,1,1,1,1,1,1,1}', 8, NULL);
-INSERT INTO public.memory_words VALUES (1, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', '{-932954061,934968691,1179824542,1743334535}', '{1,1,1,1}', 4, NULL);
-INSERT INTO public.memory_words VALUES (1, '01a1fd80-aea5-7c45-80f8-b28f90387f76', '{-455983484,-219946,126828794,195314590,1227189144,1743334535}', '{1,1,1,1,1,1}', 6, NULL);
-INSERT INTO public.memory_words VALUES (1, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', '{-346287207,-109290199,734038762,956856616,1743334535,1855414335,1994425463}', '{1,1,1,1,1,1,1}', 7, NULL);
-INSERT INTO public.memory_words VALUES (1, '01a1fd80-af98-7e55-a69f-c1117dcacaec', '{-1969698709,1404692839}', '{1,1}', 2, NULL);
-INSERT INTO public.namespaces OVERRIDING SYSTEM VALUE VALUES (1, 'default', '2026-11-21 09:47:10.970017+00');
-INSERT INTO public.procedural_memories VALUES (1, '01a1fd80-aea5-7c45-80f8-b28f90387f76', '{}', '{}', 0, 0, DEFAULT, NULL, NULL);
-INSERT INTO public.semantic_memories VALUES (1, '01a1fd80-ae76-79b4-aa95-e03d2363b5b0', '{}', '{}', NULL, NULL, NULL);
-INSERT INTO public.strategic_memories VALUES (1, '01a1fd80-aec1-7c1c-9315-9b2c879fcb65', NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.working_memories VALUES (1, '01a1fd80-af98-7e55-a69f-c1117dcacaec', false, NULL);
+INSERT INTO public.memory_tags VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', 'work', 1);
+INSERT INTO public.memory_tags VALUES (1, '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', 'work', 1);
+INSERT INTO public.memory_tags VALUES (1, '01a1fe21-2df7-789b-958f-11968bbc31b4', 'work', 1);
+INSERT INTO public.memory_tags VALUES (1, '01a1fe21-2e23-72e4-9db5-8dcfac1d8a80', 'work', 1);
+INSERT INTO public.memory_vectors VALUES (1, '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', 1, 0, '[1,0,0]');
+INSERT INTO public.memory_words VALUES (1, '01a1fe21-2c87-71d3-b065-a5487b6352fb', '{-1969698709,-1934868325,-919990222,-399024772,-322189186,926198019,1080132495,1743334535}', '{1,1,1,1,1,1,1,1}', 8, NULL);
+INSERT INTO public.memory_words VALUES (1, '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', '{-932954061,934968691,1179824542,1743334535}', '{1,1,1,1}', 4, NULL);
+INSERT INTO public.memory_words VALUES (1, '01a1fe21-2df7-789b-958f-11968bbc31b4', '{-455983484,-219946,126828794,195314590,1227189144,1743334535}', '{1,1,1,1,1,1}', 6, NULL);
+INSERT INTO public.memory_words VALUES (1, '01a1fe21-2e23-72e4-9db5-8dcfac1d8a80', '{-346287207,-109290199,734038762,956856616,1743334535,1855414335,1994425463}', '{1,1,1,1,1,1,1}', 7, NULL);
+INSERT INTO public.memory_words VALUES (1, '01a1fe21-2ebc-71db-9a1b-b1415f00a4a3', '{-1969698709,1404692839}', '{1,1}', 2, 0);
+INSERT INTO public.namespaces OVERRIDING SYSTEM VALUE VALUES (1, 'default', '2026-11-21 12:42:29.374575+00');
+INSERT INTO public.procedural_memories VALUES (1, '01a1fe21-2df7-789b-958f-11968bbc31b4', '{}', '{}', 0, 0, DEFAULT, NULL, NULL);
+INSERT INTO public.semantic_memories VALUES (1, '01a1fe21-2ddd-7d63-b9db-cb34fd097a71', '{}', '{}', NULL, NULL, NULL);
+INSERT INTO public.strategic_memories VALUES (1, '01a1fe21-2e23-72e4-9db5-8dcfac1d8a80', NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.working_memories VALUES (1, '01a1fe21-2ebc-71db-9a1b-b1415f00a4a3', false, NULL);
 SELECT pg_catalog.setval('public.embedding_models_id_seq', 1, true);
 SELECT pg_catalog.setval('public.namespaces_id_seq', 1, true);
 ALTER TABLE ONLY public.access_tokens
@@ -509,8 +479,6 @@ ALTER TABLE ONLY public.memory_identities
     ADD CONSTRAINT memory_identities_pkey PRIMARY KEY (namespace_id, id);
 ALTER TABLE ONLY public.memory_posting_lists
     ADD CONSTRAINT memory_posting_lists_pkey PRIMARY KEY (namespace_id, term, segment);
-ALTER TABLE ONLY public.memory_postings
-    ADD CONSTRAINT memory_postings_pkey PRIMARY KEY (namespace_id, term, memory_id);
 ALTER TABLE ONLY public.memory_relationships
     ADD CONSTRAINT memory_relationships_pkey PRIMARY KEY (namespace_id, from_id, to_id, type);
 ALTER TABLE ONLY public.memory_tag_synonyms
@@ -556,7 +524,7 @@ CREATE INDEX memory_cluster_activations_by_time ON public.memory_cluster_activat
 CREATE INDEX memory_cluster_members_by_memory ON public.memory_cluster_members USING btree (namespace_id, memory_id);
 CREATE INDEX memory_relationships_to ON public.memory_relationships USING btree (namespace_id, to_id, type);
 CREATE INDEX memory_tags_by_tag ON public.memory_tags USING btree (namespace_id, tag, memory_id);
-CREATE INDEX memory_words_unfolded ON public.memory_words USING btree (namespace_id, memory_id) WHERE (segment IS NULL);
+CREATE INDEX memory_words_by_segment ON public.memory_words USING btree (namespace_id, segment);
 ALTER TABLE ONLY public.access_tokens
     ADD CONSTRAINT access_tokens_namespace_fkey FOREIGN KEY (namespace) REFERENCES public.namespaces(name) ON DELETE CASCADE;
 ALTER TABLE ONLY public.episodic_memories
@@ -621,7 +589,6 @@ ALTER TABLE public.memory_confirmations ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.memory_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.memory_identities ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.memory_posting_lists ENABLE ROW LEVEL SECURITY;
-ALTER TABLE public.memory_postings ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.memory_relationships ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.memory_tag_synonyms ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.memory_tags ENABLE ROW LEVEL SECURITY;
@@ -639,7 +606,6 @@ CREATE POLICY one_owner ON public.memory_confirmations USING ((namespace_id = (N
 CREATE POLICY one_owner ON public.memory_history USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
 CREATE POLICY one_owner ON public.memory_identities USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
 CREATE POLICY one_owner ON public.memory_posting_lists USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_postings USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
 CREATE POLICY one_owner ON public.memory_relationships USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
 CREATE POLICY one_owner ON public.memory_tag_synonyms USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
 CREATE POLICY one_owner ON public.memory_tags USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
@@ -669,7 +635,6 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.memory_confirmations TO pgengr
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.memory_history TO pgengram_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.memory_identities TO pgengram_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.memory_posting_lists TO pgengram_app;
-GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.memory_postings TO pgengram_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.memory_relationships TO pgengram_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.memory_tag_synonyms TO pgengram_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.memory_tags TO pgengram_app;
