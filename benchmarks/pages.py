@@ -30,7 +30,9 @@ from statistics import quantiles
 from typing import Any
 
 import httpx
+import numpy as np
 import psycopg
+from numpy.typing import NDArray
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from rich.console import Console
@@ -39,6 +41,7 @@ from rich.table import Table
 from synthetic import DIMENSIONS, Synthetic
 
 from pgengram.cli.client import variables
+from pgengram.embedders import embedder_from
 from pgengram.manager import MemoryManager
 from pgengram.postgres import start_embedded
 from pgengram.settings import Settings
@@ -57,12 +60,59 @@ TRASHED = 100
 FORGOTTEN_AT_ONCE = 20
 CLUSTERS = 12
 CLUSTERED = 40
+NOISE = 0.75  # beside a sentence's vector of length 1: the nearest of 100,000 then has a cosine of about .7
 TRIVIAL = "/nowhere"  # the page that says that there is no such page
 WARM_UP = 3  # calls whose time is not counted
 Report = Callable[[int, int], None]
 
 
 # ------------------------------------------------------------------------------------------------------------- filling
+
+THINGS = (
+    "oven", "birthday cake", "printing press", "garden wall", "invoice for May", "piano", "chess club", "violin lesson", "water pump",
+    "greenhouse", "tax return", "telescope", "server in the cellar", "ladder", "winter coat", "beehive",
+)  # fmt: skip
+HAPPENINGS = (
+    "was repaired by {} before the frost came", "costs more than {} had expected", "has to be ordered again by {} in autumn",
+    "was painted blue while {} was away", "is what {} asked about in the meeting", "will be handed over to {} on Friday",
+    "broke twice, so {} wants another one", "was photographed by {} for the yearbook",
+)  # fmt: skip
+PEOPLE = ("the teacher", "our neighbour", "a customer from Oslo", "the night watch", "my brother")
+
+
+class Lifelike(Synthetic):
+    """Invented memories whose vectors lie where a sentence's may, so that an index over them also serves what is really embedded.
+
+    grounds: vectors of a few hundred sentences, shape (n, 384).
+    """
+
+    def __init__(self, grounds: NDArray[np.float32]) -> None:
+        super().__init__()
+        self._grounds = grounds
+
+    @classmethod
+    async def make(cls) -> Lifelike:
+        """Embed the sentences by the built-in model."""
+        embedder = embedder_from("builtin:")
+        assert embedder is not None
+        told = [
+            f"The {thing} {happening.format(who)}."
+            for thing in THINGS
+            for number, happening in enumerate(HAPPENINGS)
+            for who in PEOPLE[number % 2 :: 2]
+        ]
+        try:
+            return cls(np.array([parts[0] for parts in await embedder.passages(told)]))
+        finally:
+            await embedder.close()
+
+    def vectors(self, count: int) -> NDArray[np.float32]:
+        """Return unit vectors, shape (count, 384): each between two of the sentences, nearer to one, Zipf-many to each; and noise."""
+        near = self._grounds[self._zipf(len(self._grounds), count)]
+        other = self._grounds[self.random.integers(len(self._grounds), size=count)]
+        share = self.random.uniform(0.6, 1, size=(count, 1))
+        noise = self._unit(self.random.normal(size=(count, DIMENSIONS)))
+        return self._unit(self._unit(share * near + (1 - share) * other) + NOISE * noise).astype(np.float32)
 
 
 async def fill_up(settings: Settings, rows: int, report: Report = lambda _done, _all: None) -> None:
@@ -85,7 +135,7 @@ async def fill_up(settings: Settings, rows: int, report: Report = lambda _done, 
 
 
 async def _store(manager: MemoryManager, rows: int, report: Report) -> list[str]:
-    source = Synthetic()
+    source = await Lifelike.make()
     made: Iterator[dict[str, Any]] = iter(source.memories(rows))
     ids: list[str] = []
     while batch := list(islice(made, BATCH)):

@@ -289,16 +289,21 @@ class MemoryManager(Core):
         """
         self.session.current()
         await self.find_model()
+        if not touch:
+            return await self.store.look(lambda tx: self._whole(tx, ids, include))
         async with self.store.transaction() as tx:
             await tx.run(s.COMMIT_WITHOUT_WAITING)  # losing the trace of a reading is no loss
-            found, missing = await self.resolved(tx, ids)
-            if touch and not tx.read_only:
-                await tx.run(s.REINFORCE, {"ids": list(found.values()), "weight": changes.USE_WEIGHT})
-            rows = await memories.read(tx, list(found.values()), self.model_key)
-            await past.complete(tx, list(rows.values()), None)
-            around = await past.around(tx, list(rows), include)
-            if "history" in include:
-                await self._tell_erased(tx, missing)
+            return await self._whole(tx, ids, include, touch=not tx.read_only)
+
+    async def _whole(self, tx: Transaction, ids: Sequence[str], include: Sequence[str], *, touch: bool = False) -> Read:
+        found, missing = await self.resolved(tx, ids)
+        if touch:
+            await tx.run(s.REINFORCE, {"ids": list(found.values()), "weight": changes.USE_WEIGHT})
+        rows = await memories.read(tx, list(found.values()), self.model_key)
+        await past.complete(tx, list(rows.values()), None)
+        around = await past.around(tx, list(rows), include)
+        if "history" in include:
+            await self._tell_erased(tx, missing)
         return Read(
             ok=bool(rows),
             memories=[

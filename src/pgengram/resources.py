@@ -232,18 +232,18 @@ class Library:
         """Return what `argument` may become, at most one more than is offered; nothing for what cannot be completed."""
         if "\0" in value:  # nothing that is stored has it, and PostgreSQL could not even be asked
             return []
-        async with self.manager.store.transaction() as tx:
-            if argument == "id":
-                return await catalogue.ids(tx, value, OFFERED + 1)
-            if argument == "project":
-                return await catalogue.projects(tx, value, OFFERED + 1)
-            if argument != "tags":
-                return []
-            before, comma, begun = value.rpartition(",")
-            begun = normalised_tag(begun) or begun.strip().casefold()
-            taken = {normalised_tag(tag) for tag in before.split(",")}
-            words = await catalogue.tags(tx, begun, OFFERED + 1)
-            return [f"{before}{comma}{word}" for word in words if word not in taken]
+        look = self.manager.store.look
+        if argument == "id":
+            return await look(lambda tx: catalogue.ids(tx, value, OFFERED + 1))
+        if argument == "project":
+            return await look(lambda tx: catalogue.projects(tx, value, OFFERED + 1))
+        if argument != "tags":
+            return []
+        before, comma, begun = value.rpartition(",")
+        begun = normalised_tag(begun) or begun.strip().casefold()
+        taken = {normalised_tag(tag) for tag in before.split(",")}
+        words = await look(lambda tx: catalogue.tags(tx, begun, OFFERED + 1))
+        return [f"{before}{comma}{word}" for word in words if word not in taken]
 
 
 class _Ids(Request):

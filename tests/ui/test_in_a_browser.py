@@ -112,10 +112,34 @@ async def test_hits_change_while_somebody_types_and_keys_lead_through_them(brows
     await page.keyboard.type("who must not eat nuts")
     await page.locator(".hit .content", has_text="Jonas is allergic").first.wait_for()
     await page.wait_for_url(re.compile("not%20eat%20nuts"))
-    await page.locator("#hits:not(.htmx-request)").wait_for()
     await page.keyboard.press("Escape")
     await page.keyboard.press("j")
-    assert await page.locator(".hit.on").count() == 1
+    assert await page.locator("#q").input_value() == "who must not eat nuts"
+    await page.locator(".hit.on", has_text="Jonas is allergic").wait_for()
+    await page.keyboard.press("Enter")
+    await page.locator("h1.content", has_text="Jonas is allergic").wait_for()
+    await page.context.close()
+
+
+async def test_a_key_that_is_pressed_while_a_search_takes_its_time_marks_the_first_of_what_it_finds(
+    browser: Browser,
+) -> None:
+    page = await browser.open("/?q=harbour+gate")
+    found = asyncio.Event()
+
+    async def hold(route: Any) -> None:
+        await found.wait()
+        await route.continue_()
+
+    await page.route("**/?q=who*", hold)
+    await page.locator("#q").fill("who must not eat nuts")
+    await page.locator("#hits.htmx-request").wait_for()
+    assert await page.locator(".hit", has_text="The harbour gate").count() > 0
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("j")
+    assert await page.locator(".hit.on").count() == 0
+    found.set()
+    await page.locator(".hit.on", has_text="Jonas is allergic").wait_for()
     await page.keyboard.press("Enter")
     await page.locator("h1.content", has_text="Jonas is allergic").wait_for()
     await page.context.close()
@@ -131,6 +155,40 @@ async def test_a_memory_is_edited_and_forgotten_by_its_forms(browser: Browser) -
     await page.get_by_role("button", name="Forget it").click()
     await page.get_by_role("button", name="Restore").click()
     await page.get_by_text("Edit", exact=True).wait_for()
+    await page.context.close()
+
+
+async def test_the_uses_of_a_memory_are_told_to_keys_and_to_the_mouse(browser: Browser) -> None:
+    page = await browser.open(f"/memory/{browser.ids['fourteen']}")
+    await page.get_by_text("Edit", exact=True).click()
+    await page.get_by_label("Importance").fill("0.2")
+    await page.get_by_role("button", name="Save").click()
+    await page.locator(".history", has_text="importance").wait_for()
+    chart, told = page.locator(".chart"), page.locator(".below .chosen")
+    await chart.locator(".u-over").wait_for()
+
+    await chart.focus()
+    await page.keyboard.press("End")
+    assert "UTC: now, relevance 0.300" in await told.inner_text()
+    await page.keyboard.press("ArrowLeft")
+    assert "UTC: update, relevance 0.500 → 0.300" in await told.inner_text()
+    await page.keyboard.press("Home")
+    assert "UTC: stored" in await told.inner_text()
+
+    whole = await chart.screenshot()
+    await page.get_by_role("button", name="Zoom in").click()
+    await page.wait_for_timeout(100)
+    assert await chart.screenshot() != whole
+    await page.keyboard.press("End")
+    await page.get_by_role("button", name="Show all").click()
+    box = await chart.locator(".u-over").bounding_box()
+    await page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    await page.mouse.move(box["x"] + 2, box["y"] + 40)
+    await page.locator(".below .chosen", has_text="(").wait_for()
+    assert "now" not in await told.inner_text()
+
+    await page.get_by_text("The marks as a list").click()
+    await page.locator(".aslist li", has_text="update").wait_for()
     await page.context.close()
 
 
@@ -167,10 +225,13 @@ async def test_the_graph_is_zoomed_by_keys_and_buttons_and_a_click_tells_a_memor
     await page.locator(".waiting").wait_for(state="detached", timeout=120_000)
     await page.locator("#network canvas").first.wait_for()
     nodes = "document.getElementById('network')._cyreg.cy.nodes().map(one => Object.values(one.renderedPosition()))"
+    box = await network.bounding_box()
     for x, y in await page.evaluate(nodes):
-        box = await network.bounding_box()
         await page.mouse.click(box["x"] + x, box["y"] + y)
-    assert await page.locator("#chosen a").count() == 1
+        await page.locator("#chosen a").wait_for()
+    assert page.url.endswith(browser.ids["stripe"])
+    await page.mouse.dblclick(box["x"] + x, box["y"] + y)
+    await page.wait_for_url(lambda address: not address.endswith(browser.ids["stripe"]))
     await page.context.close()
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -19,13 +23,32 @@ import pytest
 from ui_process import HOSTILE, PLAIN, Ui, marks, run_ui, shown
 
 from door import Database, database_of, environment, until
-from pgengram.inputs import NewMemory
+from pgengram.inputs import Change, NewMemory
 from pgengram.manager import MemoryManager
 from pgengram.ui import drawing
 from pgengram.ui.look import Look
 from pgengram.ui.routes import Pages
+from pgengram.views import Found
 
 STATIC = Path(drawing.__file__).parent / "static"
+
+
+def drawn(page: str) -> Any:
+    """Return what a page has to draw."""
+    return json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+
+
+@asynccontextmanager
+async def inside(look: Look) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client that has come in to pages that no server stands before."""
+    guard = Pages(look, "default", 80).guard
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=guard), base_url="http://127.0.0.1:80", headers={"host": "127.0.0.1:80"}
+    ) as client:
+        await client.get("/enter", params={"token": guard.ticket})
+        yield client
+    await look.close()
+
 
 # -- views ---------------------------------------------------------------------------------------------------------------
 
@@ -67,6 +90,39 @@ async def test_while_somebody_types_only_the_hits_are_sent(ui: Ui) -> None:
     assert "Mara moved billing to Stripe." in shown(part)
 
 
+async def test_hits_stay_while_a_slow_search_is_under_way(
+    manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await manager.create_memory(NewMemory(content="The old gate has 14 locks."))
+    look, done = Look(manager, tmp_path), asyncio.Event()
+    search = look.search
+
+    async def slow(asked: Mapping[str, str]) -> Found:
+        await done.wait()
+        return await search(asked)
+
+    monkeypatch.setattr(look, "search", slow)
+    async with inside(look) as client:
+        part = {"hx-request": "true", "hx-target": "hits"}
+        waiting = await client.get("/", params={"q": "gate"}, headers=part)
+        assert waiting.headers["hx-retarget"] == "#looking"
+        assert 'hx-target="#hits"' in waiting.text
+        done.set()
+        found = await client.get("/", params={"q": "gate"}, headers=part)
+
+    assert "hx-retarget" not in found.headers
+    assert shown(found.text) == ["The old gate has 14 locks."]
+    assert '<div id="looking" hx-swap-oob="true"></div>' in found.text
+
+
+@pytest.mark.parametrize("target", ["hits", "more"])
+async def test_what_goes_wrong_while_somebody_types_is_told_in_the_list(ui: Ui, target: str) -> None:
+    part = await ui.page("/", code=422, cursor="nonsense", headers={"hx-request": "true", "hx-target": target})
+
+    assert 'role="alert"' in part
+    assert "<html" not in part
+
+
 async def test_filters_hold_together(ui: Ui) -> None:
     assert shown(await ui.page("/", kind="decision", project="harbour")) == ["Mara moved billing to Stripe."]
     assert "Nothing is found" in await ui.page("/", kind="decision", tags="health")
@@ -89,9 +145,9 @@ async def test_a_memory_is_shown_with_all_that_belongs_to_it(ui: Ui) -> None:
 
     for expected in ("Jonas is allergic to peanuts.", "<dd>Mara</dd>", "← causes", "Mara moved billing", "People"):
         assert expected in page
-    fading = json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+    fading = drawn(page)
     assert fading["unused"] == sorted(fading["unused"], reverse=True)
-    marked = {name: at for at, name in fading["marks"]}
+    marked = {mark["what"]: mark["at"] for mark in fading["marks"]}
     assert marked.keys() >= {"stored", "now"}
     assert fading["at"][0] == marked["stored"] < marked["now"] < fading["at"][-1]
 
@@ -108,12 +164,53 @@ async def test_to_look_at_a_memory_is_not_to_use_it(manager: MemoryManager, data
     assert database.rows("SELECT access_count, reinforcement, last_accessed_at FROM memory_activation") == before
 
 
+async def test_each_use_of_a_memory_raises_its_line_where_it_happened(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    id_ = (await manager.create_memory(NewMemory(content="The old gate has 14 locks.", importance=0.3))).memory_id
+    database.rows("UPDATE memory_activation SET started_at = started_at - interval '90 days' RETURNING 1")
+    await manager.get_memories([id_])
+    await manager.update_memory(Change(id=id_, content="The old gate has 15 locks."))
+    await manager.update_memory(Change(id=id_, confirm=True))
+    async with inside(Look(manager, tmp_path)) as client:
+        page = (await client.get(f"/memory/{id_}")).text
+
+    marks = drawn(page)["marks"]
+    assert [mark["what"] for mark in marks] == ["stored", "read", "update", "confirm", "now"]
+    assert [mark["use"] for mark in marks] == [False, True, True, True, False]
+    assert marks[0]["after"] == pytest.approx(0.3)
+    for mark in marks[1:4]:
+        assert mark["after"] - mark["before"] == pytest.approx(0.1, abs=1e-4)
+        assert f'<time datetime="{mark["when"].replace(" ", "T")}Z">' in page
+    assert marks[-1]["after"] == pytest.approx(
+        database.value("SELECT pgengram_relevance(relevance_anchor, rate_per_day, now()) FROM memory_activation")
+    )
+    assert page.count("<strong>read</strong>") == 1
+
+
+async def test_of_many_uses_the_last_are_kept_and_the_others_stay_in_the_sum(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    id_ = (await manager.create_memory(NewMemory(content="The old gate has 14 locks.", importance=0.1))).memory_id
+    assert database.value("SELECT used_at IS NULL AND use_weights IS NULL FROM memory_activation") is True
+    for _ in range(35):
+        await manager.get_memories([id_])
+    made = (await Look(manager, tmp_path).memory(UUID(id_)))["fading"]
+
+    marks = [mark for mark in made["marks"] if mark["use"]]
+    assert len(marks) == 32
+    assert marks[0]["before"] is None
+    assert marks[0]["after"] == pytest.approx(0.1 + 4 * 0.1, abs=1e-3)
+    assert made["marks"][-1]["after"] == pytest.approx(0.1 + 35 * 0.1, abs=1e-3)
+    assert made["above"] is True
+
+
 async def test_the_graph_around_a_memory_names_its_links(ui: Ui) -> None:
     page = await ui.page("/graph", id=ui.ids["stripe"])
-    drawn = json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+    network = drawn(page)
 
-    assert {"from": ui.ids["stripe"], "to": ui.ids["jonas"], "type": "causes", "strength": 0.9} in drawn["edges"]
-    assert all({"x", "y", "text"} <= node.keys() for node in drawn["nodes"].values())
+    assert {"from": ui.ids["stripe"], "to": ui.ids["jonas"], "type": "causes", "strength": 0.9} in network["edges"]
+    assert all({"x", "y", "text"} <= node.keys() for node in network["nodes"].values())
 
 
 async def test_a_cluster_shows_its_members(ui: Ui) -> None:
@@ -126,7 +223,7 @@ async def test_a_day_shows_what_happened_on_it(ui: Ui) -> None:
 
 async def test_the_map_has_a_place_for_every_memory(ui: Ui) -> None:
     page = await ui.page("/map")
-    points = json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+    points = drawn(page)
     [count] = ui.db.rows("SELECT count(*) AS active FROM memories WHERE status = 'active'")
     ids = {points["ids"][at : at + 32] for at in range(0, len(points["ids"]), 32)}
 
@@ -139,11 +236,7 @@ async def test_the_map_has_a_place_for_every_memory(ui: Ui) -> None:
 
 
 async def test_an_empty_store_says_what_to_do(manager: MemoryManager, tmp_path: Path) -> None:
-    guard = Pages(Look(manager, tmp_path), "default", 80).guard
-    transport = httpx.ASGITransport(app=guard)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:80") as client:
-        client.headers["host"] = "127.0.0.1:80"
-        await client.get("/enter", params={"token": guard.ticket})
+    async with inside(Look(manager, tmp_path)) as client:
         said = {
             "/": "Nothing is remembered yet", "/timeline": "Nothing is remembered yet", "/graph": "There are no links yet",
             "/clusters": "There are no clusters yet", "/map": "There is no embedder", "/trash": "Nothing is forgotten",
@@ -620,7 +713,7 @@ async def test_a_database_that_is_gone_is_told_and_comes_back(postgres: str, tem
             await client.get(link)
             with psycopg.connect(postgres, autocommit=True) as login:
                 login.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
-                login.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+                login.execute("SELECT pg_terminate_backend(pid, 9000) FROM pg_stat_activity WHERE datname = %s", [name])
                 gone = await client.get("/")
                 login.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 

@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jinja2.utils import htmlsafe_json_dumps
 
+from pgengram import fields as f
+
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
 
 Piece = tuple[str, str]  # "same", "gone" or "new", and a text
-POINTS: Final = 160
+POINTS: Final = 120  # of a line, until now and from now on
 AHEAD: Final = timedelta(days=365)
-DAY_S: Final = 86_400
+BEFORE: Final = timedelta(milliseconds=1)  # a jump, so that it is drawn upright
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH_DAYS: Final = 20_000  # the fixed day, as in the tables
+ROUNDING: Final = 1e-6
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after the other
 TURNS: Final = 60  # in which a graph is spread
@@ -30,37 +35,134 @@ GRAVITY: Final = 0.2
 REACH: Final = 10_000  # of a place on the map, in whole numbers
 
 
-def fading(row: dict[str, Any], history: Sequence[dict[str, Any]], now: datetime) -> dict[str, Any]:
-    """Return importance as it fades from creation to a year ahead: seconds, as if never used, and with its uses.
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """From when on a memory had this importance and faded at this rate."""
 
-    Both are importance · exp(−rate · days). Only the sum of all uses is kept, so the second line begins at the last of them.
-    `marks` are moments with what was then: stored, each change or confirmation that the history has, last read, now.
+    since: datetime
+    importance: float
+    rate_per_day: float
+
+
+class Line:
+    """How relevant one memory was and will be, at any moment.
+
+    As pgengram_relevance says it before it is cut at 1: importance · exp(−rate · days), and for each use its weight, faded likewise since then. Of the
+    uses before those that were kept only the sum is known, which says nothing of the time before `known_from`.
+
+    Args:
+        stages: oldest first, the first from the memory's beginning on.
+        uses: moments and weights, oldest first.
+        reinforcement: the logarithm of all uses, faded to the fixed day; None when there were none.
+        last_used: the last of them, for what is older than the list.
     """
-    created, rate = row["created_at"], row["rate_per_day"]
-    used = row["last_accessed_at"] or created
-    step = (now + AHEAD - created) / POINTS
-    moments = sorted({*(created + step * n for n in range(POINTS + 1)), used, now})
 
-    def days(later: datetime, earlier: datetime) -> float:
-        return (later - earlier) / timedelta(days=1)
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        uses: Sequence[tuple[datetime, float]],
+        reinforcement: float | None,
+        last_used: datetime | None,
+    ) -> None:
+        self._stages = stages
+        self._from = stages[0].since
+        self._uses = [(at, weight, self._faded(at)) for at, weight in uses]
+        self._anchor = max([stages[-1].since, *(at for at, _ in uses[-1:])])  # no change and no use comes after it
+        rate = stages[-1].rate_per_day
+        in_all = (
+            0.0 if reinforcement is None else _exp(reinforcement - rate * (_days(self._anchor, EPOCH) - EPOCH_DAYS))
+        )
+        rest = in_all - self._listed(self._anchor)
+        self._rest = rest if rest > ROUNDING * in_all else 0.0
+        self.known_from = self._from if not self._rest else uses[0][0] if uses else last_used or self._from
 
-    return {
-        "at": [moment.timestamp() for moment in moments],
-        "unused": [row["importance"] * exp(-rate * days(moment, created)) for moment in moments],
-        "used": [
-            min(1.0, row["relevance"] * exp(max(-700, min(700, -rate * days(moment, now))))) if moment >= used else None
-            for moment in moments
-        ],
-        "marks": _marks(row, history, now),
+    def unused(self, at: datetime) -> float:
+        """Return what the importance would have faded to without any use."""
+        stage = next(one for one in reversed(self._stages) if one.since <= max(at, self._from))
+        return stage.importance * _exp(-stage.rate_per_day * _days(at, self._from))
+
+    def used(self, at: datetime) -> float | None:
+        """Return the relevance at a moment, uncut, None where it is not known."""
+        if at < self.known_from:
+            return None
+        rest = self._rest * _exp(self._faded(self._anchor) - self._faded(at)) if self._rest else 0.0
+        return self.unused(at) + self._listed(at) + rest
+
+    def _listed(self, at: datetime) -> float:
+        faded = self._faded(at)
+        return sum(weight * _exp(then - faded) for used, weight, then in self._uses if used <= at)
+
+    def _faded(self, at: datetime) -> float:
+        """Return the sum of rate · days since the beginning, over all stages until then."""
+        ends = [*(stage.since for stage in self._stages[1:]), max(at, self._from)]
+        return sum(
+            stage.rate_per_day * max(0.0, _days(min(end, at), stage.since))
+            for stage, end in zip(self._stages, ends, strict=True)
+        )
+
+
+def _exp(power: float) -> float:
+    return exp(max(-700.0, min(700.0, power)))
+
+
+def _days(later: datetime, earlier: datetime) -> float:
+    return (later - earlier) / timedelta(days=1)
+
+
+def _stages(row: dict[str, Any], activation: dict[str, Any], history: Sequence[dict[str, Any]]) -> list[Stage]:
+    """Return which importance and rate held from when on, as far back as the history (newest first) tells."""
+    importance, rate = activation["importance"], activation["rate_per_day"]
+    kind, pinned = row["kind"], row["pinned"]
+    stages: list[Stage] = []
+    for entry in history:
+        before = {name: pair[0] for name, pair in (entry["changes"] or {}).items() if len(pair) == 2}
+        if not before.keys() & {"importance", "kind", "pinned"} or entry["at"] <= activation["started_at"]:
+            continue
+        stages.append(Stage(entry["at"], importance, rate))
+        importance, kind, pinned = (
+            before.get("importance", importance),
+            before.get("kind", kind),
+            before.get("pinned", pinned),
+        )
+        if before.keys() & {"kind", "pinned"}:
+            rate = f.rate_per_day(row["type"], kind, pinned=pinned)
+    return [Stage(activation["started_at"], importance, rate), *reversed(stages)]
+
+
+def fading(
+    row: dict[str, Any], activation: dict[str, Any], history: Sequence[dict[str, Any]], now: datetime
+) -> dict[str, Any]:
+    """Return a memory's relevance from its beginning to a year ahead: moments in seconds, as if never used, and with its uses.
+
+    `marks` are moments that somebody may want to know of, each with what happened, and the relevance before and after it: stored,
+    each use that was kept, each change that the history has, now. A use is a change when the history has one at the same moment,
+    else the memory was read.
+    """
+    stages = _stages(row, activation, history)
+    began = stages[0].since
+    uses = sorted(zip(activation["used_at"] or (), activation["use_weights"] or (), strict=True))
+    line = Line(stages, uses, activation["reinforcement"], activation["last_accessed_at"])
+    told = {at: "read" for at, _ in uses} | {
+        one["at"]: str(one["operation"]) for one in reversed(history) if one["operation"] != "create"
     }
-
-
-def _marks(row: dict[str, Any], history: Sequence[dict[str, Any]], now: datetime) -> list[tuple[float, str]]:
-    told = [(datetime.fromisoformat(one["at"]), str(one["operation"])) for one in history]
-    told += [(row["created_at"], "stored"), (now, "now")]
-    if row["last_accessed_at"]:
-        told.append((row["last_accessed_at"], "last used"))
-    return sorted({(at.timestamp(), what) for at, what in told if at >= row["created_at"] and what != "create"})
+    told = {at: what for at, what in told.items() if at > began} | {began: "stored", now: "now"}
+    jumps = {*told, *(stage.since for stage in stages), line.known_from}
+    evenly = [began + (now - began) * n / POINTS for n in range(POINTS)] + [
+        now + AHEAD * n / POINTS for n in range(POINTS + 1)
+    ]
+    moments = sorted({at for at in (*evenly, *jumps, *(at - BEFORE for at in jumps)) if at >= began})
+    used = [line.used(at) for at in moments]
+    return {
+        "at": [at.timestamp() for at in moments],
+        "unused": [line.unused(at) for at in moments],
+        "used": used,
+        "above": any(one is not None and one > 1 for one in used),
+        "marks": [
+            {"at": at.timestamp(), "when": f"{at.astimezone(UTC):%Y-%m-%d %H:%M}", "what": what, "use": at in dict(uses),
+             "before": line.used(max(began, at - BEFORE)), "after": line.used(at)}
+            for at, what in sorted(told.items())
+        ],
+    }  # fmt: skip
 
 
 def changed(old: Any, new: Any) -> list[Piece]:

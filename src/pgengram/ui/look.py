@@ -130,8 +130,9 @@ class Look:
         async with self.manager.store.transaction() as tx:
             rows = await past.complete(tx, [await self.manager.one(tx, str(id_))], None)
             around = await past.around(tx, [id_], ["history", "relations", "clusters"])
+            activation = await browsing.activation(tx, id_)
         view = memory_view(rows[0]) | around_view(around[id_])
-        view["fading"] = drawing.fading(rows[0], view.get("history", ()), datetime.now(UTC))
+        view["fading"] = drawing.fading(rows[0], activation, around[id_]["history"], datetime.now(UTC))
         view["neighbours"] = []
         if view["status"] in ("active", "archived"):
             explored = await self.graph.explore_memories([str(id_)], depth=1, limit=LINKS)

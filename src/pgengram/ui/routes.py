@@ -54,6 +54,7 @@ BRIEF: Final = 160  # characters
 PLAN: Final = "plan"
 MAX_WHOLE: Final = 10_000_000
 MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
+LISTS: Final = {"hits": "_found.html", "more": "_hits.html"}  # what is sent for a part of the page with hits
 Page = Callable[[Request], Awaitable[Response]]
 
 
@@ -139,9 +140,11 @@ class Pages:
             try:
                 return await page(request)
             except PgengramError as error:
-                if request.headers.get("hx-target") == "hits":
-                    return self._page("_error.html", STATUS.get(error.code, UNREADY), error=error)
-                return self._error(error)
+                target = request.headers.get("hx-target")
+                if target not in LISTS:
+                    return self._error(error)
+                status = STATUS.get(error.code, UNREADY)
+                return self._page("_refused.html", status, error=error, target=target, looking=False, part=True)
 
         return told
 
@@ -160,16 +163,21 @@ class Pages:
     # -- memories --------------------------------------------------------------------------------------------------
 
     async def search(self, request: Request) -> Response:
-        """Show what is found, or only the hits while somebody types."""
+        """Show what is found, or only the hits while somebody types; the old ones stay until the new ones are there."""
         asked = dict(request.query_params)
         target = request.headers.get("hx-target", "")
         found = await self.look.hits(asked)
+        address, looking = "/?" + urlencode(asked), found is None and target != "more"
+        if looking and target in LISTS:
+            answer = self._page("_looking.html", address=address, looking=True)
+            answer.headers.update({"hx-retarget": "#looking", "hx-reswap": "outerHTML"})
+            return answer
         kept = {name: value for name, value in asked.items() if value and name != "cursor"}
         more = "/?" + urlencode(kept | {"cursor": found.next_cursor}) if found and found.next_cursor else None
         narrowed = any(asked.get(name) for name in asked if name not in ("q", "sort", "mode", "cursor"))
         return self._page(
-            "_hits.html" if target in ("hits", "more") else "search.html", here="/", asked=asked, found=found, more=more,
-            narrowed=narrowed, address="/?" + urlencode(asked), target="more" if target == "more" else "hits",
+            LISTS.get(target, "search.html"), here="/", asked=asked, found=found, more=more, narrowed=narrowed,
+            address=address, looking=looking, part=target in LISTS,
         )  # fmt: skip
 
     async def memory(self, request: Request) -> Response:

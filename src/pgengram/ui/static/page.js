@@ -8,21 +8,34 @@ const drawn = new Map(); // element → how to draw it anew
 // -- keys ---------------------------------------------------------------------------------------------------------
 
 const hits = () => [...document.querySelectorAll(".hit")];
+const looking = () => document.querySelector("#looking.waiting, #hits.htmx-request");
+let marked = null; // address of the marked hit; "" for the first of those that are looked for
+
+function mark(chosen) {
+  hits().forEach((hit) => hit.classList.toggle("on", hit === chosen));
+  marked = chosen.dataset.href;
+  chosen.querySelector("a").focus({ preventScroll: true });
+  chosen.scrollIntoView({ block: "nearest" });
+}
 
 function move(step) {
   const all = hits();
-  if (!all.length) return;
   const at = all.findIndex((hit) => hit.classList.contains("on"));
-  const next = all[Math.max(0, Math.min(all.length - 1, at + step))];
-  all.forEach((hit) => hit.classList.toggle("on", hit === next));
-  next.querySelector("a").focus({ preventScroll: true });
-  next.scrollIntoView({ block: "nearest" });
+  if (at < 0 && looking()) marked = ""; // old hits are still shown
+  else if (all.length) mark(all[Math.max(0, Math.min(all.length - 1, at + step))]);
 }
+
+// Whoever goes back to typing has no hit marked; otherwise it stays marked when the list is made anew.
+document.addEventListener("focusin", (event) => {
+  if (!event.target.closest("input, textarea, select")) return;
+  marked = null;
+  hits().forEach((hit) => hit.classList.remove("on"));
+});
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const field = event.target.closest("input, textarea, select");
-  if (event.key === "Escape" && field) field.blur();
+  if (event.key === "Escape" && field) { event.preventDefault(); field.blur(); } // a browser would empty a search field
   if (field) {
     if (field.id === "q" && event.key === "ArrowDown") { event.preventDefault(); move(1); }
     return;
@@ -43,78 +56,172 @@ document.addEventListener("keydown", (event) => {
 
 const middle = (values) => [...values].sort((one, other) => one - other)[values.length >> 1] || 0;
 
-function lines(element) {
-  const given = data(element);
-  const days = element.dataset.chart === "days";
+function axes() {
   const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 } };
-  const draw = () => {
-    element.querySelectorAll(".uplot").forEach((old) => old.remove());
-    const size = { width: element.clientWidth - 16, height: 190 };
-    const date = { label: "day", value: (_, at) => (at === null ? "" : new Date(at * 1000).toISOString().slice(0, 10)) };
-    const one = (_, value) => (value === null || value === undefined ? "–" : value.toFixed(3));
-    const crowded = days && Math.max(...given.memories) > 50 * Math.max(1, middle(given.memories.filter((one) => one)));
-    const options = days
-      ? { ...size, scales: crowded ? { y: { distr: 4 } } : {}, series: [date, { label: "memories", stroke: colour("accent"), fill: colour("accent") + "44", width: 2, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) }] }
-      : {
-        ...size,
-        series: [date,
-          { label: "never used", stroke: colour("soft"), dash: [5, 5], width: 1.5, value: one },
-          { label: "as it is used", stroke: colour("accent"), width: 2.5, value: one }],
-        scales: { y: { range: [0, 1] } },
-        hooks: { draw: [marks(given.marks)] },
-      };
-    new uPlot({ tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC"), axes: [axis, { ...axis, size: 62 }], ...options },
-      days ? [given.at, given.memories] : [given.at, given.unused, given.used], element);
-  };
-  if (days) {
-    element.addEventListener("click", (event) => {
-      const plot = element.querySelector(".u-over");
-      if (!plot || !plot.contains(event.target) || event.detail !== 1 || getSelection().toString()) return;
-      const place = element.querySelector(".u-legend .u-value");
-      if (place && /^\d{4}-/.test(place.textContent)) location.href = `/timeline?day=${place.textContent}`;
-    });
-  }
-  return draw;
+  const written = (_, places, __, ___, step) => places.map((at) => {
+    const moment = new Date(at * 1000).toISOString();
+    if (step < 86400) return `${moment.slice(11, 16)}\n${moment.slice(0, 10)}`;
+    return moment.slice(0, step < 28 * 86400 ? 10 : step < 360 * 86400 ? 7 : 4);
+  });
+  return [{ ...axis, space: 90, values: written }, { ...axis, size: 62 }];
 }
 
-const marks = (moments) => (plot) => {
+const inUtc = (at) => uPlot.tzDate(new Date(at * 1000), "UTC");
+const day = { label: "day", value: (_, at) => (at === null ? "" : new Date(at * 1000).toISOString().slice(0, 10)) };
+const sized = (element) => ({ width: element.clientWidth - 16, height: 190, tzDate: inUtc, axes: axes() });
+
+function days(element) {
+  const given = data(element);
+  let plot;
+  element.addEventListener("click", (event) => {
+    const over = element.querySelector(".u-over");
+    if (!over || !over.contains(event.target) || event.detail !== 1 || getSelection().toString()) return;
+    const place = element.querySelector(".u-legend .u-value");
+    if (place && /^\d{4}-/.test(place.textContent)) location.href = `/timeline?day=${place.textContent}`;
+  });
+  const crowded = Math.max(...given.memories) > 50 * Math.max(1, middle(given.memories.filter((one) => one)));
+  return () => {
+    plot?.destroy();
+    const memories = { label: "memories", stroke: colour("accent"), fill: colour("accent") + "44", width: 2, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
+    plot = new uPlot({ ...sized(element), scales: crowded ? { y: { distr: 4 } } : {}, series: [day, memories] }, [given.at, given.memories], element);
+  };
+}
+
+// -- how one memory fades -----------------------------------------------------------------------------------------
+
+const REACHED = 14; // pixels from a mark at which it is pointed at
+const SHORTEST = 600; // seconds that can fill the picture
+
+function fading(element) {
+  const given = data(element);
+  const [first, last] = [given.at[0], given.at.at(-1)];
+  const told = element.parentElement.querySelector(".chosen");
+  let [plot, chosen, range, quiet] = [null, -1, [first, last], false];
+
+  const say = (place) => {
+    if (place === chosen) return;
+    chosen = place;
+    if (place >= 0) {
+      const mark = given.marks[place];
+      const [before, after] = [mark.before, mark.after].map((one) => (one === null ? "not known" : one.toFixed(3)));
+      told.textContent = `${mark.when} UTC: ${mark.what}, relevance ${before === after ? after : `${before} → ${after}`} (${place + 1} of ${given.marks.length})`;
+    }
+    plot.redraw(false, false);
+  };
+  const pointed = (at) => { // the mark nearest to where the mouse is
+    if (quiet || at.cursor.left < 0) return;
+    let [best, least] = [-1, REACHED];
+    given.marks.forEach((mark, place) => {
+      const away = Math.abs(at.valToPos(mark.at, "x") - at.cursor.left);
+      if (away < least) [best, least] = [place, away];
+    });
+    say(best);
+  };
+  const show = (from, to) => {
+    const wide = Math.max(SHORTEST, Math.min(last - first, to - from));
+    const left = Math.max(first, Math.min(last - wide, (from + to - wide) / 2));
+    plot.setScale("x", { min: left, max: left + wide });
+  };
+  const zoom = (factor) => {
+    const [min, max] = range;
+    const now = given.marks[chosen]?.at ?? given.marks.find((mark) => mark.what === "now").at;
+    const middle = now >= min && now <= max ? now : (min + max) / 2; // what is chosen stays where it is
+    if (factor) show(middle - (middle - min) / factor, middle + (max - middle) / factor);
+    else show(first, last);
+  };
+  const go = (step) => {
+    const from = chosen >= 0 ? chosen : step > 0 ? -1 : given.marks.length;
+    const place = Math.max(0, Math.min(given.marks.length - 1, from + step));
+    const { at } = given.marks[place];
+    const half = (range[1] - range[0]) / 2;
+    if (at < range[0] || at > range[1]) show(at - half, at + half);
+    quiet = true;
+    plot.setCursor({ left: plot.valToPos(at, "x"), top: plot.bbox.height / devicePixelRatio / 2 });
+    quiet = false;
+    say(place);
+  };
+  element.parentElement.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => zoom(Number(button.dataset.zoom))));
+  element.addEventListener("keydown", (event) => {
+    if (event.key in STEPS) go(STEPS[event.key]);
+    else if (event.key in FACTORS) zoom(FACTORS[event.key]);
+    else return;
+    event.preventDefault();
+  });
+  return () => {
+    plot?.destroy();
+    const one = (_, value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+    plot = new uPlot({
+      ...sized(element),
+      series: [day,
+        { label: "never used", stroke: colour("soft"), dash: [5, 5], width: 1.5, value: one, points: { show: false } },
+        { label: "as it is used", stroke: colour("accent"), width: 2.5, value: one, points: { show: false } }],
+      scales: { x: { range: (_, min, max) => [Math.max(first, min ?? first), Math.min(last, max ?? last)] }, y: { range: [0, 1.04 * Math.max(1, ...given.used)] } },
+      hooks: {
+        draw: [(at) => marks(at, given.marks, chosen)],
+        setCursor: [pointed],
+        setScale: [(at, name) => { if (name === "x") range = [at.scales.x.min, at.scales.x.max]; }],
+      },
+    }, [given.at, given.unused, given.used], element);
+    plot.setScale("x", { min: range[0], max: range[1] });
+  };
+}
+
+const STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
+
+// What happened: a dot on the line for each use, and an upright line with a word for whatever is no mere reading.
+function marks(plot, moments, chosen) {
   const pen = plot.ctx;
   const { left, top, width, height } = plot.bbox;
-  const line = 13 * devicePixelRatio;
+  const ratio = devicePixelRatio;
   const rows = []; // where the last word of each row ends, so that no two words lie on each other
-  for (const [at, name] of moments) {
+  pen.save();
+  pen.beginPath();
+  pen.rect(left - 6 * ratio, top - 6 * ratio, width + 12 * ratio, height + 12 * ratio);
+  pen.clip();
+  pen.font = `${11 * ratio}px system-ui`;
+  pen.textAlign = "left"; // the axes left it otherwise
+  pen.textBaseline = "alphabetic";
+  moments.forEach(({ at, what, use, after }, place) => {
     const x = Math.round(plot.valToPos(at, "x", true));
-    if (x < left || x > left + width) continue;
-    pen.save();
-    pen.strokeStyle = pen.fillStyle = colour(name === "now" ? "text" : "episodic");
-    pen.setLineDash(name === "now" ? [] : [3, 3]);
+    if (x < left - 1 || x > left + width + 1) return;
+    pen.strokeStyle = pen.fillStyle = colour(what === "now" ? "text" : "episodic");
+    if (what !== "read" || place === chosen) {
+      pen.setLineDash(what === "now" || place === chosen ? [] : [3, 3]);
+      pen.lineWidth = ratio * (place === chosen ? 2 : 1);
+      pen.beginPath();
+      pen.moveTo(x, top);
+      pen.lineTo(x, top + height);
+      pen.stroke();
+      pen.setLineDash([]);
+      const wide = pen.measureText(what).width + 8 * ratio;
+      const from = x + wide > left + width ? x - wide : x;
+      let row = rows.findIndex((end) => end <= from);
+      if (row < 0) row = rows.length;
+      rows[row] = from + wide;
+      if (row < 6) pen.fillText(what, from + 4 * ratio, top + height - (8 + 13 * row) * ratio);
+    }
+    if (!use || after === null) return;
+    pen.lineWidth = 1.5 * ratio;
+    pen.strokeStyle = colour("raised");
     pen.beginPath();
-    pen.moveTo(x, top);
-    pen.lineTo(x, top + height);
+    pen.arc(x, plot.valToPos(after, "y", true), (place === chosen ? 6 : 4) * ratio, 0, 7);
+    pen.fill();
     pen.stroke();
-    pen.font = `${11 * devicePixelRatio}px system-ui`;
-    pen.textAlign = "left"; // the axes left it otherwise
-    pen.textBaseline = "alphabetic";
-    const wide = pen.measureText(name).width + 8 * devicePixelRatio;
-    const from = x + wide > left + width ? x - wide : x;
-    let row = rows.findIndex((end) => end <= from);
-    if (row < 0) row = rows.length;
-    rows[row] = from + wide;
-    if (row < 6) pen.fillText(name, from + 4 * devicePixelRatio, top + height - 8 * devicePixelRatio - row * line);
-    pen.restore();
-  }
-};
+  });
+  pen.restore();
+}
 
 // -- zooming by buttons and keys ----------------------------------------------------------------------------------
+
+const FACTORS = { "+": 1.5, "=": 1.5, "-": 0.67, "0": 0 };
 
 // `zoom(factor)` zooms, 0 shows all; `pan(x, y)` moves by pixels.
 function steer(element, zoom, pan) {
   element.parentElement.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => zoom(Number(button.dataset.zoom))));
   const steps = { ArrowLeft: [80, 0], ArrowRight: [-80, 0], ArrowUp: [0, 80], ArrowDown: [0, -80] };
-  const factors = { "+": 1.5, "=": 1.5, "-": 0.67, "0": 0 };
   element.addEventListener("keydown", (event) => {
     if (event.key in steps) pan(...steps[event.key]);
-    else if (event.key in factors) zoom(factors[event.key]);
+    else if (event.key in FACTORS) zoom(FACTORS[event.key]);
     else return;
     event.preventDefault();
   });
@@ -164,8 +271,11 @@ function network(element) {
   const middle = () => ({ x: element.clientWidth / 2, y: element.clientHeight / 2 });
   steer(element, (factor) => (factor ? graph.zoom({ level: graph.zoom() * factor, renderedPosition: middle() }) : graph.fit(undefined, 30)),
     (x, y) => graph.panBy({ x, y }));
-  graph.on("tap", "node", (event) => tell(event.target.id(), event.target.data("text")));
-  graph.on("dbltap", "node", (event) => { location.href = `/graph?id=${event.target.id()}`; });
+  let before = ""; // what was clicked last: two clicks on different memories are no double click
+  graph.on("tap", "node", (event) => { before = event.target.id(); tell(before, event.target.data("text")); });
+  graph.on("tap", (event) => { if (event.target === graph) before = ""; });
+  graph.on("vmousedown", "node", (event) => { event.target.scratch("again", event.target.id() === before); });
+  graph.on("dbltap", "node", (event) => { if (event.target.scratch("again")) location.href = `/graph?id=${event.target.id()}`; });
   graph.ready(() => graph.fit(undefined, 30));
   return draw;
 }
@@ -336,7 +446,7 @@ function map(element) {
 
 function start() {
   for (const element of [...drawn.keys()]) if (!element.isConnected) drawn.delete(element);
-  const kinds = [["[data-chart]", lines, "uPlot"], ["#network", network, "cytoscape"], ["#map", map, "document"]];
+  const kinds = [["[data-chart=days]", days, "uPlot"], ["[data-chart=fading]", fading, "uPlot"], ["#network", network, "cytoscape"], ["#map", map, "document"]];
   for (const [selector, make, library] of kinds) {
     if (!(library in window)) continue;
     for (const element of document.querySelectorAll(selector)) {
@@ -358,5 +468,8 @@ const lost = () => { document.getElementById("lost").hidden = false; };
 document.addEventListener("htmx:sendError", lost);
 document.addEventListener("DOMContentLoaded", () => document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
 document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.target.id === "hits" && !document.getElementById("looking")) document.getElementById("typing").textContent = `${hits().length} memories are shown`;
+  if (event.target.id !== "hits") return;
+  const all = hits();
+  document.getElementById("typing").textContent = all.length === 1 ? "1 memory is shown" : `${all.length} memories are shown`;
+  if (marked !== null && all.length) mark(all.find((hit) => hit.dataset.href === marked) ?? all[0]);
 });
