@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 from mcp import Client
 
-from door import Database, Served, clustered, connected, database_of, machines, owned_tables
+import shapes
+from door import SERVER, Database, Served, clustered, connected, database_of, machines, owned_tables
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 
-TEST_DATABASE_URL = os.environ.get("PGENGRAM_TEST_DATABASE_URL", "")
 MOST_WORKERS = 6  # each has a PostgreSQL of its own
 LONG = ("faults", "postgres", "upkeep", "journeys", "hostile", "transfer", "protocol", "http")  # the longest first
 
@@ -33,9 +33,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the folders whose tests take longest, so that no worker is left with them in the end."""
+    """Begin with the folders whose tests take longest, so that no worker is left with them in the end; see also `shapes`."""
     rank = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: rank.get(item.path.parent.name, len(rank)))
+    shapes.skip_what_is_not_there(items)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -58,8 +59,8 @@ def _no_signal_is_ignored() -> None:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a PostgreSQL whose login may create databases: the one given from outside, else an embedded one."""
-    if TEST_DATABASE_URL:
-        yield TEST_DATABASE_URL
+    if SERVER:
+        yield SERVER
         return
     from pgengram.postgres import start_embedded
 

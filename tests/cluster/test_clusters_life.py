@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterator
 
 import psycopg
@@ -80,6 +81,83 @@ async def test_a_store_with_memories_becomes_a_cluster_under_a_server_that_runs(
         assert apart.as_login("SELECT count(*) FROM ONLY pg_class WHERE relname = 'memories'") == [(1,)]
     finally:
         await manager.close()
+
+
+@pytest.fixture
+def owned(citus: str) -> Iterator[Database]:
+    """A database on every machine, with the extensions in it, of a login that may do nothing else; the URL is the login's."""
+    login = f"pgengram_test_{secrets.token_hex(6)}"
+    commands = ["SET citus.enable_create_role_propagation = off", f"CREATE ROLE {login} LOGIN"]
+    for url in machines(citus):
+        with psycopg.connect(url, autocommit=True) as connection:
+            for command in commands:
+                connection.execute(command.encode())
+    try:
+        with database_of(citus) as database:
+            name = conninfo_to_dict(database.url)["dbname"]
+            for url in machines(citus):
+                with psycopg.connect(make_conninfo(url, dbname=name), autocommit=True) as connection:
+                    connection.execute(f"ALTER DATABASE {name} OWNER TO {login}".encode())
+                    connection.execute("CREATE EXTENSION citus")
+                    connection.execute("CREATE EXTENSION vector")
+            yield Database(make_conninfo(database.url, user=login))
+    finally:
+        for url in machines(citus):
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("SET citus.enable_create_role_propagation = off")
+                connection.execute(f"DROP ROLE {login}".encode())
+
+
+async def test_a_login_that_owns_the_database_is_enough_to_make_a_cluster_and_to_serve(
+    citus: str, owned: Database
+) -> None:
+    coordinator, *workers = places(citus)
+    administrator = conninfo_to_dict(citus)["user"]
+    for place in workers:
+        await cluster.add_node(make_conninfo(owned.url, user=administrator), *place, coordinator)
+    ada = manager_of(owned, "ada")
+    await ada.create_memory(NewMemory(content="The harbour freezes in January."))
+
+    made = await cluster.init(owned.url, SHARDS)
+
+    assert made.distributed
+    assert made.wall
+    assert await contents(ada, "harbour") == ["The harbour freezes in January."]
+    await ada.close()
+    manager = MemoryManager(Settings(database_url=owned.url, toolsets="all"))
+    life = Life(manager)
+    try:
+        await life.one_of_each()
+        assert life.called == life.tools
+    finally:
+        await manager.close()
+
+
+async def test_only_a_login_that_sees_all_rows_may_move_them(citus: str, owned: Database) -> None:
+    coordinator, *workers = places(citus)
+    login = conninfo_to_dict(owned.url)["user"]
+    administrator = make_conninfo(owned.url, user=conninfo_to_dict(citus)["user"])
+    for place in workers:
+        await cluster.add_node(administrator, *place, coordinator)
+    await cluster.init(owned.url, SHARDS)
+    acme = manager_of(owned, "acme")
+    await acme.create_memory(NewMemory(content="The harbour freezes in January."))
+
+    with pytest.raises(NotReady, match="before the wall"):
+        await cluster.isolate(owned.url, "acme")
+    with pytest.raises(NotReady, match="before the wall"):
+        await cluster.rebalance(owned.url)
+    assert await contents(acme, "harbour") == ["The harbour freezes in January."]
+
+    for url in machines(citus):
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SET citus.enable_alter_role_propagation = off")
+            connection.execute(f"ALTER ROLE {login} BYPASSRLS".encode())
+    alone = (await cluster.isolate(owned.url, "acme")).alone
+    assert [one.namespace for one in alone] == ["acme"]
+    assert (await cluster.rebalance(owned.url)).wall
+    assert await contents(acme, "harbour") == ["The harbour freezes in January."]
+    await acme.close()
 
 
 async def test_making_a_cluster_again_changes_nothing(cluster_db: Database) -> None:

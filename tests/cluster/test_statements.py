@@ -76,6 +76,7 @@ async def test_every_statement_that_the_tools_send_says_whose_rows_it_means(sett
         "SELECT 1 FROM memories WHERE namespace_id = %(namespace_id)s AND EXISTS (SELECT 1 FROM memory_words WHERE terms = '{}')",
         "DELETE FROM memory_vectors v USING memories m WHERE v.namespace_id = %(namespace_id)s AND m.id = v.memory_id",
         "UPDATE memories SET version = 2 WHERE id = %(id)s",
+        "UPDATE memories m SET people = (people)[:32] WHERE m.namespace_id = %(namespace_id)s",
         "INSERT INTO memory_tags (memory_id, tag) VALUES (%(id)s, 'a')",
         "INSERT INTO memory_tags (namespace_id, memory_id, tag) SELECT %(namespace_id)s, %(id)s, 'a'",
         "SELECT 1 FROM memories WHERE namespace_id = %(namespace_id)s AND EXISTS (SELECT FROM unnest(%(a)s))",

@@ -18,12 +18,14 @@ import pytest
 import replication
 from http_server import HttpServer, client_of, serving_http
 from mcp import Client
+from mcp.types import PromptReference
 
 from door import Database, call, connected, found, in_database, remember, said, until
 from pgengram.store.migrate import migrate
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these servers find each other by sockets of Unix")
 
+PROMPT = PromptReference(name="context")
 NOWHERE = "postgresql://nobody@/nothing?host=/nowhere/at/all"
 
 
@@ -103,6 +105,27 @@ async def test_searches_are_answered_by_the_replica_and_hits_counted_on_the_prim
 
     times = store.primary.value("SELECT access_count FROM memory_activation WHERE memory_id = %s", [id_])
     assert times >= 5
+
+
+async def test_completions_and_readings_that_leave_no_trace_are_answered_by_the_replica(store: Store) -> None:
+    async with connected(**store.settings) as client:
+        id_ = await remember(client, "The ferry to the island leaves at seven.", tags=["ferries"])
+        await until(lambda: in_use(client))
+        before = answered(store)
+        for _ in range(20):
+            offered = await client.complete(PROMPT, {"name": "tags", "value": "fer"})
+            assert offered.completion.values == ["ferries"]
+            seen = await call(client, "get_memories", ids=[id_], touch=False)
+            assert [memory["id"] for memory in seen["memories"]] == [id_]
+
+        async def counted() -> bool:
+            return answered(store) >= before + 40
+
+        await until(counted)
+
+        await remember(client, "The ferry is full in July.", tags=["fernweh"])
+        offered = await client.complete(PROMPT, {"name": "tags", "value": "fer"})
+        assert sorted(offered.completion.values) == ["fernweh", "ferries"]
 
 
 async def test_a_client_finds_what_it_has_just_written(store: Store) -> None:

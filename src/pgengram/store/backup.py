@@ -28,13 +28,13 @@ from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.postgres import programs
 from pgengram.store import erasures, pooler
 from pgengram.store.database import HAS_CITUS, SCHEMA_HEAD
-from pgengram.store.migrate import FIND_VERSION, HAS_VERSION, known_versions, migrate
+from pgengram.store.migrate import FIND_VERSION, HAS_VERSION, IS_DISTRIBUTED, known_versions, migrate
 
 FORMAT: Final = 1
 MANIFEST, DUMP = "manifest.json", "database.dump"
 CHUNK: Final = 1 << 20
 NAME_LENGTH: Final = 50  # of 63, which leaves room for what is added to it
-RESTORE_LOCK: Final = 0x70_67_65_72  # one at a time replaces databases of a server
+RESTORE_LOCK: Final = 0x70_67_65_72  # with the database's name: one at a time replaces it
 NOT_ONE: Final = "Give the path of a file that `pgengram backup` has written. Nothing was changed."
 
 # Values are compared as text, which the server shall write in one way only; rows behind a wall shall be an error, not missing.
@@ -57,7 +57,6 @@ FROM (SELECT sha256(convert_to(ROW({columns})::text, 'UTF8')) AS print FROM {tab
 """
 # Names the login of the server that made the dump, which may be unknown here.
 OF_LOGIN: Final = "POLICY public memory_vectors upkeep"
-IS_DISTRIBUTED: Final = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('public.memories')"
 CONNECTED: Final = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = %s AND backend_type = 'client backend' AND pid <> pg_backend_pid()
@@ -258,10 +257,10 @@ def _compare(url: str, manifest: Manifest) -> None:
 
 
 def _alone(server: psycopg.Connection[Any], name: str) -> None:
-    """Make sure that nobody restores at the same moment and that nobody uses the database."""
-    [locked] = _one(server, "SELECT pg_try_advisory_lock(%s)", [RESTORE_LOCK])
+    """Make sure that nobody restores the database at the same moment and that nobody uses it."""
+    [locked] = _one(server, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [RESTORE_LOCK, name[:NAME_LENGTH]])
     if not locked:
-        raise Conflict("Another restore is under way.", "Wait for it; nothing was changed.")
+        raise Conflict("Another restore of this database is under way.", "Wait for it; nothing was changed.")
     [others] = _one(server, CONNECTED, [name])
     if others:
         raise _in_use(others)

@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
-from pgengram.store.database import APP_ROLE, FIND_NAMESPACE, RENEW_MARK, has_citus
+from pgengram.store.database import APP_ROLE, FIND_NAMESPACE, RENEW_MARK, WHO_AM_I, has_citus
 from pgengram.store.migrate import MIGRATION_LOCK, migrate
 
 SHARDS: Final = 32  # pieces of the whole store; the most machines that it can spread over without splitting one
@@ -55,6 +55,10 @@ WALL: Final = """
 SELECT count(*) FILTER (WHERE NOT success OR result IS DISTINCT FROM 't') AS open
 FROM run_command_on_placements(%(table)s, $$SELECT c.relrowsecurity AND c.relforcerowsecurity AND EXISTS (
   SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'one_owner') FROM pg_class c WHERE c.oid = '%%s'::regclass$$)
+"""
+SEES_ALL: Final = """
+SELECT result FROM run_command_on_all_nodes(
+  $$SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user$$)
 """
 FOREIGN_KEYS: Final = """
 SELECT conrelid::regclass::text AS table, conname AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint
@@ -191,12 +195,13 @@ async def rebalance(url: str) -> Status:
 
     Raises:
         Conflict: nothing is distributed yet.
-        NotReady: this database has no Citus, or a machine refuses.
+        NotReady: this database has no Citus, a machine refuses, or the login does not see all owners' rows.
     """
     async with _coordinator(url) as connection:
         await _expect_distributed(connection)
+        await _expect_to_see_all(connection)
         await connection.execute(
-            "SELECT rebalance_table_shards('memories', shard_transfer_mode => %(mode)s::citus.shard_transfer_mode)",
+            "SELECT rebalance_table_shards('memories', shard_transfer_mode => %(mode)s)",
             {"mode": MODE},
         )
         await connection.execute("CALL citus_cleanup_orphaned_resources()")
@@ -216,10 +221,11 @@ async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None)
     Raises:
         InvalidInput: there is no such owner or machine.
         Conflict: nothing is distributed yet.
-        NotReady: this database has no Citus, or a machine refuses.
+        NotReady: this database has no Citus, a machine refuses, or the login does not see all owners' rows.
     """
     async with _coordinator(url) as connection:
         await _expect_distributed(connection)
+        await _expect_to_see_all(connection)
         owner = await _row(connection, FIND_NAMESPACE, {"name": namespace})
         if owner is None:
             raise InvalidInput(f"There is no namespace {namespace!r}.", "Names are compared letter by letter.")
@@ -227,8 +233,7 @@ async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None)
         target = _target(before, node)
         if not any(alone.namespace == namespace for alone in before.alone):
             await connection.execute(
-                "SELECT isolate_tenant_to_new_shard('memories', %(id)s, 'CASCADE', "
-                "shard_transfer_mode => %(mode)s::citus.shard_transfer_mode)",
+                "SELECT isolate_tenant_to_new_shard('memories', %(id)s, 'CASCADE', shard_transfer_mode => %(mode)s)",
                 {"id": owner["id"], "mode": MODE},
             )
         shard = await _row(connection, SHARD_OF, {"namespace_id": owner["id"]})
@@ -237,8 +242,7 @@ async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None)
             target = min(others, key=lambda n: (n.shards > 0, n.bytes), default=None)
         if shard is not None and target is not None and (target.host, target.port) != (shard["host"], shard["port"]):
             await connection.execute(
-                "SELECT citus_move_shard_placement(%(shard)s, %(host)s, %(port)s, %(to_host)s, %(to_port)s, "
-                "%(mode)s::citus.shard_transfer_mode)",
+                "SELECT citus_move_shard_placement(%(shard)s, %(host)s, %(port)s, %(to_host)s, %(to_port)s, %(mode)s)",
                 {**shard, "to_host": target.host, "to_port": target.port, "mode": MODE},
             )
         await connection.execute("CALL citus_cleanup_orphaned_resources()")
@@ -331,8 +335,9 @@ def _tables() -> tuple[list[str], list[str]]:
 async def _let_role_travel(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
     """Let the coordinator come to the workers as the application's role, as it does for whatever an owner's transaction asks."""
     role = await _row(connection, ROLE, {"role": APP_ROLE})
-    if role is None:
-        return
+    login = await _row(connection, WHO_AM_I, {"role": APP_ROLE})
+    if role is None or login is None or not login["member"]:
+        return  # the wall holds the login itself, which travels as it is
     if not role["may_log_in"]:
         await connection.execute(sql.SQL("ALTER ROLE {} LOGIN").format(sql.Identifier(APP_ROLE)))
     async with connection.transaction():
@@ -383,6 +388,15 @@ async def _expect_distributed(connection: psycopg.AsyncConnection[dict[str, Any]
         raise Conflict("Nothing is distributed yet.", "Run `pgengram cluster init` first.")
 
 
+async def _expect_to_see_all(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
+    """Refuse to move shards as a login that the wall holds: Citus copies what that sees, which is nothing, and drops the rest."""
+    if any(row["result"] != "t" for row in await _rows(connection, SEES_ALL)):
+        raise NotReady(
+            "This login stands before the wall between owners, so their rows would not come along.",
+            "Nothing was moved. Call as a superuser, or as an owner of the database with BYPASSRLS on every machine.",
+        )
+
+
 async def _rows(
     connection: psycopg.AsyncConnection[dict[str, Any]], statement: str, given: dict[str, Any] | None = None
 ) -> list[dict[str, Any]]:
@@ -400,7 +414,7 @@ async def _coordinator(url: str) -> AsyncIterator[psycopg.AsyncConnection[dict[s
     """Yield a connection to a database with Citus; what Citus refuses becomes our error, in its own words."""
     try:
         connection = await psycopg.AsyncConnection.connect(
-            url, autocommit=True, row_factory=dict_row, connect_timeout=10
+            url, autocommit=True, row_factory=dict_row, connect_timeout=10, prepare_threshold=None
         )
         async with connection:
             if not await has_citus(connection):

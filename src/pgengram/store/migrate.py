@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from pgengram.errors import NotReady
-from pgengram.store.database import SCHEMA_HEAD
+from pgengram.store.database import HAS_CITUS, SCHEMA_HEAD
 
 if TYPE_CHECKING:
     from alembic.config import Config
+    from sqlalchemy import Connection
 
 MIGRATION_LOCK: Final = 0x70_67_65_6E  # any number will do, as long as every version uses the same
 
 NO_VECTOR: Final = ("0A000", "58P01", "42704")  # no such extension on this server, or one without halfvec
 HAS_VERSION: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
 FIND_VERSION: Final = "SELECT version_num FROM alembic_version"
+IS_DISTRIBUTED: Final = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('public.memories')"
+# On a cluster a migration goes to each machine by one connection, so that a step sees what the one before it did; elsewhere unknown.
+ONE_BY_ONE: Final = "SELECT set_config('citus.multi_shard_modify_mode', 'sequential', true)"
+BESIDE_MEMORIES: Final = "SELECT create_distributed_table('{table}', 'namespace_id', colocate_with => 'memories')"
 
 
 def migrations_folder() -> Path:
@@ -66,6 +71,15 @@ def known_versions() -> set[str]:
     return {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
 
 
+def beside_memories(connection: Connection, table: str) -> None:
+    """Deal an owner table that a migration has just made to where its owners' memories are, if the store is on a cluster.
+
+    To be called while the table is empty and has no foreign keys: none may lead from one machine to a table that is on several.
+    """
+    if connection.exec_driver_sql(HAS_CITUS).first() and connection.exec_driver_sql(IS_DISTRIBUTED).first():
+        connection.exec_driver_sql(BESIDE_MEMORIES.format(table=table))
+
+
 def _config() -> Config:
     from alembic.config import Config
 
@@ -77,7 +91,7 @@ def _config() -> Config:
 
 def _upgrade(url: str) -> str | None:
     from alembic import command
-    from sqlalchemy import create_engine, text
+    from sqlalchemy import create_engine, event, text
     from sqlalchemy.exc import DBAPIError
     from sqlalchemy.pool import NullPool
 
@@ -85,6 +99,7 @@ def _upgrade(url: str) -> str | None:
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: psycopg.connect(url, prepare_threshold=None), poolclass=NullPool
     )
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(ONE_BY_ONE))
     try:
         # The lock is a transaction's, for a pooler's sake, and each migration is another: so it is held by the first connection.
         with engine.connect() as turn, engine.connect() as connection:

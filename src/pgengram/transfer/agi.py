@@ -137,7 +137,8 @@ def _tables(source: str) -> dict[str, Rows]:
 def _of_database(url: str) -> dict[str, Rows]:
     found: dict[str, Rows] = {}
     try:
-        with psycopg.connect(url, row_factory=dict_row, connect_timeout=10) as connection:
+        # A pooler may stand before it, and would lose what is prepared.
+        with psycopg.connect(url, row_factory=dict_row, connect_timeout=10, prepare_threshold=None) as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             for name in (*TAKEN, *NOT_MEMORIES):
                 if connection.execute("SELECT to_regclass(%s) AS there", [name]).fetchone() != {"there": None}:

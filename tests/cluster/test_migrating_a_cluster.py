@@ -1,0 +1,95 @@
+"""A later version's migration on a store that is spread already: its owner table lies beside the memories, behind the wall."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from door import Database
+from pgengram.inputs import NewMemory
+from pgengram.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.store import migrate as migrating
+from pgengram.store.database import APP_ROLE
+
+NEXT = f'''
+from alembic import op
+
+from pgengram.store.migrate import beside_memories
+
+revision = "0002"
+down_revision = "0001"
+OWNER = "namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer"
+
+
+def upgrade() -> None:
+    run = op.get_bind().exec_driver_sql
+    run("ALTER TABLE memories ADD COLUMN mood_count integer")
+    run("""CREATE TABLE memory_moods (namespace_id integer NOT NULL, memory_id uuid NOT NULL, mood text NOT NULL,
+             PRIMARY KEY (namespace_id, memory_id))""")
+    beside_memories(op.get_bind(), "memory_moods")
+    run("""ALTER TABLE memory_moods ADD FOREIGN KEY (namespace_id, memory_id) REFERENCES memories (namespace_id, id)
+             ON DELETE CASCADE""")
+    run("GRANT SELECT, INSERT, UPDATE, DELETE ON memory_moods TO {APP_ROLE}")
+    run("ALTER TABLE memory_moods ENABLE ROW LEVEL SECURITY")
+    run("ALTER TABLE memory_moods FORCE ROW LEVEL SECURITY")
+    run(f"CREATE POLICY one_owner ON memory_moods USING ({{OWNER}}) WITH CHECK ({{OWNER}})")
+'''
+
+
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A later version, whose schema has a table more; its name."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(migrating.migrations_folder(), folder)
+    (folder / "versions" / "0002_moods.py").write_text(NEXT)
+    monkeypatch.setattr(migrating, "migrations_folder", lambda: folder)
+    monkeypatch.setattr(migrating, "SCHEMA_HEAD", "0002")
+    return "0002"
+
+
+async def remembering(database: Database, owner: str) -> None:
+    manager = MemoryManager(Settings(database_url=database.url, namespace=owner, embedder="none:"))
+    await manager.create_memory(NewMemory(content=f"{owner} sails."))
+    await manager.close()
+
+
+async def check(database: Database) -> None:
+    add = "INSERT INTO memory_moods SELECT namespace_id, id, 'calm' FROM memories WHERE namespace_id = {owner} RETURNING 1"
+    for name in ("ada", "ben"):
+        [(owner,)] = database.as_login(f"SELECT id FROM namespaces WHERE name = '{name}'")
+        database.rows(add.format(owner=owner), namespace=name)
+    assert database.value("SELECT count(*) FROM memory_moods", namespace="ada") == 1
+    assert database.value("SELECT count(*) FROM memory_moods", namespace=None) == 0
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        database.rows(f"INSERT INTO memory_moods VALUES ({owner}, gen_random_uuid(), 'wild')", namespace="ada")
+    database.rows("DELETE FROM memories RETURNING 1", namespace="ben")
+    assert database.as_login("SELECT count(*) FROM memory_moods") == [(1,)]
+
+
+async def test_a_new_table_of_owners_is_dealt_with_their_memories_and_walled(cluster_db: Database, later: str) -> None:
+    for owner in ("ada", "ben"):
+        await remembering(cluster_db, owner)
+
+    assert migrating.migrate(cluster_db.url) == "0001"
+
+    assert migrating.current_version(cluster_db.url) == later
+    together = cluster_db.as_login(
+        """SELECT count(DISTINCT colocation_id), bool_and(citus_table_type = 'distributed')
+           FROM citus_tables WHERE table_name IN ('memories'::regclass, 'memory_moods'::regclass)"""
+    )
+    assert together == [(1, True)]
+    await check(cluster_db)
+
+
+async def test_the_same_migration_runs_where_nothing_is_spread(database: Database, later: str) -> None:
+    for owner in ("ada", "ben"):
+        await remembering(database, owner)
+
+    assert migrating.migrate(database.url) == "0001"
+
+    assert migrating.current_version(database.url) == later
+    await check(database)

@@ -1,0 +1,62 @@
+"""Which tests ask for something that a shape of the store does not have, and why: the one place in which they are skipped there.
+
+A shape is chosen by the environment: PGENGRAM_TEST_DATABASE_URL may name a coordinator of Citus, PGENGRAM_TEST_PGBOUNCER_URL a
+pooler before that server, PGENGRAM_TEST_REPLICA_URL a replica of it. A test is named by its file, or by its file and name.
+Statements that only a test sends, and that Citus cannot run, skip their test in `door.py`, in Citus's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pytest
+
+from door import POOLER, REPLICA, on_citus
+
+CITUS, POOLED, READING_ELSEWHERE = "on Citus", "behind a pooler", "with a replica"
+
+NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    CITUS: {
+        "the schema itself is looked at, which Citus adds to": (
+            "tests/store/test_schema.py::test_only_the_vector_extension_is_required",
+            "tests/store/test_schema.py::test_the_application_role_can_neither_pass_the_wall_nor_log_in",
+            "tests/store/test_schema.py::test_the_migrations_lead_to_the_schema_that_the_tables_declare",
+        ),
+        "the plan is looked at, which is the worker's there": (
+            "tests/tools/test_graph.py::test_each_step_is_walked_by_the_indexes",
+        ),
+    },
+    POOLED: {
+        "what is set for a database reaches new sessions only, and a pooler keeps those it has": (
+            "tests/faults/test_read_only_database.py",
+            "tests/store/test_another_time_zone.py",
+        ),
+        "memory for building an index cannot be asked for through a pooler": (
+            "tests/upkeep/test_index_life_cycle.py::test_an_index_that_would_need_more_memory_than_allowed_is_built_with_fewer_lists",
+        ),
+    },
+    READING_ELSEWHERE: {},
+}
+
+
+def given() -> Iterator[str]:
+    """Yield the shapes of this run."""
+    if on_citus():
+        yield CITUS
+    if POOLER:
+        yield POOLED
+    if REPLICA:
+        yield READING_ELSEWHERE
+
+
+def skip_what_is_not_there(items: Iterable[pytest.Item]) -> None:
+    """Mark the tests that cannot run in the shapes of this run."""
+    reasons = {
+        name: f"{shape}: {reason}" for shape in given() for reason, names in NOT_THERE[shape].items() for name in names
+    }
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        reason = reasons.get(name) or reasons.get(name.partition("::")[0])
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
