@@ -59,16 +59,21 @@ class Race:
 
 
 async def race(
-    runs: Mapping[str, Callable[[Case], Awaitable[Any]]], cases: Sequence[Case], told: Callable[[int, int], None]
+    runs: Mapping[str, Callable[[Case], Awaitable[Any]]],
+    cases: Sequence[Case],
+    told: Callable[[int, int], None],
+    *,
+    at_once: int = ROUND,
 ) -> dict[str, Race]:
     """Let all contestants take some cases, then the next ones, so that a busy minute of the machine hits them alike.
 
-    In rounds, not case by case: a scan of everything empties the caches, and whoever came after it would pay for it.
+    In rounds, not case by case: a scan of everything empties the caches, and whoever came after it would pay for it. One case
+    `at_once` is for contestants that are the parts of another: there, too, each finds the caches as the one before left them.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     answers: dict[str, list[Any]] = {name: [] for name in runs}
-    for start in range(0, len(cases), ROUND):
-        some = cases[start : start + ROUND]
+    for start in range(0, len(cases), at_once):
+        some = cases[start : start + at_once]
         for name, run in runs.items():
             for case in some:
                 begun = time.perf_counter()
