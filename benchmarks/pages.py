@@ -69,15 +69,15 @@ Report = Callable[[int, int], None]
 # ------------------------------------------------------------------------------------------------------------- filling
 
 THINGS = (
-    "oven", "birthday cake", "printing press", "garden wall", "invoice for May", "piano", "chess club", "violin lesson", "water pump",
-    "greenhouse", "tax return", "telescope", "server in the cellar", "ladder", "winter coat", "beehive",
+    "oven", "birthday cake", "printing press", "garden wall", "invoice for May", "piano", "chess club", "violin lesson", "microscope",
+    "greenhouse", "tax return", "telescope", "server in the cellar", "train ticket", "trip to the lake", "lunch in the canteen",
 )  # fmt: skip
 HAPPENINGS = (
     "was repaired by {} before the frost came", "costs more than {} had expected", "has to be ordered again by {} in autumn",
-    "was painted blue while {} was away", "is what {} asked about in the meeting", "will be handed over to {} on Friday",
+    "was painted blue while {} was away", "is what {} asked about in the meeting", "was given to {} as a present",
     "broke twice, so {} wants another one", "was photographed by {} for the yearbook",
 )  # fmt: skip
-PEOPLE = ("the teacher", "our neighbour", "a customer from Oslo", "the night watch", "my brother")
+PEOPLE = ("the teacher", "our neighbour", "a customer from Oslo", "the doctor", "my brother")
 
 
 class Lifelike(Synthetic):

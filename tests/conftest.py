@@ -13,7 +13,7 @@ import pytest_asyncio
 from mcp import Client
 
 import shapes
-from door import SERVER, Database, Served, clustered, connected, database_of, machines, owned_tables
+from door import SERVER, Database, Served, clustered, connected, database_of, machines, owned_tables, read_url
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 
@@ -103,7 +103,7 @@ def database(postgres: str, template: str) -> Iterator[Database]:
 @pytest.fixture
 def settings(database: Database) -> Settings:
     """Settings for the test's own database, without an embedder."""
-    return Settings(database_url=database.url, embedder="none:")
+    return Settings(database_url=database.url, read_url=read_url(database.url), embedder="none:")
 
 
 @pytest_asyncio.fixture

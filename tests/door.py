@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -30,6 +30,8 @@ NAMESPACE = "default"
 SERVER = os.environ.get("PGENGRAM_TEST_DATABASE_URL", "")  # where the databases of tests are
 REPLICA = os.environ.get("PGENGRAM_TEST_REPLICA_URL", "")  # from which every server of a test reads
 POOLER = os.environ.get("PGENGRAM_TEST_PGBOUNCER_URL", "")  # through which every database of a test is reached
+MOST_MACHINES = 8
+DROPS = 5  # of a database that is in use, before that is an error
 Answer = dict[str, Any]
 
 
@@ -37,9 +39,13 @@ def environment(**settings: str) -> dict[str, str]:
     """Return the environment of a server: the machine's, and of ours only `settings`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
     if REPLICA and "database_url" in settings:
-        database = psycopg.conninfo.conninfo_to_dict(settings["database_url"])["dbname"]
-        settings = {"read_url": in_database(REPLICA, str(database)), **settings}
+        settings = {"read_url": read_url(settings["database_url"]), **settings}
     return inherited | {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
+
+
+def read_url(database_url: str) -> str:
+    """Return where a test's database is read from: the replica of this run, or nowhere else."""
+    return in_database(REPLICA, str(psycopg.conninfo.conninfo_to_dict(database_url)["dbname"])) if REPLICA else ""
 
 
 @asynccontextmanager
@@ -243,14 +249,15 @@ def _on_each_machine(postgres: str, statement: str, like: str = "template1") -> 
                 connection.execute(f"ALTER DATABASE {like} ALLOW_CONNECTIONS false")
             if (len(urls) > 1 or POOLER) and like != "template1":  # so does a pooler, for a while
                 connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [like])
+            for _ in range(DROPS):
+                with suppress(psycopg.errors.ObjectInUse):  # machines of a cluster come to each other as they like
+                    connection.execute(statement)
+                    return
             connection.execute(statement)
 
-    if len(urls) == 1:
-        run(urls[0])
-        return
-    with ThreadPoolExecutor(len(urls)) as at_once:
-        for done in [at_once.submit(run, url) for url in urls]:
-            done.result()
+    run(urls[0])
+    with ThreadPoolExecutor(MOST_MACHINES) as at_once:
+        list(at_once.map(run, urls[1:]))
 
 
 @dataclass(frozen=True)

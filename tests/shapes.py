@@ -23,6 +23,10 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "tests/store/test_schema.py::test_the_application_role_can_neither_pass_the_wall_nor_log_in",
             "tests/store/test_schema.py::test_the_migrations_lead_to_the_schema_that_the_tables_declare",
         ),
+        "a backup in one file is refused, as tests/cluster shows": (
+            "tests/faults/test_backup.py",
+            "tests/faults/test_restoring_the_erased.py",
+        ),
         "the plan is looked at, which is the worker's there": (
             "tests/tools/test_graph.py::test_each_step_is_walked_by_the_indexes",
         ),

@@ -17,6 +17,7 @@ import typer
 from pgengram import __version__
 from pgengram.cli import app
 from pgengram.cli import clients as c
+from pgengram.errors import InvalidInput
 from pgengram.manager import MemoryManager
 from pgengram.settings import PREFIX, Settings
 
@@ -158,6 +159,21 @@ def test_the_image_runs_without_root_keeps_everything_in_one_volume_and_has_a_he
     assert all((ROOT / one).exists() for one in copied)
     kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert {f"!{one}" for one in copied} <= set(kept)
+
+
+def test_a_pod_gets_no_variables_that_a_service_of_our_name_would_add_and_we_would_refuse() -> None:
+    text = (ROOT / "docs" / "how-to" / "run-as-a-service.md").read_text(encoding="utf-8")
+    [pod] = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+    with pytest.raises(InvalidInput, match="PGENGRAM_SERVICE_HOST"):
+        Settings.from_environment({"PGENGRAM_SERVICE_HOST": "10.96.0.7"})
+    assert re.search(r"^enableServiceLinks: false\b", pod, re.MULTILINE)
+
+
+def test_the_citus_image_takes_pgvector_from_the_image_of_the_other_profiles() -> None:
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+
+    assert {one.removesuffix("-bookworm") for one in re.findall(r"pgvector/pgvector:(\S+)", text)} == {"pg17"}
 
 
 def test_the_health_check_of_the_image_is_a_program_that_runs() -> None:

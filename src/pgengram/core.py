@@ -67,13 +67,14 @@ class Core:
         await self.store.open(report)
 
     async def open(self) -> None:
-        """Get ready ahead of the first call, and begin to look after the index.
+        """Get ready ahead of the first call, and begin to look after words and index.
 
         Raises:
             NotReady: the database did not come up.
         """
         await self.ready()
         self.working.notice()
+        self._words.notice(0)
         self._backups.notice()
         await self.current_model()
 

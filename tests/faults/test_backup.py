@@ -27,10 +27,14 @@ MEMORIES = 60
 
 
 def databases(url: str) -> set[str]:
-    """Return the databases of a server that a restore may have left."""
+    """Return the databases that a restore of this one may have left."""
+    left = f"^{name_of(url)}_(incoming|outgoing)$"
     with psycopg.connect(in_database(url, "postgres")) as connection:
-        rows = connection.execute("SELECT datname FROM pg_database WHERE datname ~ '_(incoming|outgoing)$'")
-        return {name for (name,) in rows}
+        return {name for (name,) in connection.execute("SELECT datname FROM pg_database WHERE datname ~ %s", [left])}
+
+
+def name_of(url: str) -> str:
+    return str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
 
 
 def prints(database: Database) -> backup.Tables:
@@ -47,7 +51,7 @@ def made(postgres: str, template: str, tmp_path_factory: pytest.TempPathFactory)
         pgengram("call", "create_memory", "content=Kept.", database_url=database.url, embedder="none:")
         pgengram("backup", str(path), database_url=database.url)
         pgengram("call", "create_memory", "content=Added later.", database_url=database.url, embedder="none:")
-        yield psycopg.conninfo.conninfo_to_dict(database.url)["dbname"], path
+        yield name_of(database.url), path
 
 
 @pytest.fixture
@@ -154,6 +158,20 @@ async def test_a_store_in_use_is_not_replaced(kept: Path, store: Database) -> No
 
     assert "in use" in ended.stderr
     assert contents(store) == ["Added later.", "Kept."]
+
+
+def test_one_restore_of_a_database_at_a_time_and_others_of_the_server_do_not_wait(kept: Path, store: Database) -> None:
+    lock = "SELECT pg_advisory_lock(%s, hashtext(%s))"
+    with psycopg.connect(in_database(store.url, "postgres"), autocommit=True) as another:
+        another.execute(lock, [backup.RESTORE_LOCK, name_of(store.url)])
+        ended = pgengram("restore", str(kept), "--yes", database_url=store.url, expect=1)
+    assert "under way" in ended.stderr
+    assert contents(store) == ["Added later.", "Kept."]
+
+    with psycopg.connect(in_database(store.url, "postgres"), autocommit=True) as another:
+        another.execute(lock, [backup.RESTORE_LOCK, "another"])
+        pgengram("restore", str(kept), "--yes", database_url=store.url)
+    assert contents(store) == ["Kept."]
 
 
 def test_nothing_is_replaced_unless_somebody_agrees(kept: Path, store: Database) -> None:

@@ -3,7 +3,8 @@
     python tests/scale/pgbouncer.py pytest tests/tools
 
 runs a command with PGENGRAM_TEST_DATABASE_URL naming a new server and PGENGRAM_TEST_PGBOUNCER_URL a pgbouncer before it. Another
-pgbouncer than the one on PATH is named by PGENGRAM_TEST_PGBOUNCER.
+pgbouncer than the one on PATH is named by PGENGRAM_TEST_PGBOUNCER. One from 1.21 on keeps prepared statements, unless the first
+word is --unprepared; an older one cannot.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from psycopg.conninfo import conninfo_to_dict
 START_S = 20
 NAMED = os.environ.get("PGENGRAM_TEST_PGBOUNCER", "")
 PREPARED_SINCE = (1, 21)
+PREPARED = 200
 CONFIGURATION = """
 [databases]
 * = host={host} port={port}
@@ -108,15 +110,18 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
 
 def main() -> int:
     """Run a command behind a pgbouncer."""
+    command, prepared = sys.argv[1:], PREPARED
+    if command[:1] == ["--unprepared"]:
+        command, prepared = command[1:], 0
     from pgengram.postgres import start_embedded
 
     with tempfile.TemporaryDirectory(prefix="pgengram") as folder:
         Path(folder).chmod(0o755)
         server = start_embedded(Path(folder) / "data")
         try:
-            with before(server.url, prepared=200) as url:
+            with before(server.url, prepared=prepared) as url:
                 more = {"PGENGRAM_TEST_DATABASE_URL": server.url, "PGENGRAM_TEST_PGBOUNCER_URL": url}
-                return subprocess.run(sys.argv[1:], env=os.environ | more, check=False).returncode
+                return subprocess.run(command, env=os.environ | more, check=False).returncode
         finally:
             server.stop()
 

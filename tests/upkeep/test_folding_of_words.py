@@ -420,6 +420,24 @@ async def test_enough_new_memories_are_folded_by_themselves_once_nobody_writes(
     assert_each_word_once(database)
 
 
+async def test_what_an_earlier_process_left_waiting_is_folded_at_the_start_of_the_next(
+    database: Database, low: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "QUIET_S", 0.05)
+    async with managed(database.url) as manager:
+        await manager.create_memories([{"content": f"Tea {n}."} for n in range(20)])
+    assert database.value(WAIT) == 20
+    later = MemoryManager(Settings(database_url=database.url, embedder="none:"))
+
+    await later.open()
+
+    async def folded() -> bool:
+        return bool(database.value(WAIT) == 0)
+
+    await until(folded)
+    await later.close()
+
+
 async def test_folding_begins_in_the_midst_of_writing_when_much_waits(
     database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

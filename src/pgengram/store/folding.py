@@ -84,7 +84,7 @@ class WordKeeper:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._rows = FOLD_AT  # look once after the first new memory: an earlier process may have left some
+        self._rows = FOLD_AT  # look once in any case: an earlier process may have left some
         self._quiet = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from pgengram.core import Core
-from pgengram.errors import Conflict, NotFound
+from pgengram.errors import Conflict, PgengramError
 from pgengram.transfer.exporting import export_to
 from pgengram.transfer.importing import Imported, import_from
 
 UNDER_WAY: Final = "It is still under way."
 WAIT: Final = "Wait until it is done, or break it off."
 GUESS_AFTER_S: Final = 2.0  # before that nothing is said of the time left
+
+
+class Absent(PgengramError):
+    """Something that these pages do not have, or not yet."""
+
+    code = "NOT_FOUND"
 
 
 @dataclass(slots=True)
@@ -128,12 +134,12 @@ class Import:
         """Bring in what was looked at.
 
         Raises:
-            NotFound: no file was looked at.
+            Absent: no file was looked at.
             Conflict: it is under way.
         """
         self.refuse_second()
         if self.found is None:
-            raise NotFound("file", "that was looked at", "Choose one first.")
+            raise Absent("No file was looked at.", "Choose one first.")
         self._begin(bringing=True)
 
     def _begin(self, *, bringing: bool) -> None:

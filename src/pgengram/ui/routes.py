@@ -24,10 +24,11 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.store.tokens import Scope
 from pgengram.toolsets.reviewing import FINDINGS
+from pgengram.toolsets.upkeep import NONE_GIVEN
 from pgengram.transfer.importing import SYSTEMS
 from pgengram.ui import drawing
 from pgengram.ui.guard import ENTRANCE, Guard, Shut
-from pgengram.ui.jobs import Job
+from pgengram.ui.jobs import Absent, Job
 from pgengram.ui.look import MAX_POINTS, PAIRED, SIDE_BY_SIDE, Look
 
 HERE: Final = Path(__file__).parent
@@ -49,6 +50,7 @@ PARTS: Final = {
     "similarity": "meaning", "words": "words", "near_by": "near by", "voice": "speaker", "period": "time",
     "relevance": "relevance",
 }  # fmt: skip
+FIND_IT: Final = "It may have been erased. Search for it in its own words."
 DEPTHS: Final = range(1, 5)
 BRIEF: Final = 160  # characters
 PLAN: Final = "plan"
@@ -80,6 +82,7 @@ class Pages:
         self._templates.globals |= {
             "menu": MENU, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
             "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": drawing.changed, "query": urlencode, "SYSTEMS": SYSTEMS,
+            "NONE_GIVEN": NONE_GIVEN,
         }  # fmt: skip
         self._templates.filters |= {"day": _day, "minute": _minute, "duration": _duration}
         self.guard = Guard(self._application(), self.port, self._error)
@@ -123,7 +126,7 @@ class Pages:
     async def _lost(self, _: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
         told = self._page(
-            "error.html", status, error=NotFound("page", "that address", "Choose one above."), inside=True
+            "error.html", status, error=Absent("There is no page at that address.", "Choose one above."), inside=True
         )
         if isinstance(error, HTTPException) and error.headers:
             told.headers.update(error.headers)
@@ -187,7 +190,10 @@ class Pages:
     async def _memory(
         self, id_: UUID, error: PgengramError | None = None, typed: Mapping[str, str] | None = None
     ) -> Response:
-        memory = await self.look.memory(id_)
+        try:
+            memory = await self.look.memory(id_)
+        except NotFound:
+            raise NotFound("memory", id_, FIND_IT) from None
         status = 200 if error is None else STATUS.get(error.code, UNREADY)
         return self._page("memory.html", status, here="/", memory=memory, error=error, typed=typed)
 
@@ -230,7 +236,7 @@ class Pages:
         id_ = str(request.path_params["id"])
         found = await self.look.excerpts([UUID(id_)])
         if id_ not in found:
-            raise NotFound("memory", id_)
+            raise NotFound("memory", id_, FIND_IT)
         return PlainTextResponse(found[id_]["content"][:BRIEF])
 
     async def trash(self, request: Request) -> Response:
@@ -363,7 +369,7 @@ class Pages:
     async def download(self, _: Request) -> Response:
         """Hand the exported file over."""
         if self.look.export.job.result() is None:
-            raise NotFound("finished export", "this name", "Begin one, and wait until it is done.")
+            raise Absent("No export is finished.", "Begin one, and wait until it is done.")
         path = self.look.export.path
         return FileResponse(path, filename=path.name, media_type="application/jsonl")
 
@@ -495,4 +501,4 @@ def _uuid(given: str) -> UUID:
     try:
         return UUID(given)
     except ValueError:
-        raise NotFound("memory", "that address", "Search for it.") from None
+        raise NotFound("memory", given[:64], FIND_IT) from None

@@ -63,7 +63,8 @@ function axes() {
     if (step < 86400) return `${moment.slice(11, 16)}\n${moment.slice(0, 10)}`;
     return moment.slice(0, step < 28 * 86400 ? 10 : step < 360 * 86400 ? 7 : 4);
   });
-  return [{ ...axis, space: 90, values: written }, { ...axis, size: 62 }];
+  const counted = (_, places) => places.map((one) => (one === null || one < 0 ? "" : one.toLocaleString("en"))); // less than nothing is no number of memories
+  return [{ ...axis, space: 90, values: written }, { ...axis, size: 62, values: counted }];
 }
 
 const inUtc = (at) => uPlot.tzDate(new Date(at * 1000), "UTC");
@@ -237,9 +238,12 @@ function tell(id, text) {
   chosen.replaceChildren(link);
 }
 
+const READABLE = 120; // memories whose words find room beside each other
+
 function network(element) {
   const given = data(element);
-  const many = Object.keys(given.nodes).length > 400;
+  const count = Object.keys(given.nodes).length;
+  const [many, crowded] = [count > 400, count > READABLE];
   const graph = cytoscape({
     container: element,
     elements: [
@@ -258,15 +262,24 @@ function network(element) {
     maxZoom: 4,
   });
   const box = graph.elements().boundingBox({ includeLabels: false });
-  const size = Math.max(16, box.h / (many ? 75 : 38), box.w / (many ? 130 : 70)); // as large on the screen whatever the number of memories
+  const whole = Math.max(16, box.h / (many ? 75 : 38), box.w / (many ? 130 : 70)); // as large on the screen whatever the number of memories
+  let fitted = 0;
   const draw = () => {
+    const nearer = crowded && fitted ? Math.max(1, graph.zoom() / fitted) : 1;
+    const size = whole * nearer ** -0.7; // of many, zooming moves memories apart more than it makes them large
+    const { x1, x2, y1, y2 } = graph.extent();
+    const readable = !crowded || Object.values(given.nodes).filter(({ x, y }) => x > x1 && x < x2 && y > y1 && y < y2).length <= READABLE;
+    const letters = crowded ? 12 / graph.zoom() : size * 0.72;
     graph.style([
-      { selector: "node", style: { width: size, height: size, "background-color": (node) => colour(node.data("type")), label: "data(short)", color: colour("text"), "font-size": size * (many ? 0.5 : 0.72), "min-zoomed-font-size": 8, "text-valign": "bottom", "text-margin-y": size / 4, "text-wrap": "wrap", "text-max-width": size * 8 } },
+      { selector: "node", style: { width: size, height: size, "background-color": (node) => colour(node.data("type")), label: readable ? "data(short)" : "", color: colour("text"), "font-size": letters, "min-zoomed-font-size": 8, "text-valign": "bottom", "text-margin-y": letters / 3, "text-wrap": "wrap", "text-max-width": letters * 11 } },
       { selector: "node.start", style: { width: size * 1.7, height: size * 1.7, "border-width": 4, "border-color": colour("text") } },
       { selector: "node:selected", style: { "border-width": 3, "border-color": colour("focus") } },
-      { selector: "edge", style: { width: (edge) => (size / 16) * (0.5 + 1.5 * edge.data("strength")), opacity: many ? 0.35 : 1, "line-color": colour("edge"), "target-arrow-color": colour("soft"), "target-arrow-shape": many ? "none" : "triangle", "arrow-scale": 0.7, "curve-style": many ? "haystack" : "bezier", label: many ? "" : "data(type)", "font-size": size * 0.5, "min-zoomed-font-size": 7, color: colour("soft"), "text-rotation": "autorotate", "text-background-color": colour("raised"), "text-background-opacity": 1 } },
+      { selector: "edge", style: { width: (edge) => (size / 16) * (0.5 + 1.5 * edge.data("strength")), opacity: many ? 0.35 : 1, "line-color": colour("edge"), "target-arrow-color": colour("soft"), "target-arrow-shape": many ? "none" : "triangle", "arrow-scale": 0.7, "curve-style": many ? "haystack" : "bezier", label: many || !readable ? "" : "data(type)", "font-size": size * 0.5, "min-zoomed-font-size": 7, color: colour("soft"), "text-rotation": "autorotate", "text-background-color": colour("raised"), "text-background-opacity": 1 } },
       { selector: "edge[type = 'alike']", style: { "line-style": "dashed", "target-arrow-shape": "none" } },
     ]);
+    if (fitted) return;
+    graph.fit(undefined, 30); // words have a size by now
+    fitted = graph.zoom();
   };
   const middle = () => ({ x: element.clientWidth / 2, y: element.clientHeight / 2 });
   steer(element, (factor) => (factor ? graph.zoom({ level: graph.zoom() * factor, renderedPosition: middle() }) : graph.fit(undefined, 30)),
@@ -276,7 +289,8 @@ function network(element) {
   graph.on("tap", (event) => { if (event.target === graph) before = ""; });
   graph.on("vmousedown", "node", (event) => { event.target.scratch("again", event.target.id() === before); });
   graph.on("dbltap", "node", (event) => { if (event.target.scratch("again")) location.href = `/graph?id=${event.target.id()}`; });
-  graph.ready(() => graph.fit(undefined, 30));
+  let resting = 0;
+  if (crowded) graph.on("viewport", () => { clearTimeout(resting); resting = setTimeout(draw, 150); });
   return draw;
 }
 
