@@ -22,13 +22,23 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "tests/store/test_schema.py::test_only_the_vector_extension_is_required",
             "tests/store/test_schema.py::test_the_application_role_can_neither_pass_the_wall_nor_log_in",
             "tests/store/test_schema.py::test_the_migrations_lead_to_the_schema_that_the_tables_declare",
+            "tests/store/test_schema.py::test_the_dimension_in_the_store_is_the_models",
+            "tests/store/test_releases.py::test_the_store_of_a_release_is_brought_up_to_date_with_all_its_rows",
         ),
         "a backup in one file is refused, as tests/cluster shows": (
             "tests/faults/test_backup.py",
             "tests/faults/test_restoring_the_erased.py",
         ),
+        "a writer waits for a minute, as a shard may be on its way to another machine": (
+            "tests/hostile/test_exhaustion.py::test_a_lock_that_somebody_else_holds_is_not_waited_for_for_ever",
+            "tests/hostile/test_exhaustion.py::test_every_transaction_bounds_its_statements_its_locks_and_its_idleness",
+        ),
+        "whoever waits is looked for on the coordinator, and waits on a worker": (
+            "tests/upkeep/test_folding_of_words.py::test_a_change_during_a_fold_waits_and_loses_nothing",
+        ),
         "the plan is looked at, which is the worker's there": (
             "tests/tools/test_graph.py::test_each_step_is_walked_by_the_indexes",
+            "tests/store/test_vector_index.py::test_each_search_is_a_scan_of_the_index",
         ),
     },
     POOLED: {

@@ -403,7 +403,10 @@ CREATE TABLE memory_words (
 )
     """,
     r"""
-CREATE INDEX memory_words_by_segment ON memory_words (namespace_id, segment)
+CREATE INDEX memory_words_by_segment ON memory_words (namespace_id, segment) WHERE segment > 0
+    """,
+    r"""
+CREATE INDEX memory_words_waiting ON memory_words (namespace_id, memory_id) WHERE segment IS NULL
     """,
     r"""
 CREATE TABLE procedural_memories (

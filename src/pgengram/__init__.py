@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgengram.library import Memory as Memory
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import `Memory` when it is first asked for, so that the server starts without it."""
+        if name == "Memory":
+            from pgengram.library import Memory
+
+            return Memory
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __version__ = "0.1.0"
 __all__ = ["Memory", "__version__"]
-
-
-def __getattr__(name: str) -> object:
-    """Import `Memory` when it is first asked for, so that the server starts without it."""
-    if name == "Memory":
-        from pgengram.library import Memory
-
-        return Memory
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,9 +22,12 @@ def main() -> None:
     if len(sys.argv) == 1 and COMPLETING not in os.environ:
         serve()
     else:
-        from pgengram.cli import app
+        try:
+            from pgengram.cli import app
 
-        app()
+            app()
+        except KeyboardInterrupt:  # while it was still being imported
+            raise SystemExit(130) from None
 
 
 def answering(request: str, manager: MemoryManager) -> Callable[..., Awaitable[Any]]:

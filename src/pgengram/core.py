@@ -237,7 +237,10 @@ class Core:
                 if error["code"] == NotFound.code
                 else Conflict(error["message"], error["hint"])
             )
-        return (await memories.read(tx, list(found.values()), self.model_key))[found[given]]
+        row = (await memories.read(tx, list(found.values()), self.model_key)).get(found[given])
+        if row is None:  # erased in this very moment
+            raise NotFound("memory", given)
+        return row
 
     def refuse_bad_metadata(self, metadata: dict[str, Any] | None) -> None:
         """Refuse metadata that no memory could hold.

@@ -292,7 +292,8 @@ class MemoryManager(Core):
         if not touch:
             return await self.store.look(lambda tx: self._whole(tx, ids, include))
         async with self.store.transaction() as tx:
-            await tx.run(s.COMMIT_WITHOUT_WAITING)  # losing the trace of a reading is no loss
+            if self.store.replica is None:  # one would not show before the log is written what this has changed
+                await tx.run(s.COMMIT_WITHOUT_WAITING)  # losing the trace of a reading is no loss
             return await self._whole(tx, ids, include, touch=not tx.read_only)
 
     async def _whole(self, tx: Transaction, ids: Sequence[str], include: Sequence[str], *, touch: bool = False) -> Read:
@@ -522,6 +523,7 @@ class MemoryManager(Core):
                 erased=len(receipts),
                 message=f"{len(receipts)} erased for good, {len(going.missing)} not found.",
             )
+        await memories.hold_words(tx, list(going.rows))
         for row in going.rows.values():
             news = reason != (row["reason"] or "") and bool(reason)
             if row["status"] != "invalidated" or news or going.instead:

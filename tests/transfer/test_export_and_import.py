@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from door import Database, call, connected, database_of, found, owned_tables, read, remember
 from machine import answered, pgengram
+from pgengram.inputs import Change, NewMemory
 from pgengram.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store import transferring
@@ -84,6 +85,18 @@ async def test_an_export_imported_into_an_empty_store_exports_the_same(
             assert (await read(client, hit))["content"] == "Mara moved billing to Stripe in March."
             assert await found(client, "peanuts", mode="text")
             assert await found(client, "guess", mode="text") == []
+
+
+async def test_what_was_erased_and_is_brought_in_again_can_be_changed(manager: MemoryManager, tmp_path: Path) -> None:
+    id_ = (await manager.create_memory(NewMemory(content="Tea at four."))).memory_id
+    exported(manager.settings.database_url, tmp_path / "all.jsonl", **WORDS)
+    await manager.erase([id_])
+    answered("import", str(tmp_path / "all.jsonl"), "--json", database_url=manager.settings.database_url, **WORDS)
+
+    await manager.update_memory(Change(id=id_, content="Tea at five."))
+
+    [memory] = (await manager.get_memories([id_], include=["history"])).memories
+    assert [told["operation"] for told in memory["history"]] == ["update", "erase", "create"]
 
 
 async def test_the_uses_of_a_memory_come_along(filled: Database, postgres: str, template: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -16,7 +17,7 @@ from pgengram.inputs import Change, NewMemory, Question
 from pgengram.manager import MemoryManager
 from pgengram.search.question import COUNTED, WAITING, Frequencies
 from pgengram.settings import Settings
-from pgengram.store import folding
+from pgengram.store import folding, owners, statements, tidying
 from pgengram.store.database import Transaction
 from pgengram.store.folding import FOLD_AT, SEGMENT, WordKeeper, to_merge
 
@@ -374,6 +375,106 @@ async def test_changes_and_folds_at_the_same_time_lose_nothing(database: Databas
         assert (coffee.count, tea.count) == (27, 13)
 
 
+async def overlapping(manager: MemoryManager) -> list[list[str]]:
+    """Memories whose words are in lists and partly the same, by the batch in which they are changed."""
+    dice = random.Random(3)
+    items = [{"content": " ".join(dice.sample(WORDS, 4)) + f" {n}"} for n in range(80)]
+    ids = [result["memory_id"] for result in (await manager.create_memories(items)).results]
+    await fold(manager)
+    dice.shuffle(ids)
+    return [ids[start : start + 10] for start in range(0, 80, 10)]
+
+
+@pytest.mark.parametrize("what", ["forget", "erase", "tag", "tell again"])
+async def test_batches_that_change_memories_with_the_same_words_at_once_never_wait_in_a_circle(
+    database: Database, low: None, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    async with managed(database.url) as manager:
+        monkeypatch.setattr(folding, "SEGMENT", 100)
+        batches = await overlapping(manager)
+        texts = {row["id"]: row["content"] for row in database.rows("SELECT id::text, content FROM memories")}
+
+        async def change(ids: list[str]) -> None:
+            if what == "forget":
+                await manager.forget_memories(ids)
+            elif what == "erase":
+                await manager.erase(ids)
+            elif what == "tell again":
+                await manager.create_memories([{"content": texts[id_], "tags": ["again"]} for id_ in ids])
+            else:
+                step = tidying.Step("tag", [UUID(id_) for id_ in ids], tags=["cocoa"])
+                async with manager.store.transaction() as tx:
+                    await tidying.do(tx, [step], await tidying.lock(tx, step.named), session_id=None)
+
+        await asyncio.gather(*(change(ids) for ids in batches))
+
+        assert_each_word_once(database)
+
+
+async def test_an_owner_erased_during_a_fold_leaves_no_list_behind(
+    database: Database, low: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with managed(database.url, "leaving") as manager:
+        await manager.create_memories([{"content": f"Tea {n}."} for n in range(6)])
+        folded, go_on = asyncio.Event(), asyncio.Event()
+        rows = Transaction.rows
+
+        async def slowly(tx: Transaction, statement: Any, parameters: Any = None) -> Any:
+            found = await rows(tx, statement, parameters)
+            if statement == folding.TAKE:
+                folded.set()
+                await go_on.wait()  # the lists are not written yet
+            return found
+
+        monkeypatch.setattr(Transaction, "rows", slowly)
+        folding_now = asyncio.create_task(fold(manager))
+        await folded.wait()
+        erasing_now = asyncio.create_task(owners.erase_owner(manager.store.database, "leaving"))
+
+        async def waiting() -> bool:
+            return bool(database.as_login("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                                          "AND datname = current_database()")[0][0])  # fmt: skip
+
+        await until(waiting)
+        go_on.set()
+        await asyncio.gather(folding_now, erasing_now)
+
+    assert database.as_login("SELECT count(*) FROM memory_posting_lists") == [(0,)]
+
+
+async def test_what_is_told_again_while_it_is_erased_is_stored_anew(
+    database: Database, low: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with managed(database.url) as manager, managed(database.url) as other:
+        known = (await manager.create_memory(NewMemory(content="Tea at four."))).memory_id
+        rows = Transaction.rows
+
+        async def erased_meanwhile(tx: Transaction, statement: Any, parameters: Any = None) -> Any:
+            found = await rows(tx, statement, parameters)
+            if statement == statements.FIND_TWINS and found:
+                await other.erase([known])
+            return found
+
+        monkeypatch.setattr(Transaction, "rows", erased_meanwhile)
+        again = await manager.create_memory(NewMemory(content="Tea at four.", tags=["daily"]))
+        monkeypatch.undo()
+
+        assert again.created
+        assert again.memory_id != known
+        assert (await manager.search_memories(Question(query="daily tea", mode="text"))).count == 1
+        assert_each_word_once(database)
+
+
+async def test_looking_for_words_to_fold_opens_no_connection_of_its_own(
+    database: Database, low: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with managed(database.url) as manager:
+        await manager.create_memory(NewMemory(content="Tea."))
+        monkeypatch.setattr(folding.pooler, "connect", None)
+
+        assert await fold(manager) == 0
+
+
 COUNT_TERMS = f"""WITH words AS (SELECT term, NULL::integer AS name FROM unnest(%(terms)s::integer[]) AS t(term)), {WAITING}
 SELECT words.term, {COUNTED} AS memories FROM words"""
 
@@ -451,6 +552,25 @@ async def test_folding_begins_in_the_midst_of_writing_when_much_waits(
     await until(folded)
     await manager.close()
     assert_each_word_once(database)
+
+
+async def test_the_index_of_the_lists_is_built_anew_when_it_is_half_empty(
+    postgres: str, template: str, low: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = "SELECT pg_relation_size('memory_posting_lists_pkey')"
+    dice = random.Random(1)
+    with database_of(postgres, template) as database:
+        async with managed(database.url) as manager:
+            for large in (10**9, 0):  # at first it is not worth it
+                monkeypatch.setattr(folding, "LARGE_BYTES", large)
+                await manager.create_memories(
+                    [{"content": " ".join(f"w{dice.random()}" for _ in range(40))} for _ in range(60)]
+                )
+                await fold(manager)
+                lists = database.value("SELECT count(*) FROM memory_posting_lists")
+                sparse = database.as_login(size)[0][0] > folding.SPARSE_BYTES * lists
+                assert sparse == (large > 0)
+            assert_each_word_once(database)
 
 
 async def test_folding_leaves_no_dead_words_behind(postgres: str, template: str, low: None) -> None:

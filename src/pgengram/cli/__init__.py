@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer.models import CommandInfo
 
 from pgengram import __version__
 from pgengram.errors import InvalidInput, PgengramError
@@ -20,7 +24,9 @@ from pgengram.loop import event_loop
 from pgengram.settings import Settings
 
 Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
 INTERRUPTED = 130  # the exit code of a command that a person has ended, as shells have it
+UNREAD = 141  # … and of one whose reader has gone
 
 app = typer.Typer(
     name="pgengram",
@@ -31,6 +37,7 @@ app = typer.Typer(
 )
 screen = Console()
 notes = Console(stderr=True)
+SYSTEMS = ("jsonl", "agi", "session-continuity", "skynet", "ownsona", "crow", "mcp-memory", "mcp-memory-service")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 OfProject = Annotated[str | None, typer.Option(help="Of this project only.")]
 
@@ -50,9 +57,41 @@ def command(function: Callable[Parameters, Coroutine[Any, Any, int | None]]) -> 
         except KeyboardInterrupt:
             notes.print("Ended by Ctrl+C.", highlight=False)
             raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # whoever reads has seen enough, as `head` has
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is for nobody
+            raise typer.Exit(UNREAD) from None
         raise typer.Exit(code or 0)
 
     return run
+
+
+def completing(words: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return what a shell is told that the beginning of a word may become."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def agreed(question: str, *, yes: bool = False, instead: str = "Say --yes to have it done unasked.") -> bool:
+    """Whether a person says yes to a question, or has said so before.
+
+    Raises:
+        InvalidInput: standard input is no terminal, so nobody can be asked; `instead` says what there is to do.
+    """
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise InvalidInput("Nobody is here to be asked.", f"Nothing was changed. {instead}")
+    return typed(lambda: typer.confirm(question, err=True))
+
+
+def typed(ask: Callable[[], Answer]) -> Answer:
+    """Return what a person answers; Ctrl+C ends the command at once, where the loop would wait for the answer first."""
+    loops = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return ask()
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, loops)
 
 
 def _version(wanted: bool) -> None:
@@ -76,7 +115,9 @@ async def demo(
     keep: Annotated[Path | None, typer.Option(help="Keep the demo's memories in this folder.", file_okay=False)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Start a server as a client would, store a small life, and ask about it.
+    """Show the whole at work, with invented memories.
+
+    Starts a server as a client would, stores a small life, and asks about it.
 
     Example: `pgengram demo --keep ./demo-data`
     """
@@ -88,9 +129,9 @@ async def demo(
 @app.command()
 @command
 async def doctor(as_json: AsJson = False) -> int:
-    """Check everything from the binaries to a stored and found memory, and say how to repair what is wrong.
+    """Check everything, and say how to repair what is wrong.
 
-    Then start each assistant's entry as the assistant would, and greet it.
+    From the binaries to a stored and found memory; then starts each assistant's entry as the assistant would, and greets it.
 
     Example: `pgengram doctor --json`
     """
@@ -102,7 +143,9 @@ async def doctor(as_json: AsJson = False) -> int:
 @app.command()
 @command
 async def migrate() -> None:
-    """Bring the database's schema up to this version. A server does the same by itself when it starts.
+    """Bring the database's schema up to this version.
+
+    A server does the same by itself when it starts.
 
     Example: `PGENGRAM_DATABASE_URL=postgresql://memo@db.example.org/memo pgengram migrate`
     """
@@ -126,7 +169,7 @@ async def call(
         list[str] | None, typer.Argument(metavar="name=value…", help="Its arguments; lists and objects as JSON.")
     ] = None,
 ) -> int:
-    """Call one tool as an assistant would, and print its answer as JSON.
+    """Call one tool as an assistant would; print its answer as JSON.
 
     Example: `pgengram call search_memories query="where do we deploy?" limit=3`
     """
@@ -157,10 +200,16 @@ def _pair(argument: str) -> tuple[str, str]:
 @command
 async def reindex(
     method: Annotated[
-        str, typer.Option(help="ivfflat builds fast and suits a store that changes; hnsw answers faster.")
+        str,
+        typer.Option(
+            help="ivfflat builds fast and suits a store that changes; hnsw answers faster.",
+            autocompletion=completing(("ivfflat", "hnsw")),
+        ),
     ] = "ivfflat",
 ) -> None:
-    """Build the index of the vectors anew. The server does it by itself when it is due.
+    """Build the index of the vectors anew.
+
+    The server does it by itself when it is due.
 
     Example: `pgengram reindex --method hnsw`
     """
@@ -185,7 +234,9 @@ async def reembed(
     cancel: Annotated[bool, typer.Option("--cancel", help="Give up a move that has not ended.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Move all memories to another embedding model while servers go on; may be broken off and called again.
+    """Move all memories to another embedding model.
+
+    Servers go on meanwhile; it may be broken off and called again.
 
     Example: `pgengram reembed onnx:/models/multilingual-e5-small`
     """
@@ -199,7 +250,9 @@ async def reembed(
 async def export_(
     path: Annotated[str, typer.Argument(help="A file for the lines of JSON, or - for standard output.")],
 ) -> int:
-    """Write everything that is remembered as lines of JSON: a backup, or a way to another store.
+    """Write everything that is remembered as lines of JSON.
+
+    A backup, or a way to another store.
 
     Example: `pgengram export memories.jsonl`
     """
@@ -211,20 +264,25 @@ async def export_(
 @app.command(name="import")
 @command
 async def import_(
-    source: Annotated[str, typer.Argument(metavar="PATH", help="A file; for agi also a postgresql:// URL.")],
+    source: Annotated[
+        str, typer.Argument(metavar="PATH", help="A file, or - for standard input; for agi also a postgresql:// URL.")
+    ],
     system: Annotated[
         str,
         typer.Option(
             "--from",
-            help="jsonl (an export), agi, session-continuity, skynet, ownsona, crow, mcp-memory or mcp-memory-service.",
+            help=f"jsonl (an export), {', '.join(SYSTEMS[1:-1])} or {SYSTEMS[-1]}.",
+            autocompletion=completing(SYSTEMS),
         ),
     ] = "jsonl",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be taken.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Bring in memories from an export or from another system; what is there already stays as it is.
+    """Bring in memories from an export or another system.
 
-    Example: `pgengram import --from mcp-memory memory.jsonl --dry-run`
+    What is there already stays as it is.
+
+    Examples: `pgengram import --from mcp-memory memory.jsonl --dry-run`, `pgengram export - | ssh ada@box pgengram import -`
     """
     from pgengram.cli.transfer import run_import
 
@@ -246,7 +304,9 @@ async def backup(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Write the whole store, all owners and their history, into one file, while servers go on.
+    """Write the whole store into one file.
+
+    All owners and their history, while servers go on.
 
     Example: `pgengram backup /media/usb/memories.backup`
     """
@@ -265,9 +325,11 @@ async def restore(
     yes: Annotated[bool, typer.Option("--yes", help="Put a backup back without asking.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Put a backup in the place of the store, every row compared before anything goes; or bring forgotten memories back.
+    """Bring forgotten memories back, or put a backup back.
 
-    Examples: `pgengram restore /media/usb/memories.backup`, `pgengram restore e8d03e19`
+    A backup takes the place of the whole store; every row is compared before anything goes.
+
+    Examples: `pgengram restore e8d03e19`, `pgengram restore /media/usb/memories.backup`
     """
     from pgengram.cli.backup import run_restore
     from pgengram.cli.writing import are_ids, restore_memories
@@ -282,7 +344,9 @@ async def restore(
 @app.command()
 @command
 async def upgrade(as_json: AsJson = False) -> int:
-    """Move the embedded store to the newest PostgreSQL that is installed; broken off, it leaves what there was.
+    """Move the embedded store to the newest installed PostgreSQL.
+
+    Broken off, it leaves what there was.
 
     Example: `pgengram upgrade --json`
     """
@@ -298,7 +362,9 @@ async def stats(
     tags: Annotated[int, typer.Option(help="How many tags to name, the most used first.", min=0, max=500)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show how many memories there are, of what kind, how fast they fade, and the state of index and embedder.
+    """Count memories, and show the state of index and embedder.
+
+    How many there are, of what kind, how old, how important, and how fast they fade.
 
     Examples: `pgengram stats`, `pgengram stats --project ark --tags 50 --json`
     """
@@ -316,7 +382,9 @@ async def review(
     project: OfProject = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show memories that need care, and what to do about them. Nothing is changed.
+    """Show memories that need care; nothing is changed.
+
+    Duplicates, contradictions, stale and incomplete ones, and what to do about each.
 
     Examples: `pgengram review`, `pgengram review --find duplicates --find stale`
     """
@@ -331,7 +399,9 @@ async def bench(
     calls: Annotated[int, typer.Option(help="How often each thing is done.", min=10, max=10_000)] = 100,
     as_json: AsJson = False,
 ) -> int:
-    """Measure how fast your store searches, stores and embeds, beside floors of the same run; changes nothing in it.
+    """Measure how fast your store searches, stores and embeds.
+
+    Beside floors of the same run; nothing in the store is changed.
 
     Examples: `pgengram bench`, `pgengram bench --calls 500 --json`
     """
@@ -343,7 +413,13 @@ async def bench(
 @app.command()
 @command
 async def tidy(
-    action: Annotated[str, typer.Argument(help="apply (what a review proposes), archive, prune or merge.")],
+    action: Annotated[
+        str,
+        typer.Argument(
+            help="apply (what a review proposes), archive, prune or merge.",
+            autocompletion=completing(("apply", "archive", "prune", "merge")),
+        ),
+    ],
     project: OfProject = None,
     older_than_days: Annotated[
         int | None, typer.Option(help="To archive or prune: stored longer ago.", min=0, max=36_500)
@@ -382,7 +458,7 @@ async def tags(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tags in use and which words mean the same tag; edit the latter.
+    """Show tags and the words that mean the same; edit the latter.
 
     Example: `pgengram tags --synonym k8s=kubernetes --synonym prefs=`
     """
@@ -417,7 +493,9 @@ async def erase_owner(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show what an owner has, ask, and erase all of it for good; then clear the files as `scrub` does.
+    """Erase all that an owner has, for good.
+
+    Shows it, asks, erases it, and clears the files as `scrub` does.
 
     Example: `pgengram erase-owner ada`
     """
@@ -434,7 +512,9 @@ async def erase_source(
     confirm_token: Annotated[str, typer.Option(help="From the preview that is shown where nobody can be asked.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Show all memories that come from one source, ask, and erase them for good.
+    """Erase all that comes from one source, for good.
+
+    Shows it and asks before.
 
     Example: `pgengram erase-source https://example.org/rumours.html`
     """
@@ -447,7 +527,9 @@ async def erase_source(
 @app.command()
 @command
 async def scrub(as_json: AsJson = False) -> int:
-    """Clear the database's files of the remains of what was erased: tables, indexes, write-ahead log.
+    """Clear the database's files of the remains of what was erased.
+
+    Writes tables and indexes anew, and recycles the write-ahead log.
 
     Example: `pgengram scrub`
     """
@@ -456,10 +538,38 @@ async def scrub(as_json: AsJson = False) -> int:
     return await run_scrub(Settings.from_environment(), as_json=as_json)
 
 
+# What the help shows, in this order; each of these has one line there.
+PANELS: Final = {
+    "Begin": ("demo", "connect", "disconnect", "doctor", "ui"),
+    "Memories": ("add", "search", "show", "edit", "forget", "restore", "list", "timeline", "graph", "recall"),
+    "Order and numbers": ("stats", "review", "tidy", "tags", "bench"),
+    "The whole store": (
+        "export", "import", "backup", "migrate", "upgrade", "reindex", "reembed", "erase-owner", "erase-source", "scrub",
+    ),
+    "Servers and programs": ("call", "serve", "token", "cluster"),
+}  # fmt: skip
+
+
+def _arrange() -> None:
+    """Put every command into its panel of the help, and in the order in which people need them."""
+    places = {name: (rank, panel) for rank, (name, panel) in enumerate((n, p) for p, ns in PANELS.items() for n in ns)}
+    app.registered_commands.sort(key=lambda one: places[_name(one)][0])
+    for one in app.registered_commands:
+        one.rich_help_panel = places[_name(one)][1]
+    for group in app.registered_groups:
+        group.rich_help_panel = places[str(group.name)][1]
+
+
+def _name(one: CommandInfo) -> str:
+    return one.name or getattr(one.callback, "__name__", "")
+
+
 from pgengram.cli import cluster as cluster  # noqa: E402  # their commands are registered by importing them
 from pgengram.cli import connecting as connecting  # noqa: E402
 from pgengram.cli import finding as finding  # noqa: E402
 from pgengram.cli import recalling as recalling  # noqa: E402
 from pgengram.cli import serving as serving  # noqa: E402
 from pgengram.cli import ui as ui  # noqa: E402
-from pgengram.cli import writing as writing  # noqa: E402  # in the order of the help
+from pgengram.cli import writing as writing  # noqa: E402
+
+_arrange()

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import typer
 from rich.console import Console
 
 from pgengram import postgres
+from pgengram.cli import agreed
 from pgengram.cli.progress import Told
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.settings import Settings
@@ -32,7 +32,11 @@ async def run_backup(settings: Settings, path: Path | None, *, if_due: bool, as_
 
 async def run_restore(settings: Settings, path: Path, *, yes: bool, as_json: bool) -> int:
     """Put a backup in the place of the store, after a question."""
-    return await asyncio.to_thread(_restore, settings, path, yes=yes, as_json=as_json)
+    manifest = await asyncio.to_thread(backup.read, path)
+    about = f"a backup of {manifest.made_at} with {manifest.memories:,} memories"
+    if not yes and (as_json or not agreed(f"Replace the store by {about}?")):
+        raise Conflict("Nobody has said yes.", "Nothing was changed. Call again and agree, or add --yes.")
+    return await asyncio.to_thread(_restore, settings, path, manifest, about, as_json=as_json)
 
 
 async def run_upgrade(settings: Settings, *, as_json: bool) -> int:
@@ -67,11 +71,7 @@ def _back_up(settings: Settings, path: Path | None, *, if_due: bool, as_json: bo
     return 0
 
 
-def _restore(settings: Settings, path: Path, *, yes: bool, as_json: bool) -> int:
-    manifest = backup.read(path)
-    about = f"a backup of {manifest.made_at} with {manifest.memories:,} memories"
-    if not yes and (as_json or not typer.confirm(f"Replace the store by {about}?")):
-        raise Conflict("Nobody has said yes.", "Nothing was changed. Call again and agree, or add --yes.")
+def _restore(settings: Settings, path: Path, manifest: backup.Manifest, about: str, *, as_json: bool) -> int:
     with _server(settings) as url, _progress(as_json=as_json) as tell:
         if not settings.database_url and postgres.status(settings.data_path).present > 1:
             raise Conflict(

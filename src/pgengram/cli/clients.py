@@ -29,6 +29,7 @@ Entry = dict[str, Any]
 NAME: Final = "memory"  # of our entry, unless another is chosen
 NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
 CONTEXT: Final = 2  # lines around a change
+BOM: Final = "\ufeff"  # which some editors put first
 BY_HAND: Final = "Nothing was changed. Repair the file, or put in by hand what --print shows."
 
 
@@ -357,7 +358,7 @@ def _servers(client: Client, path: Path, text: str) -> dict[str, Any]:
 
 def _parsed(client: Client, path: Path, text: str) -> Any:
     try:
-        return jsonc.parsed(text) if client.form == "json" else tomllib.loads(text)
+        return jsonc.parsed(text) if client.form == "json" else tomllib.loads(text.removeprefix(BOM))
     except InvalidInput as error:
         raise InvalidInput(f"{path} is no JSON: {error.message}.", BY_HAND) from None
     except tomllib.TOMLDecodeError as error:
@@ -377,7 +378,8 @@ def _edited(
     if value is None and not remove:
         return Edit(path, before, before or b"")
     if client.form == "toml":
-        after = _toml_edited(client, path, text, name, value)
+        mark = BOM if text.startswith(BOM) else ""
+        after = mark + _toml_edited(client, path, text.removeprefix(BOM), name, value)
     elif remove:
         after = jsonc.without_entry(text, (client.holder, name))
     else:
@@ -387,7 +389,10 @@ def _edited(
     servers.pop(name, None)
     if value is not None:
         servers[name] = value
-    really = json.loads(json.dumps(_parsed(client, path, after), default=str))
+    try:
+        really = json.loads(json.dumps(_parsed(client, path, after), default=str))
+    except InvalidInput:
+        really = {}
     if {client.holder: {}, **really} != expected:
         raise Conflict(f"{path} is written in a way that cannot be edited safely.", BY_HAND)
     return Edit(path, before, after.encode())

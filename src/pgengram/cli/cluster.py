@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.table import Table
@@ -12,12 +12,13 @@ from rich.table import Table
 from pgengram.cli import AsJson, app, command, notes, screen
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
-from pgengram.store import cluster
-from pgengram.store.cluster import DEFAULT_PORT, SHARDS, Status
+
+if TYPE_CHECKING:
+    from pgengram.store.cluster import Status
 
 MOST_SHARDS: Final = 1_024
 
-cluster_app = typer.Typer(help="One store on several machines, by PostgreSQL's extension Citus.", no_args_is_help=True)
+cluster_app = typer.Typer(help="One store on several machines, by the extension Citus.", no_args_is_help=True)
 app.add_typer(cluster_app, name="cluster")
 
 
@@ -25,16 +26,19 @@ app.add_typer(cluster_app, name="cluster")
 @command
 async def init(
     shards: Annotated[
-        int, typer.Option(help="Into how many pieces owners are dealt; said once.", min=1, max=MOST_SHARDS)
-    ] = SHARDS,
+        int | None,
+        typer.Option(help="Into how many pieces owners are dealt, said once; 32 by default.", min=1, max=MOST_SHARDS),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Distribute the store by owner over the machines that the coordinator knows. May be called again.
 
     Example: `pgengram cluster init --shards 64`
     """
+    from pgengram.store import cluster
+
     with notes.status("Distributing"):
-        seen = await cluster.init(_url(), shards)
+        seen = await cluster.init(_url(), shards or cluster.SHARDS)
     _show(seen, as_json=as_json)
 
 
@@ -45,6 +49,8 @@ async def status(as_json: AsJson = False) -> int:
 
     Example: `pgengram cluster status --json`
     """
+    from pgengram.store import cluster
+
     seen = await cluster.status(_url())
     _show(seen, as_json=as_json)
     return 1 if seen.wall is False else 0
@@ -63,6 +69,8 @@ async def add_node(
 
     Example: `pgengram cluster add-node db2.example.org --coordinator db1.example.org`
     """
+    from pgengram.store import cluster
+
     host, port = _place(node)
     with notes.status(f"Adding {host}:{port}"):
         seen = await cluster.add_node(_url(), host, port, _place(coordinator) if coordinator else None)
@@ -76,6 +84,8 @@ async def rebalance(as_json: AsJson = False) -> None:
 
     Example: `pgengram cluster rebalance`
     """
+    from pgengram.store import cluster
+
     with notes.status("Moving shards"):
         seen = await cluster.rebalance(_url())
     _show(seen, as_json=as_json)
@@ -92,6 +102,8 @@ async def isolate(
 
     Example: `pgengram cluster isolate acme --node db3.example.org`
     """
+    from pgengram.store import cluster
+
     with notes.status(f"Moving {namespace}"):
         seen = await cluster.isolate(_url(), namespace, _place(node) if node else None)
     _show(seen, as_json=as_json)
@@ -108,6 +120,8 @@ def _url() -> str:
 
 def _place(text: str) -> tuple[str, int]:
     """Return host and port of HOST, HOST:PORT or [ADDRESS]:PORT."""
+    from pgengram.store.cluster import DEFAULT_PORT
+
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
         return text.strip("[]"), DEFAULT_PORT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,23 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from pgengram import __version__
-from pgengram.cli import AsJson, app, command, notes, screen
+from pgengram.cli import AsJson, agreed, app, command, completing, notes, screen
 from pgengram.cli import clients as c
 from pgengram.cli.greeting import greeted
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
-PANEL: Final = "Assistants"
 COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 LISTED: Final = ", ".join(c.CLIENTS)
 
 
-def _completed(incomplete: str) -> list[str]:
-    return [name for name in c.CLIENTS if name.startswith(incomplete)]
-
-
 TheClient = Annotated[
-    str | None, typer.Argument(metavar="CLIENT", help=f"{LISTED}, or any other.", autocompletion=_completed)
+    str | None, typer.Argument(metavar="CLIENT", help=f"{LISTED}, or any other.", autocompletion=completing(c.CLIENTS))
 ]
 TheName = Annotated[str, typer.Option(help="What the client calls this server.")]
 TheFolder = Annotated[
@@ -40,7 +34,7 @@ TheFolder = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 async def connect(
     client: TheClient = None,
@@ -55,9 +49,9 @@ async def connect(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
-    """Put this memory into an assistant's settings: show the change, ask, keep a backup, write. Without CLIENT list them.
+    """Put this memory into an assistant's settings.
 
-    What is set in the environment (`PGENGRAM_NAMESPACE`, `PGENGRAM_DATA_DIR`, …) goes along. For a client that is not
+    Shows the change, asks, keeps a backup, and writes. Without CLIENT it lists the assistants. What is set in the environment (`PGENGRAM_NAMESPACE`, `PGENGRAM_DATA_DIR`, …) goes along. For a client that is not
     known the entry is printed.
 
     Examples: `pgengram connect claude-desktop`, `PGENGRAM_NAMESPACE=work pgengram connect cursor --name work`,
@@ -83,16 +77,18 @@ async def connect(
     return _carry_out(chosen, edit, yes=yes, as_json=as_json, done=f"{chosen.title} is connected. {chosen.then}")
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 async def disconnect(
-    client: Annotated[str, typer.Argument(metavar="CLIENT", help=f"{LISTED}.", autocompletion=_completed)],
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help=f"{LISTED}.", autocompletion=completing(c.CLIENTS))],
     name: TheName = c.NAME,
     folder: TheFolder = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
-    """Take this memory out of an assistant's settings again. The memories stay.
+    """Take this memory out of an assistant's settings again.
+
+    The memories stay.
 
     Example: `pgengram disconnect claude-desktop`
     """
@@ -109,7 +105,7 @@ def _carry_out(client: c.Client, edit: c.Edit, *, yes: bool, as_json: bool, done
     if edit.changes:
         if not as_json:
             _print_diff(edit.diff())
-        if not yes and not _agreed():
+        if not agreed("Write it?", yes=yes):
             screen.print("Nothing was changed.")
             return 1
         backup = c.write(edit)
@@ -127,12 +123,6 @@ def _carry_out(client: c.Client, edit: c.Edit, *, yes: bool, as_json: bool, done
         screen.print(f"The file as it was: {backup}", highlight=False, markup=False, soft_wrap=True)
     screen.print(done, highlight=False, markup=False, soft_wrap=True)
     return 0
-
-
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        raise InvalidInput("Nobody is here to be asked.", "Nothing was changed. Say --yes to have it done unasked.")
-    return typer.confirm("Write it?")
 
 
 def _print_diff(lines: list[str]) -> None:
@@ -168,7 +158,8 @@ async def _list(*, as_json: bool) -> None:
     if as_json:
         screen.print_json(json.dumps(rows))
         return
-    table = Table("client", "connected as", "file")
+    table = Table("client", "connected as")
+    table.add_column("file", overflow="fold")  # a path that is cut is none
     for row in rows:
         told = row["problem"] or ", ".join(row["connected_as"]) or "–"
         table.add_row(row["client"], Text(told, style="red" if row["problem"] else ""), row["path"])

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
+import psycopg
 from rich.console import Console
 from rich.markup import escape
 
@@ -23,6 +24,7 @@ PROBE: Final = "The doctor's thermometer hangs beside the blue door of the green
 REPLICA: Final = (
     "Searches go to the primary meanwhile. Check PGENGRAM_READ_URL, and on the replica pg_stat_wal_receiver."
 )
+SAYS_MORE: Final = "; `pgengram doctor` says more"  # as the errors have it
 PROBE_QUESTION: Final = "Where can I find the instrument that measures how warm it is?"
 
 
@@ -82,10 +84,18 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
         what = "Index"
         yield Finding(what, ok=True, seen=await manager.index_state())
     except PgengramError as error:
-        yield Finding(what, ok=False, seen=error.message, repair=error.hint)
+        seen = " ".join([error.message, *_reason(error.__cause__)])
+        yield Finding(what, ok=False, seen=seen, repair=error.hint.replace(SAYS_MORE, ""))
     finally:
         if manager is not None:
             await manager.close()
+
+
+def _reason(cause: BaseException | None) -> list[str]:
+    """Return what the driver said, for the eyes of whoever calls the doctor; a URL that cannot be read may hold a password."""
+    if isinstance(cause, psycopg.ProgrammingError):
+        return ["PGENGRAM_DATABASE_URL is not of the form postgresql://login:password@host:port/database."]
+    return [" ".join(str(cause).split())] if isinstance(cause, psycopg.OperationalError) else []
 
 
 def _where(settings: Settings) -> str:

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from pgengram.cli import agreed, typed
 from pgengram.cli.progress import Told
 from pgengram.errors import ConfirmRequired, InvalidInput
 from pgengram.settings import Settings
@@ -39,10 +40,12 @@ async def run_erase_owner(settings: Settings, name: str, *, yes: bool, as_json: 
                 screen.print_json(json.dumps({"namespace": name, "would_remove": held}))
                 return 1
             _show(f"namespace {name}", held)
-            if (
-                typer.prompt("Type the namespace's name to erase all of it for good", default="", show_default=False)
-                != name
-            ):
+            if not sys.stdin.isatty():
+                raise InvalidInput(
+                    "Nobody is here to be asked.", "Nothing was changed. Say --yes to have it done unasked."
+                )
+            question = "Type the namespace's name to erase all of it for good"
+            if typed(lambda: typer.prompt(question, default="", show_default=False)) != name:
                 screen.print("Nothing was changed.")
                 return 1
         removed = await owners.erase_owner(store.database, name)
@@ -77,7 +80,7 @@ async def run_erase_source(settings: Settings, source: str, *, yes: bool, confir
                     return 1
         if not (yes or confirm_token):
             _tell_source(asked, found, as_json=False)
-            if not typer.confirm("Erase all of them for good?"):
+            if not agreed("Erase all of them for good?"):
                 screen.print("Nothing was changed.")
                 return 1
         async with store.transaction() as tx:
@@ -166,7 +169,8 @@ def _iso(moment: datetime) -> str:
 
 
 def _show(title: str, counts: dict[str, int]) -> None:
-    table = Table("table", "rows", title=title, title_justify="left")
+    table = Table("table", title=title, title_justify="left")
+    table.add_column("rows", justify="right")
     for name, rows in counts.items():
         table.add_row(name, f"{rows:,}")
     screen.print(table)

@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from pgengram import fields as f
-from pgengram.cli import AsJson, app, command, screen
+from pgengram.cli import AsJson, app, command, completing, screen
 from pgengram.cli.showing import (
     cells,
     kind,
@@ -26,7 +26,7 @@ from pgengram.cli.showing import (
     tell_errors,
     when,
 )
-from pgengram.cli.typed import PANEL, Asked, Ids, Limit, called, completing, memories, moment, narrowed
+from pgengram.cli.typed import Asked, Ids, Limit, called, memories, moment, narrowed
 from pgengram.errors import InvalidInput
 from pgengram.text.fencing import one_line
 
@@ -40,7 +40,7 @@ async def searched(asked: Mapping[str, Any]) -> Any:
         return await called(manager, "search_memories", asked)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 @narrowed
 async def search(
@@ -51,7 +51,9 @@ async def search(
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Find memories by meaning and words, best first, with the parts of each score.
+    """Find memories by meaning and words, best first.
+
+    The table has the parts of each score.
 
     Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --json`
     """
@@ -67,7 +69,7 @@ async def search(
     print_found(table, found.results)
 
 
-@app.command(name="list", rich_help_panel=PANEL)
+@app.command(name="list")
 @command
 @narrowed
 async def list_(
@@ -100,7 +102,7 @@ async def list_(
         screen.print(f"There may be more: --offset {offset + limit}", highlight=False)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 @narrowed
 async def timeline(
@@ -129,14 +131,16 @@ async def timeline(
         screen.print("There may be more: raise --limit, or ask for less time.", highlight=False)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 async def show(
     ids: Ids,
     history: Annotated[bool, typer.Option("--history", help="With everything that was changed.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show memories whole, forgotten ones too, with their links and clusters.
+    """Show memories whole, with their links and clusters.
+
+    Forgotten ones too.
 
     Example: `pgengram show e8d03e19 --history`
     """
@@ -152,17 +156,19 @@ async def show(
     return 1 if found.missing else 0
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 async def graph(
     ids: Ids,
     depth: Annotated[int, typer.Option(help="How many steps.", min=1, max=4)] = 2,
     type: Annotated[list[str] | None, typer.Option(help="Along links of this type only. Repeatable.")] = None,
-    direction: Annotated[str, typer.Option(help="both, out or in.")] = "both",
+    direction: Annotated[
+        str, typer.Option(help="both, out or in.", autocompletion=completing(("both", "out", "in")))
+    ] = "both",
     limit: Annotated[int, typer.Option(help="Memories at most.", min=1, max=f.MAX_NODES)] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is linked to memories, as a tree, and what means nearly the same.
+    """Draw what is linked to memories, and what means the same.
 
     Example: `pgengram graph e8d03e19 --depth 3 --type causes`
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from pgengram.cli import AsJson, OfProject, app, command, notes, screen
-from pgengram.cli.typed import PANEL, called, memories
+from pgengram.cli.typed import called, memories
 from pgengram.errors import InvalidInput, PgengramError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ COMPACTING: Final = (
 )
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 async def recall(
     context: Annotated[str, typer.Argument(help="The task or topic; left out: what matters now.")] = "",
@@ -42,7 +42,9 @@ async def recall(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Print what is remembered about a task as one text for an assistant; recalled text cannot close the marks around it.
+    """Print what is remembered about a task, for an assistant.
+
+    It is one text; what is recalled cannot close the marks around it.
 
     Examples: `pgengram recall "the billing migration"`, `pgengram recall --project ark`
     """

@@ -24,7 +24,6 @@ WORDS: Final = {
     "indexing": "Building the index",
     "switching": "Switching over",
     "removing": "Removing the old vectors",
-    "done": "Done",
 }
 
 
@@ -99,8 +98,9 @@ class _Moving(Told):
 
     def at(self, now: reembedding.Progress) -> None:
         """Say how far the move is."""
-        self.step(WORDS[now.step])
-        self(now.done, now.total)
+        if now.step != "done":  # the last line tells that
+            self.step(WORDS[now.step])
+            self(now.done, now.total)
         if self._as_json and (now.step != self._step or time.monotonic() - self._printed >= TOLD_EVERY_S):
             self._printed = time.monotonic()
             left = self.seconds_left(now.done, now.total)

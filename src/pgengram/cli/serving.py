@@ -75,7 +75,9 @@ async def serve(
     namespace_claim: NamespaceClaim = "sub",
     namespace_prefix: NamespacePrefix = "oauth:",
 ) -> None:
-    """Serve MCP to clients that come over the network, each with a token that `pgengram token create` made.
+    """Serve MCP to clients that come over the network.
+
+    Each needs a token that `pgengram token create` has made.
 
     Example: `pgengram serve --http --host 192.0.2.7 --certfile cert.pem --keyfile key.pem`
     """
@@ -204,6 +206,9 @@ async def list_tokens(as_json: AsJson = False) -> None:
         await store.close()
     if as_json:
         screen.print_json(json.dumps({"tokens": found}))
+        return
+    if not found:
+        screen.print("There is no token yet: `pgengram token create NAME` makes one.", markup=False, highlight=False)
         return
     table = Table("id", "name", "namespace", "scope", "state", "created", "expires", "last used")
     for one in found:

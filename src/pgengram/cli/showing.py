@@ -13,6 +13,7 @@ from rich.tree import Tree
 
 from pgengram import fields as f
 from pgengram.cli import notes, screen
+from pgengram.errors import NotFound
 from pgengram.text.fencing import one_line
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ def tell_errors(results: list[dict[str, Any]]) -> None:
     for one in results:
         if not one["ok"]:
             notes.print(f"{one['id']}: {one['error']['message']}", markup=False, highlight=False)
+    if any(not one["ok"] and one["error"].get("code") == NotFound.code for one in results):
+        notes.print("`pgengram search` and `pgengram list` show the ids.", markup=False, highlight=False)
 
 
 def print_json(answer: BaseModel) -> None:

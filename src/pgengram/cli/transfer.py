@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
@@ -17,7 +19,7 @@ from rich.table import Table
 
 from pgengram.cli.progress import Told
 from pgengram.core import Core
-from pgengram.errors import InvalidInput
+from pgengram.errors import Conflict, InvalidInput
 from pgengram.settings import Settings
 from pgengram.transfer import export_to, import_from
 from pgengram.transfer.importing import Imported
@@ -48,8 +50,8 @@ async def run_import(settings: Settings, system: str, source: str, *, dry_run: b
     core = Core(settings)
     try:
         await core.ready()
-        with Told("Looking" if dry_run else "Importing") as report:
-            told = await import_from(core, system, source, dry_run=dry_run, report=report)
+        with _found(source) as path, Told("Looking" if dry_run else "Importing") as report:
+            told = await import_from(core, system, path, dry_run=dry_run, report=report)
     except asyncio.CancelledError:
         Console(stderr=True).print(BROKEN_OFF, highlight=False, soft_wrap=True)
         raise
@@ -63,7 +65,9 @@ async def run_import(settings: Settings, system: str, source: str, *, dry_run: b
 
 
 def _show(screen: Console, told: Imported) -> None:
-    table = Table("record", "would be added" if told.dry_run else "added", "there already")
+    table = Table("record")
+    for heading in ("would be added" if told.dry_run else "added", "there already"):
+        table.add_column(heading, justify="right")
     for record in dict.fromkeys([*told.added, *told.known]):
         table.add_row(record, f"{told.added[record]:,}", f"{told.known[record]:,}")
     screen.print(table)
@@ -75,6 +79,19 @@ def _show(screen: Console, told: Imported) -> None:
             screen.print(f"  {one.place}: {one.reason}", highlight=False, markup=False, soft_wrap=True)
         if len(told.left) > SHOWN:
             screen.print(f"  … and {len(told.left) - SHOWN:,} more; --json tells all.", highlight=False)
+
+
+@contextmanager
+def _found(source: str) -> Iterator[str]:
+    """Yield the path of what is to be read; standard input, `-`, is kept in a file meanwhile, as it is read twice."""
+    if source != "-":
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="pgengram-") as folder:
+        path = Path(folder) / "stdin"
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield str(path)
 
 
 @contextmanager
@@ -96,5 +113,10 @@ def _opened(path: str) -> Iterator[TextIO]:
         ) as file:
             yield file
         unfinished.replace(target)
+    except OSError as error:  # no right to write there, a full disk
+        raise Conflict(
+            f"{path} cannot be written: {error.strerror or error}.", "Nothing is left of it. Choose another folder."
+        ) from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing could be written there is nothing to remove
+            unfinished.unlink(missing_ok=True)

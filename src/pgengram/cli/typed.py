@@ -12,19 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from pgengram import fields as f
-from pgengram.cli import OfProject
+from pgengram.cli import OfProject, completing
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
     from pgengram.manager import MemoryManager
-
-PANEL: Final = "Memories"
-
-
-def completing(words: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Return what a shell is told that the beginning of a word may become."""
-    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, or their last 8 or more digits.")]
@@ -54,6 +47,12 @@ def narrowed(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
         asked = {name: given.pop(name) for name in FILTERS}
         asked["tags"] = asked.pop("tag")
         asked |= {name: moment(asked[name]) for name in ("since", "until")}
+        if (
+            asked["since"]
+            and asked["until"]
+            and datetime.fromisoformat(asked["since"]) > datetime.fromisoformat(asked["until"])
+        ):
+            raise InvalidInput("--since is later than --until.", "Exchange them.")
         await function(*args, asked=asked, **given)
 
     own = signature(function, eval_str=True)

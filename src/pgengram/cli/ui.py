@@ -23,7 +23,9 @@ async def ui(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
 ) -> None:
-    """Open a page in your browser to search, see and put right what is remembered; this machine alone can reach it.
+    """Open a page to search, see and put right what is remembered.
+
+    In your browser; this machine alone can reach it.
 
     Example: `pgengram ui --no-browser --port 8822`
     """

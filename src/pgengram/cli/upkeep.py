@@ -6,11 +6,11 @@ import json
 from datetime import datetime
 from typing import Any, Final, cast
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pgengram.cli import agreed
 from pgengram.cli.showing import SHOWN_ID
 from pgengram.errors import InvalidInput
 from pgengram.manager import MemoryManager
@@ -54,10 +54,18 @@ async def show_review(settings: Settings, *, find: list[str], project: str | Non
         findings = [finding for finding in told.findings if finding["finding"] == name]
         if findings:
             _print_findings(f"{name.replace('_', ' ')}: {number}", findings)
-    screen.print(
-        f"Looked at {told.looked_at or 'each memory alone'}. "
-        + (f"{len(told.plan)} actions are safe: `pgengram tidy apply`." if told.plan else "Nothing is safe to be done unseen.")
-    )  # fmt: skip
+    seen = told.looked_at
+    looked = (
+        f"Looked at {seen['memories']:,} memories, compared {seen['compared']:,}."
+        if seen
+        else "Looked at each memory alone."
+    )
+    safe = (
+        f"{len(told.plan)} actions are safe: `pgengram tidy apply`."
+        if told.plan
+        else "Nothing is safe to be done unseen."
+    )
+    screen.print(f"{looked} {safe}", highlight=False, markup=False)
 
 
 async def tidy_up(
@@ -76,7 +84,7 @@ async def tidy_up(
             told = await upkeep.tidy_memories(chosen, project=project, **bounds)
         if told.confirm_token and not as_json:
             _print_changes(told)
-        if told.confirm_token and (yes or (not as_json and typer.confirm("Do it?"))):
+        if told.confirm_token and (yes or (not as_json and agreed("Do it?"))):
             told = await upkeep.tidy_memories(chosen, confirm_token=told.confirm_token)
     finally:
         await manager.close()
@@ -108,7 +116,8 @@ def _print_table(title: str, rows: Any) -> None:
             table.add_row(*(Text(_cell(name, value)) for name, value in row.items()))
     elif title in FACTS:
         for name, value in rows.items():
-            table.add_row(str(name).replace("_", " "), Text(_text(value)))
+            right = isinstance(value, int) and not isinstance(value, bool)
+            table.add_row(str(name).replace("_", " "), Text(_text(value), justify="right" if right else "left"))
     else:
         table.add_column(justify="left")
         table.add_column(justify="right")

@@ -16,10 +16,10 @@ import typer
 from rich.markup import escape
 
 from pgengram import fields as f
-from pgengram.cli import AsJson, app, command, notes, screen
+from pgengram.cli import AsJson, agreed, app, command, completing, notes, screen
 from pgengram.cli import _pair as pair
 from pgengram.cli.showing import as_line, print_json, short, tell_errors
-from pgengram.cli.typed import PANEL, Ids, called, completing, memories, moment
+from pgengram.cli.typed import Ids, called, memories, moment
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.text.fencing import one_line
 
@@ -29,7 +29,7 @@ HINT: Final = "# Save and close to keep the changes; empty the file to leave all
 CLEARABLE: Final = ("kind", "tags", "project", "user", "occurred_at", "expires_at")
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 async def add(
     content: Annotated[str, typer.Argument(help="What to remember; - reads it from standard input.")],
@@ -54,7 +54,7 @@ async def add(
     Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`, `git log -1 --format=%B | pgengram add -`
     """
     given = {
-        "content": sys.stdin.read().strip() if content == "-" else content,
+        "content": _read() if content == "-" else content,
         "type": type, "kind": kind, "tags": tag, "importance": importance, "project": project, "user": user,
         "occurred_at": moment(occurred_at), "expires_at": moment(expires_at), "related_to": related_to,
         "pinned": pin or None, "capture_mode": "explicit", "source_provider": "command line",
@@ -69,7 +69,7 @@ async def add(
         screen.print(f"  nearly the same: {short(near['id'])} {escape(one_line(near['excerpt']))}", highlight=False)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 async def edit(
     id: Annotated[str, typer.Argument(metavar="ID", help="An id, or its last 8 or more digits.")],
@@ -78,7 +78,9 @@ async def edit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a memory in your editor (`$VISUAL` or `$EDITOR`), or the named fields at once.
+    """Change a memory in your editor, or the named fields at once.
+
+    The editor is that of `$VISUAL` or `$EDITOR`.
 
     Examples: `pgengram edit e8d03e19`, `pgengram edit e8d03e19 importance=0.9 tags=billing,sepa`
     """
@@ -106,7 +108,7 @@ async def edit(
         screen.print(updated.message, highlight=False, markup=False)
 
 
-@app.command(rich_help_panel=PANEL)
+@app.command()
 @command
 async def forget(
     ids: Ids,
@@ -118,19 +120,18 @@ async def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Take memories out of every search; `pgengram restore` brings them back. With --hard nothing does.
+    """Take memories out of every search.
+
+    `pgengram restore` brings them back. With --hard nothing does.
 
     Examples: `pgengram forget e8d03e19 --reason "moved to another bank"`, `pgengram forget e8d03e19 --hard`
     """
     from pgengram.tools import ASKER
 
     async def ask(question: str) -> bool | None:
-        if yes:
-            return True
-        if not sys.stdin.isatty():
-            raise InvalidInput("Nobody is here to be asked.", "Nothing was changed. Say --yes to have it done unasked.")
-        notes.print(question, markup=False, highlight=False)
-        return typer.confirm("Do it?", err=True)
+        if not yes and sys.stdin.isatty():
+            notes.print(question, markup=False, highlight=False)
+        return agreed("Do it?", yes=yes)
 
     ASKER.set(ask)
     async with memories() as manager:
@@ -142,6 +143,18 @@ async def forget(
         screen.print(done.message, highlight=False, markup=False)
         tell_errors(done.results)
     return 0 if all(result["ok"] for result in done.results) else 1
+
+
+def _read() -> str:
+    """Return what stands in standard input.
+
+    Raises:
+        InvalidInput: it is not in UTF-8.
+    """
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise InvalidInput("Standard input is not in UTF-8.", "Convert it; nothing was stored.") from None
 
 
 def are_ids(words: list[str]) -> bool:
@@ -211,6 +224,10 @@ def _from_editor(text: str) -> str:
         path.write_text(text, encoding="utf-8")
         try:
             subprocess.run([*shlex.split(words), str(path)], check=True)  # noqa: S603 - the person's own editor
-        except (OSError, subprocess.CalledProcessError, ValueError) as error:
-            raise InvalidInput(f"The editor {words!r} failed: {error}.", "Nothing was changed.") from None
+        except subprocess.CalledProcessError as error:
+            raise InvalidInput(
+                f"The editor {words!r} ended with code {error.returncode}.", "Nothing was changed."
+            ) from None
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"The editor {words!r} cannot be run: {error}.", "Set EDITOR to another.") from None
         return path.read_text(encoding="utf-8")

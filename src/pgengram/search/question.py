@@ -26,7 +26,7 @@ GOOD_FOR_S: Final = 60.0
 MAX_KNOWN: Final = 10_000
 
 # How many memories have each of the terms `words`: those that wait, looked at once for all terms, and those in posting lists. Uses
-# memory_words_by_segment and memory_posting_lists_pkey.
+# memory_words_waiting and memory_posting_lists_pkey.
 WAITING: Final = """named AS MATERIALIZED (
   SELECT coalesce(array_agg(term), '{}') AS terms FROM (SELECT term FROM words UNION SELECT name FROM words) AS t WHERE term IS NOT NULL
 ), waiting AS MATERIALIZED (
@@ -37,7 +37,7 @@ WAITING: Final = """named AS MATERIALIZED (
 COUNTED: Final = """coalesce((SELECT memories FROM waiting WHERE waiting.term = words.term), 0)
   + (SELECT coalesce(sum(cardinality(l.measures)), 0) FROM memory_posting_lists l
      WHERE l.namespace_id = %(namespace_id)s AND l.term = words.term)::bigint"""
-# The same two tell which words are somebody's name.
+# The same two tell which words are somebody's name. A LIMIT each, as EXISTS might be answered by reading all lists of the owner.
 LOOK_UP_WORDS: Final = """
 WITH words AS MATERIALIZED (
   SELECT w.position, t.term, k.term AS name
@@ -48,20 +48,24 @@ WITH words AS MATERIALIZED (
   SELECT 0, t.term, NULL FROM pgengram_terms('', %(extra)s::text[]) AS t
 ), [waiting]
 SELECT position, term,
-  EXISTS (SELECT 1 FROM waiting WHERE waiting.term = words.name)
-    OR EXISTS (SELECT 1 FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = words.name) AS is_name,
+  coalesce(
+    (SELECT true FROM waiting WHERE waiting.term = words.name LIMIT 1),
+    (SELECT true FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = words.name LIMIT 1), false) AS is_name,
   CASE WHEN term IS NOT NULL AND term <> ALL(%(known)s::integer[]) THEN [counted] END AS memories
 FROM words
 """.replace("[waiting]", WAITING).replace("[counted]", COUNTED)
 HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
 # Only the words of active memories are found, so only they are the whole that a share is of. They are counted in an index; for
-# their mean length rows have to be read, and some thousands tell it well enough. Uses memory_words_by_segment.
+# their mean length rows have to be read, and some thousands tell it well enough. Uses memory_words_waiting and
+# memory_words_by_segment.
 COUNT_MEMORIES: Final = """
-SELECT count(*) AS memories, (
-  SELECT coalesce(avg(length), 0)::double precision FROM (
+SELECT waiting.memories + folded.memories AS memories, mean.length AS mean_length
+FROM (SELECT count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL) AS waiting
+CROSS JOIN (SELECT count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment > 0) AS folded
+CROSS JOIN (
+  SELECT coalesce(avg(length), 0)::double precision AS length FROM (
     SELECT length FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS DISTINCT FROM 0
-    LIMIT 20000) AS some_of_them) AS mean_length
-FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS DISTINCT FROM 0
+    LIMIT 20000) AS some_of_them) AS mean
 """
 
 

@@ -198,7 +198,7 @@ def _nearest_by_index(model: Model, scope: Scope, limit: int) -> str:
 def by_words(scope: Scope) -> str:
     """Every memory with one of the rarer asked words, scored by BM25.
 
-    Of the active memories those that wait are looked at each (memory_words_by_segment), the rest are in posting lists
+    Of the active memories those that wait are looked at each (memory_words_waiting), the rest are in posting lists
     (memory_posting_lists_pkey); among others each one in scope is looked at (memory_words_pkey).
     """
     if scope.parameters["status"] == "active":

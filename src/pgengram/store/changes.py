@@ -264,7 +264,7 @@ async def apply(
     if parts is not None:
         await memories.set_vectors(tx, id_, parts, model_id)
     if SEARCHED & made.base.keys() or made.tags is not None or made.detail:
-        await memories.set_words(tx, (await memories.read(tx, [id_], model_id))[id_])
+        await memories.set_words(tx, [(await memories.read(tx, [id_], model_id))[id_]])
     await memories.add_history(tx, id_, version, made.operation, changes=made.changes, session_id=session_id)
     await tx.run(s.REINFORCE, {"ids": [id_], "weight": USE_WEIGHT})
     if parts is not None:
@@ -309,7 +309,7 @@ async def forget(
     found = await tx.row(s.FORGET, given)
     if found is None:
         return
-    await memories.unpost(tx, row["id"])
+    await memories.unpost(tx, [row["id"]])
     after = {
         "status": "invalidated",
         "reason": reason or row["reason"],

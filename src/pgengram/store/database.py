@@ -529,7 +529,9 @@ class _translated:  # noqa: N801  # reads as a word at its only use: `with _tran
 
 
 FULL: Final = ("53100", "53200", "53300", "53400")
-ERASED_OWNER: Final = re.compile(r"_namespace_id_fkey(_\d+)?$")  # on a shard the name has a number
+ERASED_OWNER: Final = re.compile(r"_namespace_id_fkey$")
+RULE_IN_MESSAGE: Final = re.compile(r'constraint "(\w+)"')
+NUMBER_OF_SHARD: Final = re.compile(r"_\d{6,}$")
 SHARD_GONE: Final = re.compile(r'could not find valid entry for shard|relation "(public\.)?\w+_\d{6,}" does not exist')
 BUSY: Final = ("40001", "40P01", "55P03", "57014")
 
@@ -541,10 +543,17 @@ def translated(error: BaseException) -> PgengramError | None:
     return _refused(error) if isinstance(error, psycopg.Error) else None
 
 
+def broken_rule(error: psycopg.Error) -> str | None:
+    """Return the name of the constraint that a statement broke; a shard's has a number, and only the message names it."""
+    named = RULE_IN_MESSAGE.search(error.diag.message_primary or "")
+    name = error.diag.constraint_name or (named[1] if named else None)
+    return NUMBER_OF_SHARD.sub("", name) if name else None
+
+
 def _refused(error: psycopg.Error) -> PgengramError:
     state = error.sqlstate or ""
     log.info("PostgreSQL refused a statement: SQLSTATE %s %s", state or "none", type(error).__name__)
-    if state == "23503" and ERASED_OWNER.search(error.diag.constraint_name or ""):
+    if state == "23503" and ERASED_OWNER.search(broken_rule(error) or ""):
         return NotReady("This owner was erased while the server ran; nothing was stored.", "Start the server again.")
     if state == "23505":
         return Conflict("Another active memory says exactly this already.")

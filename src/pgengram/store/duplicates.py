@@ -179,7 +179,7 @@ SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY plac
 
 
 # What is told, its words, and the memories that have most of them: those with its rarest ones, and of the forgotten ones, which
-# no search by words finds, any. Uses memory_words_by_segment, memory_posting_lists_pkey, memories_hidden and memory_words_pkey.
+# no search by words finds, any. Uses memory_words_waiting, memory_posting_lists_pkey, memories_hidden and memory_words_pkey.
 BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(%(told)s) AS g(
     place integer, content text, extra text[], "user" text, project text, collection text)

@@ -111,8 +111,7 @@ async def erase(
     await tx.rows(s.LOCK, {"ids": [*ids, *(row["id"] for row in pointing)]})
     named = {"ids": list(ids), "names": [str(id_) for id_ in ids], "session_id": session_id}
     removed = await belongings(tx, ids)
-    for id_ in ids:
-        await memories.unpost(tx, id_)
+    await memories.unpost(tx, ids)
     for row in [row for row in await tx.rows(POINTING, named) if row["id"] not in ids]:
         await _point_elsewhere(tx, row, set(ids), session_id)
     await tx.run(STRIP_HISTORY, named)

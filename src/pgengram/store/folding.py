@@ -30,24 +30,27 @@ TIMEOUT_MS: Final = 120_000  # for a segment; nobody waits for it but who change
 TURN: Final = 1_885_824_362  # of advisory locks: one process at a time folds the words of an owner
 
 TRY_TURN: Final = "SELECT pg_try_advisory_xact_lock(%(turn)s, %(namespace_id)s) AS taken"
-# Use memory_words_by_segment.
+WAIT_FOR_TURN: Final = "SELECT pg_advisory_xact_lock(%(turn)s, %(namespace_id)s)"
+# Uses memory_words_waiting.
 COUNT_WAITING: Final = """
 SELECT count(*) AS memories FROM (
   SELECT 1 FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL LIMIT %(limit)s) AS some_of_them
 """
+# Uses memory_words_by_segment.
 NEWEST_SEGMENTS: Final = """
 SELECT segment, count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment > 0
 GROUP BY segment ORDER BY segment DESC LIMIT %(limit)s
 """
 # Waits for nobody: a memory that somebody changes at this moment keeps its place, and its segment is not merged. Uses
-# memory_words_by_segment.
+# memory_words_waiting and memory_words_by_segment.
 TAKE: Final = """
 WITH waiting AS MATERIALIZED (
   SELECT memory_id, 0 AS segment FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL
   ORDER BY memory_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), merged AS MATERIALIZED (
   SELECT memory_id, segment FROM memory_words
-  WHERE namespace_id = %(namespace_id)s AND segment = ANY(%(segments)s::integer[]) FOR UPDATE SKIP LOCKED
+  WHERE namespace_id = %(namespace_id)s AND segment > 0 AND segment = ANY(%(segments)s::integer[])
+  FOR UPDATE SKIP LOCKED
 )
 SELECT memory_id, segment FROM waiting UNION ALL SELECT memory_id, segment FROM merged
 """
@@ -71,8 +74,16 @@ WITH marked AS (
 SELECT count(*) AS memories FROM marked
 """
 COUNT_ALL: Final = "SELECT reltuples FROM pg_class WHERE oid = 'memory_words'::regclass"
+# Words come in no order, so the index of the lists is half empty after a few large segments: 50 bytes a list where 32 would do.
+SPARSE_BYTES: Final = 48
+LARGE_BYTES: Final = 1_000_000  # an index that is worth building anew
+INDEX_SIZE: Final = """
+SELECT pg_relation_size('memory_posting_lists_pkey') AS bytes, reltuples AS lists FROM pg_class
+WHERE oid = 'memory_posting_lists'::regclass
+"""
+REBUILD: Final = "REINDEX INDEX CONCURRENTLY memory_posting_lists_pkey"
 # Folding writes each memory's words anew, and merging the lists; what comes next can take the room of what was before.
-VACUUM: Final = "VACUUM (INDEX_CLEANUP ON) memory_words, memory_posting_lists"
+VACUUM: Final = "VACUUM (ANALYZE, INDEX_CLEANUP ON) memory_words, memory_posting_lists"
 
 
 class WordKeeper:
@@ -138,10 +149,13 @@ async def fold(begin: Callable[[], AbstractAsyncContextManager[Transaction]], ur
             await tx.set_local({"statement_timeout": str(TIMEOUT_MS)})
             done = await _fold_some(tx, at_least=1 if folded else FOLD_AT)
         folded += done
-        async with await pooler.connect(url) as connection:
-            if folded - swept > 0 and folded - swept >= await _much(connection):
-                await connection.execute(VACUUM)
-                swept = folded
+        if folded > swept:
+            async with await pooler.connect(url) as connection:
+                if folded - swept >= await _much(connection):
+                    await connection.execute(VACUUM)
+                    if await _is_sparse(connection):
+                        await connection.execute(REBUILD)
+                    swept = folded
     return folded
 
 
@@ -179,6 +193,12 @@ def to_merge(waiting: int, newest: Sequence[tuple[int, int]]) -> list[int]:
         merged.append(segment)
         gathered += memories
     return merged
+
+
+async def _is_sparse(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether the index of the lists is large and takes clearly more room than it needs."""
+    row = await (await connection.execute(INDEX_SIZE)).fetchone()
+    return row is not None and row[0] > max(LARGE_BYTES, SPARSE_BYTES * row[1])
 
 
 async def _much(connection: psycopg.AsyncConnection[Any]) -> float:

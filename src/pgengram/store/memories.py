@@ -170,14 +170,13 @@ async def insert(
             outcomes[id(d)] = Outcome(by_key[key], created=False, how="key")
         elif d.hash in twins:
             outcomes[id(d)] = Outcome(twins[d.hash], created=False, how="known")
+    known = [(outcomes[id(d)], d) for d in lost if id(d) in outcomes and outcomes[id(d)].how == "known"]
+    for d in await _tell_all_again(tx, known, model_id):
+        del outcomes[id(d)]
     gone = [d for d in lost if id(d) not in outcomes]  # forgotten by somebody in this very moment: told anew
     if gone:
         again = await insert(tx, gone, model_id, whole=whole)
         outcomes |= {id(d): outcome for d, outcome in zip(gone, again, strict=True)}
-    known = [(outcomes[id(d)], d) for d in lost if outcomes[id(d)].how == "known" and outcomes[id(d)].before is None]
-    # In the order of their ids, so that two batches that tell the same again cannot wait for each other in a circle.
-    for outcome, d in sorted(known, key=lambda pair: pair[0].id):
-        await _tell_again(tx, outcome, d, model_id)
     return [outcomes.get(id(d)) or new(d) for d in drafts]
 
 
@@ -187,21 +186,41 @@ async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:
     return {row["idempotency_key"]: row["id"] for row in rows}
 
 
-async def _tell_again(tx: Transaction, outcome: Outcome, again: Draft, model_id: int | None) -> None:
+async def _tell_all_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> list[Draft]:
+    """Confirm memories that were told once more; return the drafts whose memories are not there any more.
+
+    Memories are changed in the order of their ids and their words after that, so that two batches that tell the same again
+    cannot wait for each other in a circle.
+    """
+    in_order = sorted(known, key=lambda pair: pair[0].id)
+    gone = [d for outcome, d in in_order if not await _tell_again(tx, outcome, d, model_id)]
+    tagged = {outcome.id for outcome, _ in known if "tags" in outcome.taken_over}
+    if tagged:
+        await set_words(tx, [*(await read(tx, list(tagged), model_id)).values()])
+    return gone
+
+
+async def _tell_again(tx: Transaction, outcome: Outcome, again: Draft, model_id: int | None) -> bool:
     """Confirm a memory that was told once more: it lives again when it had expired, and has tags and sources of both.
 
-    Its tags stay within what one memory may have, and whatever else was told differently stays as it is.
+    Its tags stay within what one memory may have, and whatever else was told differently stays as it is. Whoever calls sees to it
+    that it is found by new tags. Returns whether the memory is still there.
     """
     id_ = outcome.id
-    outcome.before = before = (await read(tx, [id_], model_id))[id_]
+    before = (await read(tx, [id_], model_id)).get(id_)
+    if before is None or before["status"] != "active":
+        return False
+    outcome.before = before
     if (key := again.row["idempotency_key"]) is not None:
         await tx.run(s.SET_KEY, {"id": id_, "key": key})
     await tx.run(s.CONFIRM_TWIN, {"id": id_, "expires_at": again.expires_at})
     revived = before["expires_at"] is not None and before["expires_at"] <= datetime.now(UTC)
     if not revived and set(again.tags) <= set(before["tags"]) and united_sources(before, again) == before["sources"]:
-        return
+        return True
     await tx.rows(s.LOCK, {"ids": [id_]})
-    now = (await read(tx, [id_], model_id))[id_]
+    now = (await read(tx, [id_], model_id)).get(id_)
+    if now is None:
+        return False
     new_tags = [tag for tag in again.tags if tag not in now["tags"]][: max(0, f.MAX_TAGS - len(now["tags"]))]
     sources = united_sources(now, again)
     told: dict[str, Any] = {}
@@ -210,18 +229,18 @@ async def _tell_again(tx: Transaction, outcome: Outcome, again: Draft, model_id:
     if new_tags:
         await tx.run(s.UNITE_TAGS, {"id": id_, "tags": new_tags})
         after = (await read(tx, [id_], model_id))[id_]
-        await set_words(tx, after)
         told["tags"] = [now["tags"], after["tags"]]
     if sources != now["sources"]:
         told["sources"] = [now["sources"], sources]
     if not told:
-        return
+        return True
     version = now["version"] + 1
     columns = {"version": version, "updated_at": datetime.now(UTC), "sources": sources and Jsonb(sources)}
     await set_columns(tx, "memories", id_, columns)
     operation = "revive" if revived else "update"
     await add_history(tx, id_, version, operation, changes=told, session_id=again.row["session_id"])
     outcome.taken_over = list(told)
+    return True
 
 
 def united_sources(row: Row, again: Draft) -> list[dict[str, Any]] | None:
@@ -285,27 +304,50 @@ async def set_vectors(tx: Transaction, id_: UUID, parts: Any, model_id: int | No
         raise ModelSwitched
 
 
-async def unpost(tx: Transaction, id_: UUID) -> None:
-    """Let no search by words find a memory any more; its own list of words stays."""
-    found = await tx.row(s.TAKE_OUT, {"id": id_})
-    if found is not None and found["segment"] is not None:
-        where = {"id": id_, "segment": found["segment"], "terms": found["terms"]}
+async def hold_words(tx: Transaction, ids: Sequence[UUID]) -> dict[str, list[Any]]:
+    """Lock the words of locked memories and the lists that hold them; whoever changes several does so before the first.
+
+    Returns the places of the lists, `segments` and `terms`, pair by pair.
+    """
+    found = await tx.rows(s.LOCK_WORDS, {"ids": list(ids)})
+    places = {(row["segment"], term) for row in found if row["segment"] for term in row["terms"]}
+    where = {"segments": [segment for segment, _ in places], "terms": [term for _, term in places]}
+    if places:
         await tx.rows(s.LOCK_LISTS, where)
-        await tx.run(s.DROP_FROM_LISTS, where)
+    return where
+
+
+async def _take_out(tx: Transaction, ids: Sequence[UUID]) -> None:
+    where = await hold_words(tx, ids)
+    if where["terms"]:
+        await tx.run(s.DROP_FROM_LISTS, {**where, "ids": list(ids)})
         await tx.run(s.DROP_EMPTY_LISTS, where)
 
 
-async def set_words(tx: Transaction, row: Row) -> None:
-    """Make a memory found by the words it has now, if it is active."""
-    named = {"id": row["id"]}
-    await unpost(tx, row["id"])
-    searched = searched_text(
-        row["content"], speaker=row["speaker"], tags=row["tags"], occurred_at=row["occurred_at"],
-        metadata={**row["metadata"], **(row["detail"] or {})},
-    )  # fmt: skip
-    extra = extra_terms(row["content"]) + speaker_terms(voice_of(row["content"], row["speaker"]))
-    await tx.run(s.DROP_WORDS, named)
-    await tx.run(s.SET_WORDS, {**named, "searched": searched, "extra": extra, "status": row["status"]})
+async def unpost(tx: Transaction, ids: Sequence[UUID]) -> None:
+    """Let no search by words find locked memories any more; their own lists of words stay."""
+    await _take_out(tx, ids)
+    await tx.run(s.HIDE_WORDS, {"ids": list(ids)})
+
+
+async def set_words(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Make locked memories found by the words they have now, those that are active."""
+    ids = [row["id"] for row in rows]
+    await _take_out(tx, ids)
+    await tx.run(s.DROP_WORDS, {"ids": ids})
+    await tx.run(s.ADD_WORDS, {"rows": Jsonb([_searched(row) for row in rows])})
+
+
+def _searched(row: Row) -> dict[str, Any]:
+    metadata = {**row["metadata"], **(row["detail"] or {})}
+    return {
+        "id": str(row["id"]),
+        "active": row["status"] == "active",
+        "searched": searched_text(
+            row["content"], speaker=row["speaker"], tags=row["tags"], occurred_at=row["occurred_at"], metadata=metadata
+        ),
+        "extra": extra_terms(row["content"]) + speaker_terms(voice_of(row["content"], row["speaker"])),
+    }
 
 
 async def add_history(

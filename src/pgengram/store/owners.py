@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from pgengram.errors import InvalidInput
+from pgengram.store import folding
 from pgengram.store.database import Database, Row, Transaction
 
 Report = Callable[[str], Awaitable[None]]
@@ -75,6 +76,7 @@ async def erase_owner(database: Database, name: str) -> dict[str, int]:
         if tx.distributed:  # each role has connections of its own to a worker, and the second would wait for the first
             await tx.run(AS_LOGIN)
         await as_login(tx, HOLD, {"id": key})
+        await tx.row(folding.WAIT_FOR_TURN, {"turn": folding.TURN})  # lists of words point at no owner
         removed = await _counted(tx)
         for row in await tx.rows(OWNED):
             await tx.run(DELETE.format(sql.Identifier(row["name"])))

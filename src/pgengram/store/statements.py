@@ -248,37 +248,46 @@ WHERE %(model_id)s = (SELECT id FROM embedding_models WHERE state = 'active') RE
 """
 
 # A search by words finds what waits (no segment) by looking at each, and the rest by posting lists; only active memories are in
-# either, so that it needs no look at the memory itself. These four take one out: its row, then its places in the lists of its
-# segment, locked in one order. Use memory_words_pkey and memory_posting_lists_pkey.
-TAKE_OUT: Final = """
-UPDATE memory_words w SET segment = 0 FROM (
-  SELECT segment, terms FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s
-    AND segment IS DISTINCT FROM 0 FOR UPDATE) AS old
-WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = %(id)s
-RETURNING old.segment, old.terms
+# either, so that it needs no look at the memory itself. These take some out: after the memories their words are locked in one
+# order, then, in another, the lists that hold them, so that two who take out the same words cannot wait in a circle. Use
+# memory_words_pkey and memory_posting_lists_pkey.
+LOCK_WORDS: Final = """
+SELECT segment, terms FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)
+ORDER BY memory_id FOR UPDATE
 """
 LOCK_LISTS: Final = """
-SELECT term FROM memory_posting_lists
-WHERE namespace_id = %(namespace_id)s AND segment = %(segment)s AND term = ANY(%(terms)s::integer[]) ORDER BY term FOR UPDATE
+SELECT l.term FROM memory_posting_lists l
+JOIN unnest(%(segments)s::integer[], %(terms)s::integer[]) AS place(segment, term)
+  ON l.segment = place.segment AND l.term = place.term
+WHERE l.namespace_id = %(namespace_id)s ORDER BY l.segment, l.term FOR UPDATE OF l
 """
 DROP_FROM_LISTS: Final = """
 UPDATE memory_posting_lists l SET (memory_ids, measures) = (
   SELECT coalesce(array_agg(e.id ORDER BY e.place), '{}'), coalesce(array_agg(e.measure ORDER BY e.place), '{}')
-  FROM unnest(l.memory_ids, l.measures) WITH ORDINALITY AS e(id, measure, place) WHERE e.id <> %(id)s)
-WHERE l.namespace_id = %(namespace_id)s AND l.segment = %(segment)s AND l.term = ANY(%(terms)s::integer[])
+  FROM unnest(l.memory_ids, l.measures) WITH ORDINALITY AS e(id, measure, place) WHERE e.id <> ALL(%(ids)s))
+FROM unnest(%(segments)s::integer[], %(terms)s::integer[]) AS place(segment, term)
+WHERE l.namespace_id = %(namespace_id)s AND l.segment = place.segment AND l.term = place.term
 """
 DROP_EMPTY_LISTS: Final = """
-DELETE FROM memory_posting_lists WHERE namespace_id = %(namespace_id)s AND segment = %(segment)s
-  AND term = ANY(%(terms)s::integer[]) AND memory_ids = '{}'
+DELETE FROM memory_posting_lists l USING unnest(%(segments)s::integer[], %(terms)s::integer[]) AS place(segment, term)
+WHERE l.namespace_id = %(namespace_id)s AND l.segment = place.segment AND l.term = place.term AND l.memory_ids = '{}'
 """
-SET_WORDS: Final = """
-WITH terms AS MATERIALIZED (SELECT term, count FROM pgengram_terms(%(searched)s, %(extra)s))
+HIDE_WORDS: Final = """
+UPDATE memory_words SET segment = 0
+WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND segment IS DISTINCT FROM 0
+"""
+DROP_WORDS: Final = "DELETE FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)"
+ADD_WORDS: Final = """
+WITH given AS MATERIALIZED (
+  SELECT * FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, active boolean, searched text, extra text[])
+), terms AS MATERIALIZED (
+  SELECT given.id, given.active, t.term, t.count FROM given, pgengram_terms(given.searched, given.extra) AS t
+)
 INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length, segment)
-SELECT %(namespace_id)s, %(id)s, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer,
-  CASE WHEN %(status)s <> 'active' THEN 0 END
-FROM terms HAVING count(*) > 0 RETURNING 1
+SELECT %(namespace_id)s, id, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer,
+  CASE WHEN NOT active THEN 0 END
+FROM terms GROUP BY id, active RETURNING 1
 """
-DROP_WORDS: Final = "DELETE FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s"
 
 ADD_HISTORY: Final = """
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)

@@ -324,7 +324,11 @@ memory_words = _of_memory(
         "segment", Integer
     ),  # of the posting lists that hold its terms; none while it waits, 0 when no search finds it
 )
-Index("memory_words_by_segment", memory_words.c.namespace_id, memory_words.c.segment)
+# Each holds no more than it is asked for, so that no plan reads all words of an owner to find the few that wait.
+Index("memory_words_waiting", memory_words.c.namespace_id, memory_words.c.memory_id,
+      postgresql_where=memory_words.c.segment.is_(None))  # fmt: skip
+Index("memory_words_by_segment", memory_words.c.namespace_id, memory_words.c.segment,
+      postgresql_where=memory_words.c.segment > 0)  # fmt: skip
 memory_posting_lists = Table(
     "memory_posting_lists",
     metadata,

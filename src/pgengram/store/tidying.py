@@ -51,38 +51,6 @@ WITH done AS (
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
 SELECT %(namespace_id)s, id, version, 'archive', %(session_id)s, %(changes)s FROM done RETURNING 1
 """
-# The same as taking them out one after the other, but each list is written once. The memories are locked; their words, and
-# then lists, are locked in one order. Uses memory_words_pkey and memory_posting_lists_pkey.
-LOCK_WORDS: Final = """
-SELECT memory_id, segment FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)
-ORDER BY memory_id FOR UPDATE
-"""
-LOCK_LISTS: Final = """
-SELECT l.term FROM memory_posting_lists l
-JOIN (SELECT DISTINCT w.segment, t.term FROM memory_words w, unnest(w.terms) AS t(term)
-      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s) AND w.segment > 0) AS named
-  ON l.segment = named.segment AND l.term = named.term
-WHERE l.namespace_id = %(namespace_id)s ORDER BY l.segment, l.term FOR UPDATE OF l
-"""
-DROP_FROM_LISTS: Final = """
-UPDATE memory_posting_lists l SET (memory_ids, measures) = (
-  SELECT coalesce(array_agg(e.id ORDER BY e.place), '{}'), coalesce(array_agg(e.measure ORDER BY e.place), '{}')
-  FROM unnest(l.memory_ids, l.measures) WITH ORDINALITY AS e(id, measure, place) WHERE e.id <> ALL(%(ids)s))
-FROM (SELECT DISTINCT w.segment, t.term FROM memory_words w, unnest(w.terms) AS t(term)
-      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = ANY(%(ids)s) AND w.segment > 0) AS named
-WHERE l.namespace_id = %(namespace_id)s AND l.segment = named.segment AND l.term = named.term
-"""
-DROP_EMPTY_LISTS: Final = """
-DELETE FROM memory_posting_lists l USING (
-  SELECT DISTINCT segment FROM memory_words
-  WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND segment > 0) AS named
-WHERE l.namespace_id = %(namespace_id)s AND l.segment = named.segment AND l.memory_ids = '{}'
-"""
-TAKE_OUT: Final = """
-UPDATE memory_words SET segment = 0
-WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND segment IS DISTINCT FROM 0
-"""
-
 # The edges of those that are merged, as they would be of the one that stays. Uses memory_relationships_pkey and
 # memory_relationships_to.
 EDGES_OF: Final = """
@@ -320,9 +288,10 @@ async def do(
 ) -> list[Effect]:
     """Do all of a checked plan to locked memories, and return what became of each."""
     done = effects(steps, rows)
+    await memories.hold_words(tx, [effect.id for effect in done])
     archived = [effect.id for effect in done if effect.operation == "archive"]
     if archived:
-        await _unpost(tx, archived)
+        await memories.unpost(tx, archived)
         told = Jsonb({"status": ["active", "archived"]})
         await tx.run(ARCHIVE, {"ids": archived, "session_id": session_id, "changes": told})
         await clusters.renew_of(tx, archived)
@@ -377,12 +346,3 @@ async def _move(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: st
             known.add((*ends, row["type"]))
             await edges.link(tx, *ends, row["type"], row["strength"], row["properties"], session_id=session_id)
     await tx.run(MOVE_EVIDENCE, {"into": into, "ids": list(ids)})
-
-
-async def _unpost(tx: Transaction, ids: Sequence[UUID]) -> None:
-    named = {"ids": list(ids)}
-    await tx.rows(LOCK_WORDS, named)
-    await tx.rows(LOCK_LISTS, named)
-    await tx.run(DROP_FROM_LISTS, named)
-    await tx.run(DROP_EMPTY_LISTS, named)
-    await tx.run(TAKE_OUT, named)

@@ -96,23 +96,20 @@ WHERE namespace_id = %(namespace_id)s AND (id = ANY(%(ids)s) OR (status = 'activ
 """
 ADD_ROWS: Final = sql.SQL("""
 INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_populate_recordset(NULL::{table}, %(rows)s)
-ON CONFLICT DO NOTHING
+ON CONFLICT DO NOTHING RETURNING 1 AS added
 """)
+# What was erased here told of that under a number of its own; brought in again, a memory counts on from there. Uses
+# memory_history_pkey and memories_pkey.
+COUNT_ON: Final = """
+UPDATE memories m SET version = told.version
+FROM (SELECT memory_id, max(version) AS version FROM memory_history
+      WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) GROUP BY memory_id) AS told
+WHERE m.namespace_id = %(namespace_id)s AND m.id = told.memory_id AND m.version < told.version
+"""
 ADD_TAGS: Final = """
 INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
 SELECT %(namespace_id)s, g.id, t.tag, min(t.position) FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, tags text[]),
   unnest(g.tags) WITH ORDINALITY AS t(tag, position) GROUP BY g.id, t.tag RETURNING 1
-"""
-ADD_WORDS: Final = """
-WITH given AS MATERIALIZED (
-  SELECT * FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, active boolean, searched text, extra text[])
-), terms AS MATERIALIZED (
-  SELECT given.id, given.active, t.term, t.count FROM given, pgengram_terms(given.searched, given.extra) AS t
-)
-INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length, segment)
-SELECT %(namespace_id)s, id, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer,
-  CASE WHEN NOT active THEN 0 END
-FROM terms GROUP BY id, active RETURNING 1
 """
 # Uses the table's primary key.
 COUNT_KNOWN: Final = sql.SQL("""
@@ -196,6 +193,7 @@ async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | 
             await add_rows(tx, table, [{**a.rows[table], **_key(table, a.id)} for a in arrivals if table in a.rows])
     told = [{**row, "memory_id": str(a.id)} for a in arrivals for row in a.history]
     await add_rows(tx, "memory_history", told)
+    await tx.run(COUNT_ON, {"ids": [a.id for a in arrivals]})
     shown = Jsonb(
         [
             {"id": str(a.id), "active": a.active, "tags": a.tags, "searched": a.searched, "extra": a.extra}
@@ -203,7 +201,7 @@ async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | 
         ]
     )
     await tx.run(ADD_TAGS, {"rows": shown})
-    await tx.run(ADD_WORDS, {"rows": shown})
+    await tx.run(s.ADD_WORDS, {"rows": shown})
     flat = [(a.id, number, part) for a in arrivals for number, part in enumerate(a.parts)]
     if flat:
         given = {
@@ -230,7 +228,7 @@ async def add_rows(tx: Transaction, table: str, rows: Sequence[Mapping[str, Any]
         table=sql.Identifier(table), columns=sql.SQL(", ").join(sql.Identifier(name) for name in columns)
     )
     owned = Jsonb([{**row, "namespace_id": tx.namespace_id} for row in rows])
-    return await tx.run(statement, {"rows": owned})
+    return len(await tx.rows(statement, {"rows": owned}))  # Citus would count what was to be added
 
 
 async def count_known(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:

@@ -23,7 +23,7 @@ from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, ModelSwitche
 from pgengram.inputs import NewMemory, checked, refusal
 from pgengram.screening import screened_fields
 from pgengram.store import transferring
-from pgengram.store.database import Transaction
+from pgengram.store.database import Transaction, broken_rule
 from pgengram.store.edges import normalised_type
 from pgengram.store.identity import belief_hash
 from pgengram.store.transferring import Arrival
@@ -315,7 +315,7 @@ def _reason(error: PgengramError) -> str | None:
     cause = error.__cause__
     if not isinstance(cause, psycopg.DataError | psycopg.IntegrityError):
         return None
-    rule = cause.diag.constraint_name
+    rule = broken_rule(cause)
     return f"it breaks the rule {rule}" if rule else f"a value of it is of another sort (SQLSTATE {cause.sqlstate})"
 
 
