@@ -178,7 +178,7 @@ def resources() -> Iterator[str]:
 def signature(name: str, method: Callable[..., Any]) -> str:
     """Return a method's line as Python has it, without `self`."""
     shown = str(inspect.signature(method)).replace("(self, ", "(").replace("(self)", "()")
-    shown = re.sub(r"'", "", shown)
+    shown = re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)  # annotations are strings
     return f"{'async ' if inspect.iscoroutinefunction(method) else ''}{name}{shown}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from door import Database
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram import __version__
+from pgengram.cli import PANELS
 
 WORDS = {"embedder": "none:"}
 
@@ -190,3 +192,39 @@ def test_typing_the_command_alone_explains_itself_instead_of_waiting() -> None:
     assert ended.returncode == 2
     assert "pgengram demo" in ended.stderr
     assert ended.stdout == ""
+
+
+def test_the_help_has_one_line_for_each_command_and_imports_nothing_heavy() -> None:
+    heavy = "'psycopg', 'numpy', 'mcp', 'sqlalchemy'"
+    code = f"import sys, pgengram.cli; print(sorted({{{heavy}}} & {{*sys.modules}}))"
+    shown = pgengram("--help").stdout.split("Begin")[1]
+
+    names = [line.split()[1] for line in shown.splitlines() if line.startswith("│ ")]
+
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+    assert sorted(names) == sorted(name for panel in PANELS.values() for name in panel)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
+def test_ctrl_c_at_a_question_ends_the_command_at_once(tmp_path: Path) -> None:
+    import os
+    import pty
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["HOME"] = str(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-m", "pgengram", "connect", "cursor"])
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(terminal, 4_096)
+    os.write(terminal, b"\x03")
+    try:
+        while more := os.read(terminal, 4_096):
+            shown += more
+    except OSError:  # on Linux the end of a terminal
+        pass
+    os.close(terminal)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert b"Ended by Ctrl+C" in shown
+    assert not (tmp_path / ".cursor").exists()

@@ -554,6 +554,34 @@ async def test_folding_begins_in_the_midst_of_writing_when_much_waits(
     assert_each_word_once(database)
 
 
+async def test_what_is_stored_while_others_are_folded_is_folded_next(
+    database: Database, low: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "QUIET_S", 0.05)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    whole = WordKeeper._fold
+
+    async def slowly(keeper: WordKeeper) -> int:
+        folded = await whole(keeper)
+        begun.set()
+        await go_on.wait()
+        return folded
+
+    monkeypatch.setattr(WordKeeper, "_fold", slowly)
+    manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
+    await manager.create_memories([{"content": f"Tea {n}."} for n in range(5)])
+    await begun.wait()
+    await manager.create_memories([{"content": f"Coffee {n}."} for n in range(5)])
+
+    go_on.set()
+
+    async def folded() -> bool:
+        return bool(database.value(WAIT) == 0)
+
+    await until(folded)
+    await manager.close()
+
+
 async def test_the_index_of_the_lists_is_built_anew_when_it_is_half_empty(
     postgres: str, template: str, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

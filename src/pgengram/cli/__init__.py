@@ -80,10 +80,10 @@ def agreed(question: str, *, yes: bool = False, instead: str = "Say --yes to hav
         return True
     if not sys.stdin.isatty():
         raise InvalidInput("Nobody is here to be asked.", f"Nothing was changed. {instead}")
-    return typed(lambda: typer.confirm(question, err=True))
+    return answer_of(lambda: typer.confirm(question, err=True))
 
 
-def typed(ask: Callable[[], Answer]) -> Answer:
+def answer_of(ask: Callable[[], Answer]) -> Answer:
     """Return what a person answers; Ctrl+C ends the command at once, where the loop would wait for the answer first."""
     loops = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -546,7 +546,7 @@ PANELS: Final = {
     "The whole store": (
         "export", "import", "backup", "migrate", "upgrade", "reindex", "reembed", "erase-owner", "erase-source", "scrub",
     ),
-    "Servers and programs": ("call", "serve", "token", "cluster"),
+    "Servers and programs": ("call", "serve", "cluster", "token"),
 }  # fmt: skip
 
 
@@ -561,7 +561,7 @@ def _arrange() -> None:
 
 
 def _name(one: CommandInfo) -> str:
-    return one.name or getattr(one.callback, "__name__", "")
+    return str(one.name or getattr(one.callback, "__name__", ""))
 
 
 from pgengram.cli import cluster as cluster  # noqa: E402  # their commands are registered by importing them

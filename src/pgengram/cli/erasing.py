@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgengram.cli import agreed, typed
+from pgengram.cli import agreed, answer_of
 from pgengram.cli.progress import Told
 from pgengram.errors import ConfirmRequired, InvalidInput
 from pgengram.settings import Settings
@@ -45,7 +45,7 @@ async def run_erase_owner(settings: Settings, name: str, *, yes: bool, as_json: 
                     "Nobody is here to be asked.", "Nothing was changed. Say --yes to have it done unasked."
                 )
             question = "Type the namespace's name to erase all of it for good"
-            if typed(lambda: typer.prompt(question, default="", show_default=False)) != name:
+            if answer_of(lambda: typer.prompt(question, default="", show_default=False)) != name:
                 screen.print("Nothing was changed.")
                 return 1
         removed = await owners.erase_owner(store.database, name)

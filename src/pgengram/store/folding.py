@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 SEGMENT: Final = 4_096  # memories in one segment; larger ones make a change of one memory dearer
 FOLD_AT: Final = 256  # memories that wait: a search looks at each of them, in 3 µs
 SEGMENTS_LOOKED_AT: Final = 8  # of the newest; as many as doubling leads from FOLD_AT to SEGMENT, and some
-SWEEP_SHARE: Final = 0.02  # of all memories, folded, that are worth a VACUUM: it reads the indexes of all owners
+SWEEP_SHARE: Final = 0.1  # of all memories, folded, that are worth a VACUUM: it reads the indexes of all owners
 QUIET_S: Final = 2.0  # without a new memory, before folding begins
 LATEST_S: Final = 10.0  # after which it begins all the same
 TIMEOUT_MS: Final = 120_000  # for a segment; nobody waits for it but who changes one of its memories
@@ -112,10 +112,12 @@ class WordKeeper:
 
     async def _run(self) -> None:
         try:
-            await self._wait_for_quiet()
-            self._rows = 0
-            await self._fold()
+            while self._rows >= FOLD_AT:  # more may come while some are folded
+                await self._wait_for_quiet()
+                self._rows = 0
+                await self._fold()
         except PgengramError as error:
+            self._rows = FOLD_AT  # the next new memory has it tried again
             log.warning("Words were not folded: %s", error.message)
         except psycopg.Error as error:
             log.warning("Words were folded, but their old room was not freed: SQLSTATE %s", error.sqlstate)
