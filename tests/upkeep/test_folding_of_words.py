@@ -539,10 +539,13 @@ async def test_what_an_earlier_process_left_waiting_is_folded_at_the_start_of_th
     await later.close()
 
 
-async def test_folding_begins_in_the_midst_of_writing_when_much_waits(
-    database: Database, low: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "value"), [("FULL", 20), ("LATEST_S", 0.1)])
+async def test_folding_begins_in_the_midst_of_writing_when_much_waits_or_for_long(
+    database: Database, monkeypatch: pytest.MonkeyPatch, name: str, value: float
 ) -> None:
+    monkeypatch.setattr(folding, "FOLD_AT", 4)
     monkeypatch.setattr(folding, "QUIET_S", 3_600)
+    monkeypatch.setattr(folding, name, value)
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
 
     async def folded() -> bool:

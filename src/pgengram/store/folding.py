@@ -23,9 +23,10 @@ log = logging.getLogger(__name__)
 SEGMENT: Final = 4_096  # memories in one segment; larger ones make a change of one memory dearer
 FOLD_AT: Final = 256  # memories that wait: a search looks at each of them, in 3 µs
 SEGMENTS_LOOKED_AT: Final = 8  # of the newest; as many as doubling leads from FOLD_AT to SEGMENT, and some
-SWEEP_SHARE: Final = 0.1  # of all memories, folded, that are worth a VACUUM: it reads the indexes of all owners
+SWEEP_SHARE: Final = 0.02  # of all memories, folded, that are worth a VACUUM: it reads the indexes of all owners
 QUIET_S: Final = 2.0  # without a new memory, before folding begins
-LATEST_S: Final = 10.0  # after which it begins all the same
+LATEST_S: Final = 10.0  # after which it begins all the same, unless this is an import
+FULL: Final = 65_536  # memories of an import at which it begins in its midst: until then it would slow the import down
 TIMEOUT_MS: Final = 120_000  # for a segment; nobody waits for it but who changes one of its memories
 TURN: Final = 1_885_824_362  # of advisory locks: one process at a time folds the words of an owner
 
@@ -83,7 +84,8 @@ WHERE oid = 'memory_posting_lists'::regclass
 """
 REBUILD: Final = "REINDEX INDEX CONCURRENTLY memory_posting_lists_pkey"
 # Folding writes each memory's words anew, and merging the lists; what comes next can take the room of what was before.
-VACUUM: Final = "VACUUM (ANALYZE, INDEX_CLEANUP ON) memory_words, memory_posting_lists"
+VACUUM: Final = "VACUUM (INDEX_CLEANUP ON) memory_words, memory_posting_lists"
+ANALYZE: Final = "ANALYZE memory_words, memory_posting_lists"
 
 
 class WordKeeper:
@@ -126,7 +128,9 @@ class WordKeeper:
 
     async def _wait_for_quiet(self) -> None:
         latest = asyncio.get_running_loop().time() + LATEST_S
-        while self._rows < SEGMENT and asyncio.get_running_loop().time() < latest:
+        while self._rows < FULL:
+            if self._rows < SEGMENT and asyncio.get_running_loop().time() > latest:
+                return
             self._quiet.clear()
             try:
                 async with asyncio.timeout(QUIET_S):
@@ -155,9 +159,12 @@ async def fold(begin: Callable[[], AbstractAsyncContextManager[Transaction]], ur
             async with await pooler.connect(url) as connection:
                 if folded - swept >= await _much(connection):
                     await connection.execute(VACUUM)
-                    if await _is_sparse(connection):
-                        await connection.execute(REBUILD)
                     swept = folded
+    if swept:
+        async with await pooler.connect(url) as connection:
+            await connection.execute(ANALYZE)
+            if await _is_sparse(connection):
+                await connection.execute(REBUILD)
     return folded
 
 
