@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -66,7 +67,7 @@ AWKWARD = (
 )
 
 
-class Server:
+class Server(ABC):
     """A server: how it is installed and started, and which tools store, find and read. A memory has a key of ours and a text."""
 
     name = ""
@@ -90,9 +91,9 @@ class Server:
     def interpreter(self) -> Path:
         return self.place / "bin" / "python"
 
+    @abstractmethod
     def command(self) -> list[str | Path]:
         """Return what starts it."""
-        raise NotImplementedError
 
     def variables(self) -> dict[str, str]:
         """Return what its environment needs beside an empty home."""
@@ -102,17 +103,17 @@ class Server:
         """Put our model where it looks for one, and return the variables that make it do so."""
         return {}
 
+    @abstractmethod
     async def store(self, client: Client, key: str, text: str) -> str:
         """Store a text and return by what it is read again."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def ask(self, client: Client, question: str) -> list[str]:
         """Return the texts that it finds, best first."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def read(self, client: Client, handles: list[str]) -> list[str]:
         """Return the texts behind what `store` returned; those that are not there are left out."""
-        raise NotImplementedError
 
     @asynccontextmanager
     async def started(self) -> AsyncIterator[Client]:

@@ -88,6 +88,13 @@ async def fold(manager: MemoryManager) -> int:
     return await WordKeeper(manager.store)._fold()
 
 
+async def until_none_waits(db: Database) -> None:
+    async def folded() -> bool:
+        return bool(db.value(WAIT) == 0)
+
+    await until(folded)
+
+
 class Twins:
     """Two stores that are told the same; only the first one folds."""
 
@@ -508,10 +515,7 @@ async def test_enough_new_memories_are_folded_by_themselves_once_nobody_writes(
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
     await manager.create_memories([{"content": f"Tea {n}."} for n in range(20)])
 
-    async def folded() -> bool:
-        return bool(database.value(WAIT) == 0)
-
-    await until(folded)
+    await until_none_waits(database)
 
     async def idle() -> bool:
         return manager._words._task is None
@@ -532,10 +536,7 @@ async def test_what_an_earlier_process_left_waiting_is_folded_at_the_start_of_th
 
     await later.open()
 
-    async def folded() -> bool:
-        return bool(database.value(WAIT) == 0)
-
-    await until(folded)
+    await until_none_waits(database)
     await later.close()
 
 
@@ -578,10 +579,7 @@ async def test_what_is_stored_while_others_are_folded_is_folded_next(
 
     go_on.set()
 
-    async def folded() -> bool:
-        return bool(database.value(WAIT) == 0)
-
-    await until(folded)
+    await until_none_waits(database)
     await manager.close()
 
 

@@ -70,21 +70,23 @@ def completing(words: Iterable[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
-def agreed(question: str, *, yes: bool = False, instead: str = "Say --yes to have it done unasked.") -> bool:
+def agreed(question: str, *, yes: bool = False) -> bool:
     """Whether a person says yes to a question, or has said so before.
 
     Raises:
-        InvalidInput: standard input is no terminal, so nobody can be asked; `instead` says what there is to do.
+        InvalidInput: nobody can be asked.
     """
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        raise InvalidInput("Nobody is here to be asked.", f"Nothing was changed. {instead}")
-    return answer_of(lambda: typer.confirm(question, err=True))
+    return yes or answer_of(lambda: typer.confirm(question, err=True))
 
 
 def answer_of(ask: Callable[[], Answer]) -> Answer:
-    """Return what a person answers; Ctrl+C ends the command at once, where the loop would wait for the answer first."""
+    """Return what a person answers; Ctrl+C ends the command at once, where the loop would wait for the answer first.
+
+    Raises:
+        InvalidInput: standard input is no terminal, so nobody can be asked.
+    """
+    if not sys.stdin.isatty():
+        raise InvalidInput("Nobody is here to be asked.", "Nothing was changed. Say --yes to have it done unasked.")
     loops = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return ask()

@@ -40,10 +40,6 @@ async def run_erase_owner(settings: Settings, name: str, *, yes: bool, as_json: 
                 screen.print_json(json.dumps({"namespace": name, "would_remove": held}))
                 return 1
             _show(f"namespace {name}", held)
-            if not sys.stdin.isatty():
-                raise InvalidInput(
-                    "Nobody is here to be asked.", "Nothing was changed. Say --yes to have it done unasked."
-                )
             question = "Type the namespace's name to erase all of it for good"
             if answer_of(lambda: typer.prompt(question, default="", show_default=False)) != name:
                 screen.print("Nothing was changed.")

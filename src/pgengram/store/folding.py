@@ -150,7 +150,7 @@ async def fold(begin: Callable[[], AbstractAsyncContextManager[Transaction]], ur
         url: where the room of what was folded is given back, if it is much.
     """
     folded, swept, done = 0, 0, SEGMENT
-    while done >= SEGMENT:
+    while done == SEGMENT:
         async with begin() as tx:
             await tx.set_local({"statement_timeout": str(TIMEOUT_MS)})
             done = await _fold_some(tx, at_least=1 if folded else FOLD_AT)
@@ -171,7 +171,7 @@ async def fold(begin: Callable[[], AbstractAsyncContextManager[Transaction]], ur
 async def _fold_some(tx: Transaction, *, at_least: int) -> int:
     """Fold what waits into a new segment, together with newer ones that are no larger; return how many memories waited.
 
-    As each merging at least doubles a segment, the words of a memory are written anew four times at most.
+    As each merging at least doubles a segment, the words of a memory are written anew few times until it is full.
     """
     turn = await tx.row(TRY_TURN, {"turn": TURN})
     waiting = await tx.row(COUNT_WAITING, {"limit": SEGMENT})

@@ -320,9 +320,8 @@ memory_words = _of_memory(
     Column("terms", ARRAY(Integer), nullable=False),
     Column("counts", ARRAY(SmallInteger), nullable=False),
     Column("length", Integer, nullable=False),
-    Column(
-        "segment", Integer
-    ),  # of the posting lists that hold its terms; none while it waits, 0 when no search finds it
+    # Of the posting lists that hold its terms; none while it waits, 0 when no search finds it.
+    Column("segment", Integer),
 )
 # Each holds no more than it is asked for, so that no plan reads all words of an owner to find the few that wait.
 Index("memory_words_waiting", memory_words.c.namespace_id, memory_words.c.memory_id,

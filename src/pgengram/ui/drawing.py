@@ -77,9 +77,8 @@ class Line:
         rest = in_all - self._listed(self._anchor)
         self._rest = rest if rest > ROUNDING * in_all else 0.0
         self.known_from = self._from if not self._rest else uses[0][0] if uses else last_used or self._from
-        if (
-            len(uses) >= KEPT
-        ):  # what came before may have faded out of the sum by now, and then nobody knows what it was
+        # What came before those that were kept may have faded out of the sum by now, and then nobody knows what it was.
+        if len(uses) >= KEPT:
             unsure = ROUNDING * in_all
             faded = self._faded(self._anchor)
             sure = (at for at, _, then in self._uses if unsure * _exp(faded - then) < TOLERANCE)
