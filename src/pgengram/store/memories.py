@@ -189,58 +189,66 @@ async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:
 async def _tell_all_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> list[Draft]:
     """Confirm memories that were told once more; return the drafts whose memories are not there any more.
 
-    Memories are changed in the order of their ids and their words after that, so that two batches that tell the same again
+    One lives again when it had expired, and has tags and sources of both tellings; whatever else was told differently stays as it
+    is. Memories are locked in the order of their ids and their words after that, so that two batches that tell the same again
     cannot wait for each other in a circle.
     """
-    in_order = sorted(known, key=lambda pair: pair[0].id)
-    gone = [d for outcome, d in in_order if not await _tell_again(tx, outcome, d, model_id)]
-    tagged = {outcome.id for outcome, _ in known if "tags" in outcome.taken_over}
+    before = await read(tx, [outcome.id for outcome, _ in known], model_id)
+    active = {id_ for id_, row in before.items() if row["status"] == "active"}
+    changed = {outcome.id for outcome, d in known if outcome.id in active and _may_change(before[outcome.id], d)}
+    locked = {row["id"] for row in await tx.rows(s.LOCK_TWINS, {"ids": list(active), "changed": list(changed)})}
+    rows = await read(tx, list(changed), model_id) if changed else {}
+    active -= {id_ for id_ in changed if id_ not in rows or rows[id_]["status"] != "active"}
+    confirmed = await _confirm(tx, [(outcome, d) for outcome, d in known if outcome.id in locked & active])
+    for outcome, d in known:
+        outcome.before = before.get(outcome.id)
+        if outcome.id in changed & active:
+            await _take_over(tx, outcome, d, rows[outcome.id], confirmed[outcome.id])
+    tagged = [outcome.id for outcome, _ in known if "tags" in outcome.taken_over]
     if tagged:
-        await set_words(tx, [*(await read(tx, list(tagged), model_id)).values()])
-    return gone
+        await set_words(tx, [*(await read(tx, tagged, model_id)).values()])
+    return [d for outcome, d in known if outcome.id not in active]
 
 
-async def _tell_again(tx: Transaction, outcome: Outcome, again: Draft, model_id: int | None) -> bool:
-    """Confirm a memory that was told once more: it lives again when it had expired, and has tags and sources of both.
+async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> dict[UUID, datetime | None]:
+    """Confirm locked memories; return until when each lives. Of several tellings the first says it of one that had expired."""
+    until = {outcome.id: d.expires_at for outcome, d in reversed(known)}
+    given = {"ids": list(until), "untils": list(until.values())}
+    return {row["id"]: row["expires_at"] for row in await tx.rows(s.CONFIRM_TWINS, given)} if until else {}
 
-    Its tags stay within what one memory may have, and whatever else was told differently stays as it is. Whoever calls sees to it
-    that it is found by new tags. Returns whether the memory is still there.
+
+def _may_change(row: Row, again: Draft) -> bool:
+    """Whether telling a memory again may change more of it than when it was confirmed last."""
+    more = not set(again.tags) <= set(row["tags"]) or united_sources(row, again) != row["sources"]
+    return more or row["expires_at"] is not None or again.row["idempotency_key"] is not None
+
+
+async def _take_over(tx: Transaction, outcome: Outcome, again: Draft, row: Row, expires_at: datetime | None) -> None:
+    """Give a locked memory the key, the tags and the sources it was told again with; `row` is kept true.
+
+    Its tags stay within what one memory may have. Whoever calls sees to it that it is found by new tags, and has set until when
+    it lives now.
     """
-    id_ = outcome.id
-    before = (await read(tx, [id_], model_id)).get(id_)
-    if before is None or before["status"] != "active":
-        return False
-    outcome.before = before
     if (key := again.row["idempotency_key"]) is not None:
-        await tx.run(s.SET_KEY, {"id": id_, "key": key})
-    await tx.run(s.CONFIRM_TWIN, {"id": id_, "expires_at": again.expires_at})
-    revived = before["expires_at"] is not None and before["expires_at"] <= datetime.now(UTC)
-    if not revived and set(again.tags) <= set(before["tags"]) and united_sources(before, again) == before["sources"]:
-        return True
-    await tx.rows(s.LOCK, {"ids": [id_]})
-    now = (await read(tx, [id_], model_id)).get(id_)
-    if now is None:
-        return False
-    new_tags = [tag for tag in again.tags if tag not in now["tags"]][: max(0, f.MAX_TAGS - len(now["tags"]))]
-    sources = united_sources(now, again)
+        await tx.run(s.SET_KEY, {"id": outcome.id, "key": key})
     told: dict[str, Any] = {}
-    if revived:
-        told["expires_at"] = [f.as_utc(before["expires_at"]), f.as_utc(now["expires_at"])]
-    if new_tags:
-        await tx.run(s.UNITE_TAGS, {"id": id_, "tags": new_tags})
-        after = (await read(tx, [id_], model_id))[id_]
-        told["tags"] = [now["tags"], after["tags"]]
-    if sources != now["sources"]:
-        told["sources"] = [now["sources"], sources]
+    if expires_at != row["expires_at"]:
+        told["expires_at"] = [f.as_utc(row["expires_at"]), f.as_utc(expires_at)]
+    tags = [*row["tags"], *(tag for tag in again.tags if tag not in row["tags"])][: max(f.MAX_TAGS, len(row["tags"]))]
+    if tags != row["tags"]:
+        await tx.run(s.ADD_TAGS, {"id": outcome.id, "tags": tags[len(row["tags"]) :]})
+        told["tags"] = [row["tags"], tags]
+    sources = united_sources(row, again)
+    if sources != row["sources"]:
+        told["sources"] = [row["sources"], sources]
     if not told:
-        return True
-    version = now["version"] + 1
-    columns = {"version": version, "updated_at": datetime.now(UTC), "sources": sources and Jsonb(sources)}
-    await set_columns(tx, "memories", id_, columns)
-    operation = "revive" if revived else "update"
-    await add_history(tx, id_, version, operation, changes=told, session_id=again.row["session_id"])
+        return
+    columns = {"version": row["version"] + 1, "updated_at": datetime.now(UTC), "sources": sources and Jsonb(sources)}
+    await set_columns(tx, "memories", outcome.id, columns)
+    operation = "revive" if "expires_at" in told else "update"
+    await add_history(tx, outcome.id, row["version"] + 1, operation, changes=told, session_id=again.row["session_id"])
     outcome.taken_over = list(told)
-    return True
+    row |= {"version": row["version"] + 1, "expires_at": expires_at, "tags": tags, "sources": sources}
 
 
 def united_sources(row: Row, again: Draft) -> list[dict[str, Any]] | None:

@@ -153,20 +153,24 @@ UPDATE memories SET idempotency_key = %(key)s WHERE namespace_id = %(namespace_i
 """
 
 # Telling a memory again confirms it; an expired one lives again. At most once a minute, so that a storm of identical
-# calls is not a storm of writes. Uses memories_pkey.
-CONFIRM_TWIN: Final = """
-UPDATE memories SET last_confirmed_at = moment.at,
-  expires_at = CASE WHEN expires_at <= moment.at THEN %(expires_at)s ELSE expires_at END
-FROM (SELECT now() AS at, now() - interval '1 minute' AS lately OFFSET 0) AS moment
-WHERE namespace_id = %(namespace_id)s AND id = %(id)s
-  AND (last_confirmed_at IS NULL OR last_confirmed_at < moment.lately OR expires_at <= moment.at)
+# calls is not a storm of writes. All that changes is locked at once, in the order of its ids. Uses memories_pkey.
+LOCK_TWINS: Final = """
+SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) AND (id = ANY(%(changed)s)
+  OR last_confirmed_at IS NULL OR last_confirmed_at < now() - interval '1 minute' OR expires_at <= now())
+ORDER BY id FOR UPDATE
+"""
+CONFIRM_TWINS: Final = """
+UPDATE memories SET last_confirmed_at = now(), expires_at = CASE WHEN expires_at <= now() THEN told.until ELSE expires_at END
+FROM unnest(%(ids)s::uuid[], %(untils)s::timestamptz[]) AS told(id, until)
+WHERE namespace_id = %(namespace_id)s AND memories.id = told.id RETURNING memories.id, expires_at
 """
 
-# Uses memory_tags_pkey.
-UNITE_TAGS: Final = """
+# After those that it has. Uses memory_tags_pkey.
+ADD_TAGS: Final = """
 INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
-SELECT %(namespace_id)s, %(id)s, t.tag, 100 + t.position FROM unnest(%(tags)s::text[]) WITH ORDINALITY AS t(tag, position)
-ON CONFLICT DO NOTHING
+SELECT %(namespace_id)s, %(id)s, t.tag, last.position + t.position
+FROM unnest(%(tags)s::text[]) WITH ORDINALITY AS t(tag, position), (
+  SELECT coalesce(max(position), 0) AS position FROM memory_tags WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s) AS last
 """
 
 # Uses the primary key of each table.
