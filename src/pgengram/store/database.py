@@ -31,6 +31,7 @@ SCHEMA_HEAD: Final = "0001"  # the newest migration; a test compares it with the
 POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
 PROBE_TIMEOUT_S: Final = 5
+ENTER_TIMEOUT_S: Final = 10.0  # a pooler without a server, or a network that went away, would let a call wait for minutes
 STATEMENT_TIMEOUT_MS: Final = 10_000
 LOCK_TIMEOUT_MS: Final = 5_000
 MOVE_TIMEOUT_MS: Final = 60_000  # on a cluster, where an owner may be on the way to another machine
@@ -355,7 +356,14 @@ class Database:
                     raise
                 raise ConnectionLost("The connection to the database was lost.") from error
             try:
-                await self._note_model(connection, await connection.execute(enter()), enter)
+                async with asyncio.timeout(ENTER_TIMEOUT_S):
+                    await self._note_model(connection, await connection.execute(enter()), enter)
+            except TimeoutError as error:
+                await connection.close()
+                await pool.putconn(connection)
+                raise DatabaseFailed(
+                    "The database does not answer.", "Nothing was changed; call again in a moment."
+                ) from error
             except psycopg.OperationalError:
                 await connection.close()
                 await pool.putconn(connection)

@@ -171,6 +171,7 @@ INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
 SELECT %(namespace_id)s, %(id)s, t.tag, last.position + t.position
 FROM unnest(%(tags)s::text[]) WITH ORDINALITY AS t(tag, position), (
   SELECT coalesce(max(position), 0) AS position FROM memory_tags WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s) AS last
+RETURNING tag
 """
 
 # Uses the primary key of each table.
