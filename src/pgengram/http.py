@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import functools
 import ipaddress
 import json
@@ -654,7 +655,9 @@ def bound(host: str, port: int) -> socket.socket:
         made.bind(address)
     except OSError as error:
         made.close()
-        raise InvalidInput(f"{host} port {port} cannot be bound: {error.strerror}.", "Choose another --port.") from None
+        foreign = error.errno == errno.EADDRNOTAVAIL
+        hint = "Give --host an address of this machine." if foreign else "Choose another --port."
+        raise InvalidInput(f"{host} port {port} cannot be bound: {error.strerror}.", hint) from None
     return made
 
 

@@ -31,7 +31,9 @@ SCHEMA_HEAD: Final = "0001"  # the newest migration; a test compares it with the
 POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
 PROBE_TIMEOUT_S: Final = 5
-ENTER_TIMEOUT_S: Final = 10.0  # a pooler without a server, or a network that went away, would let a call wait for minutes
+ENTER_TIMEOUT_S: Final = (
+    10.0  # a pooler without a server, or a network that went away, would let a call wait for minutes
+)
 STATEMENT_TIMEOUT_MS: Final = 10_000
 LOCK_TIMEOUT_MS: Final = 5_000
 MOVE_TIMEOUT_MS: Final = 60_000  # on a cluster, where an owner may be on the way to another machine
@@ -47,13 +49,7 @@ Query = str | sql.SQL | sql.Composed
 # at that costs a tenth of looking at the table.
 ENTER: Final = sql.SQL("""
 BEGIN {mode};
-SELECT pg_relation_filenode('embedding_models_active'::regclass),
-       set_config('role', {role}, true), set_config('pgengram.namespace_id', {namespace_id}, true),
-       set_config('statement_timeout', {statement_timeout}, true), set_config('lock_timeout', {lock_timeout}, true),
-       set_config('pgengram.actor', {actor}, true), set_config('plan_cache_mode', 'force_generic_plan', true),
-       set_config('idle_in_transaction_session_timeout', '15000', true),
-       set_config('ivfflat.probes', {probes}, true), set_config('ivfflat.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.ef_search', '200', true), set_config('hnsw.iterative_scan', 'relaxed_order', true)
+SELECT pg_relation_filenode('embedding_models_active'::regclass), {settings}
 """)
 # On Citus the wall stands on the worker that has the owner's rows, and the index too. Only SET LOCAL travels there; it takes the
 # whole text of its query along, so each has a text of its own inside a block. Plans are made anew for each call: a generic one
@@ -62,6 +58,11 @@ ENTER_CLUSTER: Final = sql.SQL("""{enter};
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 {carried}
 """)
+LOOK: Final = {
+    "ivfflat.iterative_scan": "relaxed_order",
+    "hnsw.ef_search": "200",
+    "hnsw.iterative_scan": "relaxed_order",
+}
 SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 PROBES: Final = 20  # lists of an ivfflat index visited for a question: recall .985 at sqrt(n) lists
 # A plan that serves every owner is made for one of average size: among many small owners it would read and sort all vectors of a
@@ -83,29 +84,30 @@ def entrance(
 
     probes: lists of an ivfflat index visited for a vector; distributed: the owner's rows are on a worker of a Citus cluster.
     """
-    given = {
+    carried = {
+        "pgengram.namespace_id": str(namespace_id),
+        "pgengram.actor": actor,
+        "ivfflat.probes": str(probes),
+        **LOOK,
+    }
+    here = {
         "role": role,
-        "namespace_id": str(namespace_id),
-        "actor": actor,
         "statement_timeout": str(STATEMENT_TIMEOUT_MS),
         "lock_timeout": str(LOCK_TIMEOUT_MS),
-        "probes": str(probes),
+        "idle_in_transaction_session_timeout": "15000",
+        "plan_cache_mode": "force_generic_plan",
     }
-    literals = {name: sql.Literal(value) for name, value in given.items()}
-    enter = ENTER.format(mode=sql.SQL(mode), **literals)
+    enter = ENTER.format(mode=sql.SQL(mode), settings=_set_here(here | carried))
     if not distributed:
         return enter.as_bytes()
-    carried = {
-        "pgengram.namespace_id": given["namespace_id"],
-        "pgengram.actor": actor,
-        "lock_timeout": "0",  # whoever writes waits while the shard is taken to another machine
-        "statement_timeout": str(MOVE_TIMEOUT_MS),
-        "ivfflat.probes": given["probes"],
-        "ivfflat.iterative_scan": "relaxed_order",
-        "hnsw.ef_search": "200",
-        "hnsw.iterative_scan": "relaxed_order",
-    }
+    # whoever writes waits while the shard is taken to another machine
+    carried |= {"lock_timeout": "0", "statement_timeout": str(MOVE_TIMEOUT_MS)}
     return ENTER_CLUSTER.format(enter=enter, carried=set_local(carried, distributed=True)).as_bytes()
+
+
+def _set_here(settings: Mapping[str, str]) -> sql.Composed:
+    call = sql.SQL("set_config({}, {}, true)")
+    return sql.SQL(", ").join(call.format(sql.Literal(name), sql.Literal(value)) for name, value in settings.items())
 
 
 def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composed:
@@ -114,9 +116,7 @@ def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composed
     Names are our own; values are quoted as literals.
     """
     if not distributed:
-        pairs = settings.items()
-        calls = [sql.SQL("set_config({}, {}, true)").format(sql.Literal(n), sql.Literal(v)) for n, v in pairs]
-        return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
+        return sql.SQL("SELECT {}").format(_set_here(settings))
     carried = {"citus.propagate_set_commands": "local", **settings}
     each = [sql.SQL("SET LOCAL {} = {};").format(sql.SQL(name), sql.Literal(value)) for name, value in carried.items()]
     return sql.SQL("DO {}").format(sql.Literal(f"BEGIN {sql.SQL(' ').join(each).as_string()} END"))

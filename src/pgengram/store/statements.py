@@ -153,15 +153,17 @@ UPDATE memories SET idempotency_key = %(key)s WHERE namespace_id = %(namespace_i
 """
 
 # Telling a memory again confirms it; an expired one lives again. At most once a minute, so that a storm of identical
-# calls is not a storm of writes. All that changes is locked at once, in the order of its ids. Uses memories_pkey.
+# calls is not a storm of writes. All that changes is locked at once, in the order of its ids. A cluster takes no now() inside
+# a CASE. Uses memories_pkey.
 LOCK_TWINS: Final = """
 SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) AND (id = ANY(%(changed)s)
   OR last_confirmed_at IS NULL OR last_confirmed_at < now() - interval '1 minute' OR expires_at <= now())
 ORDER BY id FOR UPDATE
 """
 CONFIRM_TWINS: Final = """
-UPDATE memories SET last_confirmed_at = now(), expires_at = CASE WHEN expires_at <= now() THEN told.until ELSE expires_at END
-FROM unnest(%(ids)s::uuid[], %(untils)s::timestamptz[]) AS told(id, until)
+UPDATE memories SET last_confirmed_at = moment.at,
+  expires_at = CASE WHEN expires_at <= moment.at THEN told.until ELSE expires_at END
+FROM unnest(%(ids)s::uuid[], %(untils)s::timestamptz[]) AS told(id, until), (SELECT now() AS at OFFSET 0) AS moment
 WHERE namespace_id = %(namespace_id)s AND memories.id = told.id RETURNING memories.id, expires_at
 """
 
