@@ -35,9 +35,11 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "whoever waits is looked for on the coordinator, and waits on a worker": (
             "tests/upkeep/test_folding_of_words.py::test_a_change_during_a_fold_waits_and_loses_nothing",
+            "tests/tools/test_update_memory.py::test_a_text_that_someone_else_changes_meanwhile_never_keeps_the_vector_of_theirs",
         ),
         "the index is looked at, which is on the workers": (
             "tests/upkeep/test_folding_of_words.py::test_the_index_of_the_lists_is_built_anew_when_it_is_half_empty",
+            "tests/store/test_vector_index.py::test_many_small_owners_do_not_keep_a_large_one_from_the_index",
         ),
         "the plan is looked at, which is the worker's there": (
             "tests/tools/test_graph.py::test_each_step_is_walked_by_the_indexes",

@@ -8,7 +8,7 @@ const drawn = new Map(); // element → how to draw it anew
 // -- keys ---------------------------------------------------------------------------------------------------------
 
 const hits = () => [...document.querySelectorAll(".hit")];
-const looking = () => document.querySelector("#looking.waiting, #hits.htmx-request");
+const looking = () => document.querySelector("#looking .spinner, #hits.htmx-request"); // classes come a moment after what is in it
 let marked = null; // address of the marked hit; "" for the first of those that are looked for
 
 function mark(chosen) {
