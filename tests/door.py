@@ -204,10 +204,22 @@ def database_of(postgres: str, template: str = "template1") -> Iterator[Database
     """Make a copy of a template for a while."""
     name = f"pgengram_test_{secrets.token_hex(6)}"
     _on_each_machine(postgres, f"CREATE DATABASE {name} TEMPLATE {template}", like=template)
+    if REPLICA:
+        _wait_until_it_has_all(REPLICA, postgres)
     try:
         yield Database(in_database(POOLER or postgres, name))
     finally:
         _on_each_machine(postgres, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _wait_until_it_has_all(replica: str, primary: str) -> None:
+    """Wait until a replica has what the primary has now."""
+    with psycopg.connect(primary, autocommit=True) as there, psycopg.connect(replica, autocommit=True) as here:
+        now = there.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+        deadline = time.monotonic() + 120
+        while here.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", now).fetchone() != (True,):
+            assert time.monotonic() < deadline, "the replica stays behind"
+            time.sleep(0.05)
 
 
 def on_citus() -> bool:
