@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,6 +23,7 @@ from mcp.types import PromptReference
 
 from door import Database, call, connected, found, in_database, remember, said, until
 from pgengram.store.migrate import migrate
+from relay import Relay
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these servers find each other by sockets of Unix")
 
@@ -165,6 +167,20 @@ async def test_a_replica_that_is_nowhere_costs_no_search_and_is_told(store: Stor
 
         assert await found(client, "pump cellar") == [id_]
         assert (await state(client)).startswith("not ")
+
+
+async def test_a_replica_that_falls_silent_is_left_as_soon_as_it_does_not_answer(store: Store, tmp_path: Path) -> None:
+    relay = Relay(tmp_path, store.settings["read_url"])
+    async with relay.running(), connected(**{**store.settings, "read_url": relay.url}) as client:
+        id_ = await remember(client, "The ferry is painted every winter.")
+        await until(lambda: in_use(client))
+
+        relay.on.clear()
+        assert await found(client, "ferry painted") == [id_]
+        assert await state(client) == "not used, lost: The database does not answer."
+
+        relay.on.set()
+        await until(lambda: in_use(client))
 
 
 async def test_the_primary_named_twice_is_not_taken_for_a_replica(store: Store) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final
@@ -198,10 +199,14 @@ class Database:
         url: a libpq connection string or URL.
         has_room: asked before each transaction; while it says no, transactions may only read. PostgreSQL ends, and does not
             come up again, when it has no room for its log, and with it reading would end too.
+        enter_timeout_s: after which a server that is connected and says nothing is given up.
     """
 
-    def __init__(self, url: str, has_room: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, url: str, has_room: Callable[[], bool] = lambda: True, *, enter_timeout_s: float = ENTER_TIMEOUT_S
+    ) -> None:
         self.url = url
+        self._enter_timeout_s = enter_timeout_s
         self._has_room = has_room
         self.role = "none"
         self.distributed = False  # whether owners' rows are on the workers of a Citus cluster
@@ -276,7 +281,7 @@ class Database:
         """Look the key of an owner up anew when next asked for it."""
         self._namespace_ids.pop(name, None)
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def transaction(self, namespace_id: int, probes: int = PROBES) -> AsyncIterator[Transaction]:
         """Run a block in one transaction that sees and writes the rows of one owner only.
 
@@ -318,7 +323,7 @@ class Database:
         else:
             await pool.putconn(connection)  # of a pool that was closed meanwhile, too
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def snapshot(self, namespace_id: int) -> AsyncIterator[Transaction]:
         """Run a block that only reads, and to which one owner's rows stay as they are now.
 
@@ -331,7 +336,7 @@ class Database:
                 await self._note_model(connection, await connection.execute(enter()), enter)
                 yield Transaction(connection, namespace_id, model_id=None, distributed=self.distributed)
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
         """Run a block as the login role, for what belongs to no owner: namespaces, models and upkeep."""
         with _translated():
@@ -348,6 +353,7 @@ class Database:
 
     async def _entered(self, pool: Pool, namespace_id: int, probes: int) -> psycopg.AsyncConnection[Row]:
         enter = partial(self._entrance, namespace_id, probes=probes)
+        loop = asyncio.get_running_loop()
         for attempt in range(POOL_MAX + 1):
             try:
                 connection = await _taken(pool)
@@ -355,18 +361,16 @@ class Database:
                 if await self._answers():
                     raise
                 raise ConnectionLost("The connection to the database was lost.") from error
+            giving_up = loop.call_later(self._enter_timeout_s, _hang_up, connection)
             try:
-                async with asyncio.timeout(ENTER_TIMEOUT_S):
-                    await self._note_model(connection, await connection.execute(enter()), enter)
-            except TimeoutError as error:
+                await self._note_model(connection, await connection.execute(enter()), enter)
+            except psycopg.OperationalError as error:
                 await connection.close()
                 await pool.putconn(connection)
-                raise DatabaseFailed(
-                    "The database does not answer.", "Nothing was changed; call again in a moment."
-                ) from error
-            except psycopg.OperationalError:
-                await connection.close()
-                await pool.putconn(connection)
+                if loop.time() >= giving_up.when():
+                    raise DatabaseFailed(
+                        "The database does not answer.", "Nothing was changed; call again in a moment."
+                    ) from error
                 if attempt == POOL_MAX or not await self._answers():
                     raise
             except BaseException:
@@ -374,6 +378,8 @@ class Database:
                 raise
             else:
                 return connection
+            finally:
+                giving_up.cancel()
         raise AssertionError("unreachable")
 
     def _entrance(self, namespace_id: int, mode: str = "", probes: int = PROBES) -> bytes:
@@ -395,7 +401,7 @@ class Database:
             await connection.commit()
             entered = await connection.execute(enter())
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _lent(self, pool: Pool) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
         """Lend a connection; what the block has begun on it is committed when it ends well, else rolled back."""
         connection = await _taken(pool)
@@ -457,6 +463,15 @@ async def _taken(pool: Pool) -> psycopg.AsyncConnection[Row]:
         await checkpoint_if_cancelled()
         raise asyncio.CancelledError
     return connection
+
+
+def _hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
+    """End a connection as the other side would: who waits for it has an error at once, where a cancelled driver waits on."""
+    if not connection.closed:
+        own = socket.socket(fileno=connection.pgconn.socket)
+        with contextlib.suppress(OSError):  # the other side was quicker
+            own.shutdown(socket.SHUT_RDWR)
+        own.detach()
 
 
 def _mark(entered: psycopg.AsyncCursor[Row]) -> bytes | None:

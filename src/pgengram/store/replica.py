@@ -21,6 +21,7 @@ OPEN_S: Final = 1.0  # that opening the store waits for the replica; it is opene
 CATCH_UP_S: Final = 0.1  # that a reading waits for the replica to have replayed what it must know
 LOOK_AGAIN_S: Final = 0.005
 ATTEMPT_S: Final = 1.0  # for a replica to let a reading begin
+ENTER_S: Final = 0.8  # of it, for what is connected to answer
 RETRY_S: Final = 2.0  # after which a replica that failed is asked again
 FRESH_S: Final = 1.0  # so old may be, for a reader that has not written since, what the replica must know
 
@@ -49,7 +50,7 @@ class Replica:
 
     def __init__(self, url: str) -> None:
         self.state = "not reached yet"
-        self._database = Database(url)
+        self._database = Database(url, enter_timeout_s=ENTER_S)
         self._opening: asyncio.Task[None] | None = None
         self._is_open = False
         self._retry_at = 0.0
