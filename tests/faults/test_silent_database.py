@@ -17,12 +17,13 @@ async def test_a_database_that_says_nothing_ends_a_call_with_an_error_and_is_use
         id_ = await remember(client, "Before the silence.")
 
         relay.on.clear()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             error = await refused(client, "create_memory", content="Meanwhile.")
         relay.on.set()
 
-        assert "does not answer" in error["message"]
-        assert "Nothing was changed" in error["hint"]
+        # The latter where another task had the only open connection, and no new one was to be had.
+        assert any(said in error["message"] for said in ("does not answer", "was lost"))
+        assert "Nothing was changed" in error["hint"] or "retried" in error["hint"]
 
         async def found_again() -> bool:
             return await found(client, "silence") == [id_]
