@@ -393,8 +393,8 @@ ORDER BY v.embedding <=> %(vector)b::halfvec LIMIT 10
 async def relevance(lab: Lab) -> list[Mark]:
     """What matters most now, and at other moments, against computing the relevance of every memory; both give whole hits.
 
-    Both statements are asked in one open transaction: to begin and to end one is three times the work of the statement, and
-    the same for both. What it is with a transaction of its own is said beside it.
+    Both statements are asked in one open transaction: to begin and to end one costs nearly as much as ours, and the same for
+    both. What it is with a transaction of its own is said beside it.
     """
     await _fade(lab, FADING_ROWS)
     now = datetime.now(UTC)

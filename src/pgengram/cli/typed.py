@@ -47,11 +47,8 @@ def narrowed(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
         asked = {name: given.pop(name) for name in FILTERS}
         asked["tags"] = asked.pop("tag")
         asked |= {name: moment(asked[name]) for name in ("since", "until")}
-        if (
-            asked["since"]
-            and asked["until"]
-            and datetime.fromisoformat(asked["since"]) > datetime.fromisoformat(asked["until"])
-        ):
+        since, until = (asked[name] and datetime.fromisoformat(asked[name]) for name in ("since", "until"))
+        if since and until and since > until:
             raise InvalidInput("--since is later than --until.", "Exchange them.")
         await function(*args, asked=asked, **given)
 

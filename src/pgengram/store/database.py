@@ -32,9 +32,8 @@ SCHEMA_HEAD: Final = "0001"  # the newest migration; a test compares it with the
 POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
 PROBE_TIMEOUT_S: Final = 5
-ENTER_TIMEOUT_S: Final = (
-    10.0  # a pooler without a server, or a network that went away, would let a call wait for minutes
-)
+# A pooler without a server, or a network that went away, would let a call wait for minutes.
+ENTER_TIMEOUT_S: Final = 10.0
 STATEMENT_TIMEOUT_MS: Final = 10_000
 LOCK_TIMEOUT_MS: Final = 5_000
 MOVE_TIMEOUT_MS: Final = 60_000  # on a cluster, where an owner may be on the way to another machine
@@ -59,6 +58,7 @@ ENTER_CLUSTER: Final = sql.SQL("""{enter};
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 {carried}
 """)
+# How far a look into an index of vectors goes until a filtered search has enough.
 LOOK: Final = {
     "ivfflat.iterative_scan": "relaxed_order",
     "hnsw.ef_search": "200",
@@ -101,7 +101,7 @@ def entrance(
     enter = ENTER.format(mode=sql.SQL(mode), settings=_set_here(here | carried))
     if not distributed:
         return enter.as_bytes()
-    # whoever writes waits while the shard is taken to another machine
+    # Whoever writes waits while the shard is taken to another machine.
     carried |= {"lock_timeout": "0", "statement_timeout": str(MOVE_TIMEOUT_MS)}
     return ENTER_CLUSTER.format(enter=enter, carried=set_local(carried, distributed=True)).as_bytes()
 

@@ -193,6 +193,8 @@ async def _tell_all_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]
     is. Memories are locked in the order of their ids and their words after that, so that two batches that tell the same again
     cannot wait for each other in a circle.
     """
+    if not known:
+        return []
     before = await read(tx, [outcome.id for outcome, _ in known], model_id)
     active = {id_ for id_, row in before.items() if row["status"] == "active"}
     changed = {outcome.id for outcome, d in known if outcome.id in active and _may_change(before[outcome.id], d)}
@@ -234,9 +236,10 @@ async def _take_over(tx: Transaction, outcome: Outcome, again: Draft, row: Row, 
     told: dict[str, Any] = {}
     if expires_at != row["expires_at"]:
         told["expires_at"] = [f.as_utc(row["expires_at"]), f.as_utc(expires_at)]
-    tags = [*row["tags"], *(tag for tag in again.tags if tag not in row["tags"])][: max(f.MAX_TAGS, len(row["tags"]))]
-    if tags != row["tags"]:
-        await tx.run(s.ADD_TAGS, {"id": outcome.id, "tags": tags[len(row["tags"]) :]})
+    more = more_tags(row, again)
+    tags = [*row["tags"], *more]
+    if more:
+        await tx.run(s.ADD_TAGS, {"id": outcome.id, "tags": more})
         told["tags"] = [row["tags"], tags]
     sources = united_sources(row, again)
     if sources != row["sources"]:
@@ -249,6 +252,11 @@ async def _take_over(tx: Transaction, outcome: Outcome, again: Draft, row: Row, 
     await add_history(tx, outcome.id, row["version"] + 1, operation, changes=told, session_id=again.row["session_id"])
     outcome.taken_over = list(told)
     row |= {"version": row["version"] + 1, "expires_at": expires_at, "tags": tags, "sources": sources}
+
+
+def more_tags(row: Row, again: Draft) -> list[str]:
+    """Return the tags that a memory gains by being told again, as many as it has room for."""
+    return [tag for tag in again.tags if tag not in row["tags"]][: max(0, f.MAX_TAGS - len(row["tags"]))]
 
 
 def united_sources(row: Row, again: Draft) -> list[dict[str, Any]] | None:

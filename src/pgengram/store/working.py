@@ -175,8 +175,7 @@ async def hold(
         return outcome.id, True
     id_: UUID = there["id"]
     before = (await read(tx, [id_]))[id_]
-    tags = [tag for tag in draft.tags if tag not in before["tags"]][: max(0, f.MAX_TAGS - len(before["tags"]))]
-    await tx.run(s.ADD_TAGS, {"id": id_, "tags": tags})
+    await tx.run(s.ADD_TAGS, {"id": id_, "tags": memories.more_tags(before, draft)})
     longer = await tx.row(HOLD_LONGER, {**given, "id": id_, "importance": draft.row["importance"]})
     after = (await read(tx, [id_]))[id_]
     if after["tags"] != before["tags"]:
