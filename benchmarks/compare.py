@@ -36,7 +36,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from importers import EXTENSIONS, run, told
+from importers import EXTENSIONS, outcome, run
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from rich.console import Console
@@ -141,10 +141,10 @@ class Pgengram(Server):
         return {"PGENGRAM_DATA_DIR": str(self.home), "PYTHONPATH": str(Path(pgengram.__file__).parents[1])}
 
     async def store(self, client: Client, key: str, text: str) -> str:  # noqa: ARG002 - it makes its own
-        return str(json.loads(await told(client, "create_memory", content=text))["memory_id"])
+        return str(json.loads(await outcome(client, "create_memory", content=text))["memory_id"])
 
     async def ask(self, client: Client, question: str) -> list[str]:
-        answer = json.loads(await told(client, "search_memories", query=question, limit=MORE, detail=True))
+        answer = json.loads(await outcome(client, "search_memories", query=question, limit=MORE, detail=True))
         return [hit["content"] for hit in answer["results"]]
 
     async def read(self, client: Client, handles: list[str]) -> list[str]:
@@ -178,18 +178,20 @@ class ServerMemory(Server):
         return {"MEMORY_FILE_PATH": str(self.home / "memory.jsonl")}
 
     async def store(self, client: Client, key: str, text: str) -> str:
-        await told(client, "create_entities", entities=[{"name": key, "entityType": "memory", "observations": [text]}])
+        await outcome(
+            client, "create_entities", entities=[{"name": key, "entityType": "memory", "observations": [text]}]
+        )
         return key
 
     async def ask(self, client: Client, question: str) -> list[str]:
         hits: Counter[str] = Counter()
         for word in re.findall(rf"\w{{{LONG_WORD},}}", question):
-            graph = json.loads(await told(client, "search_nodes", query=word))
+            graph = json.loads(await outcome(client, "search_nodes", query=word))
             hits.update(text for entity in graph["entities"] for text in entity["observations"])
         return [text for text, _ in hits.most_common()]
 
     async def read(self, client: Client, handles: list[str]) -> list[str]:
-        graph = json.loads(await told(client, "open_nodes", names=handles))
+        graph = json.loads(await outcome(client, "open_nodes", names=handles))
         return [text for entity in graph["entities"] for text in entity["observations"]]
 
 
@@ -211,17 +213,17 @@ class McpMemoryService(Server):
         return {"HF_HUB_OFFLINE": "1"}
 
     async def store(self, client: Client, key: str, text: str) -> str:
-        await told(client, "memory_store", content=text, conversation_id="compare")
+        await outcome(client, "memory_store", content=text, conversation_id="compare")
         return key
 
     async def ask(self, client: Client, question: str) -> list[str]:
-        answer = await told(client, "memory_search", query=question, limit=MORE)
+        answer = await outcome(client, "memory_search", query=question, limit=MORE)
         return re.findall(r"^\d+\. (.*?)\n   Hash: ", answer, re.MULTILINE | re.DOTALL)
 
     async def read(self, client: Client, handles: list[str]) -> list[str]:  # noqa: ARG002 - it lists all
         found: list[str] = []
         for page in count(1):
-            listed = json.loads(await told(client, "memory_list", page=page, page_size=100))
+            listed = json.loads(await outcome(client, "memory_list", page=page, page_size=100))
             found += [memory["content"] for memory in listed["memories"]]
             if not listed["has_more"]:
                 break
@@ -256,11 +258,11 @@ class BasicMemory(Server):
     async def store(self, client: Client, key: str, text: str) -> str:
         title = key.replace(":", "-")  # it becomes the name of a file
         self.texts[title] = text
-        await told(client, "write_note", title=title, content=text, directory="memories")
+        await outcome(client, "write_note", title=title, content=text, directory="memories")
         return title
 
     async def ask(self, client: Client, question: str) -> list[str]:
-        found = json.loads(await told(client, "search_notes", query=question, page_size=MORE, output_format="json"))
+        found = json.loads(await outcome(client, "search_notes", query=question, page_size=MORE, output_format="json"))
         return [self.texts.get(hit["title"], "") for hit in found["results"]]
 
     async def read(self, client: Client, handles: list[str]) -> list[str]:

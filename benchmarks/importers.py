@@ -60,7 +60,7 @@ def run(*command: str | Path, **variables: str) -> str:
     return done.stdout
 
 
-async def told(client: Client, tool: str, **arguments: Any) -> str:
+async def outcome(client: Client, tool: str, **arguments: Any) -> str:
     """Call a rival's tool and return the text of its answer."""
     answer = await client.call_tool(tool, arguments)
     text = "\n".join(getattr(block, "text", "") for block in answer.content)
@@ -89,14 +89,14 @@ async def mcp_memory(folder: Path, count: int) -> Compared:
         entities = [
             {"name": name, "entityType": "project", "observations": group[:1]} for name, group in zip(names, groups, strict=True)
         ]  # fmt: skip
-        await told(client, "create_entities", entities=entities)
+        await outcome(client, "create_entities", entities=entities)
         added = [
             {"entityName": name, "contents": group[1:]} for name, group in zip(names, groups, strict=True) if group[1:]
         ]
-        await told(client, "add_observations", observations=added)
+        await outcome(client, "add_observations", observations=added)
         relations = [{"from": one, "to": other, "relationType": "leads to"} for one, other in pairwise(names)]
-        await told(client, "create_relations", relations=relations)
-        graph = json.loads(await told(client, "read_graph"))
+        await outcome(client, "create_relations", relations=relations)
+        graph = json.loads(await outcome(client, "read_graph"))
     observations = [text for entity in graph["entities"] for text in entity["observations"]]
     return compared(
         "mcp-memory", folder, file,
@@ -136,9 +136,9 @@ async def mcp_memory_service(folder: Path, count: int) -> Compared:
     async with Client(server) as client:
         for number, text in enumerate(wanted):
             told_of = {"tags": f"batch, number-{number}", "type": ("note", "decision", "observation")[number % 3]}
-            await told(client, "memory_store", content=text, metadata=told_of)
+            await outcome(client, "memory_store", content=text, metadata=told_of)
         listed, page = [], 1
-        while more := json.loads(await told(client, "memory_list", page=page, page_size=100)).get("memories"):
+        while more := json.loads(await outcome(client, "memory_list", page=page, page_size=100)).get("memories"):
             listed += [memory["content"] for memory in more]
             page += 1
     return compared("mcp-memory-service", folder, file, memories=len(listed), wanted=listed, edges=0)

@@ -34,8 +34,8 @@ from rich.table import Table
 from weights import Captured, captured, leave_one_out, spread
 
 from pgengram.cli.client import call, connected
-from pgengram.manager import MemoryManager
 from pgengram.postgres import start_embedded
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 CUTS = (1, 5, 10, 20)
@@ -86,10 +86,10 @@ async def measure(data: list[dict[str, Any]], mode: str, settings: Settings, pro
         for one in data:
             await store(one, replace(settings, namespace=mode), turn_of, plain=False, apart=one["sample_id"])
     for one in data:
-        owner = replace(settings, namespace=mode if pool else f"{mode} {one['sample_id']}")
+        namespace = replace(settings, namespace=mode if pool else f"{mode} {one['sample_id']}")
         if not pool:
-            await store(one, owner, turn_of, plain=mode == "content", apart="")
-        found = await ask(one, owner, turn_of, strangers, mode, progress, task)
+            await store(one, namespace, turn_of, plain=mode == "content", apart="")
+        found = await ask(one, namespace, turn_of, strangers, mode, progress, task)
         scores += found
         by_conversation.append(mean([score["R@10"] for score in found]))
     names = scores[0].keys()
@@ -103,11 +103,11 @@ async def measure(data: list[dict[str, Any]], mode: str, settings: Settings, pro
 
 
 async def store(
-    one: dict[str, Any], owner: Settings, turn_of: dict[str, set[tuple[str, str]]], *, plain: bool, apart: str
+    one: dict[str, Any], namespace: Settings, turn_of: dict[str, set[tuple[str, str]]], *, plain: bool, apart: str
 ) -> None:
     """Store one conversation and remember which turn each memory is."""
     said = list(turns(one, plain=plain))
-    async with connected(owner) as client:
+    async with connected(namespace) as client:
         for start in range(0, len(said), 200):
             batch = said[start : start + 200]
             items = [with_session_apart(turn.memory, apart) for turn in batch]
@@ -117,13 +117,13 @@ async def store(
 
 
 def with_session_apart(memory: dict[str, Any], apart: str) -> dict[str, Any]:
-    """Keep the sessions of different conversations apart where they share an owner."""
+    """Keep the sessions of different conversations apart where they share a namespace."""
     return {**memory, "session_id": f"{apart} {memory['session_id']}"} if apart else memory
 
 
 async def ask(
     one: dict[str, Any],
-    owner: Settings,
+    namespace: Settings,
     turn_of: dict[str, set[tuple[str, str]]],
     strangers: set[tuple[str, str]],
     mode: str,
@@ -133,7 +133,7 @@ async def ask(
     """Ask every question of one conversation and return its measures."""
     known = {turn for sample, turn in set().union(*turn_of.values()) if sample == one["sample_id"]}
     found = []
-    async with connected(owner) as client:
+    async with connected(namespace) as client:
         for question in one["qa"]:
             progress.advance(task)
             wanted = {(one["sample_id"], turn) for turn in evidence(question, known)}
@@ -172,10 +172,10 @@ async def capture(data: list[dict[str, Any]], settings: Settings, progress: Prog
     turn_of: dict[str, set[tuple[str, str]]] = {}
     task = progress.add_task("signals", total=sum(len(one["qa"]) for one in data))
     for one in data:
-        owner = replace(settings, namespace=f"signals {one['sample_id']}")
-        await store(one, owner, turn_of, plain=False, apart="")
+        namespace = replace(settings, namespace=f"signals {one['sample_id']}")
+        await store(one, namespace, turn_of, plain=False, apart="")
         known = {turn for sample, turn in set().union(*turn_of.values()) if sample == one["sample_id"]}
-        manager = MemoryManager(owner)
+        manager = MemoryManager(namespace)
         await manager.open()
         for question in one["qa"]:
             progress.advance(task)

@@ -42,12 +42,12 @@ from synthetic import DIMENSIONS, Synthetic
 
 from pgengram.cli.client import variables
 from pgengram.embedders import embedder_from
-from pgengram.manager import MemoryManager
 from pgengram.postgres import start_embedded
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.clusters import Clusters, NewCluster
+from pgengram.service.toolsets.graph import Graph
 from pgengram.settings import Settings
-from pgengram.store.indexes import tend
-from pgengram.toolsets.clusters import Clusters, NewCluster
-from pgengram.toolsets.graph import Graph
+from pgengram.store.maintenance.indexes import maintain
 
 LIMIT_MS = 150.0
 BATCH = 200
@@ -95,14 +95,14 @@ class Lifelike(Synthetic):
         """Embed the sentences by the built-in model."""
         embedder = embedder_from("builtin:")
         assert embedder is not None
-        told = [
+        outcome = [
             f"The {thing} {happening.format(who)}."
             for thing in THINGS
             for number, happening in enumerate(HAPPENINGS)
             for who in PEOPLE[number % 2 :: 2]
         ]
         try:
-            return cls(np.array([parts[0] for parts in await embedder.passages(told)]))
+            return cls(np.array([parts[0] for parts in await embedder.passages(outcome)]))
         finally:
             await embedder.close()
 
@@ -129,7 +129,7 @@ async def fill_up(settings: Settings, rows: int, report: Report = lambda _done, 
     finally:
         await manager.close()
     if model is not None:
-        await tend(settings.database_url, model, DIMENSIONS)
+        await maintain(settings.database_url, model, DIMENSIONS)
     with psycopg.connect(settings.database_url, autocommit=True) as login:
         login.execute("VACUUM (ANALYZE)")
 
@@ -348,12 +348,12 @@ def main() -> int:
     title = f"{chosen.rows:,} memories, {os.cpu_count()} cores, Python {platform.python_version()}; p95 at most {LIMIT_MS:.0f} ms"
     Console().print(table(figures, title))
     if chosen.json:
-        told = {
+        outcome = {
             "rows": chosen.rows, "limit_ms": LIMIT_MS, "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "pages": [{"page": one.name, "p50_ms": round(one.p50, 1), "p95_ms": round(one.p95, 1), "there_after_s": round(one.there_s, 2),
                        "limited": one.limited, "reached": one.reached, "answers": len(one.ms)} for one in figures],
         }  # fmt: skip
-        chosen.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        chosen.json.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
     return 0 if all(one.reached for one in figures) else 1
 
 

@@ -3,8 +3,8 @@
     python benchmarks/performance.py [--rows 100000] [--only NAME …] [--json PATH] [--svg PATH]
 
 Absolute times say little on a machine that others share, so each row of the table is a ratio: ours to the least that the
-same data, machine and minute allow, taken in turns. All statements run as the application's role behind the wall between
-owners. The server is an embedded PostgreSQL in a temporary folder, or a database made for this run, and dropped after it,
+same data, machine and minute allow, taken in turns. All statements run as the application's role subject to row-level security between
+namespaces. The server is an embedded PostgreSQL in a temporary folder, or a database made for this run, and dropped after it,
 on the server of PGENGRAM_DATABASE_URL.
 """
 
@@ -44,17 +44,17 @@ from pgengram.cli.bench import race as raced
 from pgengram.cli.client import variables
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.inputs import Question
-from pgengram.manager import MemoryManager
 from pgengram.postgres import start_embedded
 from pgengram.search import ranking
 from pgengram.search.likeness import vectors_alone
 from pgengram.search.question import Asked, Frequencies, understand
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store import reembedding
-from pgengram.store import statements as s
-from pgengram.store.database import Transaction, vectors_parameter
-from pgengram.store.folding import COUNT_WAITING, FOLD_AT
-from pgengram.store.indexes import GROWTH, LOOK_AGAIN_GROWTH, index_name, tend
+from pgengram.store.connection.database import Transaction, vectors_parameter
+from pgengram.store.maintenance import reembedding
+from pgengram.store.maintenance.indexes import GROWTH, LOOK_AGAIN_GROWTH, index_name, maintain
+from pgengram.store.maintenance.postings_compaction import COUNT_WAITING, FOLD_AT
+from pgengram.store.memory import statements as s
 from protocol import REFERENCE, TEN_NOTES, Peer
 
 MAIN, SMALL, FADING, GROWN, EMBEDDED = "main", "one in a hundred", "fading", "grown", "embedded"
@@ -134,10 +134,10 @@ def at_least(limit: float, figure: float, what: str) -> Check:
 
 @dataclass
 class Lab:
-    """One database, the owners in it, and what fills them.
+    """One database, the namespaces in it, and what fills them.
 
     Args:
-        settings: of the main owner; rows: memories it has in the end.
+        settings: of the main namespace; rows: memories it has in the end.
     """
 
     settings: Settings
@@ -147,31 +147,31 @@ class Lab:
     closing: AsyncExitStack
     source: Synthetic = field(default_factory=Synthetic)
     embedder: OnnxEmbedder = field(default_factory=OnnxEmbedder.builtin)
-    owners: dict[str, MemoryManager] = field(default_factory=dict)
+    namespaces: dict[str, MemoryManager] = field(default_factory=dict)
     filled: dict[str, int] = field(default_factory=dict)
     import_s: float = 0.0
     imported: int = 0
 
-    async def owner(self, name: str) -> MemoryManager:
-        """Return the manager of the owner called `name`, opened."""
-        if name not in self.owners:
+    async def namespace(self, name: str) -> MemoryManager:
+        """Return the manager of the namespace called `name`, opened."""
+        if name not in self.namespaces:
             manager = MemoryManager(replace(self.settings, namespace=name))
             self.closing.push_async_callback(manager.close)
             await manager.open()
-            self.owners[name] = manager
-        return self.owners[name]
+            self.namespaces[name] = manager
+        return self.namespaces[name]
 
     async def model(self, name: str = "") -> int:
         """Return the key of a model: the built-in one, or one of the name that only these figures use."""
-        await (await self.owner(MAIN)).current_model()
+        await (await self.namespace(MAIN)).current_model()
         given = {"name": name or self.embedder.name, "dimensions": DIMENSIONS}
         if await (await self.login.execute(FIND_MODEL, given)).fetchone() is None:
             await self.login.execute(ADD_MODEL, given)
         return int((await (await self.login.execute(FIND_MODEL, given)).fetchone() or (0,))[0])
 
     async def fill(self, name: str, rows: int) -> None:
-        """Store memories with given vectors until the owner has `rows`, as an importer does, and let the jobs finish."""
-        manager, missing = await self.owner(name), rows - self.filled.get(name, 0)
+        """Store memories with given vectors until the namespace has `rows`, as an importer does, and let the jobs finish."""
+        manager, missing = await self.namespace(name), rows - self.filled.get(name, 0)
         if missing <= 0:
             return
         task = self.progress.add_task(f"storing {missing:,} memories for {name}", total=missing)
@@ -197,7 +197,7 @@ class Lab:
             await asyncio.sleep(0.1)
             if await self._busy():
                 quiet_since = time.monotonic()
-        await tend(self.settings.database_url, await self.model(), DIMENSIONS)
+        await maintain(self.settings.database_url, await self.model(), DIMENSIONS)
         await self.login.execute("VACUUM (ANALYZE)")
         await self.login.execute("CHECKPOINT")
         self.progress.update(task, total=1, completed=1)
@@ -208,7 +208,7 @@ class Lab:
             "AND datname = current_database() AND pid <> pg_backend_pid()"
         )
         active = (await cursor.fetchone() or (0,))[0]
-        for manager in self.owners.values():
+        for manager in self.namespaces.values():
             async with manager.store.transaction() as tx:
                 waiting = await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
             active += waiting is not None and waiting["memories"] >= FOLD_AT
@@ -216,21 +216,21 @@ class Lab:
 
     async def nearest(self, name: str, model: int, vector: Vector, *, exact: bool = False) -> list[UUID]:
         """Return the ten nearest memories by vectors alone: the least that a search by meaning does."""
-        async with (await self.owner(name)).store.transaction() as tx:
-            return await vectors_alone(tx, ranking.Model(model, DIMENSIONS), halfvec(vector), exact=exact)
+        async with (await self.namespace(name)).store.transaction() as tx:
+            return await vectors_alone(tx, ranking.VectorIndex(model, DIMENSIONS), halfvec(vector), exact=exact)
 
     async def asked(self, name: str, question: Question) -> Asked:
         """Return a question with its words looked up."""
-        async with (await self.owner(name)).store.transaction() as tx:
+        async with (await self.namespace(name)).store.transaction() as tx:
             return await understand(tx, question, Frequencies(), datetime.now(UTC))
 
     async def ranked(
         self, name: str, asked: Asked, question: Question, vector: Vector, *, indexed: bool = True
     ) -> list[UUID]:
         """Return the memories that the ranking statement finds, in a transaction of its own; without index exactly."""
-        owner = await self.owner(name)
-        model = await owner.current_model() if indexed else ranking.Model(await self.model(), DIMENSIONS)
-        async with owner.store.transaction() as tx:
+        namespace = await self.namespace(name)
+        model = await namespace.current_model() if indexed else ranking.VectorIndex(await self.model(), DIMENSIONS)
+        async with namespace.store.transaction() as tx:
             found = await ranking.ranked(
                 tx, asked, question, model, halfvec(vector), min_similarity=None, limit=question.limit, offset=0
             )
@@ -238,7 +238,7 @@ class Lab:
 
     async def search(self, name: str, question: Question) -> list[UUID]:
         """Return what the tool finds."""
-        found = await (await self.owner(name)).search_memories(question)
+        found = await (await self.namespace(name)).search_memories(question)
         return [UUID(hit["id"]) for hit in found.results]
 
 
@@ -338,13 +338,13 @@ async def _fused(lab: Lab, kind: str, ranks: range) -> Mark:
 
 
 async def scope(lab: Lab) -> list[Mark]:
-    """One owner of a hundred, and a filter that leaves one memory of a hundred."""
+    """One namespace of a hundred, and a filter that leaves one memory of a hundred."""
     await lab.fill(MAIN, lab.rows)
     await lab.fill(SMALL, lab.rows // 100)
     model, vectors = await lab.model(), [*lab.source.vectors(RECALL_QUESTIONS)]
     among = await _ids_of_collection(lab, "c7")
     return [
-        await _scoped(lab, "1 % owner", SMALL, {}, vectors, lambda v: lab.nearest(SMALL, model, v, exact=True)),
+        await _scoped(lab, "1 % namespace", SMALL, {}, vectors, lambda v: lab.nearest(SMALL, model, v, exact=True)),
         await _scoped(lab, "1 % filter", MAIN, {"collection": "c7"}, vectors, lambda v: _among(lab, model, among, v)),
     ]
 
@@ -371,14 +371,14 @@ async def _scoped(
 
 
 async def _ids_of_collection(lab: Lab, collection: str) -> list[UUID]:
-    async with (await lab.owner(MAIN)).store.transaction() as tx:
+    async with (await lab.namespace(MAIN)).store.transaction() as tx:
         statement = "SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND collection = %(collection)s"
         return [row["id"] for row in await tx.rows(statement, {"collection": collection})]
 
 
 async def _among(lab: Lab, model: int, ids: list[UUID], vector: Vector) -> list[UUID]:
     """Return the ten nearest of the memories `ids`: the least that a search behind a filter does."""
-    async with (await lab.owner(MAIN)).store.transaction() as tx:
+    async with (await lab.namespace(MAIN)).store.transaction() as tx:
         rows = await tx.rows(NEAREST_AMONG.format(model=model), {"ids": ids, "vector": halfvec(vector)})
     return [row["memory_id"] for row in rows]
 
@@ -399,14 +399,14 @@ async def relevance(lab: Lab) -> list[Mark]:
     await _fade(lab, FADING_ROWS)
     now = datetime.now(UTC)
     moments = [now + timedelta(days=days) for days in (-700, -365, -90, -30, -7, -1, 0, 1, 7, 30, 90, 365, 1_500)]
-    owner = await lab.owner(FADING)
-    async with owner.store.transaction() as open_:
+    namespace = await lab.namespace(FADING)
+    async with namespace.store.transaction() as open_:
         found = await race(
             lab, "live relevance",
             {
                 "brute": lambda moment: _most_relevant_by_brute_force(open_, moment),
                 "index": lambda moment: _most_relevant(open_, moment),
-                "alone": lambda moment: _most_relevant_alone(owner, moment),
+                "alone": lambda moment: _most_relevant_alone(namespace, moment),
                 "search": lambda moment: lab.search(FADING, Question(sort="relevance", now=moment)),
             },
             moments * 3,
@@ -429,8 +429,8 @@ async def _most_relevant(tx: Transaction, moment: datetime) -> list[UUID]:
     return [row["id"] for row in await ranking.most_relevant(tx, now=moment, limit=10, offset=0)]
 
 
-async def _most_relevant_alone(owner: MemoryManager, moment: datetime) -> list[UUID]:
-    async with owner.store.transaction() as tx:
+async def _most_relevant_alone(namespace: MemoryManager, moment: datetime) -> list[UUID]:
+    async with namespace.store.transaction() as tx:
         return await _most_relevant(tx, moment)
 
 
@@ -440,13 +440,13 @@ async def _most_relevant_by_brute_force(tx: Transaction, moment: datetime) -> li
 
 async def _fade(lab: Lab, rows: int) -> None:
     """Add memories that are hardly more than their relevance, a thousand of them strengthened by use."""
-    owner = await lab.owner(FADING)
+    namespace = await lab.namespace(FADING)
     task = lab.progress.add_task(f"storing {rows:,} fading memories", total=rows)
     for first in range(0, rows, 20_000):
-        async with owner.store.transaction() as tx:
+        async with namespace.store.transaction() as tx:
             await tx.run(FADE, {"first": first + 1, "last": min(first + 20_000, rows)})
         lab.progress.advance(task, 20_000)
-    async with owner.store.transaction() as tx:
+    async with namespace.store.transaction() as tx:
         used = await tx.rows("SELECT id FROM memories WHERE namespace_id = %(namespace_id)s ORDER BY id LIMIT 1000")
         await tx.run(s.REINFORCE, {"ids": [row["id"] for row in used], "weight": 0.1})
     await lab.settle()
@@ -477,7 +477,7 @@ ORDER BY best.line DESC, m.id
 async def growth(lab: Lab) -> list[Mark]:
     """An index after tenfold growth and after a change of subject, once its keeper has looked, against a fresh one."""
     tenth = max(6_000, lab.rows // 20)
-    async with (await lab.owner(GROWN)).store.transaction() as tx:
+    async with (await lab.namespace(GROWN)).store.transaction() as tx:
         ids = [row["id"] for row in await tx.rows(BARE, {"first": 1, "last": 10 * tenth})]
     old, new = lab.source, Synthetic(seed=8)  # another seed, other subjects
     half = 5 * tenth
@@ -514,7 +514,7 @@ async def looked_after(lab: Lab, model: int, rows: int) -> None:
     """Have the keeper look at an index of `rows` vectors; again while another keeper is at work, as only one may be."""
     given = {"name": index_name(model), "model_id": model}
     while True:
-        await tend(lab.settings.database_url, model, DIMENSIONS)
+        await maintain(lab.settings.database_url, model, DIMENSIONS)
         there, checked = await (await lab.login.execute(LOOKED_AFTER, given)).fetchone() or (False, None)
         if there and rows < LOOK_AGAIN_GROWTH * (checked or 0):
             return
@@ -525,12 +525,12 @@ LOOKED_AFTER = "SELECT to_regclass(%(name)s) IS NOT NULL, rows_at_check FROM emb
 
 
 async def _add_vectors(lab: Lab, title: str, model: int, ids: list[UUID], source: Synthetic) -> None:
-    owner = await lab.owner(GROWN)
+    namespace = await lab.namespace(GROWN)
     task = lab.progress.add_task(f"{title}: {len(ids):,} vectors", total=len(ids))
     for start in range(0, len(ids), 2_000):
         some = ids[start : start + 2_000]
         given = {"model_id": model, "ids": some, "parts": [0] * len(some)}
-        async with owner.store.transaction() as tx:
+        async with namespace.store.transaction() as tx:
             await tx.run(reembedding.ADD, {**given, "vectors": vectors_parameter([*source.vectors(len(some))])})
         lab.progress.advance(task, len(some))
 
@@ -719,12 +719,12 @@ def resident_mb(peer: Peer, what: str) -> float:
 
 async def embedding_import(lab: Lab) -> list[Mark]:
     """An import that embeds, against the embedder alone; like the one of given vectors it looks for no near duplicates."""
-    owner = await lab.owner(EMBEDDED)
+    namespace = await lab.namespace(EMBEDDED)
     batches = [[lab.source.text() for _ in range(2 * BATCH)] for _ in range(8)]
 
     async def store(texts: list[str]) -> None:
         items = [{"content": text, "kind": "fact", "dedup_policy": "insert"} for text in texts[:BATCH]]
-        await owner.create_memories(items)
+        await namespace.create_memories(items)
 
     found = await race(
         lab, "import with embedding",
@@ -772,8 +772,8 @@ async def disk(lab: Lab) -> list[Mark]:
 async def _disk(lab: Lab) -> Mark:
     """Everything in the schema, its indexes included, without the bytes of the contents, by memory."""
     memories = text_bytes = 0
-    for owner in lab.owners.values():
-        async with owner.store.transaction() as tx:
+    for namespace in lab.namespaces.values():
+        async with namespace.store.transaction() as tx:
             row = await tx.row(COUNT_TEXT) or {}
         memories += row["memories"]
         text_bytes += row["bytes"]

@@ -1,12 +1,12 @@
-"""What growth costs: one store of many owners, measured as it grows from ten thousand memories to a million.
+"""What growth costs: one store of many namespaces, measured as it grows from ten thousand memories to a million.
 
     python benchmarks/scale.py [--rows 10000 30000 100000 300000 1000000] [--folder PATH] [--json PATH] [--svg PATH]
 
-One owner has two fifths of all memories and one a hundredth; two others never grow; the rest belongs to one owner for each
+One namespace has two fifths of all memories and one a hundredth; two others never grow; the rest belongs to one namespace for each
 hundred memories, with sizes by Zipf's law. When the store has its first size it is copied, and from then on every search and
 create is made in turns in the copy and in the grown store: a busy minute hits both, and what counts is their ratio. Memories
 are stored by the statement that stores all memories, with their vectors given; words are folded and the index is built by the
-program's own jobs; everything of an owner runs as the application's role behind the wall.
+program's own jobs; everything of a namespace runs as the application's role subject to row-level security.
 
 With --folder the store and the figures are kept there, and a run that was broken off goes on where it was. Without, the server
 is an embedded PostgreSQL in a temporary folder, or PGENGRAM_DATABASE_URL's, on which two databases are made and dropped.
@@ -45,24 +45,24 @@ from synthetic import DIMENSIONS, Synthetic
 
 from pgengram.cli.client import variables
 from pgengram.inputs import NewMemory, Question
-from pgengram.manager import MemoryManager
 from pgengram.postgres import start_embedded
-from pgengram.session import Session
+from pgengram.service.manager import MemoryManager
+from pgengram.service.session import Session
 from pgengram.settings import Settings
-from pgengram.store import memories
-from pgengram.store.database import Database
-from pgengram.store.folding import FOLD_AT, fold
-from pgengram.store.indexes import ANALYZE, index_name, tend
+from pgengram.store.connection.database import Database
+from pgengram.store.maintenance.indexes import ANALYZE, index_name, maintain
+from pgengram.store.maintenance.postings_compaction import FOLD_AT, compact
+from pgengram.store.memory import memories
 
 SIZES = [10_000, 30_000, 100_000, 300_000, 1_000_000]
-LARGE, PERCENT, MIDDLE, FEW = "large", "one percent", "4,000", "500"  # owners; the last two never grow
+LARGE, PERCENT, MIDDLE, FEW = "large", "one percent", "4,000", "500"  # namespaces; the last two never grow
 FIXED = {MIDDLE: 4_000, FEW: 500}
 LARGE_SHARE = 0.4
-PER_TAIL_OWNER = 500  # memories in all for each owner of the tail
+PER_TAIL_NAMESPACE = 500  # memories in all for each namespace of the tail
 STEP = 50_000  # memories stored at a time, after which words are folded where enough wait
 BATCH = 200
 WRITERS = 3
-ROUNDS, PER_ROUND, WARM_UP = 8, 10, 10  # of searches, for each owner and store
+ROUNDS, PER_ROUND, WARM_UP = 8, 10, 10  # of searches, for each namespace and store
 CREATES = 30
 RSS_CALLS = 40
 MAIN, COPY = "grown", "copy"
@@ -73,18 +73,18 @@ LIMITS = {"others": 1.2, "growth": 0.5, "kilobytes": 4.5}
 
 
 def sizes(total: int) -> dict[str, int]:
-    """Return how many memories each owner has in a store of `total`; no owner has fewer in a larger store."""
+    """Return how many memories each namespace has in a store of `total`; no namespace has fewer in a larger store."""
     found = {LARGE: int(LARGE_SHARE * total), PERCENT: total // 100, **FIXED}
-    tail, owners = total - sum(found.values()), total // PER_TAIL_OWNER
-    harmonic = sum(1 / rank for rank in range(1, owners + 1))
-    found |= {f"owner {rank}": max(1, int(tail / harmonic / rank)) for rank in range(1, owners + 1)}
+    tail, namespaces = total - sum(found.values()), total // PER_TAIL_NAMESPACE
+    harmonic = sum(1 / rank for rank in range(1, namespaces + 1))
+    found |= {f"namespace {rank}": max(1, int(tail / harmonic / rank)) for rank in range(1, namespaces + 1)}
     found[LARGE] += total - sum(found.values())  # what rounding left
     return found
 
 
-def median_owner(total: int) -> str:
-    """Return the owner of the tail that has as many memories as half of all owners have at most."""
-    return f"owner {max(1, total // PER_TAIL_OWNER // 2)}"
+def median_namespace(total: int) -> str:
+    """Return the namespace of the tail that has as many memories as half of all namespaces have at most."""
+    return f"namespace {max(1, total // PER_TAIL_NAMESPACE // 2)}"
 
 
 class Source:
@@ -147,7 +147,7 @@ class Lab:
 
     @asynccontextmanager
     async def login(self, url: str = "") -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        """Yield a connection of the login, for what belongs to no owner."""
+        """Yield a connection of the login, for what belongs to no namespace."""
         async with await psycopg.AsyncConnection.connect(url or self.settings.database_url, autocommit=True) as one:
             yield one
 
@@ -178,9 +178,9 @@ class Lab:
                 await connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
 
     async def counts(self) -> dict[str, int]:
-        """Return how many memories each owner has now."""
+        """Return how many memories each namespace has now."""
         async with self.login() as connection:
-            await connection.execute("SELECT set_config('pgengram.upkeep', 'on', false)")
+            await connection.execute("SELECT set_config('pgengram.maintenance', 'on', false)")
             return dict(await (await connection.execute(COUNTS)).fetchall())
 
     async def grow(self, total: int) -> dict[str, float]:
@@ -197,7 +197,7 @@ class Lab:
                 stored = time.perf_counter()
                 async with self.login() as connection:
                     await connection.execute(ANALYZE)  # as the keeper does when a store has grown
-                await self._fold(database, size)
+                await self._compact(database, size)
                 storing_s += stored - begun
                 folding_s += time.perf_counter() - stored
         finally:
@@ -205,7 +205,7 @@ class Lab:
         return {"rows": rows, "rows_per_s": round(rows / storing_s), "folding_s": round(folding_s, 2)}
 
     async def _store(self, database: Database, total: int, task: TaskID) -> int:
-        """Store what is missing in a store of `total`, owners mixed as they would come; return how many that were."""
+        """Store what is missing in a store of `total`, namespaces mixed as they would come; return how many that were."""
         there = await self.counts()
         missing = {name: size - there.get(name, 0) for name, size in sizes(total).items()}
         batches = [
@@ -229,18 +229,18 @@ class Lab:
                 group.create_task(write())
         return rows
 
-    async def _fold(self, database: Database, total: int) -> None:
-        """Fold the words of every owner of whom enough wait, as their servers do."""
+    async def _compact(self, database: Database, total: int) -> None:
+        """Fold the words of every namespace of whom enough wait, as their servers do."""
         for name, size in sizes(total).items():
             if size >= FOLD_AT:
                 namespace_id = await database.namespace_id(name)
-                await fold(partial(database.transaction, namespace_id), self.settings.database_url)
+                await compact(partial(database.transaction, namespace_id), self.settings.database_url)
 
     async def index(self, total: int) -> float:
         """Have the keeper look after the index; return how long it took, in seconds."""
         task = self.progress.add_task(f"{total:,}: building the index", total=None)
         begun = time.perf_counter()
-        await tend(self.settings.database_url, self.model_id, DIMENSIONS)
+        await maintain(self.settings.database_url, self.model_id, DIMENSIONS)
         took = time.perf_counter() - begun
         async with self.login() as connection:
             await connection.execute("VACUUM (ANALYZE)")
@@ -254,7 +254,7 @@ class Lab:
             return dict(await (await connection.execute(TABLES)).fetchall())
 
     async def text_bytes(self) -> int:
-        """Return the bytes of all contents; the wall hides each owner's from everybody else, so owner by owner."""
+        """Return the bytes of all contents; row-level security hides each namespace's from everybody else, so namespace by namespace."""
         database, found = Database(self.settings.database_url), 0
         await database.open()
         try:
@@ -283,7 +283,7 @@ WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND pg_total_r
 
 @dataclass
 class Timed:
-    """Milliseconds of the calls of one owner in one store."""
+    """Milliseconds of the calls of one namespace in one store."""
 
     ms: list[float] = field(default_factory=list)
 
@@ -293,7 +293,7 @@ class Timed:
 
 
 class Pair:
-    """Managers of the same owners in the grown store and in the copy."""
+    """Managers of the same namespaces in the grown store and in the copy."""
 
     def __init__(self, lab: Lab, totals: dict[str, int]) -> None:
         self._urls = {MAIN: lab.settings.database_url, COPY: lab.copy_url}
@@ -307,29 +307,29 @@ class Pair:
             self._closing.push_async_callback(host.close)
             await host.open()
             self.managers[LARGE, place] = host
-            for owner in (PERCENT, MIDDLE, FEW, "median"):
-                name = median_owner(self._totals[place]) if owner == "median" else owner
+            for namespace in (PERCENT, MIDDLE, FEW, "median"):
+                name = median_namespace(self._totals[place]) if namespace == "median" else namespace
                 guest = MemoryManager(replace(self._settings, database_url=url, namespace=name), host)
                 self._closing.push_async_callback(guest.close)
                 await guest.open()
-                self.managers[owner, place] = guest
+                self.managers[namespace, place] = guest
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._closing.aclose()
 
     async def race(
-        self, owners: tuple[str, ...], calls: list[Any], per_round: int,
+        self, namespaces: tuple[str, ...], calls: list[Any], per_round: int,
         call: Callable[[MemoryManager, Any], Awaitable[Any]], advance: Callable[[], None],
     ) -> dict[tuple[str, str], Timed]:  # fmt: skip
-        """Let each owner make the same calls in both stores, some at a time and in turns."""
-        found = {(owner, place): Timed() for owner in owners for place in (COPY, MAIN)}
+        """Let each namespace make the same calls in both stores, some at a time and in turns."""
+        found = {(namespace, place): Timed() for namespace in namespaces for place in (COPY, MAIN)}
         for start in range(0, len(calls), per_round):
-            for owner, place in found:
+            for namespace, place in found:
                 for given in calls[start : start + per_round]:
                     begun = time.perf_counter()
-                    await call(self.managers[owner, place], given)
-                    found[owner, place].ms.append((time.perf_counter() - begun) * 1e3)
+                    await call(self.managers[namespace, place], given)
+                    found[namespace, place].ms.append((time.perf_counter() - begun) * 1e3)
                 advance()
         return found
 
@@ -343,18 +343,18 @@ async def create(manager: MemoryManager, source: Source) -> Any:
 
 
 async def searches(lab: Lab, total: int, first: int) -> dict[str, Any]:
-    """Return how long searches and creates take, for each owner in both stores."""
-    owners = (LARGE, PERCENT, MIDDLE, FEW, "median")
+    """Return how long searches and creates take, for each namespace in both stores."""
+    namespaces = (LARGE, PERCENT, MIDDLE, FEW, "median")
     source = Source(seed=total + 1)
     async with Pair(lab, {MAIN: total, COPY: first}) as pair:
-        task = lab.progress.add_task(f"{total:,}: searching", total=2 * len(owners) * (ROUNDS + 2) + 4 * CREATES)
+        task = lab.progress.add_task(f"{total:,}: searching", total=2 * len(namespaces) * (ROUNDS + 2) + 4 * CREATES)
 
         def advance() -> None:
             lab.progress.advance(task)
 
-        cold = await pair.race(owners, source.questions(1), 1, search, advance)
-        await pair.race(owners, source.questions(WARM_UP), WARM_UP, search, advance)
-        found = await pair.race(owners, source.questions(ROUNDS * PER_ROUND), PER_ROUND, search, advance)
+        cold = await pair.race(namespaces, source.questions(1), 1, search, advance)
+        await pair.race(namespaces, source.questions(WARM_UP), WARM_UP, search, advance)
+        found = await pair.race(namespaces, source.questions(ROUNDS * PER_ROUND), PER_ROUND, search, advance)
         changed = (LARGE, MIDDLE)
         await pair.race(changed, [source] * WARM_UP, WARM_UP, create, lambda: None)
         made = await pair.race(changed, [source] * CREATES, 1, create, advance)
@@ -368,11 +368,11 @@ async def searches(lab: Lab, total: int, first: int) -> dict[str, Any]:
 
 
 def both(found: dict[tuple[str, str], Timed]) -> dict[str, Any]:
-    """Return the figures of each owner, with the ratio of the grown store to the copy."""
+    """Return the figures of each namespace, with the ratio of the grown store to the copy."""
     said: dict[str, Any] = {}
-    for owner in dict.fromkeys(owner for owner, _ in found):
-        grown, copy = found[owner, MAIN].figures(), found[owner, COPY].figures()
-        said[owner] = {**grown, "copy": copy, "ratio": {name: round(grown[name] / copy[name], 3) for name in grown}}
+    for namespace in dict.fromkeys(namespace for namespace, _ in found):
+        grown, copy = found[namespace, MAIN].figures(), found[namespace, COPY].figures()
+        said[namespace] = {**grown, "copy": copy, "ratio": {name: round(grown[name] / copy[name], 3) for name in grown}}
     return said
 
 
@@ -393,7 +393,7 @@ def _proportional_mb(pid: int) -> float:
 
 
 def server_mb(lab: Lab) -> float | None:
-    """Return the memory of a server process over stdio that has searched the large owner's memories."""
+    """Return the memory of a server process over stdio that has searched the large namespace's memories."""
     if not HAS_PROC:
         return None
     os.environ.update(variables(replace(lab.settings, namespace=LARGE)))
@@ -420,7 +420,7 @@ async def stage(lab: Lab, total: int, first: int) -> dict[str, Any]:
     return {
         "memories": memories_now,
         "owners": len(counts),
-        "sizes": {name: counts[name] for name in (LARGE, PERCENT, MIDDLE, FEW)} | {"median": counts[median_owner(total)]},
+        "sizes": {name: counts[name] for name in (LARGE, PERCENT, MIDDLE, FEW)} | {"median": counts[median_namespace(total)]},
         "stored": grown,
         "index_s": round(index_s, 2),
         "index_mb": round(await lab.value("SELECT pg_relation_size(to_regclass(%s))", index_name(lab.model_id)) / 1e6, 2),
@@ -459,18 +459,18 @@ def fit(points: list[tuple[float, float]]) -> Fit | None:
     return Fit(exponent, error, float(np.exp(y.mean() - exponent * x.mean())))
 
 
-def steady(stages: list[dict[str, Any]], what: str, owner: str, quantile: str) -> list[tuple[float, float]]:
+def steady(stages: list[dict[str, Any]], what: str, namespace: str, quantile: str) -> list[tuple[float, float]]:
     """Return milliseconds by size as on a machine that stays as it was at its quietest: the ratio to the copy, times that of then."""
-    quietest = min(one[what][owner]["copy"][quantile] for one in stages)
-    return [(one["memories"], quietest * one[what][owner]["ratio"][quantile]) for one in stages]
+    quietest = min(one[what][namespace]["copy"][quantile] for one in stages)
+    return [(one["memories"], quietest * one[what][namespace]["ratio"][quantile]) for one in stages]
 
 
 def series(stages: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
-    """Return what is fitted: each figure against the memories in the store, or those of the owner where it says so."""
+    """Return what is fitted: each figure against the memories in the store, or those of the namespace where it says so."""
     total = "memories"
     found = {
-        f"search {owner}, {quantile}": steady(stages, "search", owner, quantile)
-        for owner in (LARGE, PERCENT, MIDDLE, FEW, "median")
+        f"search {namespace}, {quantile}": steady(stages, "search", namespace, quantile)
+        for namespace in (LARGE, PERCENT, MIDDLE, FEW, "median")
         for quantile in ("p50", "p95")
     }
     own = [one["sizes"][LARGE] for one in stages]
@@ -496,13 +496,13 @@ def checks(stages: list[dict[str, Any]]) -> list[tuple[str, float, float]]:
     """Return what must hold: what it is, the figure of the last stage, and its limit."""
     last, first = stages[-1], stages[0]
     found = [
-        (f"search of an owner of {owner}, {last['memories']:,} memories to {first['memories']:,}", last["search"][owner]["ratio"]["p50"], LIMITS["others"])
-        for owner in (MIDDLE, FEW)
+        (f"search of a namespace of {namespace}, {last['memories']:,} memories to {first['memories']:,}", last["search"][namespace]["ratio"]["p50"], LIMITS["others"])
+        for namespace in (MIDDLE, FEW)
     ]  # fmt: skip
     grown = last["sizes"][LARGE] / first["sizes"][LARGE]
     root = grown ** LIMITS["growth"]
     found.append(
-        (f"search of the owner that grew {grown:.0f}-fold", last["search"][LARGE]["ratio"]["p50"], round(root, 2))
+        (f"search of the namespace that grew {grown:.0f}-fold", last["search"][LARGE]["ratio"]["p50"], round(root, 2))
     )
     found.append(("kB on disk a memory beyond its text", last["disk_bytes_beyond_text"] / 1e3, LIMITS["kilobytes"]))
     return found
@@ -566,11 +566,14 @@ def keep(kept: Path | None, stages: list[dict[str, Any]]) -> None:
 def said(one: dict[str, Any]) -> str:
     """Return a stage as a line."""
     times = ", ".join(
-        f"{owner} {ms['p50']:.1f}/{ms['p95']:.1f} ({ms['ratio']['p50']:.2f}×)" for owner, ms in one["search"].items()
+        f"{namespace} {ms['p50']:.1f}/{ms['p95']:.1f} ({ms['ratio']['p50']:.2f}×)"
+        for namespace, ms in one["search"].items()
     )
-    creates = ", ".join(f"{owner} {ms['p50']:.1f} ({ms['ratio']['p50']:.2f}×)" for owner, ms in one["create"].items())
+    creates = ", ".join(
+        f"{namespace} {ms['p50']:.1f} ({ms['ratio']['p50']:.2f}×)" for namespace, ms in one["create"].items()
+    )
     return (
-        f"{one['memories']:,} of {one['owners']:,} owners: stored {one['stored']['rows_per_s']:,}/s, folded in {one['stored']['folding_s']} s, "
+        f"{one['memories']:,} of {one['owners']:,} namespaces: stored {one['stored']['rows_per_s']:,}/s, folded in {one['stored']['folding_s']} s, "
         f"index {one['index_s']} s, {one['index_mb']} MB; {one['disk_bytes_beyond_text']:,} bytes a memory; PostgreSQL {one['postgres_mb']} MB, "
         f"server {one['server_mb']} MB\n  search ms p50/p95 (× the copy): {times}\n  create: {creates}"
     )
@@ -602,10 +605,10 @@ def drawn(stages: list[dict[str, Any]]) -> str:
         PERCENT: "one percent",
         MIDDLE: "always 4,000",
         FEW: "always 500",
-        "median": "median owner",
+        "median": "median namespace",
     }
-    left = [Line(label, points[f"search {owner}, p50"]) for owner, label in labels.items()]
-    left.append(Line("create, large owner", points["create large, p50"], dashed=True))
+    left = [Line(label, points[f"search {namespace}, p50"]) for namespace, label in labels.items()]
+    left.append(Line("create, large namespace", points["create large, p50"], dashed=True))
     gigabytes = [(one["memories"], one["disk_bytes_beyond_text"] * one["memories"] / 1e9) for one in stages]
     right = [
         Line("index build, s", points["index build, s"]),

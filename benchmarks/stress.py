@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pgengram.postgres import EmbeddedPostgres, presence, start_embedded
+from pgengram.postgres import EmbeddedPostgres, process_locks, start_embedded
 
 IN_FLIGHT = 8  # calls under way at the least when something is killed
 WRITERS = 16
@@ -91,10 +91,10 @@ class Server:
         del self.waiting[id_]
         if "error" in result:
             raise Refused(result["error"])
-        told = result["result"]
-        if told.get("isError"):
-            raise Refused(json.loads(told["content"][0]["text"])["error"])
-        return dict(told["structuredContent"])
+        outcome = result["result"]
+        if outcome.get("isError"):
+            raise Refused(json.loads(outcome["content"][0]["text"])["error"])
+        return dict(outcome["structuredContent"])
 
     def cancel(self, id_: int) -> None:
         """Take a call back; it gets no answer."""
@@ -198,9 +198,9 @@ def below(pid: int, known: dict[int, tuple[int, str]]) -> list[int]:
 def database_pids(data: Path) -> list[int]:
     """Return the processes of the folder's PostgreSQL; none when it does not run."""
     home = str(data / "postgres")
-    announced = presence.announced(home)
+    announced = process_locks.announced(home)
     known = processes()
-    if not announced or not presence.is_held(os.path.join(home, presence.SERVER)):
+    if not announced or not process_locks.is_held(os.path.join(home, process_locks.SERVER)):
         return []
     return [pid for pid in below(int(announced[0]), known) if pid in known]
 
@@ -220,8 +220,8 @@ def kill(pids: list[int]) -> None:
 
 def resident_mb(pid: int) -> float:
     """Return the memory of a process."""
-    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
-    return int(told.stdout) / 1024
+    outcome = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    return int(outcome.stdout) / 1024
 
 
 @dataclass
@@ -485,11 +485,11 @@ async def restarted(data: Path, database: EmbeddedPostgres | None) -> EmbeddedPo
             database.stop()
             return start_embedded(data)
         home = str(data / "postgres")
-        start = presence.Lock(home, presence.START)
+        start = process_locks.Lock(home, process_locks.START)
         if not start.take(30):
             raise SystemExit("somebody holds the start lock for half a minute")
         try:
-            presence.stop_server(home)
+            process_locks.stop_server(home)
         finally:
             start.release()
         return None
@@ -562,8 +562,10 @@ async def mixed_calls(server: Server, calls: int, report: Report) -> list[tuple[
     async def one(number: int) -> None:
         kind = number % 5
         if kind == 0:
-            told = await server.call("create_memory", content=f"Note {number} of the long run.", dedup_policy="insert")
-            ids.append(told["memory_id"])
+            outcome = await server.call(
+                "create_memory", content=f"Note {number} of the long run.", dedup_policy="insert"
+            )
+            ids.append(outcome["memory_id"])
         elif kind in (1, 2):
             await server.call("search_memories", query=f"note {number}", limit=5)
         elif kind == 3:
@@ -593,7 +595,11 @@ async def cancelled_calls(server: Server, data: Path, number: int, chance: rando
     for first in range(0, number, 20):
         await asyncio.gather(*(one(count) for count in range(first, min(first + 20, number))))
     after = [server.call("create_memory", content=f"After {count}.") for count in range(16)]
-    failed = [told for told in await asyncio.gather(*after, return_exceptions=True) if isinstance(told, BaseException)]
+    failed = [
+        outcome
+        for outcome in await asyncio.gather(*after, return_exceptions=True)
+        if isinstance(outcome, BaseException)
+    ]
     await asyncio.sleep(0.5)
 
     def look() -> tuple[dict[str, list[str]], list[tuple[str, str]]]:

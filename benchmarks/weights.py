@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgengram.inputs import Question
-from pgengram.manager import MemoryManager
 from pgengram.search import ranking
 from pgengram.search.question import Frequencies, understand
-from pgengram.store.database import vectors_parameter
+from pgengram.service.manager import MemoryManager
+from pgengram.store.connection.database import vectors_parameter
 
 CUT = 10
 CANDIDATES = 1_000  # more than a question has

@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection handed over by pgengram.store.migrate, or on PGENGRAM_DATABASE_URL."""
+"""Runs the migrations on the connection handed over by pgengram.store.schema.migrate, or on PGENGRAM_DATABASE_URL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from alembic import context
 from sqlalchemy import create_engine
 
-from pgengram.store.tables import metadata
+from pgengram.store.schema.tables import metadata
 
 
 def migrate_on(connection) -> None:

@@ -14,11 +14,11 @@ from mcp import Client
 
 import shapes
 from door import SERVER, Database, Served, clustered, connected, database_of, machines, owned_tables, read_url
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 MOST_WORKERS = 6  # each has a PostgreSQL of its own
-LONG = ("faults", "postgres", "upkeep", "journeys", "hostile", "transfer", "protocol", "http")  # the longest first
+LONG = ("faults", "postgres", "maintenance", "journeys", "hostile", "transfer", "protocol", "http")  # the longest first
 
 for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):  # Rich reads them when it is imported
     os.environ.pop(_name, None)
@@ -76,7 +76,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def template(postgres: str) -> Iterator[str]:
     """The name of a migrated database without memories."""
-    from pgengram.store.migrate import migrate
+    from pgengram.store.schema.migrate import migrate
 
     with database_of(postgres) as database:
         if len(machines(postgres)) > 1:

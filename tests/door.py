@@ -23,8 +23,8 @@ from mcp.types import CallToolResult, TextContent
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from pgengram.store import cluster
-from pgengram.store.database import APP_ROLE
+from pgengram.store.citus import citus
+from pgengram.store.connection.database import APP_ROLE
 
 NAMESPACE = "default"
 SERVER = os.environ.get("PGENGRAM_TEST_DATABASE_URL", "")  # where the databases of tests are
@@ -95,11 +95,11 @@ async def refused(client: Client, tool: str, **arguments: Any) -> dict[str, str]
     """Call a tool that must refuse, and return the error's code, message and hint."""
     answer = await client.call_tool(tool, arguments)
     assert answer.is_error, said(answer)
-    told = json.loads(said(answer))
-    assert told.keys() == {"ok", "error"}
-    assert told["ok"] is False
-    assert told["error"].keys() == {"code", "message", "hint"}
-    return dict(told["error"])
+    outcome = json.loads(said(answer))
+    assert outcome.keys() == {"ok", "error"}
+    assert outcome["ok"] is False
+    assert outcome["error"].keys() == {"code", "message", "hint"}
+    return dict(outcome["error"])
 
 
 async def remember(client: Client, content: str, **more: Any) -> str:
@@ -152,7 +152,7 @@ def in_database(url: str, name: str) -> str:
 
 
 class Database:
-    """A database of a test's own, looked into as the application's role, behind the wall."""
+    """A database of a test's own, looked into as the application's role, subject to row-level security."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -179,7 +179,7 @@ class Database:
         return value
 
     def as_login(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Run statements as the owner of the tables, and return the rows of the last."""
+        """Run statements as the namespace of the tables, and return the rows of the last."""
         if on_citus() and any("TRIGGER" in statement for statement in statements):
             pytest.skip("on Citus: triggers are not supported on distributed tables")
         with psycopg.connect(self.url, autocommit=True) as connection, _if_citus_knows():
@@ -247,8 +247,8 @@ def clustered(postgres: str, database: Database, shards: int = 4) -> None:
             places.append((connection.info.host, connection.info.port))
     coordinator, *workers = places
     for host, port in workers:
-        asyncio.run(cluster.add_node(database.url, host, port, coordinator))
-    asyncio.run(cluster.init(database.url, shards))
+        asyncio.run(citus.add_node(database.url, host, port, coordinator))
+    asyncio.run(citus.init(database.url, shards))
 
 
 def _on_each_machine(postgres: str, statement: str, like: str = "template1") -> None:
@@ -281,6 +281,6 @@ class Served:
 
 
 def owned_tables() -> list[str]:
-    from pgengram.store.tables import OWNED
+    from pgengram.store.schema.tables import OWNED
 
     return [table.name for table in OWNED]

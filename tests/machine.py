@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from door import environment
-from pgengram.postgres import presence, status
+from pgengram.postgres import process_locks, status
 
 
 def pgengram(*arguments: str, expect: int = 0, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -38,11 +38,11 @@ def answered(*arguments: str, expect: int = 0, **settings: str) -> Any:
 
 def is_over(folder: Path) -> bool:
     """Whether nothing of the folder's server is left."""
-    return not status(folder).running and not presence.is_held(str(folder / "postgres" / presence.SERVER))
+    return not status(folder).running and not process_locks.is_held(str(folder / "postgres" / process_locks.SERVER))
 
 
 def copied(folder: Path, place: Path) -> None:
-    """Copy a data folder whose server is stopped, with the owners of its files."""
+    """Copy a data folder whose server is stopped, with the namespaces of its files."""
     if sys.platform == "win32":
         shutil.copytree(folder, place, dirs_exist_ok=True)
     else:
@@ -57,4 +57,4 @@ def closed_in_the_end(folder: Path) -> Iterator[Path]:
     finally:
         home = str(folder / "postgres")
         if Path(home).exists():
-            presence.stop_server(home)
+            process_locks.stop_server(home)

@@ -16,9 +16,9 @@ import typer
 from pgengram import errors
 from pgengram.cli import app
 from pgengram.library import Described, Memory, Narrowed, New, SettingNames
-from pgengram.manager import MemoryManager
-from pgengram.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
-from pgengram.server import Offer
+from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
+from pgengram.mcp.server import ToolBinding
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import TOOLSETS, Settings, settings_table
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -56,8 +56,8 @@ def default(name: str, schema: dict[str, Any], required: list[str]) -> str:
     return "" if value in (None, "", [], {}) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def effects(offer: Offer) -> str:
-    hints = offer.tool.hints
+def effects(binding: ToolBinding) -> str:
+    hints = binding.tool.hints
     if hints.read_only:
         return "Changes nothing."
     return ("May remove or replace." if hints.destructive else "Only adds.") + (
@@ -70,11 +70,11 @@ def tools() -> Iterator[str]:
     for group in TOOLSETS:
         yield f"## Toolset `{group}`"
         for tool in MemoryManager(Settings(embedder="none:", toolsets=group)).tools:
-            offer = Offer(tool)
-            schema = offer.input_schema
+            binding = ToolBinding(tool)
+            schema = binding.input_schema
             yield f"### `{tool.name}`"
             yield inspect.getdoc(tool.method) or ""
-            yield effects(offer)
+            yield effects(binding)
             rows = [
                 f"| `{name}` | {cell(typed(one))} | {cell(default(name, one, schema.get('required', [])))} | {cell(one.get('description', ''))} |"
                 for name, one in schema.get("properties", {}).items()
@@ -104,11 +104,11 @@ def parameter(one: Any) -> str:
         else ", ".join(f"`{word}`" for word in [*one.opts, *one.secondary_opts])
     )
     value = one.default() if callable(one.default) else one.default
-    told = "**required**" if one.required else "" if value in (None, False, "", (), []) else f"`{value}`"
+    answer = "**required**" if one.required else "" if value in (None, False, "", (), []) else f"`{value}`"
     ends = (("≥", getattr(one, "min", None)), ("≤", getattr(one, "max", None)))
     bounds = ", ".join(f"{sign} {bound:,}" for sign, bound in ends if bound is not None)
     about = f"{one.help or ''} ({bounds})" if bounds else one.help or ""
-    return f"| {f'`{name}`' if is_argument else name} | {cell(told)} | {cell(about)} |"
+    return f"| {f'`{name}`' if is_argument else name} | {cell(answer)} | {cell(about)} |"
 
 
 def command_line() -> Iterator[str]:

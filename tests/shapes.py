@@ -34,11 +34,11 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "tests/hostile/test_exhaustion.py::test_every_transaction_bounds_its_statements_its_locks_and_its_idleness",
         ),
         "whoever waits is looked for on the coordinator, and waits on a worker": (
-            "tests/upkeep/test_folding_of_words.py::test_a_change_during_a_fold_waits_and_loses_nothing",
+            "tests/maintenance/test_postings_compaction.py::test_a_change_during_a_fold_waits_and_loses_nothing",
             "tests/tools/test_update_memory.py::test_a_text_that_someone_else_changes_meanwhile_never_keeps_the_vector_of_theirs",
         ),
         "the index is looked at, which is on the workers": (
-            "tests/upkeep/test_folding_of_words.py::test_the_index_of_the_lists_is_built_anew_when_it_is_half_empty",
+            "tests/maintenance/test_postings_compaction.py::test_the_index_of_the_lists_is_built_anew_when_it_is_half_empty",
             "tests/store/test_vector_index.py::test_many_small_owners_do_not_keep_a_large_one_from_the_index",
         ),
         "the plan is looked at, which is the worker's there": (
@@ -52,7 +52,7 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "tests/store/test_another_time_zone.py",
         ),
         "memory for building an index cannot be asked for through a pooler": (
-            "tests/upkeep/test_index_life_cycle.py::test_an_index_that_would_need_more_memory_than_allowed_is_built_with_fewer_lists",
+            "tests/maintenance/test_index_life_cycle.py::test_an_index_that_would_need_more_memory_than_allowed_is_built_with_fewer_lists",
         ),
     },
     READING_ELSEWHERE: {},

@@ -112,8 +112,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_the_tutorial_shows_what_happens(folder: Path) -> None:
-    told = TUTORIAL.read_text(encoding="utf-8").partition("<!-- tutorial -->")[2].partition("<!-- /tutorial -->")[0]
-    blocks = "".join(re.findall(r"^```console\n(.*?)^```$", told, re.MULTILINE | re.DOTALL))
+    answer = TUTORIAL.read_text(encoding="utf-8").partition("<!-- tutorial -->")[2].partition("<!-- /tutorial -->")[0]
+    blocks = "".join(re.findall(r"^```console\n(.*?)^```$", answer, re.MULTILINE | re.DOTALL))
     steps = re.findall(r"^\$ pgengram (.*)\n((?:[^$].*\n)*)", blocks, re.MULTILINE)
     staging = ""
 

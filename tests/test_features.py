@@ -9,8 +9,8 @@ import typer
 
 from features import FEATURES, PAGE, page, shown
 from pgengram.cli import app
-from pgengram.manager import MemoryManager
-from pgengram.server import Offer
+from pgengram.mcp.server import ToolBinding
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings, settings_table
 
 
@@ -28,9 +28,9 @@ def test_the_page_is_the_generated_one() -> None:
 
 
 def test_every_tool_argument_command_and_setting_that_is_named_exists() -> None:
-    offers = [Offer(tool) for tool in MemoryManager(Settings(embedder="none:", toolsets="all")).tools]
-    schemas = [offer.input_schema["properties"] for offer in offers]
-    tools = {offer.tool.name for offer in offers}
+    offers = [ToolBinding(tool) for tool in MemoryManager(Settings(embedder="none:", toolsets="all")).tools]
+    schemas = [binding.input_schema["properties"] for binding in offers]
+    tools = {binding.tool.name for binding in offers}
     arguments = {name for schema in schemas for name in schema}
     choices = {choice for schema in schemas for choice in _choices(schema)}
     commands = {f"pgengram {name}" for name in typer.main.get_command(app).commands}  # type: ignore[attr-defined]

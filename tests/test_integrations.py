@@ -18,7 +18,7 @@ from pgengram import __version__
 from pgengram.cli import app
 from pgengram.cli import clients as c
 from pgengram.errors import InvalidInput
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[1]
@@ -126,8 +126,8 @@ def test_cursors_rules_are_those_of_every_assistant() -> None:
 def test_the_links_in_the_readme_are_those_that_the_command_makes(name: str) -> None:
     host = {"cursor": "cursor.com", "vscode": "vscode.dev"}[name]
     [link] = re.findall(rf"\]\((https://{host}/[^)\s]+)\)", README)
-    told = parse_qs(urlsplit(link).query)
-    config = base64.b64decode(told["config"][0]).decode() if name == "cursor" else told["config"][0]
+    answer = parse_qs(urlsplit(link).query)
+    config = base64.b64decode(answer["config"][0]).decode() if name == "cursor" else answer["config"][0]
 
     assert link == c.link(c.CLIENTS[name], c.NAME, LINKED, web=True)
     assert json.loads(config)["command"] == "pgengram"

@@ -17,9 +17,9 @@ import pytest
 import typer
 
 from pgengram.cli import app
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import TOOLSETS, Settings, settings_table
-from pgengram.store.tables import metadata
+from pgengram.store.schema.tables import metadata
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

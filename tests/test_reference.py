@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from reference import FOLDER, PAGES, page
 

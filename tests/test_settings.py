@@ -19,14 +19,14 @@ def test_nothing_set_means_the_defaults() -> None:
 
 
 def test_each_setting_is_read_from_its_variable() -> None:
-    told = {
+    answer = {
         "database_url": "postgresql://db/x", "data_dir": "/data", "embedder": "none:", "embedder_api_key": "k",
         "namespace": "mira", "toolsets": "core", "log_level": "debug",
     }  # fmt: skip
 
-    settings = Settings.from_environment({PREFIX + name.upper(): value for name, value in told.items()})
+    settings = Settings.from_environment({PREFIX + name.upper(): value for name, value in answer.items()})
 
-    assert {name: getattr(settings, name) for name in told} == told
+    assert {name: getattr(settings, name) for name in answer} == answer
 
 
 def test_a_variable_that_is_set_to_nothing_is_not_set() -> None:

@@ -1,4 +1,4 @@
-"""The first schema: memories with their details, what ranks them, the wall between owners.
+"""The first schema: memories with their details, what ranks them, row-level security.
 
 Revision ID: 0001
 Revises:
@@ -55,12 +55,12 @@ CREATE UNIQUE INDEX embedding_models_active ON embedding_models (state) WHERE st
 CREATE UNIQUE INDEX embedding_models_filling ON embedding_models (state) WHERE state = 'filling'
     """,
     r"""
-CREATE TABLE erasures (
-  owner INTEGER NOT NULL,
-  owner_since TIMESTAMP WITH TIME ZONE NOT NULL,
+CREATE TABLE deletion_log (
+  namespace_id INTEGER NOT NULL,
+  namespace_since TIMESTAMP WITH TIME ZONE NOT NULL,
   memory_id UUID,
   at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT erasures_owner_owner_since_memory_id_key UNIQUE NULLS NOT DISTINCT (owner, owner_since, memory_id)
+  CONSTRAINT deletion_log_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (namespace_id, namespace_since, memory_id)
 )
     """,
     r"""
@@ -523,7 +523,7 @@ ALTER TABLE memory_history ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_history FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_history
+CREATE POLICY one_namespace ON memory_history
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -534,7 +534,7 @@ ALTER TABLE memory_posting_lists ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_posting_lists FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_posting_lists
+CREATE POLICY one_namespace ON memory_posting_lists
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -545,7 +545,7 @@ ALTER TABLE memories ENABLE ROW LEVEL SECURITY
 ALTER TABLE memories FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memories
+CREATE POLICY one_namespace ON memories
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -556,7 +556,7 @@ ALTER TABLE memory_beliefs ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_beliefs FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_beliefs
+CREATE POLICY one_namespace ON memory_beliefs
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -567,7 +567,7 @@ ALTER TABLE memory_clusters ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_clusters FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_clusters
+CREATE POLICY one_namespace ON memory_clusters
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -578,7 +578,7 @@ ALTER TABLE memory_confirmations ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_confirmations FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_confirmations
+CREATE POLICY one_namespace ON memory_confirmations
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -589,7 +589,7 @@ ALTER TABLE memory_identities ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_identities FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_identities
+CREATE POLICY one_namespace ON memory_identities
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -600,7 +600,7 @@ ALTER TABLE memory_tag_synonyms ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_tag_synonyms FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_tag_synonyms
+CREATE POLICY one_namespace ON memory_tag_synonyms
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -611,7 +611,7 @@ ALTER TABLE episodic_memories ENABLE ROW LEVEL SECURITY
 ALTER TABLE episodic_memories FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON episodic_memories
+CREATE POLICY one_namespace ON episodic_memories
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -622,7 +622,7 @@ ALTER TABLE memory_activation ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_activation FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_activation
+CREATE POLICY one_namespace ON memory_activation
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -633,7 +633,7 @@ ALTER TABLE memory_belief_evidence ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_belief_evidence FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_belief_evidence
+CREATE POLICY one_namespace ON memory_belief_evidence
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -644,7 +644,7 @@ ALTER TABLE memory_cluster_activations ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_cluster_activations FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_cluster_activations
+CREATE POLICY one_namespace ON memory_cluster_activations
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -655,7 +655,7 @@ ALTER TABLE memory_cluster_members ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_cluster_members FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_cluster_members
+CREATE POLICY one_namespace ON memory_cluster_members
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -666,7 +666,7 @@ ALTER TABLE memory_relationships ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_relationships FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_relationships
+CREATE POLICY one_namespace ON memory_relationships
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -677,7 +677,7 @@ ALTER TABLE memory_tags ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_tags FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_tags
+CREATE POLICY one_namespace ON memory_tags
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -688,7 +688,7 @@ ALTER TABLE memory_vectors ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_vectors FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_vectors
+CREATE POLICY one_namespace ON memory_vectors
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -699,7 +699,7 @@ ALTER TABLE memory_words ENABLE ROW LEVEL SECURITY
 ALTER TABLE memory_words FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON memory_words
+CREATE POLICY one_namespace ON memory_words
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -710,7 +710,7 @@ ALTER TABLE procedural_memories ENABLE ROW LEVEL SECURITY
 ALTER TABLE procedural_memories FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON procedural_memories
+CREATE POLICY one_namespace ON procedural_memories
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -721,7 +721,7 @@ ALTER TABLE semantic_memories ENABLE ROW LEVEL SECURITY
 ALTER TABLE semantic_memories FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON semantic_memories
+CREATE POLICY one_namespace ON semantic_memories
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -732,7 +732,7 @@ ALTER TABLE strategic_memories ENABLE ROW LEVEL SECURITY
 ALTER TABLE strategic_memories FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON strategic_memories
+CREATE POLICY one_namespace ON strategic_memories
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
@@ -743,13 +743,13 @@ ALTER TABLE working_memories ENABLE ROW LEVEL SECURITY
 ALTER TABLE working_memories FORCE ROW LEVEL SECURITY
     """,
     r"""
-CREATE POLICY one_owner ON working_memories
+CREATE POLICY one_namespace ON working_memories
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
     """,
     r"""
-CREATE POLICY upkeep ON memory_vectors FOR SELECT TO CURRENT_USER
-           USING (current_setting('pgengram.upkeep', true) = 'on')
+CREATE POLICY maintenance ON memory_vectors FOR SELECT TO CURRENT_USER
+           USING (current_setting('pgengram.maintenance', true) = 'on')
     """,
 )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pgengram.manager import MemoryManager
+    from pgengram.service.manager import MemoryManager
 
 REQUESTS: Final = (
     "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt", "completion",
@@ -34,7 +34,7 @@ def answering(request: str, manager: MemoryManager) -> Callable[..., Awaitable[A
     """Return what answers a request for resources or prompts; it is imported when the first one comes."""
 
     async def answer(context: Any, params: Any) -> Any:
-        from pgengram.resources import Handlers
+        from pgengram.mcp.resources import Handlers
 
         return await getattr(Handlers(manager), request)(context, params)
 
@@ -49,7 +49,7 @@ def serve() -> None:
             "Try `pgengram demo` to see it at work, or `pgengram --help` for all commands.\n"
         )
         raise SystemExit(2)
-    from pgengram.stdio import claim_stdio
+    from pgengram.mcp.stdio import claim_stdio
 
     claim_stdio()  # first of all: nothing but the protocol may reach the client, whatever is printed from here on
     import gc
@@ -57,11 +57,11 @@ def serve() -> None:
     gc.disable()  # until everything is imported: the server freezes what is there and enables it again
     import asyncio
 
-    from pgengram import telemetry
     from pgengram.errors import PgengramError
-    from pgengram.loop import event_loop
-    from pgengram.manager import MemoryManager
-    from pgengram.server import serve_stdio
+    from pgengram.mcp.server import serve_stdio
+    from pgengram.runtime import telemetry
+    from pgengram.runtime.loop import event_loop
+    from pgengram.service.manager import MemoryManager
     from pgengram.settings import Settings
 
     async def run() -> None:
@@ -70,9 +70,9 @@ def serve() -> None:
         manager = MemoryManager(settings)
         more = {f"on_{request}": answering(request, manager) for request in REQUESTS}
         if settings.compat:
-            from pgengram.compat import speaking_as
+            from pgengram.compat import adapter_for
 
-            speaker = speaking_as(settings.compat, manager)
+            speaker = adapter_for(settings.compat, manager)
             await serve_stdio(speaker, settings, instructions=speaker.instructions, more=more)
         else:
             await serve_stdio(manager, settings, more=more)

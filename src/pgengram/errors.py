@@ -12,7 +12,7 @@ PgengramError
 └── DatabaseFailed       DATABASE_ERROR     PostgreSQL cannot be used now
     ├── ConnectionLost   DATABASE_ERROR     the connection broke; the call can be repeated
     ├── ModelSwitched    DATABASE_ERROR     the store took another embedding model meanwhile; the call can be repeated
-    ├── ShardMoved       DATABASE_ERROR     the owner went to another machine meanwhile; the call can be repeated
+    ├── ShardMoved       DATABASE_ERROR     the namespace went to another machine meanwhile; the call can be repeated
     └── NotReady         DATABASE_ERROR     the embedded server or the schema did not come up
 """
 
@@ -139,12 +139,12 @@ class ModelSwitched(DatabaseFailed):
 
 
 class ShardMoved(DatabaseFailed):
-    """The owner's rows went to another machine of the cluster while a call asked for them."""
+    """The namespace's rows went to another machine of the cluster while a call asked for them."""
 
     default_hint = "Nothing was changed; call again."
 
     def __init__(self) -> None:
-        super().__init__("This owner's memories went to another machine at this very moment.")
+        super().__init__("This namespace's memories went to another machine at this very moment.")
 
 
 class NotReady(DatabaseFailed):

@@ -221,7 +221,7 @@ class Filters(Request):
         return tag_groups(self.tags or [], SYNONYMS) if self._tag_groups is None else self._tag_groups
 
     def with_synonyms(self, synonyms: Mapping[str, str]) -> Self:
-        """Return these filters with an owner's synonyms instead of the shipped ones."""
+        """Return these filters with a namespace's synonyms instead of the shipped ones."""
         made = self.model_copy()
         made._tag_groups = tag_groups(self.tags or [], synonyms)
         return made

@@ -22,10 +22,10 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 from pgengram import fields as f
 from pgengram.errors import NotFound
 from pgengram.inputs import Change, DedupPolicy, Mode, NewMemory, Question, Sort, checked
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.graph import Explored, Graph, Linked
+from pgengram.service.toolsets.maintenance import Maintenance, Statistics
 from pgengram.settings import Settings
-from pgengram.toolsets.graph import Explored, Graph, Linked
-from pgengram.toolsets.upkeep import Statistics, Upkeep
 from pgengram.views import Forgotten, Found, Recalled, Shown, Stored, StoredMany, Updated
 
 Around = Literal["history", "relations", "clusters"]
@@ -111,7 +111,7 @@ class Narrowed(TypedDict, total=False):
 
 
 class Memory:
-    """One owner's memories. Use it as an asynchronous context manager, or call `close` in the end.
+    """One namespace's memories. Use it as an asynchronous context manager, or call `close` in the end.
 
     The database is brought up by the first call; opening costs nothing. One object serves any number of tasks.
 
@@ -243,4 +243,4 @@ class Memory:
 
     async def stats(self, project: str | None = None) -> Statistics:
         """Count the memories by all they are sorted by."""
-        return await Upkeep(self.manager).memory_stats(project=project)
+        return await Maintenance(self.manager).memory_stats(project=project)

@@ -12,7 +12,7 @@ from typing import Any
 from pgengram.errors import InvalidInput
 
 PREFIX = "PGENGRAM_"
-TOOLSETS = ("core", "graph", "upkeep", "clusters", "working", "identity")
+TOOLSETS = ("core", "graph", "maintenance", "clusters", "working", "identity")
 COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow")
 SECRETS = ("reject", "redact")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -46,10 +46,10 @@ class Settings:
         "Of a new store: `builtin:`, `onnx:FOLDER`, `openai+http(s)://host/v1#model`; or `none:` for text search only.",
     )
     embedder_api_key: str = _setting("", "Key sent to an `openai+…` embedder.")
-    namespace: str = _setting("default", "Whose memories these are; owners are walled off from each other.")
+    namespace: str = _setting("default", "Whose memories these are; namespaces are kept apart by row-level security.")
     toolsets: str = _setting(
-        "core,graph,upkeep",
-        "Which groups of tools to list, comma-separated: `core`, `graph`, `upkeep`, `clusters`, `working`, `identity`, or `all`.",
+        "core,graph,maintenance",
+        "Which groups of tools to list, comma-separated: `core`, `graph`, `maintenance`, `clusters`, `working`, `identity`, or `all`.",
     )
     compat: str = _setting(
         "",

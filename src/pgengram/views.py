@@ -30,7 +30,7 @@ HIT_FIELDS = (
 EXTRA_SIGNALS = {"near_by": "near_by", "voice": "voice_share", "period": "period"}
 # Of a field that tools/list leaves out, as it is rare and told of in the description.
 Unlisted: Any = SkipJsonSchema()  # type: ignore[type-arg]
-EXCERPT = 200  # characters of a memory that is near to another
+RELATED_EXCERPT_CHARS = 200  # characters of a memory that is near to another
 EMPTY: tuple[Any, ...] = (None, [], {}, "")
 CUT = 80
 IDS = ("replaced_by", "superseded_by")
@@ -192,7 +192,7 @@ def near_view(id_: UUID, similarity: float, content: str, differs_in: list[str])
     """Return a memory that says nearly the same as another, and whether it may say something else after all."""
     return {
         "id": str(id_),
-        "excerpt": cut(content, EXCERPT),
+        "excerpt": cut(content, RELATED_EXCERPT_CHARS),
         "similarity": round(similarity, 4),
         "possible_conflict": bool(differs_in),
         **({"differs_in": differs_in} if differs_in else {}),
@@ -203,7 +203,7 @@ def corrected_view(id_: UUID, similarity: float, row: dict[str, Any]) -> Shown:
     """Return a forgotten memory that said nearly the same as what is told now."""
     return {
         "id": str(id_),
-        "text": cut(row["content"], EXCERPT),
+        "text": cut(row["content"], RELATED_EXCERPT_CHARS),
         "reason": row["reason"],
         "replaced_by_ids": [str(one) for one in row["replaced_by"] or []],
         "score": round(similarity, 4),

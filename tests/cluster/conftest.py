@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from door import Database, clustered, database_of, machines
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 CITUS_URL = os.environ.get("PGENGRAM_TEST_CITUS_URL", "")

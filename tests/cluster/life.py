@@ -1,4 +1,4 @@
-"""One of everything that an owner can ask, and a record of the statements that it takes."""
+"""One of everything that a namespace can ask, and a record of the statements that it takes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgengram.manager import MemoryManager
-from pgengram.server import Offer
-from pgengram.store import owners
-from pgengram.store.database import Transaction
+from pgengram.mcp.server import ToolBinding
+from pgengram.service.manager import MemoryManager
+from pgengram.store.connection.database import Transaction
+from pgengram.store.maintenance import namespaces
 
 DIMENSIONS = 384
 SECRET_FREE = "The provider rejects cards from Norway."
@@ -27,7 +27,7 @@ class Life:
     """Calls tools as an assistant would, in this process."""
 
     def __init__(self, manager: MemoryManager) -> None:
-        self._offers = {tool.name: Offer(tool) for tool in manager.tools}
+        self._offers = {tool.name: ToolBinding(tool) for tool in manager.tools}
         self.called: set[str] = set()
         self.manager = manager
 
@@ -37,19 +37,19 @@ class Life:
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         self.called.add(tool)
-        offer = self._offers[tool]
-        answer = await offer.tool.run(offer.arguments(arguments))
+        binding = self._offers[tool]
+        answer = await binding.tool.run(binding.arguments(arguments))
         assert answer.ok
         return answer.model_dump(mode="json")
 
     async def one_of_each(self) -> None:
-        """Call every tool, search in every way, and erase the owner in the end."""
+        """Call every tool, search in every way, and erase the namespace in the end."""
         ids = await self._stored()
         await self._searched()
         await self._linked(ids)
         await self._held()
         await self._kept_in_order(ids)
-        await owners.erase_owner(self.manager.store.database, "default")
+        await namespaces.erase_namespace(self.manager.store.database, "default")
 
     async def _stored(self) -> list[str]:
         first = await self.call("create_memory", content=SECRET_FREE, embedding=vector(1), tags=["cards"], kind="fact")
@@ -122,7 +122,7 @@ class Life:
 
 @contextmanager
 def recorded() -> Iterator[list[tuple[str, Mapping[str, Any]]]]:
-    """Keep what is sent inside transactions of an owner: the text as it is in the program, and its parameters."""
+    """Keep what is sent inside transactions of a namespace: the text as it is in the program, and its parameters."""
     sent: list[tuple[str, Mapping[str, Any]]] = []
     run = Transaction._execute
 
@@ -138,7 +138,7 @@ def recorded() -> Iterator[list[tuple[str, Mapping[str, Any]]]]:
 
 @contextmanager
 def explained() -> Iterator[list[tuple[str, list[int], str]]]:
-    """Before each statement of an owner ask for its plan: the text, the number of tasks of each part, and the plan."""
+    """Before each statement of a namespace ask for its plan: the text, the number of tasks of each part, and the plan."""
     plans: list[tuple[str, list[int], str]] = []
     run = Transaction._execute
 

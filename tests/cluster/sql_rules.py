@@ -1,11 +1,11 @@
-"""What must be true of a statement for Citus to send the whole of it to the one worker that has the owner."""
+"""What must be true of a statement for Citus to send the whole of it to the one worker that has the namespace."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from pgengram.store.tables import OWNED
+from pgengram.store.schema.tables import OWNED
 
 NAMES = "|".join(sorted((table.name for table in OWNED), key=len, reverse=True))
 VALUE = r"%\(namespace_id\)s"
@@ -27,7 +27,7 @@ def faults(statement: str) -> list[str]:
             if not re.match(r"[^(]*\(\s*namespace_id\b", text[match.end("table") :]):
                 found.append(f"{table} is given a row without saying whose")
         elif not any(re.search(wanted, around) for wanted in _conditions(alias, table)):
-            found.append(f"{table} ({alias}) is asked without its owner")
+            found.append(f"{table} ({alias}) is asked without its namespace")
     return found + list(_habits(text))
 
 

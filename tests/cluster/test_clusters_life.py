@@ -1,4 +1,4 @@
-"""The life of a cluster: made of a store with memories, grown by a machine, dealt anew, one owner moved away while it works."""
+"""The life of a cluster: made of a store with memories, grown by a machine, dealt anew, one namespace moved away while it works."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from door import Database, clustered, database_of, machines
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.inputs import NewMemory, Question
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store import cluster
-from pgengram.store.database import APP_ROLE
+from pgengram.store.citus import citus
+from pgengram.store.connection.database import APP_ROLE
 
 SHARDS = 4
 
@@ -66,13 +66,13 @@ async def test_a_store_with_memories_becomes_a_cluster_under_a_server_that_runs(
     try:
         await manager.create_memory(NewMemory(content="The harbour freezes in January."))
         for place in workers:
-            await cluster.add_node(apart.url, *place, coordinator)
+            await citus.add_node(apart.url, *place, coordinator)
 
-        made = await cluster.init(apart.url, SHARDS)
+        made = await citus.init(apart.url, SHARDS)
 
         assert made.distributed
         assert made.missing == []
-        assert made.wall
+        assert made.row_level_security
         assert sum(node.shards for node in made.nodes) == SHARDS
         assert all(node.shards for node in made.nodes if not node.coordinator)
         assert await contents(manager, "harbour") == ["The harbour freezes in January."]
@@ -114,14 +114,14 @@ async def test_a_login_that_owns_the_database_is_enough_to_make_a_cluster_and_to
     coordinator, *workers = places(citus)
     administrator = conninfo_to_dict(citus)["user"]
     for place in workers:
-        await cluster.add_node(make_conninfo(owned.url, user=administrator), *place, coordinator)
+        await citus.add_node(make_conninfo(owned.url, user=administrator), *place, coordinator)
     ada = manager_of(owned, "ada")
     await ada.create_memory(NewMemory(content="The harbour freezes in January."))
 
-    made = await cluster.init(owned.url, SHARDS)
+    made = await citus.init(owned.url, SHARDS)
 
     assert made.distributed
-    assert made.wall
+    assert made.row_level_security
     assert await contents(ada, "harbour") == ["The harbour freezes in January."]
     await ada.close()
     manager = MemoryManager(Settings(database_url=owned.url, toolsets="all"))
@@ -138,59 +138,59 @@ async def test_only_a_login_that_sees_all_rows_may_move_them(citus: str, owned: 
     login = conninfo_to_dict(owned.url)["user"]
     administrator = make_conninfo(owned.url, user=conninfo_to_dict(citus)["user"])
     for place in workers:
-        await cluster.add_node(administrator, *place, coordinator)
-    await cluster.init(owned.url, SHARDS)
+        await citus.add_node(administrator, *place, coordinator)
+    await citus.init(owned.url, SHARDS)
     acme = manager_of(owned, "acme")
     await acme.create_memory(NewMemory(content="The harbour freezes in January."))
 
-    with pytest.raises(NotReady, match="before the wall"):
-        await cluster.isolate(owned.url, "acme")
-    with pytest.raises(NotReady, match="before the wall"):
-        await cluster.rebalance(owned.url)
+    with pytest.raises(NotReady, match="before row-level security"):
+        await citus.isolate(owned.url, "acme")
+    with pytest.raises(NotReady, match="before row-level security"):
+        await citus.rebalance(owned.url)
     assert await contents(acme, "harbour") == ["The harbour freezes in January."]
 
     for url in machines(citus):
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("SET citus.enable_alter_role_propagation = off")
             connection.execute(f"ALTER ROLE {login} BYPASSRLS".encode())
-    alone = (await cluster.isolate(owned.url, "acme")).alone
+    alone = (await citus.isolate(owned.url, "acme")).alone
     assert [one.namespace for one in alone] == ["acme"]
-    assert (await cluster.rebalance(owned.url)).wall
+    assert (await citus.rebalance(owned.url)).row_level_security
     assert await contents(acme, "harbour") == ["The harbour freezes in January."]
     await acme.close()
 
 
 async def test_making_a_cluster_again_changes_nothing(cluster_db: Database) -> None:
-    before = await cluster.status(cluster_db.url)
+    before = await citus.status(cluster_db.url)
 
-    assert await cluster.init(cluster_db.url, 2 * SHARDS) == before
+    assert await citus.init(cluster_db.url, 2 * SHARDS) == before
 
 
 async def test_a_coordinator_without_workers_says_so(apart: Database) -> None:
     with pytest.raises(NotReady, match="knows no worker"):
-        await cluster.init(apart.url)
+        await citus.init(apart.url)
     with pytest.raises(InvalidInput, match="reach the coordinator"):
-        await cluster.add_node(apart.url, "127.0.0.1", 1)
+        await citus.add_node(apart.url, "127.0.0.1", 1)
     with pytest.raises(Conflict, match="Nothing is distributed"):
-        await cluster.rebalance(apart.url)
+        await citus.rebalance(apart.url)
 
 
 async def test_a_machine_that_comes_later_takes_its_share(citus: str, apart: Database) -> None:
     coordinator, first, second = places(citus)[:3]
-    await cluster.add_node(apart.url, *first, coordinator)
-    await cluster.init(apart.url, SHARDS)
+    await citus.add_node(apart.url, *first, coordinator)
+    await citus.init(apart.url, SHARDS)
     manager = manager_of(apart)
     try:
         await manager.create_memory(NewMemory(content="The harbour freezes in January."))
-        await cluster.add_node(apart.url, *second)
+        await citus.add_node(apart.url, *second)
 
-        dealt = await cluster.rebalance(apart.url)
+        dealt = await citus.rebalance(apart.url)
 
         assert {(node.host, node.port): node.shards for node in dealt.nodes if node.takes_shards} == {
             first: 2,
             second: 2,
         }
-        assert dealt.wall
+        assert dealt.row_level_security
         assert await contents(manager, "harbour") == ["The harbour freezes in January."]
     finally:
         await manager.close()
@@ -198,12 +198,12 @@ async def test_a_machine_that_comes_later_takes_its_share(citus: str, apart: Dat
 
 async def test_an_unknown_owner_or_machine_is_refused(cluster_db: Database) -> None:
     with pytest.raises(InvalidInput, match="no namespace"):
-        await cluster.isolate(cluster_db.url, "nobody")
+        await citus.isolate(cluster_db.url, "nobody")
     manager = manager_of(cluster_db, "ada")
     await manager.create_memory(NewMemory(content="A note."))
     await manager.close()
     with pytest.raises(InvalidInput, match="takes shards"):
-        await cluster.isolate(cluster_db.url, "ada", ("192.0.2.1", 5432))
+        await citus.isolate(cluster_db.url, "ada", ("192.0.2.1", 5432))
 
 
 async def test_an_owner_that_moves_to_a_machine_of_its_own_is_served_meanwhile(
@@ -211,20 +211,20 @@ async def test_an_owner_that_moves_to_a_machine_of_its_own_is_served_meanwhile(
 ) -> None:
     manager = manager_of(cluster_db, "acme")
     life = Life(manager)
-    told: list[str] = []
+    answer: list[str] = []
     searches = 0
     moved = asyncio.Event()
 
     async def write() -> None:
         while not moved.is_set():
-            content = f"Pallet {len(told)} stands in the harbour."
+            content = f"Pallet {len(answer)} stands in the harbour."
             await life.call("create_memory", content=content)
-            told.append(content)
+            answer.append(content)
 
     async def search() -> None:
         nonlocal searches
         while not moved.is_set():
-            before = len(told)
+            before = len(answer)
             found = await life.call("search_memories", query="harbour", count_only=True)
             assert found["total"] >= before
             searches += 1
@@ -233,18 +233,18 @@ async def test_an_owner_that_moves_to_a_machine_of_its_own_is_served_meanwhile(
         await manager.create_memory(NewMemory(content="The first pallet stands in the harbour."))
         shard, start = shard_of(cluster_db, "acme")
         writing, searching = asyncio.create_task(write()), asyncio.create_task(search())
-        status = await cluster.isolate(cluster_db.url, "acme")
-        during = (len(told), searches)
+        status = await citus.isolate(cluster_db.url, "acme")
+        during = (len(answer), searches)
         moved.set()
         await asyncio.gather(writing, searching)
 
         _, end = shard_of(cluster_db, "acme")
         assert [(alone.namespace, (alone.host, alone.port)) for alone in status.alone] == [("acme", end)]
         assert end != start
-        assert status.wall
+        assert status.row_level_security
         assert all(during)
-        assert cluster_db.value("SELECT count(*) FROM memories", namespace="acme") == len(told) + 1
-        again = await cluster.isolate(cluster_db.url, "acme", start)
+        assert cluster_db.value("SELECT count(*) FROM memories", namespace="acme") == len(answer) + 1
+        again = await citus.isolate(cluster_db.url, "acme", start)
         assert [(alone.host, alone.port) for alone in again.alone] == [start]
         assert shard_of(cluster_db, "acme")[0] != shard
     finally:
@@ -254,16 +254,16 @@ async def test_an_owner_that_moves_to_a_machine_of_its_own_is_served_meanwhile(
 
 @pytest.fixture
 def of_one_shard(citus: str) -> Iterator[Database]:
-    """A cluster in which all owners share a shard."""
+    """A cluster in which all namespaces share a shard."""
     with database_of(citus) as database:
         clustered(citus, database, shards=1)
         yield database
 
 
 async def test_statements_that_forget_the_owner_are_held_by_the_worker(of_one_shard: Database) -> None:
-    for owner in ("ada", "ben"):
-        manager = manager_of(of_one_shard, owner)
-        await manager.create_memory(NewMemory(content=f"{owner} sails."))
+    for namespace in ("ada", "ben"):
+        manager = manager_of(of_one_shard, namespace)
+        await manager.create_memory(NewMemory(content=f"{namespace} sails."))
         await manager.close()
 
     assert of_one_shard.rows("SELECT content FROM memories", namespace="ada") == [{"content": "ada sails."}]
@@ -274,9 +274,9 @@ async def test_statements_that_forget_the_owner_are_held_by_the_worker(of_one_sh
 
 
 async def test_whoever_comes_to_a_shard_directly_stands_before_the_wall(citus: str, of_one_shard: Database) -> None:
-    for owner in ("ada", "ben"):
-        manager = manager_of(of_one_shard, owner)
-        await manager.create_memory(NewMemory(content=f"{owner} sails."))
+    for namespace in ("ada", "ben"):
+        manager = manager_of(of_one_shard, namespace)
+        await manager.create_memory(NewMemory(content=f"{namespace} sails."))
         await manager.close()
     [(ada,)] = of_one_shard.as_login("SELECT id FROM namespaces WHERE name = 'ada'")
     shard, place = shard_of(of_one_shard, "ada")
@@ -297,4 +297,4 @@ async def test_an_open_wall_on_one_shard_is_seen(citus: str, cluster_db: Databas
         worker.execute("SET citus.enable_manual_changes_to_shards = on")
         worker.execute(f"ALTER TABLE memories_{shard} NO FORCE ROW LEVEL SECURITY")
 
-    assert (await cluster.status(cluster_db.url)).wall is False
+    assert (await citus.status(cluster_db.url)).row_level_security is False

@@ -1,4 +1,4 @@
-"""A later version's migration on a store that is spread already: its owner table lies beside the memories, behind the wall."""
+"""A later version's migration on a store that is spread already: its namespace table lies beside the memories, subject to row-level security."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 
 from door import Database
 from pgengram.inputs import NewMemory
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store import migrate as migrating
-from pgengram.store.database import APP_ROLE
+from pgengram.store.connection.database import APP_ROLE
+from pgengram.store.schema import migrate as migrating
 
 NEXT = f'''
 from alembic import op
 
-from pgengram.store.migrate import beside_memories
+from pgengram.store.schema.migrate import beside_memories
 
 revision = "0002"
 down_revision = "0001"
@@ -36,7 +36,7 @@ def upgrade() -> None:
     run("GRANT SELECT, INSERT, UPDATE, DELETE ON memory_moods TO {APP_ROLE}")
     run("ALTER TABLE memory_moods ENABLE ROW LEVEL SECURITY")
     run("ALTER TABLE memory_moods FORCE ROW LEVEL SECURITY")
-    run(f"CREATE POLICY one_owner ON memory_moods USING ({{OWNER}}) WITH CHECK ({{OWNER}})")
+    run(f"CREATE POLICY one_namespace ON memory_moods USING ({{OWNER}}) WITH CHECK ({{OWNER}})")
 '''
 
 
@@ -51,28 +51,28 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "0002"
 
 
-async def remembering(database: Database, owner: str) -> None:
-    manager = MemoryManager(Settings(database_url=database.url, namespace=owner, embedder="none:"))
-    await manager.create_memory(NewMemory(content=f"{owner} sails."))
+async def remembering(database: Database, namespace: str) -> None:
+    manager = MemoryManager(Settings(database_url=database.url, namespace=namespace, embedder="none:"))
+    await manager.create_memory(NewMemory(content=f"{namespace} sails."))
     await manager.close()
 
 
 async def check(database: Database) -> None:
     add = "INSERT INTO memory_moods SELECT namespace_id, id, 'calm' FROM memories WHERE namespace_id = {owner} RETURNING 1"
     for name in ("ada", "ben"):
-        [(owner,)] = database.as_login(f"SELECT id FROM namespaces WHERE name = '{name}'")
-        database.rows(add.format(owner=owner), namespace=name)
+        [(namespace,)] = database.as_login(f"SELECT id FROM namespaces WHERE name = '{name}'")
+        database.rows(add.format(namespace=namespace), namespace=name)
     assert database.value("SELECT count(*) FROM memory_moods", namespace="ada") == 1
     assert database.value("SELECT count(*) FROM memory_moods", namespace=None) == 0
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        database.rows(f"INSERT INTO memory_moods VALUES ({owner}, gen_random_uuid(), 'wild')", namespace="ada")
+        database.rows(f"INSERT INTO memory_moods VALUES ({namespace}, gen_random_uuid(), 'wild')", namespace="ada")
     database.rows("DELETE FROM memories RETURNING 1", namespace="ben")
     assert database.as_login("SELECT count(*) FROM memory_moods") == [(1,)]
 
 
 async def test_a_new_table_of_owners_is_dealt_with_their_memories_and_walled(cluster_db: Database, later: str) -> None:
-    for owner in ("ada", "ben"):
-        await remembering(cluster_db, owner)
+    for namespace in ("ada", "ben"):
+        await remembering(cluster_db, namespace)
 
     assert migrating.migrate(cluster_db.url) == "0001"
 
@@ -86,8 +86,8 @@ async def test_a_new_table_of_owners_is_dealt_with_their_memories_and_walled(clu
 
 
 async def test_the_same_migration_runs_where_nothing_is_spread(database: Database, later: str) -> None:
-    for owner in ("ada", "ben"):
-        await remembering(database, owner)
+    for namespace in ("ada", "ben"):
+        await remembering(database, namespace)
 
     assert migrating.migrate(database.url) == "0001"
 

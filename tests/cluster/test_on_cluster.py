@@ -1,10 +1,10 @@
-"""Memories on the workers of a cluster: what an owner asks is answered by one of them."""
+"""Memories on the workers of a cluster: what a namespace asks is answered by one of them."""
 
 from __future__ import annotations
 
 from life import Life, explained
 
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 
 
 async def test_whatever_an_owner_asks_is_one_task_for_one_worker(on_cluster: MemoryManager) -> None:
@@ -18,5 +18,5 @@ async def test_whatever_an_owner_asks_is_one_task_for_one_worker(on_cluster: Mem
     assert unplanned == []
     assert [(tasks, text) for text, tasks, _ in plans if set(tasks) - {1}] == []
     sent_out = [text for text, tasks, _ in plans if tasks]
-    for telling in ("WITH hidden AS", "INSERT INTO memories", "memory_relationships", "DELETE FROM memories"):
-        assert any(telling in text for text in sent_out), telling
+    for candidate in ("WITH hidden AS", "INSERT INTO memories", "memory_relationships", "DELETE FROM memories"):
+        assert any(candidate in text for text in sent_out), candidate

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from door import Database
-from pgengram.store import shards
-from pgengram.store.indexes import FIRST_BUILD_ROWS, GROWTH, index_name, tend
+from pgengram.store.citus import citus_shards
+from pgengram.store.maintenance.indexes import FIRST_BUILD_ROWS, GROWTH, index_name, maintain
 
 DIMENSIONS = 8
-# Vectors in all directions: owner and number decide which. As the login, which may copy past the wall.
+# Vectors in all directions: namespace and number decide which. As the login, which may copy past row-level security.
 MAKE = """
 CREATE TEMP TABLE made AS SELECT gen_random_uuid() AS id, n, ARRAY(
   SELECT ('x' || left(md5({owner} || '/' || n || '/' || k), 8))::bit(32)::integer / 2147483648.0
@@ -39,28 +39,30 @@ class Vectors:
     db: Database
     model: int
 
-    def add(self, owner: int, rows: int, start: int = 0) -> None:
-        given = {"owner": owner, "start": start, "end": start + rows, "model": self.model}
+    def add(self, namespace: int, rows: int, start: int = 0) -> None:
+        given = {"owner": namespace, "start": start, "end": start + rows, "model": self.model}
         made = [statement.format(**given) for statement in (MAKE, ADD_MEMORIES, ADD_VECTORS)]
         self.db.as_login(*made, "ANALYZE memory_vectors")
 
-    async def tended(self) -> bool:
-        return await tend(self.db.url, self.model, DIMENSIONS)
+    async def maintained(self) -> bool:
+        return await maintain(self.db.url, self.model, DIMENSIONS)
 
-    async def pieces(self) -> dict[str, shards.Piece]:
+    async def pieces(self) -> dict[str, citus_shards.Piece]:
         async with await psycopg.AsyncConnection.connect(self.db.url, autocommit=True) as connection:
-            return {piece.name: piece for piece in await shards.pieces(connection, index_name(self.model))}
+            return {piece.name: piece for piece in await citus_shards.pieces(connection, index_name(self.model))}
 
-    def recall(self, owner: int) -> float:
-        """The share of the true ten nearest of one owner that the index finds, with as many probes as searches take."""
+    def recall(self, namespace: int) -> float:
+        """The share of the true ten nearest of one namespace that the index finds, with as many probes as searches take."""
         found = 0
-        sample = f"SELECT embedding::text FROM memory_vectors WHERE namespace_id = {owner} ORDER BY memory_id LIMIT 10"
+        sample = (
+            f"SELECT embedding::text FROM memory_vectors WHERE namespace_id = {namespace} ORDER BY memory_id LIMIT 10"
+        )
         with psycopg.connect(self.db.url) as connection:
             connection.execute("SET LOCAL citus.propagate_set_commands = 'local'")
             connection.execute("SET LOCAL ivfflat.probes = 20")
             connection.execute("SET LOCAL enable_seqscan = off")
             for (vector,) in connection.execute(sample).fetchall():
-                given = {"owner": owner, "model": self.model, "vector": vector}
+                given = {"owner": namespace, "model": self.model, "vector": vector}
                 [truth] = connection.execute(NEAREST.format(exactly="+ 0", **given)).fetchone() or [[]]
                 [near] = connection.execute(NEAREST.format(exactly="", **given)).fetchone() or [[]]
                 found += len(set(truth) & set(near))
@@ -77,11 +79,11 @@ def vectors(cluster_db: Database) -> Vectors:
 
 
 def of_different_shards(db: Database, how_many: int) -> list[int]:
-    """Owners no two of whom share a shard."""
+    """Namespaces no two of whom share a shard."""
     rows = db.as_login(
         "SELECT min(id) FROM namespaces GROUP BY get_shard_id_for_distribution_column('memory_vectors', id) ORDER BY 1"
     )
-    return [owner for (owner,) in rows[:how_many]]
+    return [namespace for (namespace,) in rows[:how_many]]
 
 
 async def test_each_shard_has_lists_after_its_own_vectors_and_an_empty_one_learns_when_an_owner_comes(
@@ -90,11 +92,11 @@ async def test_each_shard_has_lists_after_its_own_vectors_and_an_empty_one_learn
     large, small, late = of_different_shards(vectors.db, 3)
     vectors.add(large, FIRST_BUILD_ROWS - 600)
     vectors.add(small, 500)
-    assert not await vectors.tended()
+    assert not await vectors.maintained()
     assert await vectors.pieces() == {}
 
     vectors.add(large, 100, start=FIRST_BUILD_ROWS - 600)
-    assert await vectors.tended()
+    assert await vectors.maintained()
 
     built = await vectors.pieces()
     assert sorted(piece.rows for piece in built.values()) == [0, 0, 500, FIRST_BUILD_ROWS - 500]
@@ -104,7 +106,7 @@ async def test_each_shard_has_lists_after_its_own_vectors_and_an_empty_one_learn
     assert vectors.recall(large) >= 0.95
 
     vectors.add(late, FIRST_BUILD_ROWS)  # into a shard that was empty when its index was built
-    assert await vectors.tended()
+    assert await vectors.maintained()
 
     grown = await vectors.pieces()
     assert all(piece.lists**2 <= GROWTH * max(piece.rows, 1) for piece in grown.values())

@@ -1,4 +1,4 @@
-"""Every statement about an owner's rows names the owner, so that a cluster sends it to one worker."""
+"""Every statement about a namespace's rows names the namespace, so that a cluster sends it to one worker."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from psycopg import sql
 from sql_rules import NAMED, faults
 
 import pgengram.search
+import pgengram.service.toolsets
 import pgengram.store
-import pgengram.toolsets
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
-# What looks after the whole store, on every shard, and answers no owner.
-OF_ALL_OWNERS = {
-    "ADD": "pgengram.store.erasures",  # a backup of all owners is put back
-    "ERASED": "pgengram.store.erasures",
-    "ANALYZE": "pgengram.store.indexes",
-    "COUNT_ROWS": "pgengram.store.indexes",
-    "VACUUM": "pgengram.store.folding",
+# What looks after the whole store, on every shard, and answers no namespace.
+OF_ALL_NAMESPACES = {
+    "ADD": "pgengram.store.recovery.deletion_log",  # a backup of all namespaces is put back
+    "ERASED": "pgengram.store.recovery.deletion_log",
+    "ANALYZE": "pgengram.store.maintenance.indexes",
+    "COUNT_ROWS": "pgengram.store.maintenance.indexes",
+    "VACUUM": "pgengram.store.maintenance.postings_compaction",
 }
 
 
 def constants() -> Iterator[tuple[str, str, str]]:
-    """Module, name and text of everything that is SQL about an owner's tables."""
-    for package in (pgengram.store, pgengram.search, pgengram.toolsets):
+    """Module, name and text of everything that is SQL about a namespace's tables."""
+    for package in (pgengram.store, pgengram.search, pgengram.service.toolsets):
         for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-            if found.name == "pgengram.store.tables":
+            if found.name == "pgengram.store.schema.tables":
                 continue
             for name, value in vars(import_module(found.name)).items():
                 text = value.as_string() if isinstance(value, sql.Composable) else value
@@ -40,13 +40,13 @@ def constants() -> Iterator[tuple[str, str, str]]:
 
 
 def test_every_statement_in_the_program_says_whose_rows_it_means() -> None:
-    checked = [(module, name, faults(text)) for module, name, text in constants() if name not in OF_ALL_OWNERS]
+    checked = [(module, name, faults(text)) for module, name, text in constants() if name not in OF_ALL_NAMESPACES]
 
     assert len(checked) > 100
     assert [entry for entry in checked if entry[2]] == []
 
 
-@pytest.mark.parametrize(("name", "module"), OF_ALL_OWNERS.items())
+@pytest.mark.parametrize(("name", "module"), OF_ALL_NAMESPACES.items())
 def test_what_looks_after_all_owners_is_named_here(name: str, module: str) -> None:
     assert faults(getattr(import_module(module), name))
 

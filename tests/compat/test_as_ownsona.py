@@ -11,7 +11,7 @@ from mcp import Client
 
 from compat.conftest import refuses, says
 from door import Database
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.transfer.importing import import_from
 
@@ -85,14 +85,14 @@ async def test_an_expired_fact_is_not_recalled_and_one_more_than_a_century_ahead
 
 async def test_when_it_was_last_confirmed_is_kept_and_now_by_default(client: Client) -> None:
     then = "2024-05-01T10:00:00Z"
-    told = await says(client, "remember", text="The lease ends in 2030.", last_confirmed_at=then)
+    outcome = await says(client, "remember", text="The lease ends in 2030.", last_confirmed_at=then)
     plain = await says(client, "remember", text="The lease was signed by both.")
 
-    assert (await says(client, "get_memory", id=told["memory_id"]))["memory"]["last_confirmed_at"] == then
+    assert (await says(client, "get_memory", id=outcome["memory_id"]))["memory"]["last_confirmed_at"] == then
     now = (await says(client, "get_memory", id=plain["memory_id"]))["memory"]["last_confirmed_at"]
     assert datetime.now(UTC) - datetime.fromisoformat(now) < timedelta(minutes=5)
-    await says(client, "confirm", id=told["memory_id"])
-    assert (await says(client, "get_memory", id=told["memory_id"]))["memory"]["last_confirmed_at"] > then
+    await says(client, "confirm", id=outcome["memory_id"])
+    assert (await says(client, "get_memory", id=outcome["memory_id"]))["memory"]["last_confirmed_at"] > then
 
 
 async def test_a_batch_answers_item_by_item(client: Client) -> None:
@@ -104,34 +104,36 @@ async def test_a_batch_answers_item_by_item(client: Client) -> None:
 
 
 async def test_recall_and_its_other_name_give_the_same_matches(client: Client) -> None:
-    told = await says(client, "remember", text="My dog is called Mochi.", tags=["pets"])
+    outcome = await says(client, "remember", text="My dog is called Mochi.", tags=["pets"])
     await says(client, "remember", text="The car needs new tyres.")
 
     recalled = await says(client, "recall", query="What is the name of my dog?")
     searched = await says(client, "search_memory", query="What is the name of my dog?")
 
     assert recalled == searched
-    assert recalled["matches"][0]["id"] == told["memory_id"]
+    assert recalled["matches"][0]["id"] == outcome["memory_id"]
     assert 0 < recalled["matches"][0]["score"] <= 1
     tagged = await says(client, "recall", query="tyres", tags=["pets"])
-    assert [one["id"] for one in tagged["matches"]] == [told["memory_id"]]
+    assert [one["id"] for one in tagged["matches"]] == [outcome["memory_id"]]
 
 
 async def test_an_update_names_the_changed_fields_and_refuses_to_be_empty(client: Client) -> None:
-    told = await says(client, "remember", text="The office is in Graz.")
+    outcome = await says(client, "remember", text="The office is in Graz.")
 
-    changed = await says(client, "update_memory", id=told["memory_id"], text="The office is in Linz.", importance=0.9)
+    changed = await says(
+        client, "update_memory", id=outcome["memory_id"], text="The office is in Linz.", importance=0.9
+    )
 
     assert sorted(changed["changed_fields"]) == ["importance", "text"]
-    assert (await says(client, "text_search", text="in linz"))["matches"][0]["id"] == told["memory_id"]
-    assert (await refuses(client, "update_memory", id=told["memory_id"]))["code"] == "INVALID_INPUT"
+    assert (await says(client, "text_search", text="in linz"))["matches"][0]["id"] == outcome["memory_id"]
+    assert (await refuses(client, "update_memory", id=outcome["memory_id"]))["code"] == "INVALID_INPUT"
 
 
 async def test_forgetting_keeps_a_tombstone_and_twice_is_no_error(client: Client) -> None:
-    told = await says(client, "remember", text="The office is in Graz.")
+    outcome = await says(client, "remember", text="The office is in Graz.")
 
-    once = await says(client, "forget", id=told["memory_id"], reason="moved")
-    twice = await says(client, "forget", id=told["memory_id"])
+    once = await says(client, "forget", id=outcome["memory_id"], reason="moved")
+    twice = await says(client, "forget", id=outcome["memory_id"])
 
     assert (once["already_deleted"], twice["already_deleted"]) == (False, True)
     assert (await says(client, "list_memories"))["memories"] == []
@@ -140,14 +142,14 @@ async def test_forgetting_keeps_a_tombstone_and_twice_is_no_error(client: Client
 
 
 async def test_a_hard_delete_asks_first_and_leaves_nothing(client: Client) -> None:
-    told = await says(client, "remember", text="The pin is in the drawer.")
+    outcome = await says(client, "remember", text="The pin is in the drawer.")
 
-    preview = await says(client, "forget", id=told["memory_id"], hard_delete=True)
+    preview = await says(client, "forget", id=outcome["memory_id"], hard_delete=True)
     assert preview["text"] == "The pin is in the drawer."
     assert (await says(client, "count_memories"))["count"] == 1
-    await says(client, "forget", id=told["memory_id"], hard_delete=True, confirm_token=preview["confirm_token"])
+    await says(client, "forget", id=outcome["memory_id"], hard_delete=True, confirm_token=preview["confirm_token"])
 
-    assert (await refuses(client, "get_memory", id=told["memory_id"]))["code"] == "NOT_FOUND"
+    assert (await refuses(client, "get_memory", id=outcome["memory_id"]))["code"] == "NOT_FOUND"
     assert (await says(client, "count_memories", include_deleted=True))["count"] == 0
 
 
@@ -236,8 +238,8 @@ async def test_near_duplicates_are_grouped_and_what_differs_is_told_apart(client
 
 async def test_facts_and_tags_are_counted(client: Client) -> None:
     for text, tags in [("One.", ["a1", "b2"]), ("Two.", ["a1"]), ("Three.", [])]:
-        told = await says(client, "remember", text=text, tags=tags)
-    await says(client, "forget", id=told["memory_id"])
+        outcome = await says(client, "remember", text=text, tags=tags)
+    await says(client, "forget", id=outcome["memory_id"])
 
     stats = await says(client, "memory_stats")
 
@@ -264,6 +266,6 @@ async def test_an_export_holds_deleted_facts_has_pages_and_is_imported_again(
     (tmp_path / "export.json").write_text(json.dumps(whole))
     moved = Settings(database_url=db.url, namespace="elsewhere", embedder="none:")
     manager = MemoryManager(moved)
-    told = await import_from(manager, "ownsona", str(tmp_path / "export.json"), dry_run=True, report=lambda *_: None)
+    outcome = await import_from(manager, "ownsona", str(tmp_path / "export.json"), dry_run=True, report=lambda *_: None)
     await manager.close()
-    assert (told.added["memory"], told.left) == (3, [])
+    assert (outcome.added["memory"], outcome.left) == (3, [])

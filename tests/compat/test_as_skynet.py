@@ -26,7 +26,7 @@ STORED = [
 ]  # fmt: skip
 
 
-async def told(client: Client) -> list[dict[str, object]]:
+async def outcome(client: Client) -> list[dict[str, object]]:
     return [await says(client, "memory_store", **call) for call in STORED]
 
 
@@ -35,7 +35,7 @@ async def test_it_has_these_two_tools(client: Client) -> None:
 
 
 async def test_storing_answers_with_the_memory_and_its_whole_metadata(client: Client) -> None:
-    for call, answer in zip(STORED, await told(client), strict=True):
+    for call, answer in zip(STORED, await outcome(client), strict=True):
         assert answer["collection"] == "skynet_memories"
         assert answer["content"] == call["content"]
         metadata = answer["metadata"]
@@ -53,7 +53,7 @@ async def test_what_is_left_out_has_the_documented_default(client: Client) -> No
 
 
 async def test_a_search_gives_the_nearest_first_with_their_distance(client: Client) -> None:
-    await told(client)
+    await outcome(client)
 
     answer = await says(client, "memory_search", query="user preferences for API responses", nResults=3)
 
@@ -65,7 +65,7 @@ async def test_a_search_gives_the_nearest_first_with_their_distance(client: Clie
 
 
 async def test_the_documented_filters_work_together(client: Client) -> None:
-    await told(client)
+    await outcome(client)
 
     facts = await says(client, "memory_search", query="database configuration", nResults=5,
                        filter={"type": "fact", "user": "alice", "minImportance": 0.7})  # fmt: skip
@@ -78,7 +78,7 @@ async def test_the_documented_filters_work_together(client: Client) -> None:
 
 
 async def test_another_collection_is_another_place(client: Client) -> None:
-    await told(client)
+    await outcome(client)
     await says(client, "memory_store", content="The garden has roses.", metadata={"type": "fact"}, collection="garden")
 
     answer = await says(client, "memory_search", query="roses", collection="garden")

@@ -20,8 +20,8 @@ import pytest
 from door import Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram.demo import load
-from pgengram.store import backup, backups
-from pgengram.store.database import SCHEMA_HEAD
+from pgengram.store.connection.database import SCHEMA_HEAD
+from pgengram.store.recovery import backup, backup_schedule
 
 MEMORIES = 60
 
@@ -83,8 +83,8 @@ async def test_a_restored_store_has_the_same_rows_and_gives_the_same_answers_to_
         return [await found(client, question, limit=10) for question in questions]
 
     async with connected(database_url=database.url) as client:
-        told = await call(client, "create_memories", items=[{"content": text, "tags": ["life"]} for text in texts])
-        ids = [one["memory_id"] for one in told["results"]]
+        answer = await call(client, "create_memories", items=[{"content": text, "tags": ["life"]} for text in texts])
+        ids = [one["memory_id"] for one in answer["results"]]
         await call(client, "link_memories", from_id=ids[0], to_ids=ids[1:3], type="CAUSES")
         await call(client, "forget_memories", ids=ids[-1:], reason="No longer so.")
         before = await ten_best(client)
@@ -96,9 +96,9 @@ async def test_a_restored_store_has_the_same_rows_and_gives_the_same_answers_to_
         await call(client, "forget_memories", ids=ids[:9], reason="By mistake.")
     assert prints(database) != rows
 
-    told = answered("restore", str(path), "--yes", "--json", database_url=database.url)
-    assert told["tables"] == prints(database) == rows
-    assert told["tables"]["memories"]["rows"] == MEMORIES
+    answer = answered("restore", str(path), "--yes", "--json", database_url=database.url)
+    assert answer["tables"] == prints(database) == rows
+    assert answer["tables"]["memories"]["rows"] == MEMORIES
     async with connected(database_url=database.url) as client:
         assert await ten_best(client) == before
         assert await found(client, "after the backup", mode="substring") == []
@@ -210,7 +210,7 @@ def test_a_login_behind_the_wall_cannot_make_half_a_backup(database: Database, t
     finally:
         database.as_login(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
 
-    assert "all owners" in ended.stderr
+    assert "all namespaces" in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -227,7 +227,7 @@ async def test_the_server_makes_a_backup_a_day_and_keeps_as_many_as_it_is_told(f
     for days in (4, 3, 2):
         old = place / f"pgengram-daily-2026010{9 - days}T000000Z.backup"
         old.touch()
-        os.utime(old, (time.time() - days * backups.DAY_S,) * 2)
+        os.utime(old, (time.time() - days * backup_schedule.DAY_S,) * 2)
     mine = place / "pgengram-manual-20260101T000000Z.backup"
     mine.touch()
 
@@ -235,19 +235,19 @@ async def test_the_server_makes_a_backup_a_day_and_keeps_as_many_as_it_is_told(f
         await remember(client, "Worth a backup.")
 
         async def made() -> bool:
-            made = backups.daily(place)
+            made = backup_schedule.daily(place)
             return len(made) == 2 and made[-1].stat().st_size > 0
 
         await until(made)
-        older, newest = backups.daily(place)
+        older, newest = backup_schedule.daily(place)
         assert "20260107" in older.name
         assert backup.read(newest).memories == 1
     assert is_over(folder)
 
     assert answered("backup", "--if-due", "--json", **settings) == {"made": False}
-    os.utime(newest, (time.time() - backups.DAY_S - 1,) * 2)
+    os.utime(newest, (time.time() - backup_schedule.DAY_S - 1,) * 2)
     assert answered("backup", "--if-due", "--json", **settings)["made"] is True
-    assert len(backups.daily(place)) == 2
+    assert len(backup_schedule.daily(place)) == 2
     assert mine.exists()
 
 
@@ -261,7 +261,7 @@ def test_without_the_setting_no_backup_is_made(folder: Path) -> None:
 def test_a_daily_backup_that_is_broken_off_leaves_no_process() -> None:
     leader = subprocess.Popen(["/bin/sh", "-c", "sleep 60 & wait"], start_new_session=True)
 
-    backups._end(leader.pid)
+    backup_schedule._end(leader.pid)
 
     assert leader.wait(10) == -signal.SIGTERM
     listing = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout

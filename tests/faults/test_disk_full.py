@@ -84,5 +84,5 @@ async def test_a_store_that_fills_its_disk_by_itself_keeps_what_it_acknowledged(
         else:
             pytest.fail("the disk did not fill up")
 
-        told = await call(client, "search_memories", query="", count_only=True)
-        assert told["total"] == stored
+        outcome = await call(client, "search_memories", query="", count_only=True)
+        assert outcome["total"] == stored

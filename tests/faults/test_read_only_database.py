@@ -22,9 +22,9 @@ async def test_while_the_database_takes_no_writes_reading_goes_on_and_writing_sa
         database.as_login(
             "SET default_transaction_read_only = off", f"ALTER DATABASE {name} RESET default_transaction_read_only"
         )
-        told = [
+        answer = [
             await client.call_tool("create_memory", {"content": "Meanwhile.", "idempotency_key": "once"})
             for _ in range(10)
         ]
-        assert not told[-1].is_error, "connections of the read-only time are given up"
+        assert not answer[-1].is_error, "connections of the read-only time are given up"
         assert len((await call(client, "search_memories", query="meanwhile"))["results"]) == 1

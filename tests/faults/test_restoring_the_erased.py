@@ -17,7 +17,7 @@ CANARY = "xylophonquince"
 
 def rows_with(db: Database, text: str) -> list[str]:
     """Return the tables that hold a text in any column, whoever owns it."""
-    tables = [*owned_tables(), "namespaces", "erasures", "access_tokens"]
+    tables = [*owned_tables(), "namespaces", "deletion_log", "access_tokens"]
     return [
         table
         for table in tables
@@ -73,10 +73,10 @@ async def test_an_owner_erased_since_the_backup_stays_erased_and_whoever_takes_t
 ) -> None:
     early, late = paths
     url = {"database_url": database.url, "embedder": "none:"}
-    for owner in (CANARY, "ben"):
-        pgengram("call", "create_memory", f"content=Told by {owner}.", namespace=owner, **url)
+    for namespace in (CANARY, "ben"):
+        pgengram("call", "create_memory", f"content=Told by {namespace}.", namespace=namespace, **url)
     pgengram("backup", early, **url)
-    pgengram("erase-owner", CANARY, "--yes", **url)
+    pgengram("erase-namespace", CANARY, "--yes", **url)
     pgengram("call", "create_memory", "content=Somebody else.", namespace=CANARY, **url)
     pgengram("backup", late, **url)
 
@@ -137,4 +137,4 @@ def test_a_backup_is_restored_where_the_login_of_its_server_is_unknown(
 
     assert database.value("SELECT content FROM memories") == "From elsewhere."
     policies = database.as_login("SELECT policyname, roles = ARRAY[current_user] FROM pg_policies WHERE tablename = 'memory_vectors'")  # fmt: skip
-    assert sorted(policies) == [("one_owner", False), ("upkeep", True)]
+    assert sorted(policies) == [("one_namespace", False), ("maintenance", True)]

@@ -14,12 +14,12 @@ import psycopg
 
 from door import Database, connected, found, remember
 from machine import closed_in_the_end
-from pgengram.postgres import presence, start_embedded
-from pgengram.store import migrate
-from pgengram.store.database import SCHEMA_HEAD
+from pgengram.postgres import process_locks, start_embedded
+from pgengram.store.connection.database import SCHEMA_HEAD
+from pgengram.store.schema import migrate
 
 SERVERS = 8
-MIGRATE = "import sys; from pgengram.store.migrate import migrate; migrate(sys.argv[1])"
+MIGRATE = "import sys; from pgengram.store.schema.migrate import migrate; migrate(sys.argv[1])"
 WAITS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 LEFT = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'in_the_way'"
 
@@ -43,7 +43,7 @@ async def test_eight_servers_make_one_database_and_the_first_to_leave_does_not_s
                     *(remember(client, f"Server {number} was here.") for number, client in enumerate(clients))
                 )
             after = await asyncio.gather(*(found(client, "server", limit=SERVERS) for client in clients[1:]))
-            log = (folder / "postgres" / presence.LOG).read_text(encoding="utf-8")
+            log = (folder / "postgres" / process_locks.LOG).read_text(encoding="utf-8")
             looking = start_embedded(folder)
             with psycopg.connect(looking.url) as connection:
                 versions = connection.execute("SELECT version_num FROM alembic_version").fetchall()

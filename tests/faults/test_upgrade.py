@@ -12,9 +12,9 @@ import pytest
 from machine import answered, closed_in_the_end, copied, is_over, pgengram
 from pgengram import postgres
 from pgengram.errors import Conflict, NotReady
-from pgengram.postgres import presence, server
-from pgengram.postgres.carrier import binaries
-from pgengram.store import backup, upgrading
+from pgengram.postgres import process_locks, supervisor
+from pgengram.postgres.binaries import binaries
+from pgengram.store.recovery import backup, upgrading
 
 OLD, NEW = 16, 18
 MEMORIES = 12
@@ -35,7 +35,7 @@ def old_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A store that was made by the older PostgreSQL, to be copied."""
     with closed_in_the_end(tmp_path_factory.mktemp("old") / "data") as folder:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(server, "binaries", lambda major=None: binaries(major or OLD))
+            patch.setattr(supervisor, "binaries", lambda major=None: binaries(major or OLD))
             made = postgres.start_embedded(folder)
         ships = json.dumps([{"content": f"Ship {number}."} for number in range(MEMORIES)])
         pgengram("call", "create_memories", f"items={ships}", data_dir=str(folder), embedder="none:")
@@ -57,12 +57,12 @@ def test_every_row_and_every_setting_moves_to_the_newer_postgresql(old_store: Pa
     before = rows(old_store)
     assert postgres.status(old_store).major == OLD
 
-    told = answered("upgrade", "--json", data_dir=str(old_store))
+    answer = answered("upgrade", "--json", data_dir=str(old_store))
 
-    assert (told["before"], told["after"], told["memories"]) == (OLD, NEW, MEMORIES)
+    assert (answer["before"], answer["after"], answer["memories"]) == (OLD, NEW, MEMORIES)
     assert postgres.status(old_store).major == NEW
     assert is_over(old_store)
-    assert rows(old_store) == before == backup.read(Path(told["backup"])).tables
+    assert rows(old_store) == before == backup.read(Path(answer["backup"])).tables
     assert {path.name for path in old_store.iterdir()} == {"postgres", "backups"}
     assert [path.name for path in (old_store / "postgres").glob("cluster*")] == ["cluster"]
     running = postgres.start_embedded(old_store)
@@ -109,7 +109,7 @@ def test_what_is_written_during_an_upgrade_is_not_lost_by_it(old_store: Path, mo
 def test_an_upgrade_broken_off_between_its_two_steps_goes_back_by_itself(old_store: Path) -> None:
     before = rows(old_store)
     home = old_store / "postgres"
-    (home / presence.CLUSTER).rename(home / server.FORMER)
+    (home / process_locks.CLUSTER).rename(home / supervisor.FORMER)
 
     assert rows(old_store) == before
 

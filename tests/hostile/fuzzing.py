@@ -309,15 +309,15 @@ class Fuzzed:
     def _judge_tool(self, result: dict[str, Any], asked: Any) -> None:
         text = said(result)
         try:
-            told = json.loads(text)
+            outcome = json.loads(text)
         except ValueError:  # another system's tools answer in words too
-            told = text
+            outcome = text
         if not result.get("isError"):
             self.codes["ok"] += 1
-            self.collect(told, "note" if "create_working_memory" in str(asked[0]) else "memory")
-        elif isinstance(told, dict) and "error" in told:
-            self.codes[told["error"]["code"]] += 1
-            if told["error"]["code"] in FORBIDDEN:
+            self.collect(outcome, "note" if "create_working_memory" in str(asked[0]) else "memory")
+        elif isinstance(outcome, dict) and "error" in outcome:
+            self.codes[outcome["error"]["code"]] += 1
+            if outcome["error"]["code"] in FORBIDDEN:
                 self.faults.setdefault(text, asked)
         for found in FORBIDDEN:
             if f'"code":"{found}"' in text:
@@ -359,8 +359,8 @@ class Fuzzed:
 @contextmanager
 def fuzzed(url: str, **settings: str) -> Iterator[Fuzzed]:
     """Run a server with every tool on a database."""
-    told = {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
+    outcome = {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
     command = [sys.executable, "-m", "pgengram"]
-    with toy(Path("/dev/null"), command=command, PGENGRAM_DATABASE_URL=url, PGENGRAM_TOOLSETS="all", **told) as peer:
+    with toy(Path("/dev/null"), command=command, PGENGRAM_DATABASE_URL=url, PGENGRAM_TOOLSETS="all", **outcome) as peer:
         peer.hello()
         yield Fuzzed(peer)

@@ -49,9 +49,9 @@ async def test_all_that_came_from_a_source_is_erased_after_a_preview_with_its_to
     assert {one["content"] for one in shown["first"]} == {"Told on the page.", "Referred to.", "Labelled."}
     assert contents(database) == before
 
-    told = answered("erase-source", RUMOURS, "--confirm-token", shown["confirm_token"], "--json", **url)
+    answer = answered("erase-source", RUMOURS, "--confirm-token", shown["confirm_token"], "--json", **url)
 
-    assert len(told["ids"]) == 3
+    assert len(answer["ids"]) == 3
     assert [text for text in before if text not in contents(database)] == [
         "Labelled.", "Referred to.", "Told on the page.",
     ]  # fmt: skip

@@ -13,9 +13,9 @@ import pytest_asyncio
 from door import Database
 from pgengram.errors import DatabaseFailed
 from pgengram.inputs import Change, NewMemory
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store import database as limits
+from pgengram.store.connection import database as limits
 
 LINGER = """CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(30); RETURN NEW; END';
 CREATE TRIGGER linger BEFORE INSERT ON memories FOR EACH ROW EXECUTE FUNCTION linger()"""
@@ -28,12 +28,12 @@ async def impatient(database: Database, monkeypatch: pytest.MonkeyPatch) -> Asyn
     monkeypatch.setattr(limits, "STATEMENT_TIMEOUT_MS", 300)
     monkeypatch.setattr(limits, "LOCK_TIMEOUT_MS", 300)
     monkeypatch.setattr(limits, "POOL_MAX", 2)
-    limits.entrance.cache_clear()
+    limits.begin_sql.cache_clear()
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
     await manager.ready()
     yield manager
     await manager.close()
-    limits.entrance.cache_clear()
+    limits.begin_sql.cache_clear()
 
 
 async def test_a_statement_that_takes_too_long_is_ended_and_nothing_is_stored(

@@ -53,7 +53,7 @@ DOORS: dict[str, Callable[[Client], Awaitable[str]]] = {
 
 
 @pytest.fixture(scope="module")
-async def telling(postgres: str, template: str) -> Any:
+async def candidate(postgres: str, template: str) -> Any:
     """Clients of two servers on one database in which the payloads are, in the content and as its speaker."""
     with database_of(postgres, template) as db:
         usual = {"database_url": db.url, "embedder": "none:"}
@@ -68,8 +68,8 @@ async def telling(postgres: str, template: str) -> Any:
 
 @pytest.mark.shows(42)
 @pytest.mark.parametrize("door", DOORS)
-async def test_forty_payloads_close_no_fence(telling: Any, door: str) -> None:
-    client, other = telling
+async def test_forty_payloads_close_no_fence(candidate: Any, door: str) -> None:
+    client, other = candidate
     text = await DOORS[door](other if door == "build_context_prompt" else client)
 
     [(tag, _, inside)] = FENCE.findall(text)
@@ -81,8 +81,8 @@ async def test_forty_payloads_close_no_fence(telling: Any, door: str) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_the_tag_is_another_each_time(telling: Any, door: str) -> None:
-    client, other = telling
+async def test_the_tag_is_another_each_time(candidate: Any, door: str) -> None:
+    client, other = candidate
     show = DOORS[door]
 
     tags = {FENCE.findall(await show(other if door == "build_context_prompt" else client))[0][0] for _ in range(5)}
@@ -90,9 +90,9 @@ async def test_the_tag_is_another_each_time(telling: Any, door: str) -> None:
     assert len(tags) == 5
 
 
-async def test_a_payload_changes_no_answers_shape(telling: Any) -> None:
+async def test_a_payload_changes_no_answers_shape(candidate: Any) -> None:
     """Structured answers hold texts as JSON strings: one memory, one object, whatever it says."""
-    client, _ = telling
+    client, _ = candidate
 
     found = await call(client, "search_memories", query=MARK, limit=100, detail=True)
 

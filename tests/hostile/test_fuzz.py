@@ -131,9 +131,9 @@ def test_more_words_than_a_memory_may_have_are_refused_by_their_limit(started: t
     words = " ".join(f"w{number}" for number in range(120_000))
 
     for arguments in ({"content": words}, {"content": "x", "metadata": {"words": words}}):
-        told = server.peer.call("create_memory", arguments)
-        assert told["isError"]
-        assert "16,000" in str(told) or "65536" in str(told)
+        outcome = server.peer.call("create_memory", arguments)
+        assert outcome["isError"]
+        assert "16,000" in str(outcome) or "65536" in str(outcome)
 
     assert db.value("SELECT count(*) FROM memories") == before
     most = " ".join(f"w{number:x}" for number in range(3_000))[:16_000]

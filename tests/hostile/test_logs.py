@@ -14,7 +14,7 @@ import pytest
 from protocol_peer import Peer, said, toy
 
 from door import Database
-from pgengram.logs import TEXT, OneLine
+from pgengram.runtime.logs import TEXT, OneLine
 
 CANARY = "xylophonquince"
 KEY = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
@@ -22,8 +22,8 @@ PASSWORD = "Marimba-Pomelo-77"
 
 
 def serve(url: str, **settings: str) -> Any:
-    told = {f"PGENGRAM_{name.upper()}": value for name, value in ({"toolsets": "all"} | settings).items()}
-    return toy(Path("/dev/null"), command=[sys.executable, "-m", "pgengram"], PGENGRAM_DATABASE_URL=url, **told)
+    outcome = {f"PGENGRAM_{name.upper()}": value for name, value in ({"toolsets": "all"} | settings).items()}
+    return toy(Path("/dev/null"), command=[sys.executable, "-m", "pgengram"], PGENGRAM_DATABASE_URL=url, **outcome)
 
 
 def say_everything(peer: Peer) -> list[str]:
@@ -33,8 +33,8 @@ def say_everything(peer: Peer) -> list[str]:
     def call(tool: str, **arguments: Any) -> dict[str, Any]:
         answer = peer.call(tool, arguments)
         well.update(() if answer["isError"] else {tool})
-        told: dict[str, Any] = json.loads(said(answer))
-        return told
+        outcome: dict[str, Any] = json.loads(said(answer))
+        return outcome
 
     first = call("create_memory", content=f"The {CANARY}.", tags=[CANARY], metadata={CANARY: CANARY}, project=CANARY,
                  source=CANARY, session_id=CANARY, idempotency_key=CANARY)["memory_id"]  # fmt: skip

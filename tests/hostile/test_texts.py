@@ -57,25 +57,25 @@ async def of_a_changed_content(client: Client, text: str) -> Any:
 
 async def of_metadata(client: Client, text: str) -> Any:
     id_ = await remember(client, "Said.", metadata={"note": text, "list": [text], text: 1})
-    told = (await read(client, id_))["metadata"]
-    assert told == {"note": text, "list": [text], text: 1}
-    return told["note"]
+    answer = (await read(client, id_))["metadata"]
+    assert answer == {"note": text, "list": [text], text: 1}
+    return answer["note"]
 
 
 async def of_changed_metadata(client: Client, text: str) -> Any:
     id_ = await remember(client, "Said.", type="episodic")
     await call(client, "update_memory", id=id_, metadata={"context": {text: text}, "note": text})
-    told = await read(client, id_)
-    assert told["metadata"]["note"] == text
-    [value] = told["detail"]["context"].values()
+    answer = await read(client, id_)
+    assert answer["metadata"]["note"] == text
+    [value] = answer["detail"]["context"].values()
     return value
 
 
 async def of_names(client: Client, text: str) -> Any:
     names = ("source", "source_provider", "session_id", "speaker", "user", "project", "collection")
-    told = await read(client, await remember(client, "Said.", **dict.fromkeys(names, text)))
-    assert {told[name] for name in names} == {text}
-    return told["speaker"]
+    answer = await read(client, await remember(client, "Said.", **dict.fromkeys(names, text)))
+    assert {answer[name] for name in names} == {text}
+    return answer["speaker"]
 
 
 async def of_sources(client: Client, text: str) -> Any:
@@ -150,9 +150,9 @@ async def of_a_belief(client: Client, text: str) -> Any:
 
 async def of_an_identity(client: Client, text: str) -> Any:
     await call(client, "record_identity", self_concept=text, purpose_framework=[text])
-    told = (await call(client, "get_identity_core"))["identity"]
-    assert told["purpose_framework"] == [text]
-    return told["self_concept"]
+    answer = (await call(client, "get_identity_core"))["identity"]
+    assert answer["purpose_framework"] == [text]
+    return answer["self_concept"]
 
 
 PLACES: list[Callable[[Client, str], Awaitable[Any]]] = [

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pgengram.http
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -38,8 +39,7 @@ from mcp_types import (
     Tool,
 )
 
-import pgengram.http
-from pgengram.tenants import Tenants
+from pgengram.mcp.namespaces import NamespaceServers
 
 Context = ServerRequestContext[Any]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -113,8 +113,8 @@ TOOLS = [
 
 
 def sealed(name: str, round_: int) -> str:
-    told = f"{name}:{round_}"
-    return f"{told}:{hmac.new(SEAL, told.encode(), hashlib.sha256).hexdigest()}"
+    outcome = f"{name}:{round_}"
+    return f"{outcome}:{hmac.new(SEAL, outcome.encode(), hashlib.sha256).hexdigest()}"
 
 
 def ask(
@@ -124,12 +124,12 @@ def ask(
     if state is not None and state not in {sealed(name, number) for number in range(len(rounds))}:
         raise MCPError(INVALID_PARAMS, "requestState is not ours")
     number = 0 if state is None else int(state.split(":")[1])
-    told = {key: value for key, value in (answers or {}).items() if key in rounds[number]}
-    if told.keys() != rounds[number].keys():
+    outcome = {key: value for key, value in (answers or {}).items() if key in rounds[number]}
+    if outcome.keys() != rounds[number].keys():
         return question(rounds[number], sealed(name, number))
     if number + 1 < len(rounds):
         return question(rounds[number + 1], sealed(name, number + 1))
-    return "state-ok " + " ".join(one.model_dump_json(by_alias=True) for one in told.values())
+    return "state-ok " + " ".join(one.model_dump_json(by_alias=True) for one in outcome.values())
 
 
 def question(requests: dict[str, Any], state: str) -> InputRequiredResult:
@@ -227,8 +227,10 @@ async def list_templates(listed: ListResourceTemplatesResult) -> ListResourceTem
 
 async def list_prompts(listed: ListPromptsResult) -> ListPromptsResult:
     for name, arguments in PROMPTS.items():
-        told = [{"name": argument, "description": "Any.", "required": True} for argument in arguments]
-        listed.prompts.append(Prompt.model_validate({"name": name, "description": "Of the suite.", "arguments": told}))
+        outcome = [{"name": argument, "description": "Any.", "required": True} for argument in arguments]
+        listed.prompts.append(
+            Prompt.model_validate({"name": name, "description": "Of the suite.", "arguments": outcome})
+        )
     return listed
 
 
@@ -250,8 +252,8 @@ def after(real: Handler, own: Callable[[Any], Awaitable[Any]]) -> Handler:
     return handle
 
 
-class Facade(Tenants):
-    """The real tenants, with the suite's fixtures beside theirs."""
+class Facade(NamespaceServers):
+    """The real namespaces, with the suite's fixtures beside theirs."""
 
     def server(self) -> Server[Any]:
         server = super().server()
@@ -271,6 +273,6 @@ class Facade(Tenants):
 if __name__ == "__main__":
     from pgengram.cli import app
 
-    pgengram.http.Tenants = Facade  # type: ignore[misc]
+    pgengram.http.NamespaceServers = Facade  # type: ignore[misc]
     sys.argv[1:1] = ["serve", "--http"]
     app()

@@ -9,7 +9,7 @@ from http_server import HttpServer, Issue, serving_http
 
 from door import Database, database_of, owned_tables
 from pgengram.settings import Settings
-from pgengram.store import tokens
+from pgengram.store.clients import tokens
 from pgengram.store.store import Store
 
 

@@ -33,7 +33,7 @@ Issue = Callable[..., Coroutine[Any, Any, str]]  # makes a token
 ACCEPT = "application/json, text/event-stream"
 
 
-def told(*words: str, **settings: str) -> Any:
+def outcome(*words: str, **settings: str) -> Any:
     """Run a command that prints JSON, and return it."""
     command = [sys.executable, "-m", "pgengram", *words, "--json"]
     done = subprocess.run(
@@ -69,7 +69,7 @@ class HttpServer:
 
     def issued(self, name: str = "probe", *words: str) -> dict[str, Any]:
         """Make a token and return all that is told of it."""
-        return dict(told("token", "create", name, *words, **self.settings))
+        return dict(outcome("token", "create", name, *words, **self.settings))
 
     def stop(self) -> int:
         """Ask the server to end, and return its exit code; what it logged is in `log`."""

@@ -19,8 +19,8 @@ import uvicorn
 from http_server import ACCEPT, ENVELOPE, VERSION, HttpServer, client_of, received, status
 
 from door import Database, call, read, remember, said, until
-from pgengram.http import MAX_BODY, _Connection, bound
-from pgengram.store import tokens
+from pgengram.mcp.http import MAX_BODY, _Connection, bound
+from pgengram.store.clients import tokens
 from pgengram.store.store import Store
 
 CANARY = "canary-8d1f"
@@ -57,9 +57,9 @@ async def keys(store: Store) -> Keys:
         namespace = "beta" if name == "foreign" else "alpha"
         lifetime = timedelta(milliseconds=1) if name == "expired" else None
         scope: tokens.Scope = "read-only" if name == "reader" else "read-write"
-        made[name], told = await tokens.create(store, name, namespace, scope, lifetime)
+        made[name], outcome = await tokens.create(store, name, namespace, scope, lifetime)
         if name == "revoked":
-            await tokens.revoke(store, told.id)
+            await tokens.revoke(store, outcome.id)
     return Keys(**made)
 
 

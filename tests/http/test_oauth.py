@@ -20,7 +20,7 @@ from http_server import HttpServer, client_of, modern, serving_http
 from door import Database, call, remember
 from listener import Reply, listening
 from pgengram.errors import InvalidInput
-from pgengram.oauth import Issuer, Trust
+from pgengram.mcp.oauth import Issuer, Trust
 
 RESOURCE = "https://memory.example.org/mcp"
 
@@ -86,8 +86,8 @@ def signed(
         "exp": int(time.time()) + 300,
         "scope": "memory:read memory:write",
     }
-    told = {name: value for name, value in (right | claims).items() if value is not None}
-    return jwt.encode(told, key, algorithm, headers={} if kid is None else {"kid": kid})
+    outcome = {name: value for name, value in (right | claims).items() if value is not None}
+    return jwt.encode(outcome, key, algorithm, headers={} if kid is None else {"kid": kid})
 
 
 def asked(web: HttpServer, token: str, method: str = "tools/list", **params: Any) -> httpx.Response:
@@ -181,12 +181,12 @@ def test_scopes_decide_what_a_token_may_do(web: HttpServer, issuer: FakeIssuer) 
 def test_a_client_finds_the_issuer_from_the_refusal(web: HttpServer, issuer: FakeIssuer) -> None:
     headers, body = modern("tools/list")
     refusal = httpx.post(web.url, headers=headers, json=body).headers["www-authenticate"]
-    told = httpx.get(web.base + "/.well-known/oauth-protected-resource/mcp").json()
+    outcome = httpx.get(web.base + "/.well-known/oauth-protected-resource/mcp").json()
 
     assert 'resource_metadata="https://memory.example.org/.well-known/oauth-protected-resource/mcp"' in refusal
-    assert told["resource"] == RESOURCE
-    assert told["authorization_servers"] == [issuer.url]
-    assert told["scopes_supported"] == ["memory:read", "memory:write"]
+    assert outcome["resource"] == RESOURCE
+    assert outcome["authorization_servers"] == [issuer.url]
+    assert outcome["scopes_supported"] == ["memory:read", "memory:write"]
 
 
 def test_our_own_tokens_are_good_beside_the_issuers(web: HttpServer) -> None:
@@ -204,7 +204,7 @@ async def test_keys_are_fetched_once_and_again_when_a_new_one_is_used(
     issuer.add_key("new", OTHER)
     try:
         assert await checking.verify(signed(issuer, key=OTHER, kid="new")) is None  # so soon nobody asks again
-        monkeypatch.setattr("pgengram.oauth.ASK_AGAIN_S", 0.0)
+        monkeypatch.setattr("pgengram.mcp.oauth.ASK_AGAIN_S", 0.0)
         assert await checking.verify(signed(issuer, key=OTHER, kid="new")) is not None
     finally:
         del issuer.keys["new"]

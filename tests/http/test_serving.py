@@ -18,15 +18,15 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from http_server import ACCEPT, HttpServer, Issue, client_of, modern, serving_http, told
+from http_server import ACCEPT, HttpServer, Issue, client_of, modern, outcome, serving_http
 from mcp import MCPError
 from mcp.types import ElicitResult
 
 from door import REPLICA, Database, call, environment, read, refused, remember, until
-from pgengram import tenants
-from pgengram.http import Rates, bound
+from pgengram.mcp import namespaces
+from pgengram.mcp.http import Rates, bound
 from pgengram.settings import Settings
-from pgengram.store import tokens
+from pgengram.store.clients import tokens
 from pgengram.store.store import Store
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -180,19 +180,19 @@ async def test_another_systems_tools_are_served_over_http_and_a_reader_gets_thos
 async def test_many_namespaces_are_served_with_few_kept_in_memory(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tenants, "MAX_KEPT", 3)
-    everybody = tenants.Tenants(Settings(database_url=database.url, embedder="none:"))
+    monkeypatch.setattr(namespaces, "MAX_KEPT", 3)
+    everybody = namespaces.NamespaceServers(Settings(database_url=database.url, embedder="none:"))
     for number in range(8):
-        async with everybody.of(f"owner-{number}") as tenant:
-            await tenant.manager.ready()
-            async with tenant.manager.store.transaction() as tx:
+        async with everybody.of(f"namespace-{number}") as served:
+            await served.manager.ready()
+            async with served.manager.store.transaction() as tx:
                 assert (await tx.row("SELECT count(*) AS n FROM memories")) == {"n": 0}
         assert len(everybody._kept) <= 3
     async with everybody.of("owner-0") as first:  # it was let go, and comes again
         await first.manager.ready()
     await everybody.close()
 
-    assert {row[0] for row in database.as_login("SELECT name FROM namespaces")} >= {f"owner-{n}" for n in range(8)}
+    assert {row[0] for row in database.as_login("SELECT name FROM namespaces")} >= {f"namespace-{n}" for n in range(8)}
 
 
 # -- tokens ---------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ async def test_a_token_is_made_listed_and_revoked_by_typing(web: HttpServer) -> 
     made = web.issued("Mara's laptop", "--namespace", "mara", "--days", "90")
     id_ = made["id"]
     assert posted(web, made["token"], "tools/list").status_code == 200
-    listed = {one["id"]: one for one in told("token", "list", **web.settings)["tokens"]}
+    listed = {one["id"]: one for one in outcome("token", "list", **web.settings)["tokens"]}
 
     assert (listed[id_]["name"], listed[id_]["namespace"], listed[id_]["scope"]) == (
         "Mara's laptop",
@@ -212,7 +212,7 @@ async def test_a_token_is_made_listed_and_revoked_by_typing(web: HttpServer) -> 
     assert listed[id_]["last_used_at"] is not None
     assert listed[id_]["expires_at"] is not None
     assert made["token"] not in json.dumps(listed)
-    assert told("token", "revoke", id_, **web.settings)["state"] == "revoked"
+    assert outcome("token", "revoke", id_, **web.settings)["state"] == "revoked"
     assert posted(web, made["token"], "tools/list").status_code == 401
 
 
@@ -294,10 +294,10 @@ async def test_a_client_of_the_newest_revision_is_asked_without_a_session(web: H
 
 def test_it_tells_whether_it_lives_and_whether_the_database_answers(web: HttpServer) -> None:
     assert httpx.get(web.base + "/health").json() == {"status": "alive"}
-    told = httpx.get(web.base + "/ready").json()
+    outcome = httpx.get(web.base + "/ready").json()
     if REPLICA:
-        assert told.pop("replica") in ("in use", "not reached yet")
-    assert told == {"status": "ready"}
+        assert outcome.pop("replica") in ("in use", "not reached yet")
+    assert outcome == {"status": "ready"}
 
 
 def test_without_a_database_it_lives_is_not_ready_and_lets_nobody_in() -> None:
@@ -436,13 +436,13 @@ async def test_a_signal_lets_calls_in_flight_end(web: HttpServer, web_database: 
         async with client_of(server, token) as client:
             await call(client, "memory_stats")
             other.execute("LOCK TABLE memories IN EXCLUSIVE MODE")
-            telling = asyncio.create_task(remember(client, "Told at the last moment."))
+            candidate = asyncio.create_task(remember(client, "Told at the last moment."))
             waits = "SELECT 1 FROM pg_locks WHERE relation = 'memories'::regclass AND NOT granted"
             await until(lambda: asyncio.to_thread(web_database.as_login, waits))
             server.process.send_signal(signal.SIGTERM)
             other.rollback()
 
-            assert await telling
+            assert await candidate
         assert await asyncio.to_thread(server.process.wait, 20) == 0
 
     assert web_database.value("SELECT count(*) FROM memories", namespace="alpha") == 1
@@ -464,7 +464,7 @@ def test_a_page_that_may_call_is_told_so_by_its_browser(web: HttpServer) -> None
 def test_other_ways_to_start_load_nothing_of_it() -> None:
     code = (
         "import sys, pgengram.__main__, pgengram.server, pgengram.manager, pgengram.cli;"
-        "print([name for name in ('jwt', 'pgengram.http', 'pgengram.tenants', 'pgengram.oauth') if name in sys.modules])"
+        "print([name for name in ('jwt', 'pgengram.mcp.http', 'pgengram.mcp.namespaces', 'pgengram.mcp.oauth') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from http_server import HttpServer, Issue, client_of, modern, serving_http, told
+from http_server import HttpServer, Issue, client_of, modern, outcome, serving_http
 from mcp import Client
 
 from door import Answer, Database, call, owned_tables, until
@@ -91,7 +91,7 @@ async def test_a_token_revoked_by_one_is_refused_by_the_next_request_to_any(pair
     made = pair[0].issued("short-lived")
     assert [post(server, made["token"]).status_code for server in pair] == [200, 200]
 
-    told("token", "revoke", made["id"], **pair[0].settings)
+    outcome("token", "revoke", made["id"], **pair[0].settings)
 
     assert [post(server, made["token"]).status_code for server in pair] == [401, 401]
 

@@ -23,9 +23,9 @@ def test_the_version_is_told() -> None:
 
 
 def test_the_help_names_every_command() -> None:
-    told = pgengram("--help").stdout
+    outcome = pgengram("--help").stdout
 
-    assert all(command in told for command in ("demo", "doctor", "migrate", "call", "stats"))
+    assert all(command in outcome for command in ("demo", "doctor", "migrate", "call", "stats"))
 
 
 def test_a_memory_is_stored_found_and_read_by_typing(database: Database) -> None:
@@ -89,9 +89,9 @@ def test_statistics_count_what_is_there(database: Database) -> None:
     assert found["totals"]["active"] == 2
     assert found["by_type"] == {"episodic": 1, "semantic": 1}
     assert found["by_kind"] == {"error": 1, "fact": 1}
-    told = pgengram("stats", **url).stdout
-    assert "episodic" in told
-    assert "\x1b" not in told
+    outcome = pgengram("stats", **url).stdout
+    assert "episodic" in outcome
+    assert "\x1b" not in outcome
 
 
 def test_migrating_is_done_once_and_may_be_asked_again(blank: Database) -> None:
@@ -105,7 +105,7 @@ def test_the_doctor_finds_everything_well(database: Database) -> None:
     findings = answered("doctor", "--json", database_url=database.url)
 
     assert all(finding["ok"] for finding in findings)
-    assert {"Settings", "Database", "Wall between owners", "Embedder", "Memory", "Index"} <= {
+    assert {"Settings", "Database", "Row-level security", "Embedder", "Memory", "Index"} <= {
         finding["what"] for finding in findings
     }
     assert database.as_login("SELECT count(*) FROM memories") == [(0,)]
@@ -164,12 +164,12 @@ def test_a_demo_whose_database_cannot_start_says_what_to_do(tmp_path: Path) -> N
 def test_a_demo_that_is_kept_can_be_connected_to(tmp_path: Path) -> None:
     kept = tmp_path / "kept memories"
     with closed_in_the_end(kept):
-        told = pgengram("demo", "--keep", str(kept)).stdout
+        outcome = pgengram("demo", "--keep", str(kept)).stdout
         found = answered("call", "search_memories", "limit=100", data_dir=str(kept), namespace="demo")
 
         assert found["count"] >= 80
-        assert str(kept) in told
-        entry = json.loads(told[told.index("{\n") :])
+        assert str(kept) in outcome
+        entry = json.loads(outcome[outcome.index("{\n") :])
         assert entry["mcpServers"]["memory"]["env"]["PGENGRAM_DATA_DIR"] == str(kept)
         assert is_over(kept)
 

@@ -79,13 +79,13 @@ def servers(client: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("client", c.CLIENTS)
 def test_a_client_is_given_the_absolute_path_of_this_command_and_gives_it_back(client: str) -> None:
-    told = typed("connect", client, "--yes").output
+    answer = typed("connect", client, "--yes").output
 
     entry = servers(client)["memory"]
     assert Path(entry["command"]).is_absolute()
     assert Path(entry["command"]).exists()
     assert entry.get("type") == ("stdio" if client in TYPED else None)
-    assert str(file_of(client)) in told
+    assert str(file_of(client)) in answer
     assert "connected already" in typed("connect", client).output
 
     typed("disconnect", client, "--yes")
@@ -148,9 +148,9 @@ def test_a_backup_is_kept_and_the_mode_of_the_file() -> None:
     path = file_of("claude-code", '{"numStartups": 7}')
     path.chmod(0o640)
 
-    told = json.loads(typed("connect", "claude-code", "--yes", "--json").output)
+    answer = json.loads(typed("connect", "claude-code", "--yes", "--json").output)
 
-    assert Path(told["backup"]).read_text(encoding="utf-8") == '{"numStartups": 7}'
+    assert Path(answer["backup"]).read_text(encoding="utf-8") == '{"numStartups": 7}'
     if sys.platform != "win32":
         assert path.stat().st_mode & 0o777 == 0o640
     assert jsonc.parsed(path.read_text(encoding="utf-8"))["numStartups"] == 7
@@ -203,9 +203,9 @@ def test_an_entry_of_ours_is_brought_up_to_date_and_keeps_what_was_added_to_it()
 def test_settings_go_along_and_secrets_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     url = "postgresql://ada:s3cr%23t@db.example.org/memo"
-    told = typed("connect", "cursor", "--yes", settings={"PGENGRAM_DATABASE_URL": url, "PGENGRAM_DATA_DIR": "mine"})
+    answer = typed("connect", "cursor", "--yes", settings={"PGENGRAM_DATABASE_URL": url, "PGENGRAM_DATA_DIR": "mine"})
 
-    assert "s3cr" not in told.output
+    assert "s3cr" not in answer.output
     assert servers("cursor")["memory"]["env"] == {
         "PGENGRAM_DATABASE_URL": url,
         "PGENGRAM_DATA_DIR": str(tmp_path / "mine"),
@@ -244,10 +244,10 @@ def test_links_hold_the_entry_that_would_be_written() -> None:
     cursor = urlsplit(typed("connect", "cursor", "--link").output.strip())
     vscode = typed("connect", "vscode", "--link").output.strip()
 
-    told = parse_qs(cursor.query)
+    answer = parse_qs(cursor.query)
     assert cursor.scheme == "cursor"
-    assert told["name"] == ["memory"]
-    entry = json.loads(base64.b64decode(told["config"][0]))
+    assert answer["name"] == ["memory"]
+    entry = json.loads(base64.b64decode(answer["config"][0]))
     assert Path(entry["command"]).is_absolute()
     prefix, _, config = vscode.partition("?")
     assert prefix == "vscode:mcp/install"

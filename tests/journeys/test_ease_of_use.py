@@ -48,11 +48,11 @@ def answered(store: dict[str, str], *words: str) -> Any:
 
 
 def everything(database: Database) -> dict[str, list[Any]]:
-    """Return every row of every table, whoever it belongs to, but for the list of owners that no backup is to bring back."""
+    """Return every row of every table, whoever it belongs to, but for the list of namespaces that no backup is to bring back."""
     names = [
         name
         for (name,) in database.as_login(
-            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'erasures'"
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'deletion_log'"
         )
     ]
     return {name: sorted(map(repr, database.as_login(f"SELECT * FROM {name}"))) for name in names}
@@ -172,12 +172,12 @@ def test_a_bench_measures_beside_floors_and_changes_nothing(database: Database, 
         typed(store, "add", text)
     before = everything(database)
 
-    told = answered(store, "bench", "--calls", "10")
+    answer = answered(store, "bench", "--calls", "10")
     table = typed(store, "bench", "--calls", "10")
 
-    marks = {mark["what"]: mark for mark in told["marks"]}
+    marks = {mark["what"]: mark for mark in answer["marks"]}
     assert everything(database) == before
-    assert told["memories"] == 3
+    assert answer["memories"] == 3
     assert {"create", "list the newest"} < set(marks)
     for mark in marks.values():
         assert 0 < mark["p50_ms"] <= mark["p95_ms"] <= mark["p99_ms"]
@@ -213,10 +213,10 @@ def test_what_a_walk_leaves_out_is_counted_with_the_way_to_see_it(store: dict[st
 def test_links_and_changes_that_a_memory_has_too_many_of_are_counted(
     store: dict[str, str], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pgengram.store import past
+    from pgengram.store.reading import history
 
-    monkeypatch.setitem(past.LIMIT, "relations", 2)
-    monkeypatch.setitem(past.LIMIT, "history", 2)
+    monkeypatch.setitem(history.LIMIT, "relations", 2)
+    monkeypatch.setitem(history.LIMIT, "history", 2)
     hub = answered(store, "add", "The hub.")["memory_id"]
     for number in range(5):
         typed(store, "add", f"Spoke {number}.", "--related-to", hub)
@@ -293,7 +293,7 @@ def test_an_import_that_is_broken_off_leaves_whole_memories_and_takes_the_rest_l
             assert time.monotonic() < deadline, "nothing was imported in time"
             time.sleep(0.05)
         process.send_signal(by)
-        _, told = process.communicate(timeout=60)
+        _, answer = process.communicate(timeout=60)
     stored = database.as_login(
         "SELECT count(*), count(a.memory_id) FROM memories m LEFT JOIN memory_activation a ON a.memory_id = m.id"
     )[0]
@@ -302,8 +302,8 @@ def test_an_import_that_is_broken_off_leaves_whole_memories_and_takes_the_rest_l
     assert 0 < stored[0] == stored[1] < MANY
     if by is signal.SIGINT:
         assert process.returncode == ENDED_BY_CTRL_C
-        assert b"The same command again takes the rest" in told
-        assert b"Traceback" not in told
+        assert b"The same command again takes the rest" in answer
+        assert b"Traceback" not in answer
     assert again["added"]["memory"] + again["known"]["memory"] == MANY
     assert database.as_login("SELECT count(*) FROM memories") == [(MANY,)]
 

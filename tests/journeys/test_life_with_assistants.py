@@ -27,10 +27,10 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.shows(44)
 async def test_two_servers_started_at_once_on_an_empty_folder_share_one_database(folder: Path) -> None:
-    async def assistant(name: str, other: str, told: asyncio.Event, heard: asyncio.Event) -> list[str]:
+    async def assistant(name: str, other: str, outcome: asyncio.Event, heard: asyncio.Event) -> list[str]:
         async with connected(data_dir=str(folder)) as client:
             await remember(client, f"{name} was here.", user=name)
-            told.set()
+            outcome.set()
             await heard.wait()
             ids = await found(client, user=other)
             told_both.release()
@@ -121,11 +121,11 @@ def test_process_and_database_are_gone_soon_after_stdin_closes(folder: Path) -> 
 
 
 async def test_a_server_whose_database_was_killed_answers_again(folder: Path) -> None:
-    from pgengram.postgres import presence
+    from pgengram.postgres import process_locks
 
     async with connected(data_dir=str(folder)) as client:
         id_ = await remember(client, "Survives a crash.")
-        assert presence.stop_server(str(folder / "postgres"))
+        assert process_locks.stop_server(str(folder / "postgres"))
 
         async def answers() -> bool:
             answer = await client.call_tool("get_memories", {"ids": [id_]})
@@ -136,14 +136,14 @@ async def test_a_server_whose_database_was_killed_answers_again(folder: Path) ->
 
 
 async def test_a_first_memory_is_stored_while_everything_still_starts(folder: Path) -> None:
-    told: list[str | None] = []
+    outcome: list[str | None] = []
 
     async def progress(_: float, __: float | None, message: str | None) -> None:
-        told.append(message)
+        outcome.append(message)
 
     async with connected(data_dir=str(folder)) as client:
         begun = time.monotonic()
         answer = await client.call_tool("create_memory", {"content": "The very first."}, progress_callback=progress)
 
         assert not answer.is_error
-        assert told, f"nothing was reported in {time.monotonic() - begun:.1f} s"
+        assert outcome, f"nothing was reported in {time.monotonic() - begun:.1f} s"

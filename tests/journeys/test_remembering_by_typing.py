@@ -141,14 +141,14 @@ def test_what_is_recalled_is_one_text_between_marks(store: dict[str, str]) -> No
 
 @pytest.mark.parametrize(("source", "told"), [("startup", "is connected"), ("compact", "was just compacted")])
 def test_a_hook_at_the_start_of_a_session_is_told_what_is_remembered(
-    store: dict[str, str], source: str, told: str
+    store: dict[str, str], source: str, answer: str
 ) -> None:
     added(store, "The office is in Lyon.")
 
     event = json.dumps({"hook_event_name": "SessionStart", "source": source})
     ended = typed(store, "recall", "--hook", given=event)
 
-    assert told in ended.stdout
+    assert answer in ended.stdout
     assert "The office is in Lyon." in ended.stdout
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from pgengram.postgres import presence
+from pgengram.postgres import process_locks
 
 SETPRIV = shutil.which("setpriv")
 SOMEONE = "nobody"
@@ -56,13 +56,13 @@ class User:
         self.url = self.hears("ready")
         return self
 
-    def told(self, order: str) -> None:
+    def answer(self, order: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(order + "\n")
         self.process.stdin.flush()
 
     def stop(self) -> None:
-        self.told("stop")
+        self.answer("stop")
         self.hears("stopped")
 
     def die(self) -> None:
@@ -95,25 +95,25 @@ class Users:
         return self.launch().ready()
 
     def server_is_gone(self) -> bool:
-        return not presence.is_held(os.path.join(self.home, presence.SERVER))
+        return not process_locks.is_held(os.path.join(self.home, process_locks.SERVER))
 
     def keeper_is_gone(self) -> bool:
-        return not presence.is_held(os.path.join(self.home, presence.KEEPER))
+        return not process_locks.is_held(os.path.join(self.home, process_locks.SUPERVISOR))
 
 
 def put_out(folder: Path) -> None:
-    """End the server of `folder` and its keeper, whoever uses it."""
+    """End the server of `folder` and its supervisor, whoever uses it."""
     home = str(folder / "postgres")
-    if not os.path.exists(os.path.join(home, presence.START)):
+    if not os.path.exists(os.path.join(home, process_locks.START)):
         return
-    start = presence.Lock(home, presence.START)
+    start = process_locks.Lock(home, process_locks.START)
     assert start.take(60)
     try:
-        assert presence.stop_server(home)
+        assert process_locks.stop_server(home)
     finally:
         start.release()
-    for keeper in keepers_of(folder):
-        os.kill(keeper, signal.SIGKILL)
+    for supervisor in keepers_of(folder):
+        os.kill(supervisor, signal.SIGKILL)
 
 
 def keepers_of(folder: Path) -> list[int]:
@@ -125,6 +125,6 @@ def keepers_of(folder: Path) -> list[int]:
 
 
 def keeper_of(users: Users) -> int:
-    """Return the pid of the one keeper there is."""
-    [keeper] = keepers_of(users.folder)
-    return keeper
+    """Return the pid of the one supervisor there is."""
+    [supervisor] = keepers_of(users.folder)
+    return supervisor

@@ -13,7 +13,7 @@ import pytest
 from server_users import Users, until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import binaries, presence, start_embedded, status, system
+from pgengram.postgres import binaries, process_locks, start_embedded, status, system
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
 
@@ -23,7 +23,7 @@ def test_what_was_committed_survives_a_killed_postmaster(users: Users) -> None:
     user.asks("CREATE TABLE kept AS SELECT generate_series(1, 100000) AS n")
 
     os.kill(status(users.folder).pid or 0, signal.SIGKILL)
-    user.told("start")  # in the same process, which still counts as present with the dead server
+    user.answer("start")  # in the same process, which still counts as present with the dead server
     user.ready()
 
     assert user.asks("SELECT count(*) FROM kept") == [(100000,)]
@@ -37,7 +37,7 @@ def test_a_start_waits_for_the_last_process_of_a_killed_server(users: Users) -> 
         try:
             os.kill(status(users.folder).pid or 0, signal.SIGKILL)
             coming = users.launch()
-            until(lambda: presence.is_held(os.path.join(users.home, presence.START)))
+            until(lambda: process_locks.is_held(os.path.join(users.home, process_locks.START)))
             assert not users.server_is_gone()
             time.sleep(0.5)  # who does not wait has run into the shared memory of the old server by then
         finally:
@@ -73,14 +73,14 @@ def test_a_server_that_cannot_be_reached_is_not_doubled(settled: Path) -> None:
         start_embedded(settled, timeout_s=1)
 
     home = settled / "postgres"
-    os.kill(int(presence.announced(str(home))[0]), signal.SIGINT)
-    until(lambda: not presence.is_held(str(home / presence.SERVER)))
+    os.kill(int(process_locks.announced(str(home))[0]), signal.SIGINT)
+    until(lambda: not process_locks.is_held(str(home / process_locks.SERVER)))
     database.stop()
 
 
 def test_a_server_started_by_hand_is_not_doubled(settled: Path) -> None:
     cluster = settled / "postgres" / "cluster"
-    uid = system.owner(cluster)
+    uid = system.namespace(cluster)
     command = [binaries().program("postgres"), "-D", system.folder_argument(cluster, uid)]
     with subprocess.Popen(command, cwd=cluster, user=uid, group=uid, stderr=subprocess.DEVNULL) as by_hand:
         until(lambda: status(settled).running)

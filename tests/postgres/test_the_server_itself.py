@@ -10,7 +10,7 @@ import pytest
 from server_users import until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import EmbeddedPostgres, binaries, carrier, presence, start_embedded, status, system
+from pgengram.postgres import EmbeddedPostgres, binaries, process_locks, start_embedded, status, system
 
 SETTINGS = {
     "fsync": "on",
@@ -66,18 +66,18 @@ def test_its_log_carries_no_content(database: EmbeddedPostgres, folder: Path) ->
                 connection.execute(wrong)
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 'secret', pg_terminate_backend(pg_backend_pid())")
-    log = folder / "postgres" / presence.LOG
+    log = folder / "postgres" / process_locks.LOG
 
     assert "terminating connection" in log.read_text()
     assert "secret" not in log.read_text()
 
 
 def test_its_log_does_not_grow_for_ever(database: EmbeddedPostgres, folder: Path) -> None:
-    log = folder / "postgres" / presence.LOG
+    log = folder / "postgres" / process_locks.LOG
     with log.open("a") as file:
-        file.write("x" * presence.LOG_LIMIT_BYTES)
+        file.write("x" * process_locks.LOG_LIMIT_BYTES)
 
-    until(lambda: log.stat().st_size < presence.LOG_LIMIT_BYTES)
+    until(lambda: log.stat().st_size < process_locks.LOG_LIMIT_BYTES)
     database.stop()
 
     assert log.read_text().endswith("database system is shut down\n")
@@ -103,7 +103,7 @@ def test_a_server_that_does_not_start_is_explained_by_its_log(settled: Path) -> 
 
 
 def test_a_wait_for_the_start_of_another_ends(settled: Path) -> None:
-    starting = presence.Lock(str(settled / "postgres"), presence.START)
+    starting = process_locks.Lock(str(settled / "postgres"), process_locks.START)
     assert starting.take()
 
     with pytest.raises(NotReady, match="Another process"):
@@ -117,7 +117,7 @@ def test_data_of_the_older_postgresql_is_opened_with_that_one(folder: Path) -> N
     older = binaries(16)
     cluster = folder / "postgres" / "cluster"
     cluster.mkdir(parents=True, mode=0o700)
-    uid = system.maker(system.owner(cluster))
+    uid = system.maker(system.namespace(cluster))
     if uid is not None:
         os.chown(cluster, uid, uid)
     command = [older.program("initdb"), "-D", system.folder_argument(cluster, uid), "-U", "pgengram", "-A", "trust"]
@@ -139,7 +139,7 @@ def test_data_of_a_postgresql_that_is_not_carried_is_refused(folder: Path) -> No
 
 
 def test_without_the_carrier_the_other_way_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carrier, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(binaries, "PACKAGE", "no_such_package")
 
     with pytest.raises(NotReady) as refused:
         binaries()
@@ -149,7 +149,7 @@ def test_without_the_carrier_the_other_way_is_named(monkeypatch: pytest.MonkeyPa
 
 def test_the_newest_postgresql_is_found_without_importing_its_carrier() -> None:
     assert binaries().version.startswith("18.")
-    assert carrier.PACKAGE not in sys.modules
+    assert binaries.PACKAGE not in sys.modules
 
 
 def test_status_tells_without_touching(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Any folder will do, whatever its name, and only its owner gets at the server."""
+"""Any folder will do, whatever its name, and only its namespace gets at the server."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ import pytest
 from server_users import AS_ROOT, SETPRIV, Users, put_out, until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import Binaries, binaries, carrier, presence, server, start_embedded, status, system
+from pgengram.postgres import Binaries, binaries, process_locks, start_embedded, status, supervisor, system
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets and modes of Unix")
 
@@ -38,9 +38,9 @@ def test_a_server_that_was_killed_in_a_long_folder_can_be_stopped_and_leaves_no_
     home = str(folder / "postgres")
     try:
         database = start_embedded(folder)
-        host, _ = presence.address(home) or ("", 0)
+        host, _ = process_locks.address(home) or ("", 0)
         os.kill(status(folder).pid or 0, signal.SIGKILL)
-        until(lambda: presence.is_gone(home))
+        until(lambda: process_locks.is_gone(home))
         database.stop()
 
         assert host
@@ -67,7 +67,7 @@ def test_the_folder_is_closed_to_other_users_and_those_above_are_left_alone(tmp_
 def test_a_short_folder_that_another_could_enter_is_not_used(tmp_path: Path, squat: str) -> None:
     folder = tmp_path / ("long" + "g" * 180)
     cluster = folder / "postgres" / "cluster"
-    uid = system.owner(cluster)
+    uid = system.namespace(cluster)
     name = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:12]
     short = Path(system.SHORT) / f"pgengram-{os.geteuid() if uid is None else uid}-{name}"
     trap = tmp_path / "trap"
@@ -79,7 +79,7 @@ def test_a_short_folder_that_another_could_enter_is_not_used(tmp_path: Path, squ
         short.chmod(0o777)
     try:
         database = start_embedded(folder)
-        host, _ = presence.address(str(folder / "postgres")) or ("", 0)
+        host, _ = process_locks.address(str(folder / "postgres")) or ("", 0)
 
         assert host != str(short)
         assert not list(trap.iterdir())
@@ -99,7 +99,7 @@ def test_a_pid_file_that_points_to_a_folder_of_another_is_not_believed(settled: 
     lines = ["1", "somewhere", "0", "5432", str(trap), "", "0 0", "ready"]
     (settled / "postgres" / "cluster" / "postmaster.pid").write_text("\n".join(lines) + "\n")
 
-    assert presence.address(str(settled / "postgres")) is None
+    assert process_locks.address(str(settled / "postgres")) is None
 
 
 def test_data_moves_with_its_folder(folder: Path) -> None:
@@ -161,7 +161,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Binaries:
     for part in (f"{package.name}/{found.bin.parent.name}", f"{package.name}.libs"):
         subprocess.run(["cp", "-r", "--parents", part, str(environment)], cwd=package.parent, check=True)
     inside = Binaries(environment / package.name / found.bin.parent.name / "bin", found.major)
-    monkeypatch.setattr(server, "binaries", lambda _=None: inside)
+    monkeypatch.setattr(supervisor, "binaries", lambda _=None: inside)
     return inside
 
 
@@ -176,7 +176,7 @@ def test_programs_that_the_server_user_cannot_reach_are_copied_once(
         ).stdout.strip()
     )
     shelf.chmod(0o711)
-    monkeypatch.setattr(carrier, "COMMON", shelf)
+    monkeypatch.setattr(binaries, "COMMON", shelf)
     try:
         start_embedded(folder).stop()
         start_embedded(folder)
@@ -194,12 +194,12 @@ def test_programs_that_the_server_user_cannot_reach_are_copied_once(
 def test_without_an_open_place_for_a_copy_the_closed_folder_is_named(
     closed: Binaries, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrier, "COMMON", tmp_path / "closed too")
+    monkeypatch.setattr(binaries, "COMMON", tmp_path / "closed too")
 
     with pytest.raises(NotReady) as refused:
         start_embedded(folder)
 
-    first_closed = carrier.barrier(closed.bin)
+    first_closed = binaries.barrier(closed.bin)
     assert str(first_closed) in refused.value.message
     assert "PGENGRAM_DATA_DIR" in refused.value.hint
 

@@ -151,6 +151,6 @@ def said(result: dict[str, Any]) -> str:
 def error_of(result: dict[str, Any]) -> dict[str, str]:
     """Return the error that a tool's answer tells."""
     assert result["isError"], result
-    told = json.loads(said(result))
-    assert told["ok"] is False
-    return told["error"]
+    outcome = json.loads(said(result))
+    assert outcome["ok"] is False
+    return outcome["error"]

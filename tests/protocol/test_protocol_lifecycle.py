@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from protocol_peer import HELLO, TOY, Peer, toy, until
 
-from pgengram import stdio
+from pgengram.mcp import stdio
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and /proc")
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
@@ -63,7 +63,7 @@ def test_serving_imports_nothing_heavy(module: str) -> None:
 
 
 def test_claiming_stdio_imports_no_protocol() -> None:
-    code = "import sys, pgengram.stdio; sys.exit('mcp' in sys.modules or 'pydantic' in sys.modules)"
+    code = "import sys, pgengram.mcp.stdio; sys.exit('mcp' in sys.modules or 'pydantic' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

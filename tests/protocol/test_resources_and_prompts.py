@@ -119,26 +119,26 @@ async def test_the_categories_are_all_valid_ones_with_their_counts_and_the_tags(
     gone = await remember(peer.client, "Wrong.", kind="error", tags=["wrong"])
     await call(peer.client, "forget_memories", ids=[gone])
 
-    told = json.loads(await resource(peer.client, "memory://categories"))
+    answer = json.loads(await resource(peer.client, "memory://categories"))
 
-    assert told["types"] == {**dict.fromkeys(TYPES, 0), "semantic": 2, "episodic": 1}
-    assert list(told["kinds"]) == list(KINDS)
-    assert {name: kind["memories"] for name, kind in told["kinds"].items() if kind["memories"]} == {
+    assert answer["types"] == {**dict.fromkeys(TYPES, 0), "semantic": 2, "episodic": 1}
+    assert list(answer["kinds"]) == list(KINDS)
+    assert {name: kind["memories"] for name, kind in answer["kinds"].items() if kind["memories"]} == {
         "preference": 2,
         "error": 1,
     }
-    assert told["kinds"]["decision"]["type"] == "strategic"
-    assert told["tags"] == {"green-tea": 2, "mira": 1}
+    assert answer["kinds"]["decision"]["type"] == "strategic"
+    assert answer["tags"] == {"green-tea": 2, "mira": 1}
 
 
 @pytest.mark.shows(40)
 async def test_the_statistics_are_those_of_the_tool(peer: Open) -> None:
     await remember(peer.client, "Mira drinks tea.", kind="preference")
 
-    told = json.loads(await resource(peer.client, "memory://stats"))
+    answer = json.loads(await resource(peer.client, "memory://stats"))
 
-    assert told["totals"]["active"] == 1
-    assert told["by_kind"] == {"preference": 1}
+    assert answer["totals"]["active"] == 1
+    assert answer["by_kind"] == {"preference": 1}
 
 
 @pytest.mark.shows(40)
@@ -246,14 +246,14 @@ async def test_a_question_comes_with_what_is_known_about_it(peer: Open) -> None:
 
 @pytest.mark.shows(41)
 async def test_what_is_to_be_remembered_and_summed_up_is_said_in_words(peer: Open) -> None:
-    told = await prompted(peer.client, "remember", what="Mira likes {tea}.", tags="mira, tea", project="home")
+    answer = await prompted(peer.client, "remember", what="Mira likes {tea}.", tags="mira, tea", project="home")
     summary = await prompted(peer.client, "session-summary")
 
-    assert "Mira likes {tea}." in told
-    assert "mira, tea" in told
-    assert "project home" in told
+    assert "Mira likes {tea}." in answer
+    assert "mira, tea" in answer
+    assert "project home" in answer
     assert "Store the rest, each as one statement" in summary
-    assert all(len(text) < 1_000 for text in (told, summary))
+    assert all(len(text) < 1_000 for text in (answer, summary))
 
 
 @pytest.mark.parametrize(

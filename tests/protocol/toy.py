@@ -16,7 +16,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pgengram.stdio import claim_stdio
+from pgengram.mcp.stdio import claim_stdio
 
 if __name__ == "__main__":
     claim_stdio()
@@ -30,7 +30,7 @@ if __name__ == "__main__":
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from pgengram.errors import NotFound
-from pgengram.tools import ADDS, READS, REMOVES, Tool, tool, tools_of
+from pgengram.service.tools import ADDS, READS, REMOVES, Tool, tool, tools_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -173,7 +173,7 @@ class Manager:
 
 async def main() -> None:
     """Serve a manager that is made inside the loop."""
-    from pgengram.server import serve_stdio
+    from pgengram.mcp.server import serve_stdio
     from pgengram.settings import Settings
 
     await serve_stdio(Manager(), Settings())

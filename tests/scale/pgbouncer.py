@@ -53,8 +53,8 @@ def program() -> str | None:
 
 def version(pgbouncer: str) -> tuple[int, ...]:
     """Return the version of a pgbouncer."""
-    told = subprocess.run([pgbouncer, "--version"], capture_output=True, text=True, check=True).stdout
-    return tuple(map(int, re.findall(r"\d+", told)[:2]))
+    answer = subprocess.run([pgbouncer, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(map(int, re.findall(r"\d+", answer)[:2]))
 
 
 @contextmanager

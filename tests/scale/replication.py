@@ -25,7 +25,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from pgengram.errors import NotReady
 from pgengram.postgres import start_embedded, status
-from pgengram.postgres.carrier import binaries
+from pgengram.postgres.binaries import binaries
 
 WAIT_S = 60
 # Servers run by root cannot pass each other's folders. With a path too long for a socket, the sockets lie where they can.

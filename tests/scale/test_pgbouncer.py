@@ -16,9 +16,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 from door import Database, call, connected, found, in_database, read, remember
 from pgengram.errors import NotReady
-from pgengram.store import backup, indexes, pooler
-from pgengram.store.database import Database as Store
-from pgengram.store.migrate import MIGRATION_LOCK, current_version, migrate
+from pgengram.store.connection import pooler
+from pgengram.store.connection.database import Database as Store
+from pgengram.store.maintenance import indexes
+from pgengram.store.recovery import backup
+from pgengram.store.schema.migrate import MIGRATION_LOCK, current_version, migrate
 
 GIVEN = os.environ.get("PGENGRAM_TEST_PGBOUNCER_URL", "")
 KEY = 4711
@@ -73,16 +75,16 @@ async def test_statements_are_prepared_only_where_they_are_found_again(
 
 
 async def test_clients_that_call_at_once_share_sessions_and_each_sees_its_own_owner(pooled: Database) -> None:
-    async def live(owner: str) -> list[str]:
-        async with connected(database_url=pooled.url, embedder="none:", namespace=owner) as client:
+    async def live(namespace: str) -> list[str]:
+        async with connected(database_url=pooled.url, embedder="none:", namespace=namespace) as client:
             for number in range(12):
-                await remember(client, f"{owner} keeps wine number {number} in the cellar.")
+                await remember(client, f"{namespace} keeps wine number {number} in the cellar.")
             for _ in range(12):
                 await found(client, "wine cellar", limit=20)
             answer = await call(client, "search_memories", query="wine cellar", limit=50)
             return [hit["content"].split()[0] for hit in answer["results"]]
 
-    seen = await asyncio.gather(*(live(owner) for owner in ("mara", "jonas", "tove")))
+    seen = await asyncio.gather(*(live(namespace) for namespace in ("mara", "jonas", "tove")))
 
     assert [set(names) for names in seen] == [{"mara"}, {"jonas"}, {"tove"}]
     assert [len(names) for names in seen] == [12, 12, 12]
@@ -97,7 +99,7 @@ async def test_no_setting_of_a_call_is_left_in_a_session_of_the_server(pooled: D
             with psycopg.connect(pooled.url, autocommit=True) as connection:
                 left = connection.execute(
                     "SELECT current_user = session_user, nullif(current_setting('pgengram.namespace_id', true), ''), "
-                    "nullif(current_setting('pgengram.upkeep', true), ''), current_setting('plan_cache_mode')"
+                    "nullif(current_setting('pgengram.maintenance', true), ''), current_setting('plan_cache_mode')"
                 ).fetchone()
             assert left == (True, None, None, "auto")
 
@@ -135,20 +137,20 @@ async def test_an_index_is_built_and_measured_through_it(pooled: Database) -> No
         "INSERT INTO namespaces (name) VALUES ('default')",
         "INSERT INTO embedding_models (name, dimensions, embedder, state) VALUES ('m', 8, 'none:', 'active')",
     )
-    [(owner,)] = pooled.as_login("SELECT id FROM namespaces WHERE name = 'default'")
+    [(namespace,)] = pooled.as_login("SELECT id FROM namespaces WHERE name = 'default'")
     [(model,)] = pooled.as_login("SELECT id FROM embedding_models WHERE name = 'm'")
     pooled.as_login(
         "ALTER TABLE memory_vectors DISABLE TRIGGER ALL",
         "INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding) "
-        f"SELECT {owner}, gen_random_uuid(), {model}, 0, ARRAY(SELECT random() + n * 0 FROM generate_series(1, 8))::real[]::halfvec "
+        f"SELECT {namespace}, gen_random_uuid(), {model}, 0, ARRAY(SELECT random() + n * 0 FROM generate_series(1, 8))::real[]::halfvec "
         f"FROM generate_series(1, {indexes.FIRST_BUILD_ROWS}) AS n",
     )
 
-    assert await indexes.tend(pooled.url, model, 8)
+    assert await indexes.maintain(pooled.url, model, 8)
 
     async with await pooler.connect(pooled.url) as connection:
         assert await indexes.measured_recall(connection, model, 8) > 0.5
-        left = await (await connection.execute("SELECT current_setting('pgengram.upkeep', true)")).fetchone()
+        left = await (await connection.execute("SELECT current_setting('pgengram.maintenance', true)")).fetchone()
     assert left in [("",), (None,)]
 
 
@@ -165,14 +167,14 @@ async def test_a_server_that_lost_its_pooled_session_goes_on(pooled: Database, p
     name = str(conninfo_to_dict(pooled.url)["dbname"])
     store = Store(pooled.url)
     await store.open()
-    owner = await store.namespace_id("default")
+    namespace = await store.namespace_id("default")
     with psycopg.connect(postgres, autocommit=True) as direct:
         direct.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
             [name],
         )
 
-    async with store.transaction(owner) as tx:
+    async with store.transaction(namespace) as tx:
         row = await tx.row("SELECT 1 AS one")
 
     assert row == {"one": 1}

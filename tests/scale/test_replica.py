@@ -22,7 +22,7 @@ from mcp import Client
 from mcp.types import PromptReference
 
 from door import Database, call, connected, found, in_database, remember, said, until
-from pgengram.store.migrate import migrate
+from pgengram.store.schema.migrate import migrate
 from relay import Relay
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these servers find each other by sockets of Unix")

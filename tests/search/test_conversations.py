@@ -12,7 +12,7 @@ from door import call, found, hits, remember
 NOW = "2026-05-13T12:00:00Z"
 
 
-async def told(client: Client, session_id: str, *turns: tuple[str, str], **more: Any) -> list[str]:
+async def answer(client: Client, session_id: str, *turns: tuple[str, str], **more: Any) -> list[str]:
     items = [{"content": said, "speaker": speaker, "session_id": session_id, **more} for speaker, said in turns]
     return [result["memory_id"] for result in (await call(client, "create_memories", items=items))["results"]]
 
@@ -21,11 +21,11 @@ SMALL_TALK = [("Ann", "Good morning to you."), ("Bob", "Lovely weather, isn't it
 
 
 async def test_a_reply_that_leaves_the_subject_out_is_found_by_the_question_before_it(client: Client) -> None:
-    await told(
+    await answer(
         client, "other", ("Ann", "Did the plumber come?"), ("Bob", "Since Tuesday, under the old oak."), *SMALL_TALK
     )
 
-    question, reply, *_ = await told(
+    question, reply, *_ = await answer(
         client, "talk", ("Ann", "Where have you buried the treasure chest?"), ("Bob", "Under the old oak, since May."), *SMALL_TALK
     )  # fmt: skip
 
@@ -37,10 +37,10 @@ async def test_a_reply_that_leaves_the_subject_out_is_found_by_the_question_befo
 
 
 async def test_the_same_words_are_worth_less_away_from_the_question_they_answer(client: Client) -> None:
-    *_, near = await told(
+    *_, near = await answer(
         client, "talk", ("Ann", "Where is the treasure chest?"), ("Bob", "Hm."), ("Bob", "Under the oak.")
     )
-    *_, far = await told(client, "elsewhere", ("Ann", "Hello."), ("Bob", "Hm!"), ("Bob", "Under the oak!"))
+    *_, far = await answer(client, "elsewhere", ("Ann", "Hello."), ("Bob", "Hm!"), ("Bob", "Under the oak!"))
 
     scores = {hit["id"]: hit["score"] for hit in await hits(client, "Where is the treasure chest?")}
 
@@ -49,7 +49,7 @@ async def test_the_same_words_are_worth_less_away_from_the_question_they_answer(
 
 async def test_a_turn_far_away_in_the_same_conversation_is_not_lifted(client: Client) -> None:
     fillers = [("Bob", f"Small talk of no matter, part {n}.") for n in range(12)]
-    ids = await told(client, "talk", ("Ann", "Where is the treasure chest?"), *fillers, ("Bob", "Under the old oak."))
+    ids = await answer(client, "talk", ("Ann", "Where is the treasure chest?"), *fillers, ("Bob", "Under the old oak."))
 
     by_id = {hit["id"]: hit for hit in await hits(client, "Where is the treasure chest?", limit=50)}
 
@@ -57,7 +57,7 @@ async def test_a_turn_far_away_in_the_same_conversation_is_not_lifted(client: Cl
 
 
 async def test_what_the_named_person_said_comes_first(client: Client) -> None:
-    _, ann, bob = await told(
+    _, ann, bob = await answer(
         client, "talk", ("Bob", "Well."), ("Ann", "I adore long hikes in the hills."), ("Bob", "I adore long hikes in the hills too.")
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ async def test_what_the_named_person_said_comes_first(client: Client) -> None:
 
 async def test_to_speak_is_worth_more_than_to_be_spoken_to(client: Client) -> None:
     said = "I adore long hikes in the hills."
-    _, ann, bob = await told(client, "talk", ("Bob", "Well."), ("Ann", f"Bob, {said}"), ("Bob", f"Ann, {said}"))
+    _, ann, bob = await answer(client, "talk", ("Bob", "Well."), ("Ann", f"Bob, {said}"), ("Bob", f"Ann, {said}"))
 
     for name, wanted, other in (("Ann", ann, bob), ("Bob", bob, ann)):
         scores = {hit["id"]: hit["score"] for hit in await hits(client, f"Does {name} adore long hikes?")}
@@ -77,14 +77,14 @@ async def test_to_speak_is_worth_more_than_to_be_spoken_to(client: Client) -> No
 
 
 async def test_of_two_people_named_none_is_preferred(client: Client) -> None:
-    await told(client, "talk", ("Ann", "I adore hikes."), ("Bob", "I detest hikes."))
+    await answer(client, "talk", ("Ann", "I adore hikes."), ("Bob", "I detest hikes."))
 
     assert all("voice" not in hit["why"] for hit in await hits(client, "Do Ann and Bob adore hikes?"))
 
 
 @pytest.mark.parametrize("name", ["Élodie", "İpek", "Иван", "Ångström", "민준", "O'Neil"])
 async def test_a_speaker_of_any_script_is_known_by_name(client: Client, name: str) -> None:
-    await told(client, "talk", ("Bob", "I like elephants very much."), (name, "I like elephants well enough."))
+    await answer(client, "talk", ("Bob", "I like elephants very much."), (name, "I like elephants well enough."))
 
     [first, *_] = await hits(client, f"Which animals does {name} like?")
 
@@ -93,8 +93,8 @@ async def test_a_speaker_of_any_script_is_known_by_name(client: Client, name: st
 
 async def test_a_name_does_not_pull_all_memories_of_that_person(client: Client) -> None:
     chatter = [("Caroline", f"Caroline here, it is Caroline again, number {n}.") for n in range(40)]
-    await told(client, "chatter", *chatter)
-    [pottery] = await told(client, "talk", ("Caroline", "My pottery class began in spring."))
+    await answer(client, "chatter", *chatter)
+    [pottery] = await answer(client, "talk", ("Caroline", "My pottery class began in spring."))
 
     [first, *_] = await found(client, "Does Caroline make ceramics?")
 
@@ -149,7 +149,7 @@ async def test_a_fact_outside_any_conversation_is_found_among_many_turns(client:
         turns = [("Ann", f"Did you see the garden, part {n}?") for n in range(6)] + [
             ("Bob", f"I saw the gate {n}.") for n in range(6)
         ]
-        await told(client, f"talk {talk}", *turns)  # fmt: skip
+        await answer(client, f"talk {talk}", *turns)  # fmt: skip
     fact = await remember(client, "The key to the garden gate hangs behind the door.")
 
     for query in ("Where does the key to the garden gate hang?", "garden gate key", "key behind the door"):
@@ -157,7 +157,7 @@ async def test_a_fact_outside_any_conversation_is_found_among_many_turns(client:
 
 
 async def test_the_same_words_outside_a_conversation_are_worth_as_much_as_in_one(client: Client) -> None:
-    said, *_ = await told(client, "talk", ("Ann", "The boiler is serviced by the firm Dahl."), *SMALL_TALK)
+    said, *_ = await answer(client, "talk", ("Ann", "The boiler is serviced by the firm Dahl."), *SMALL_TALK)
     fact = await remember(client, "The boiler is serviced by the firm Dahl!")
 
     scores = {hit["id"]: hit["score"] for hit in await hits(client, "Which firm services the boiler?")}
@@ -166,8 +166,8 @@ async def test_the_same_words_outside_a_conversation_are_worth_as_much_as_in_one
 
 
 async def test_turns_of_another_conversation_are_no_neighbours(client: Client) -> None:
-    await told(client, "one", ("Ann", "Where is the treasure chest?"))
-    [other] = await told(client, "two", ("Bob", "Under the old oak."))
+    await answer(client, "one", ("Ann", "Where is the treasure chest?"))
+    [other] = await answer(client, "two", ("Bob", "Under the old oak."))
 
     by_id = {hit["id"]: hit for hit in await hits(client, "Where is the treasure chest?")}
 
@@ -175,7 +175,7 @@ async def test_turns_of_another_conversation_are_no_neighbours(client: Client) -
 
 
 async def test_a_forgotten_neighbour_lifts_nobody(client: Client) -> None:
-    asked, reply = await told(client, "talk", ("Ann", "Where is the treasure chest?"), ("Bob", "Under the old oak."))
+    asked, reply = await answer(client, "talk", ("Ann", "Where is the treasure chest?"), ("Bob", "Under the old oak."))
     await call(client, "forget_memories", ids=[asked])
 
     [hit] = await hits(client, "Where is the treasure chest?")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pgengram.search.ranking import EXACT_ROWS, Model
+from pgengram.search.ranking import EXACT_ROWS, VectorIndex
 
-OWNER = 1
+NAMESPACE = 1
 
 
 def way(vectors: int, of_all: int) -> str:
-    """Return how an owner of some vectors is searched in a store of so many."""
-    model = Model(1, 384, indexed=True, rows=of_all)
-    model.note(OWNER, vectors)
-    return model.way(OWNER)
+    """Return how a namespace of some vectors is searched in a store of so many."""
+    model = VectorIndex(1, 384, indexed=True, rows=of_all)
+    model.note(NAMESPACE, vectors)
+    return model.way(NAMESPACE)
 
 
 def test_an_owner_of_a_few_thousand_is_searched_by_the_index_while_there_are_few_others() -> None:
@@ -27,13 +27,13 @@ def test_an_owner_of_most_of_a_large_store_goes_on_using_the_index() -> None:
 
 
 def test_near_the_border_it_is_counted_anew_each_time() -> None:
-    model = Model(1, 384, indexed=True, rows=1_000_000)
+    model = VectorIndex(1, 384, indexed=True, rows=1_000_000)
 
     assert way(model.few - 1, of_all=1_000_000) == "either"
 
 
 def test_before_the_index_is_there_every_vector_is_compared() -> None:
-    model = Model(1, 384, rows=1_000_000)
-    model.note(OWNER, 600_000)
+    model = VectorIndex(1, 384, rows=1_000_000)
+    model.note(NAMESPACE, 600_000)
 
-    assert model.way(OWNER) == "each"
+    assert model.way(NAMESPACE) == "each"

@@ -13,7 +13,7 @@ from mcp import Client
 
 from door import Served, call, found, owned_tables, remember
 from pgengram.inputs import NewMemory
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.text.fencing import fenced, one_line
 
@@ -152,7 +152,7 @@ def test_there_are_forty_payloads() -> None:
 
 
 @pytest.fixture(scope="module")
-async def told(serving_words: Served) -> dict[str, str]:
+async def outcome(serving_words: Served) -> dict[str, str]:
     """The payloads as memories, in the content and as its speaker; the context that is recalled of each."""
     serving_words.db.empty(owned_tables())
     items = [{"content": f"{payload} mark{n}", "speaker": payload} for n, payload in enumerate(PAYLOADS)]
@@ -167,8 +167,8 @@ async def told(serving_words: Served) -> dict[str, str]:
 
 @pytest.mark.shows(42)
 @pytest.mark.parametrize("payload", PAYLOADS, ids=ascii)
-def test_no_memory_leaves_its_line_or_the_fence(told: dict[str, str], payload: str) -> None:
-    context = told[payload]
+def test_no_memory_leaves_its_line_or_the_fence(outcome: dict[str, str], payload: str) -> None:
+    context = outcome[payload]
 
     tag = tag_of(context)
     assert len(context.splitlines()) == 4  # mark, note, one memory, mark

@@ -15,7 +15,7 @@ from mcp import Client
 from door import Database, Served, call, connected, found, hits, owned_tables, refused, remember
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory, Question
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 FACTS = {

@@ -16,8 +16,8 @@ from mcp import Client
 from door import Served, call, found, hits, owned_tables, read, refused, remember
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
-from pgengram.manager import MemoryManager
 from pgengram.search import cursors
+from pgengram.service.manager import MemoryManager
 
 SORTS = ("created", "updated", "occurred", "importance", "relevance", "accessed")
 KINDS = ("fact", "person", "observation", "error", None)

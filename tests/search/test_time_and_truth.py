@@ -44,16 +44,16 @@ async def test_what_was_forgotten_was_true_until_then(client: Client, how: dict[
 
 async def test_what_was_restored_is_true_again_and_has_been_all_along(client: Client) -> None:
     id_ = await remember(client, "The door code is 4711.")
-    told = now()
+    outcome = now()
     await call(client, "forget_memories", ids=[id_])
     gone = now()
     assert await found(client, "door code") == []
     assert await found(client, "door code", as_of=gone) == []
-    assert await found(client, "door code", as_of=told) == [id_]
+    assert await found(client, "door code", as_of=outcome) == [id_]
 
     await call(client, "update_memory", id=id_, status="active")
 
-    for moment in (told, gone, now()):
+    for moment in (outcome, gone, now()):
         assert await found(client, "door code", as_of=moment) == [id_]
     assert await found(client, "door code", mode="text") == [id_]
 
@@ -90,11 +90,11 @@ async def test_what_is_over_is_hidden_and_what_will_be_over_is_not(client: Clien
 
 @pytest.mark.parametrize("how", MODES, ids=lambda how: str(*how.values()))
 async def test_what_is_over_was_true_while_it_lasted(client: Client, how: dict[str, Any]) -> None:
-    offer = await remember(
+    binding = await remember(
         client, "The offer ends.", occurred_at="2025-01-01T00:00:00Z", expires_at="2025-02-01T00:00:00Z"
     )
 
-    assert await found(client, "offer", **how, as_of="2025-01-15T00:00:00Z") == [offer]
+    assert await found(client, "offer", **how, as_of="2025-01-15T00:00:00Z") == [binding]
     assert await found(client, "offer", **how, as_of="2025-02-15T00:00:00Z") == []
 
 
@@ -191,13 +191,13 @@ async def test_a_hit_that_was_superseded_points_to_the_newest(client: Client) ->
     one, two, three, other = [
         await remember(client, text) for text in ("Port 5432.", "Port 5433.", "Port 5434.", "Port 5435 too.")
     ]
-    told = now()
+    outcome = now()
     await call(client, "forget_memories", ids=[one], replaced_by_ids=[two])
     await call(client, "forget_memories", ids=[two], replaced_by_ids=[three, other])
 
     newest = {hit["id"]: hit["superseded_by"] for hit in await hits(client, "port", status="invalidated")}
     assert newest == {one: [three, other], two: [three, other]}
-    newest = {hit["id"]: hit.get("superseded_by") for hit in await hits(client, "port", as_of=told)}
+    newest = {hit["id"]: hit.get("superseded_by") for hit in await hits(client, "port", as_of=outcome)}
     assert newest == {three: None, other: None}
     memory = await read(client, one)
     assert (memory["replaced_by"], memory["superseded_by"]) == ([two], [three, other])
@@ -240,11 +240,11 @@ async def test_a_text_that_was_corrected_since_is_shown_as_it_was_told(client: C
 
 async def test_what_was_changed_and_changed_back_is_told_as_it_is(client: Client) -> None:
     id_ = await remember(client, "The gate is red.")
-    told = now()
+    outcome = now()
     await call(client, "update_memory", id=id_, content="The gate is blue.")
     await call(client, "update_memory", id=id_, content="The gate is red.")
 
-    [hit] = await hits(client, "gate", as_of=told)
+    [hit] = await hits(client, "gate", as_of=outcome)
 
     assert hit["content"] == "The gate is red."
     assert "changed_since" not in hit
@@ -281,20 +281,22 @@ async def test_hits_that_disagree_name_each_other(client: Client) -> None:
     same = await remember(client, "The database of the shop is looked after by Ines.")
     other_project = await remember(client, "The database of the shop listens on port 5434.", project="bakery")
 
-    told = {hit["id"]: hit.get("conflicts_with") for hit in await hits(client, "Which port has the shop's database?")}
+    outcome = {
+        hit["id"]: hit.get("conflicts_with") for hit in await hits(client, "Which port has the shop's database?")
+    }
 
-    assert told[older] == [{"id": newer, "why": "differs in numbers"}]
-    assert told[newer] == [{"id": older, "why": "differs in numbers"}]
-    assert told[same] is None
-    assert told[other_project] is None
+    assert outcome[older] == [{"id": newer, "why": "differs in numbers"}]
+    assert outcome[newer] == [{"id": older, "why": "differs in numbers"}]
+    assert outcome[same] is None
+    assert outcome[other_project] is None
     recalled = (await call(client, "recall_context", context="the port of the shop's database"))["context"]
     assert f"; {newer[-8:]}; disagrees with {older[-8:]})" in recalled
 
 
 async def test_what_is_linked_as_contradicting_is_told_until_it_is_forgotten(client: Client) -> None:
-    told = await remember(client, "Jonas drinks coffee in the morning.")
+    outcome = await remember(client, "Jonas drinks coffee in the morning.")
     against = await remember(client, "A doctor forbade Jonas all caffeine.")
-    await call(client, "link_memories", from_id=told, to_ids=[against], type="contradicts")
+    await call(client, "link_memories", from_id=outcome, to_ids=[against], type="contradicts")
 
     [hit] = await hits(client, "coffee", limit=1)
     assert hit["conflicts_with"] == [{"id": against, "why": "linked as contradicting"}]

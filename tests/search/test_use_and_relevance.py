@@ -13,7 +13,7 @@ from mcp import Client
 
 from door import Database, Served, call, found, hits, owned_tables, read, remember, until
 from pgengram.inputs import NewMemory, Question
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 QUESTIONS = ["green tea", "Who drinks coffee?", "the harbour at night", "cake", "What did Mira say?", "tea or coffee"]

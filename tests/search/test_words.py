@@ -11,7 +11,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from pgengram.search.question import websearch, without
-from pgengram.text.traits import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN, traits_of, voice_of
+from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN, speaker_key_of, turn_features_of
 from pgengram.text.words import extra_terms, searched_text, words
 
 
@@ -61,14 +61,14 @@ def test_a_text_is_searched_with_its_speaker_tags_day_and_detail() -> None:
 )
 def test_a_monotonous_text_has_hardly_any_terms(text: str) -> None:
     assert len(extra_terms(text)) <= 1
-    assert traits_of(text, voice="x", in_conversation=False) == 0
+    assert turn_features_of(text, speaker_key="x", in_conversation=False) == 0
 
 
 @effort(max_examples=200, deadline=None)
 @given(st.text(max_size=300) | st.text("aA_:@#+-.()[]' \n我は\u0301", max_size=300))
 def test_any_text_has_terms_and_traits(text: str) -> None:
     assert all(term and term == term.lower() for term in extra_terms(text))
-    assert 0 <= traits_of(text, voice="x", in_conversation=True) < 64
+    assert 0 <= turn_features_of(text, speaker_key="x", in_conversation=True) < 64
     assert all(word and not word.isspace() for word in words(text))
 
 
@@ -77,9 +77,9 @@ def test_any_text_has_terms_and_traits(text: str) -> None:
     [("Hello.", "Ines", "ines"), ("Mira Lund: hello.", None, "mira lund"), ("Hello.", None, None), ("Mira: hi", "Tom", "tom")],
 )  # fmt: skip
 def test_who_speaks_is_the_speaker_else_the_name_that_a_line_begins_with(
-    content: str, speaker: str | None, voice: str | None
+    content: str, speaker: str | None, speaker_key: str | None
 ) -> None:
-    assert voice_of(content, speaker) == voice
+    assert speaker_key_of(content, speaker) == speaker_key
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_who_speaks_is_the_speaker_else_the_name_that_a_line_begins_with(
      ("Mira: and you? (laughs)", ASKS | ENDS_ASKING), ("[a photo of 3 dogs]", DIGIT), ("it rained (in 2023)", 0),
      ("a) no (b) yes)", 0)],
 )  # fmt: skip
-def test_traits_are_those_of_what_was_said_without_captions(content: str, traits: int) -> None:
-    assert traits_of(content, voice="mira", in_conversation=False) == traits
-    assert traits_of(content, voice="mira", in_conversation=True) == traits | TURN
-    assert traits_of(content, voice=None, in_conversation=False) == 0
+def test_traits_are_those_of_what_was_said_without_captions(content: str, turn_features: int) -> None:
+    assert turn_features_of(content, speaker_key="mira", in_conversation=False) == turn_features
+    assert turn_features_of(content, speaker_key="mira", in_conversation=True) == turn_features | TURN
+    assert turn_features_of(content, speaker_key=None, in_conversation=False) == 0
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the other tests' helpers, 
 
 from door import Database, call, connected, remember
 from pgengram.postgres import programs, start_embedded
-from pgengram.store.database import SCHEMA_HEAD
+from pgengram.store.connection.database import SCHEMA_HEAD
 
 RELEASES: Final = Path(__file__).parent / "releases"
 TEXTS: Final = {
@@ -69,7 +69,7 @@ def dumped(url: str, login: str) -> str:
         for line in text.splitlines()
         if line and not line.startswith(("--", "\\", "SET ", "SELECT pg_catalog.set_config"))
     ]
-    return re.sub(rf"(CREATE POLICY upkeep .* TO ){login} ", r"\1CURRENT_USER ", "\n".join(kept)) + "\n"
+    return re.sub(rf"(CREATE POLICY maintenance .* TO ){login} ", r"\1CURRENT_USER ", "\n".join(kept)) + "\n"
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from pgengram.store import background
-from pgengram.store.database import Database
+from pgengram.store.connection import background
+from pgengram.store.connection.database import Database
 
 
 class LosingPool:
@@ -89,7 +89,7 @@ async def reluctant(may_end: asyncio.Event) -> None:
 
 
 async def begun(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    task = asyncio.create_task(work, name="some keeper")
+    task = asyncio.create_task(work, name="some supervisor")
     await asyncio.sleep(0)
     return task
 
@@ -123,7 +123,7 @@ async def test_a_task_that_does_not_end_is_left_behind_and_named(caplog: pytest.
     await background.end(task, timeout_s=0.01)
 
     assert not task.done()
-    assert "some keeper" in caplog.text
+    assert "some supervisor" in caplog.text
     may_end.set()
     await asyncio.wait({task})
 

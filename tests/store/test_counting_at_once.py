@@ -6,15 +6,15 @@ import asyncio
 import random
 from uuid import UUID
 
-from pgengram.manager import MemoryManager
-from pgengram.store import statements as s
+from pgengram.service.manager import MemoryManager
+from pgengram.store.memory import statements as s
 
 MEMORIES, ROUNDS = 120, 25
 
 
 async def test_uses_and_hits_counted_at_once_never_wait_in_a_circle_and_none_is_lost(manager: MemoryManager) -> None:
-    told = await manager.create_memories([{"content": f"Memory {number}."} for number in range(MEMORIES)])
-    ids = [UUID(one["memory_id"]) for one in told.results]
+    answer = await manager.create_memories([{"content": f"Memory {number}."} for number in range(MEMORIES)])
+    ids = [UUID(one["memory_id"]) for one in answer.results]
     dice = random.Random(5)
 
     async def count(statement: str) -> None:

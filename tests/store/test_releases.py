@@ -8,9 +8,9 @@ from dump_release import RELEASES, TEXTS
 from test_schema import CATALOG, catalog
 
 from door import Database, call, connected, database_of, hits
-from pgengram.store import migrate
-from pgengram.store.database import SCHEMA_HEAD
-from pgengram.store.tables import ROLE, metadata
+from pgengram.store.connection.database import SCHEMA_HEAD
+from pgengram.store.schema import migrate
+from pgengram.store.schema.tables import ROLE, metadata
 
 DUMPS = sorted(path.stem for path in RELEASES.glob("*.sql"))
 MAKE_ONE = "run `python tests/store/dump_release.py`"

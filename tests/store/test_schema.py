@@ -13,9 +13,9 @@ from sqlalchemy import create_engine
 from door import Database, database_of
 from pgengram.embedders import embedder_from
 from pgengram.fields import RATE_PER_DAY_OF_KIND, RATE_PER_DAY_OF_TYPE, TYPES
-from pgengram.store import migrate
-from pgengram.store.database import APP_ROLE, SCHEMA_HEAD
-from pgengram.store.tables import LOOKUPS, OWNED, metadata
+from pgengram.store.connection.database import APP_ROLE, SCHEMA_HEAD
+from pgengram.store.schema import migrate
+from pgengram.store.schema.tables import LOOKUPS, OWNED, metadata
 
 OWNED_NAMES = [table.name for table in OWNED]
 DETAIL_NAMES = [f"{type_}_memories" for type_ in TYPES]
@@ -264,7 +264,7 @@ def test_the_tables_themselves_refuse_what_cannot_be(filled: Database, table: st
 async def filled(postgres: str, template: str) -> object:
     """A database with one memory of each type."""
     from pgengram.inputs import NewMemory
-    from pgengram.manager import MemoryManager
+    from pgengram.service.manager import MemoryManager
     from pgengram.settings import Settings
 
     with database_of(postgres, template) as database:

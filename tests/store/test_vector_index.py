@@ -12,10 +12,10 @@ from mcp import Client
 
 from door import Database, call, connected, database_of, until
 from pgengram.inputs import NewMemory, Question
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.database import Transaction
-from pgengram.store.indexes import index_name
+from pgengram.store.connection.database import Transaction
+from pgengram.store.maintenance.indexes import index_name
 
 MEMORIES = 6_000
 BELOW = 4_800
@@ -149,7 +149,7 @@ async def test_each_search_is_a_scan_of_the_index(above: Filled) -> None:
 
 
 async def test_many_small_owners_do_not_keep_a_large_one_from_the_index(above: Filled) -> None:
-    """A plan that serves every owner is made for one of average size, for whom to compare each vector is cheaper."""
+    """A plan that serves every namespace is made for one of average size, for whom to compare each vector is cheaper."""
     host = MemoryManager(Settings(database_url=above.db.url))
     await host.ready()
     for n in range(80):
@@ -232,7 +232,7 @@ async def test_a_near_duplicate_of_a_small_project_is_found_among_many_nearer_on
 
 
 async def test_an_owner_of_one_memory_in_a_hundred_gets_the_true_nearest(above: Filled) -> None:
-    """Last, as it adds vectors: the wall takes most of what the index finds, and the answer is full all the same."""
+    """Last, as it adds vectors: row-level security takes most of what the index finds, and the answer is full all the same."""
     few = above.vectors[::100]
     async with connected(database_url=above.db.url, namespace="small") as small:
         await store(small, few, 0, len(few))

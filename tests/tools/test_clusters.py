@@ -100,12 +100,12 @@ async def test_a_cluster_of_each_type_is_made_and_listed_as_it_was_told(client: 
 
     view = await looked_at(client, answer["cluster_id"])
     assert view == answer["cluster"]
-    told = {
+    outcome = {
         "type": type_, "name": "Running", "description": "All about running.", "keywords": ["Run", "marathon"],
         "emotional_signature": {"joy": 0.8}, "importance": 0.9, "activation_count": 0, "memory_count": 1,
         "memory_ids": [memory], "has_centroid": True,
     }  # fmt: skip
-    assert told.items() <= view.items()
+    assert outcome.items() <= view.items()
     assert "centroid" not in view
 
 

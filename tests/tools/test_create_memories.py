@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from door import Database, Served, call, found, read, refused
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 BAD_ITEMS: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from mcp import Client
 from door import Database, Served, call, found, hits, read, refused, remember
 from pgengram.fields import TYPE_OF_KIND, TYPES
 from pgengram.inputs import NewMemory
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 
 DETAILS: dict[str, dict[str, Any]] = {
     "episodic": {
@@ -87,9 +87,9 @@ async def test_one_client_stores_a_memory_of_each_type_and_reads_its_detail_back
 
 @pytest.mark.parametrize("type_", TYPES)
 async def test_the_detail_may_be_told_in_camel_case(client: Client, type_: str) -> None:
-    told = {camel(name): value for name, value in DETAILS[type_].items()}
+    outcome = {camel(name): value for name, value in DETAILS[type_].items()}
 
-    answer = await call(client, "create_memory", content="Told in camelCase.", type=type_, metadata=told)
+    answer = await call(client, "create_memory", content="Told in camelCase.", type=type_, metadata=outcome)
 
     assert answer["memory"]["detail"] == DETAILS[type_] | AS_SHOWN[type_]
     assert "extra_metadata" not in answer
@@ -143,7 +143,7 @@ async def test_the_answer_says_what_was_stored(client: Client) -> None:
 
 @pytest.mark.shows(12, 43)
 async def test_every_field_comes_back_as_it_was_told(client: Client) -> None:
-    told = {
+    outcome = {
         "content": "Mira Holt signed the lease of the harbour office.",
         "type": "episodic",
         "kind": "observation",
@@ -164,9 +164,9 @@ async def test_every_field_comes_back_as_it_was_told(client: Client) -> None:
         "collection": "moves",
     }
 
-    memory = await read(client, await remember(client, **told))
+    memory = await read(client, await remember(client, **outcome))
 
-    assert {name: memory[name] for name in told} == told
+    assert {name: memory[name] for name in outcome} == outcome
 
 
 async def test_importance_is_a_half_unless_told(client: Client) -> None:
@@ -175,9 +175,9 @@ async def test_importance_is_a_half_unless_told(client: Client) -> None:
 
 @pytest.mark.shows(1)
 async def test_zero_and_false_stay_zero_and_false(client: Client) -> None:
-    told = {"verification_status": False, "count": 0, "flag": False, "nothing": None, "empty": "", "list": []}
+    outcome = {"verification_status": False, "count": 0, "flag": False, "nothing": None, "empty": "", "list": []}
     id_ = await remember(
-        client, "Zero is a value.", type="episodic", importance=0, confidence=0, pinned=False, metadata=told
+        client, "Zero is a value.", type="episodic", importance=0, confidence=0, pinned=False, metadata=outcome
     )
 
     memory = await read(client, id_)
@@ -433,8 +433,8 @@ async def test_a_vector_that_cannot_be_compared_is_refused(client: Client, db: D
 
 
 async def test_a_vector_that_is_no_number_is_refused() -> None:
-    from pgengram.core import unit_vector
     from pgengram.errors import InvalidInput
+    from pgengram.service.core import unit_vector
 
     with pytest.raises(InvalidInput):
         unit_vector([float("nan")] * 384, 384)

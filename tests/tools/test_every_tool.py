@@ -149,7 +149,7 @@ def keys_in(value: Any) -> set[str]:
 
 @pytest.mark.shows(20)
 async def test_names_in_camel_case_are_understood(client: Client) -> None:
-    told = await call(
+    outcome = await call(
         client,
         "create_memory",
         content="Mara likes tea.",
@@ -162,7 +162,10 @@ async def test_names_in_camel_case_are_understood(client: Client) -> None:
 
     [hit] = (await call(client, "search_memories", query="tea", minImportance=0.5))["results"]
 
-    assert hit["id"] == told["memory_id"]
-    assert (told["memory"]["source_provider"], told["memory"]["last_confirmed_at"]) == ("mail", "2026-01-01T00:00:00Z")
+    assert hit["id"] == outcome["memory_id"]
+    assert (outcome["memory"]["source_provider"], outcome["memory"]["last_confirmed_at"]) == (
+        "mail",
+        "2026-01-01T00:00:00Z",
+    )
     error = await refused(client, "search_memories", minImportance=0.5, min_importance=0.6)
     assert "minImportance" in error["message"]

@@ -9,7 +9,7 @@ from mcp import Client
 
 from door import Served, call, read, refused, remember, said
 from pgengram.inputs import Change
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 

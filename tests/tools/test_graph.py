@@ -14,8 +14,8 @@ from mcp import Client
 
 from door import NAMESPACE, Answer, Database, Served, call, connected, read, refused, remember
 from pgengram.ids import uuid7
-from pgengram.store import edges
-from pgengram.store.database import entrance
+from pgengram.store.connection.database import begin_sql
+from pgengram.store.graph import edges
 
 
 async def link(client: Client, from_id: str, *to_ids: str, **how: Any) -> list[Answer]:
@@ -260,10 +260,10 @@ async def test_the_history_of_a_link_that_many_change_at_once_has_no_gap(client:
 
     await asyncio.gather(*(link(client, one, other, strength=n / 20) for n in range(16)))
 
-    told = [row["changes"]["relationship"] for row in db.history(one)[1:]]
-    assert told[0][0] is None
-    assert all(before[1] == after[0] for before, after in pairwise(told))
-    assert told[-1][1]["strength"] == stored(db)[0][3]
+    outcome = [row["changes"]["relationship"] for row in db.history(one)[1:]]
+    assert outcome[0][0] is None
+    assert all(before[1] == after[0] for before, after in pairwise(outcome))
+    assert outcome[-1][1]["strength"] == stored(db)[0][3]
 
 
 async def test_links_go_with_a_memory_that_is_erased(client: Client, db: Database) -> None:
@@ -508,7 +508,7 @@ HUB_EDGES = 3_000
 
 
 def fill_hub(db: Database) -> tuple[int, str, str]:
-    """Store a hub with thousands of edges, each neighbour with one more; return the owner, the hub and its nearest."""
+    """Store a hub with thousands of edges, each neighbour with one more; return the namespace, the hub and its nearest."""
     ids = [uuid7() for _ in range(HUB_EDGES + 1)]
     hub, *spokes = ids
     with psycopg.connect(db.url) as connection:
@@ -556,7 +556,7 @@ def test_each_step_is_walked_by_the_indexes(client: Client, db: Database) -> Non
     }  # fmt: skip
 
     with psycopg.connect(db.url, autocommit=True) as connection:
-        connection.execute(entrance("pgengram_app", namespace_id))
+        connection.execute(begin_sql("pgengram_app", namespace_id))
         plan = "\n".join(row[0] for row in connection.execute("EXPLAIN (ANALYZE, COSTS OFF) " + edges.STEP, parameters))
 
     assert "memory_relationships_pkey" in plan

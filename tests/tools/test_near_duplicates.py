@@ -186,9 +186,9 @@ async def test_a_merge_keeps_the_longer_text_and_all_the_rest(client: Client, db
     assert memory["importance"] == 0.9
     assert memory["version"] == 2
     assert await count(db) == 1
-    *_, told = db.history(id_)
-    assert (told["operation"], told["version"]) == ("merge", 2)
-    assert told["changes"]["content"] == [FIRST, LONGER]
+    *_, outcome = db.history(id_)
+    assert (outcome["operation"], outcome["version"]) == ("merge", 2)
+    assert outcome["changes"]["content"] == [FIRST, LONGER]
 
 
 @pytest.mark.shows(9)

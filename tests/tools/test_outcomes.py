@@ -43,9 +43,9 @@ async def test_outcomes_told_at_the_same_moment_all_count(served: Served) -> Non
     client = served.client
     id_ = await procedure(client)
     async with connected(database_url=served.db.url, embedder="none:") as other:
-        told = [("success", {}), ("failure", {"failure_point": "a"}), ("failure", {"failure_point": "b"})] * 4
+        reply = [("success", {}), ("failure", {"failure_point": "a"}), ("failure", {"failure_point": "b"})] * 4
 
-        await asyncio.gather(*(tried(one, id_, how, **more) for one in (client, other) for how, more in told))
+        await asyncio.gather(*(tried(one, id_, how, **more) for one in (client, other) for how, more in reply))
 
     detail = (await read(client, id_))["detail"]
     assert (detail["success_count"], detail["total_attempts"]) == (8, 24)
@@ -103,9 +103,9 @@ async def test_the_history_tells_of_each_attempt(client: Client, db: Database) -
 
     await tried(client, id_, "failure", failure_point="The disk was full.")
 
-    told = db.history(id_)[-1]
-    assert told["operation"] == "outcome"
-    assert told["changes"] == {
+    reply = db.history(id_)[-1]
+    assert reply["operation"] == "outcome"
+    assert reply["changes"] == {
         "detail.total_attempts": [0, 1], "detail.failure_points": [None, ["The disk was full."]],
     }  # fmt: skip
 

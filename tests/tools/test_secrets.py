@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from door import Database, Served, call, connected, database_of, read, refused, remember, said
 from pgengram.errors import SecretRejected
 from pgengram.inputs import Change, NewMemory
-from pgengram.manager import MemoryManager
-from pgengram.screening import screened_fields
+from pgengram.service.manager import MemoryManager
+from pgengram.service.secret_filter import filter_fields
 from pgengram.text.secrets import redacted, secrets_in
 
 DICE = Random(42)
@@ -333,7 +333,7 @@ async def test_callers_in_this_process_are_refused_too(manager: MemoryManager) -
 
 def test_an_argument_is_named_but_its_secret_is_not() -> None:
     with pytest.raises(SecretRejected) as caught:
-        screened_fields({"context": {"deep": ["fine", GITHUB]}, "embedding": [0.5] * 384}, redact=False)
+        filter_fields({"context": {"deep": ["fine", GITHUB]}, "embedding": [0.5] * 384}, redact=False)
 
     assert "context" in caught.value.message
     assert GITHUB not in str(caught.value.as_dict())

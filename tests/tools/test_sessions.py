@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from door import Served, call, connected, found, read, remember
-from pgengram.session import PAUSE_S, Session
+from pgengram.service.session import PAUSE_S, Session
 
 
 class Clock:
@@ -86,7 +86,7 @@ def test_a_session_ends_with_a_pause_and_with_nothing_else(pauses: list[float]) 
 
 async def test_reading_and_searching_keep_a_session_alive(served: Served) -> None:
     from pgengram.inputs import NewMemory, Question
-    from pgengram.manager import MemoryManager
+    from pgengram.service.manager import MemoryManager
     from pgengram.settings import Settings
 
     manager, clock = MemoryManager(Settings(database_url=served.db.url, embedder="none:")), Clock()

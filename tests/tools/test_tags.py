@@ -15,8 +15,8 @@ from door import Served, call, connected, found, read, refused, remember, until
 from pgengram.errors import InvalidInput
 from pgengram.fields import MAX_TAG, MAX_TAGS
 from pgengram.inputs import NewMemory, Question
-from pgengram.manager import MemoryManager
-from pgengram.store.synonyms import set_synonyms, synonyms
+from pgengram.service.manager import MemoryManager
+from pgengram.store.reading.synonyms import set_synonyms, synonyms
 from pgengram.text.tags import BROADER, SYNONYMS, flattened, mapped_tags, normalised_tag, tag_groups
 
 SPELLINGS = {
@@ -235,10 +235,10 @@ def test_a_synonym_is_edited_by_typing(database: Any) -> None:
     url = {"database_url": database.url, "embedder": "none:"}
     answered("call", "create_memory", "content=The cluster runs in Graz.", "tags=K8S", **url)
 
-    told = answered("tags", "--synonym", "k8s=kubernetes", "--synonym", "prefs=", "--json", **url)
+    outcome = answered("tags", "--synonym", "k8s=kubernetes", "--synonym", "prefs=", "--json", **url)
 
-    assert told["tags"] == {"k8s": 1}
-    assert told["synonyms"]["k8s"] == "kubernetes"
-    assert "prefs" not in told["synonyms"]
+    assert outcome["tags"] == {"k8s": 1}
+    assert outcome["synonyms"]["k8s"] == "kubernetes"
+    assert "prefs" not in outcome["synonyms"]
     found_ones = answered("call", "search_memories", "tags=kubernetes", **url)
     assert json.dumps(found_ones["results"]).count("Graz") == 1

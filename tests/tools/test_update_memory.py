@@ -14,7 +14,7 @@ from mcp import Client
 
 from door import Answer, Database, Served, call, found, hits, read, refused, remember, said, until
 from pgengram.inputs import CLEARABLE
-from pgengram.store.changes import merge_patch
+from pgengram.store.memory.changes import merge_patch
 
 NEW_VALUES: dict[str, Any] = {
     "content": "A new text.",
@@ -267,8 +267,8 @@ async def test_true_is_not_one_and_false_is_not_zero(client: Client, key: str, o
 
 
 async def test_detail_is_changed_key_by_key_under_either_name(client: Client) -> None:
-    told = {"steps": ["one"], "success_count": 1, "total_attempts": 2, "average_duration": "PT90S"}
-    id_ = await remember(client, "How to do it.", type="procedural", metadata=told)
+    outcome = {"steps": ["one"], "success_count": 1, "total_attempts": 2, "average_duration": "PT90S"}
+    id_ = await remember(client, "How to do it.", type="procedural", metadata=outcome)
 
     answer = await call(
         client, "update_memory", id=id_, metadata={"totalAttempts": 4, "steps": {"first": False}, "note": "x"}
@@ -282,17 +282,17 @@ async def test_detail_is_changed_key_by_key_under_either_name(client: Client) ->
 
 
 async def test_a_detail_told_as_it_is_changes_nothing(client: Client) -> None:
-    told = {"average_duration": "P1DT2H", "success_count": 0, "total_attempts": 1, "steps": [0, False]}
-    id_ = await remember(client, "How to do it.", type="procedural", metadata=told)
+    outcome = {"average_duration": "P1DT2H", "success_count": 0, "total_attempts": 1, "steps": [0, False]}
+    id_ = await remember(client, "How to do it.", type="procedural", metadata=outcome)
 
-    assert (await call(client, "update_memory", id=id_, metadata=told))["changed_fields"] == []
+    assert (await call(client, "update_memory", id=id_, metadata=outcome))["changed_fields"] == []
 
 
 async def test_a_detail_set_to_null_has_its_default_again(client: Client) -> None:
-    told = {"emotional_valence": 0.5, "context": {"a": 1}, "verification_status": True}
-    id_ = await remember(client, "It happened.", type="episodic", metadata=told)
+    outcome = {"emotional_valence": 0.5, "context": {"a": 1}, "verification_status": True}
+    id_ = await remember(client, "It happened.", type="episodic", metadata=outcome)
 
-    await call(client, "update_memory", id=id_, metadata=dict.fromkeys(told))
+    await call(client, "update_memory", id=id_, metadata=dict.fromkeys(outcome))
 
     detail = (await read(client, id_))["detail"]
     detail.pop("event_time")

@@ -88,7 +88,7 @@ def test_each_answer_has_a_schema(tools: list[Tool], name: str) -> None:
 
 
 def test_the_annotations_say_what_a_call_does(tools: list[Tool]) -> None:
-    told = {
+    answer = {
         tool.name: (
             tool.annotations.read_only_hint,
             tool.annotations.destructive_hint,
@@ -98,7 +98,7 @@ def test_the_annotations_say_what_a_call_does(tools: list[Tool]) -> None:
         if tool.annotations
     }
 
-    assert told == {
+    assert answer == {
         "create_memory": (False, False, False),
         "create_memories": (False, False, False),
         "search_memories": (True, False, False),

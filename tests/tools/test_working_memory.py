@@ -23,7 +23,7 @@ from door import (
     remember,
     until,
 )
-from pgengram.store.tables import metadata
+from pgengram.store.schema.tables import metadata
 
 SERVER = {"toolsets": "all"}
 
@@ -149,9 +149,9 @@ async def test_the_same_text_again_is_held_longer(client: Client, db: Database) 
     assert memory["tags"] == ["build", "ci"]
     assert memory["promote"] is True
     assert memory["importance"] == 0.6
-    told = db.history(id_)[-1]
-    assert told["operation"] == "update"
-    assert told["changes"].keys() == {"expires_at", "importance", "tags", "promote"}
+    outcome = db.history(id_)[-1]
+    assert outcome["operation"] == "update"
+    assert outcome["changes"].keys() == {"expires_at", "importance", "tags", "promote"}
 
 
 async def test_the_same_text_for_a_shorter_time_takes_nothing_away(client: Client) -> None:
@@ -256,7 +256,7 @@ async def test_what_is_over_is_removed_without_a_trace_of_its_text(client: Clien
     assert answer["removed"] == 1
     assert answer["kept"] == []
     assert left_behind(db, canary) == []
-    assert left_behind(db, id_) == ["erasures", "memory_history"]
+    assert left_behind(db, id_) == ["deletion_log", "memory_history"]
     assert (await client.call_tool("get_memories", {"ids": [id_]})).is_error
 
 
@@ -285,9 +285,9 @@ async def test_what_is_worth_keeping_becomes_a_lasting_event(
     assert (memory["type"], memory["status"]) == ("episodic", "active")
     assert "expires_at" not in memory
     assert memory["detail"]["context"] == {"by": "Mara"}
-    told = db.history(id_)[-1]
-    assert told["operation"] == "promote"
-    assert told["changes"]["status"] == ["working", "active"]
+    outcome = db.history(id_)[-1]
+    assert outcome["operation"] == "promote"
+    assert outcome["changes"]["status"] == ["working", "active"]
     assert db.value("SELECT count(*) FROM working_memories") == 0
 
 
@@ -400,11 +400,11 @@ async def test_it_is_kept_once_when_its_text_is_told_at_the_same_moment(client: 
     with slow(db, "UPDATE ON memories", "OLD.status = 'working'"):
         clearing = asyncio.create_task(call(client, "get_working_memories"))
         await until(lambda: sleeping(db))
-        told = await remember(client, "Told while it is being kept.")
+        outcome = await remember(client, "Told while it is being kept.")
         answer = await clearing
 
-    assert answer["kept"] == [told]
-    assert await found(client, "told while it is being kept") == [told]
+    assert answer["kept"] == [outcome]
+    assert await found(client, "told while it is being kept") == [outcome]
     assert await held(client, include_expired=True) == []
 
 
@@ -468,9 +468,9 @@ async def test_several_become_one_fact_that_leads_to_its_sources(client: Client,
         kept = await read(client, source)
         assert (kept["type"], kept["status"]) == ("episodic", "archived")
         assert "expires_at" not in kept
-        told = db.history(source)[-1]
-        assert told["operation"] == "consolidate"
-        assert told["changes"]["consolidated_into"] == [None, id_]
+        outcome = db.history(source)[-1]
+        assert outcome["operation"] == "consolidate"
+        assert outcome["changes"]["consolidated_into"] == [None, id_]
     assert (await read(client, one))["detail"]["context"] == {"run": 1}
     explored = await call(client, "explore_memories", ids=[id_], types=["consolidation"])
     assert {one, two} <= {node["id"] for node in explored["nodes"]}

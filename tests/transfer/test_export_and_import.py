@@ -13,9 +13,9 @@ import pytest_asyncio
 from door import Database, call, connected, database_of, found, owned_tables, read, remember
 from machine import answered, pgengram
 from pgengram.inputs import Change, NewMemory
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store import transferring
+from pgengram.store.reading import transferring
 
 WORDS = {"embedder": "none:"}
 
@@ -70,14 +70,14 @@ async def test_an_export_imported_into_an_empty_store_exports_the_same(
     }  # fmt: skip
 
     with database_of(postgres, template) as other:
-        told = answered("import", str(tmp_path / "first.jsonl"), "--json", database_url=other.url)
+        answer = answered("import", str(tmp_path / "first.jsonl"), "--json", database_url=other.url)
         second = exported(other.url, tmp_path / "second.jsonl")
-        assert told["left"] == []
+        assert answer["left"] == []
         assert timeless(second) == timeless(first)
 
         again = answered("import", str(tmp_path / "first.jsonl"), "--json", database_url=other.url)
         assert sum(again["added"].values()) == 0
-        assert again["known"]["memory"] == told["added"]["memory"]
+        assert again["known"]["memory"] == answer["added"]["memory"]
         assert timeless(exported(other.url, tmp_path / "third.jsonl")) == timeless(first)
 
         async with connected(database_url=other.url, toolsets="all") as client:
@@ -96,7 +96,7 @@ async def test_what_was_erased_and_is_brought_in_again_can_be_changed(manager: M
     await manager.update_memory(Change(id=id_, content="Tea at five."))
 
     [memory] = (await manager.get_memories([id_], include=["history"])).memories
-    assert [told["operation"] for told in memory["history"]] == ["update", "erase", "create"]
+    assert [answer["operation"] for answer in memory["history"]] == ["update", "erase", "create"]
 
 
 async def test_the_uses_of_a_memory_come_along(filled: Database, postgres: str, template: str, tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ async def test_the_uses_of_a_memory_come_along(filled: Database, postgres: str, 
         assert other.rows(uses) == filled.rows(uses)
         assert sorted(len(row["used_at"] or ()) for row in filled.rows(uses))[-2:] == [1, 2]
 
-        told = answered("import", str(unlike), "--json", expect=1, database_url=other.url, **WORDS)
-        assert told["added"] == {"memory": 1}
-        assert [one["place"] for one in told["left"]] == ["line 2"]
+        answer = answered("import", str(unlike), "--json", expect=1, database_url=other.url, **WORDS)
+        assert answer["added"] == {"memory": 1}
+        assert [one["place"] for one in answer["left"]] == ["line 2"]
 
 
 async def test_no_vector_and_no_hash_leaves_with_an_export(filled: Database, tmp_path: Path) -> None:
@@ -162,10 +162,10 @@ def test_lines_with_a_content_are_enough(database: Database, tmp_path: Path) -> 
         '{"content": "Ada likes tea.", "tags": ["tea"], "importance": 0}\n\n{"content": "Ada likes tea."}\n'
     )
 
-    told = answered("import", str(lines), "--json", database_url=database.url, **WORDS)
+    answer = answered("import", str(lines), "--json", database_url=database.url, **WORDS)
     again = answered("import", str(lines), "--json", database_url=database.url, **WORDS)
 
-    assert (told["added"]["memory"], told["known"]["memory"]) == (1, 1)
+    assert (answer["added"]["memory"], answer["known"]["memory"]) == (1, 1)
     assert (again["added"].get("memory", 0), again["known"]["memory"]) == (0, 2)
     [memory] = answered("call", "search_memories", "query=tea", "detail=true", database_url=database.url, **WORDS)[
         "results"
@@ -195,9 +195,9 @@ def test_what_cannot_be_taken_is_told_by_place_and_reason_and_spares_the_rest(
 
     ended = pgengram("import", str(file), "--json", expect=1, database_url=database.url, **WORDS)
 
-    told = json.loads(ended.stdout)
-    assert told["added"] == {"memory": 2}
-    reasons = {one["place"]: one["reason"] for one in told["left"]}
+    answer = json.loads(ended.stdout)
+    assert answer["added"] == {"memory": 2}
+    reasons = {one["place"]: one["reason"] for one in answer["left"]}
     assert reasons.keys() == {f"line {number}" for number in (1, 3, 4, 5, 6, 7, 8, 9, 10)}
     assert "content" in reasons["line 3"]
     assert "divide by 10" in reasons["line 4"]
@@ -243,8 +243,8 @@ def test_by_choice_an_import_redacts_secrets_and_takes_the_rest(database: Databa
     file.write_text("\n".join(json.dumps(line) for line in lines))
 
     for added in (2, 0):
-        told = answered("import", str(file), "--json", database_url=database.url, secrets="redact", **WORDS)
-        assert (told["added"]["memory"], told["redacted"], told["left"]) == (added, 2, [])
+        answer = answered("import", str(file), "--json", database_url=database.url, secrets="redact", **WORDS)
+        assert (answer["added"]["memory"], answer["redacted"], answer["left"]) == (added, 2, [])
 
     [robot, other] = database.rows("SELECT content, session_id, metadata FROM memories ORDER BY content")
     assert robot["content"] == "The robot signs in with [redacted: github token]."

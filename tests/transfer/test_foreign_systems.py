@@ -79,10 +79,10 @@ def test_session_continuity_keeps_kinds_projects_relations_and_times(database: D
         tasks=[{"title": "Write more tests"}],
     )  # fmt: skip
 
-    told = brought_in(database, "session-continuity", file, expect=1)
+    answer = brought_in(database, "session-continuity", file, expect=1)
 
-    assert told["added"] == {"memory": 2, "relationship": 1}
-    assert [one["place"] for one in told["left"]] == ["memory_relations 2", "table tasks"]
+    assert answer["added"] == {"memory": 2, "relationship": 1}
+    assert [one["place"] for one in answer["left"]] == ["memory_relations 2", "table tasks"]
     first, second = memories(database)
     assert (first["kind"], first["type"], first["project"], first["importance"], first["access_count"]) == (
         "decision",
@@ -139,10 +139,10 @@ def test_ownsona_keeps_what_was_deleted_forgotten(database: Database, tmp_path: 
         {"id": 3},
     ]}))  # fmt: skip
 
-    told = brought_in(database, "ownsona", file, expect=1)
+    answer = brought_in(database, "ownsona", file, expect=1)
 
-    assert told["added"] == {"memory": 2}
-    assert told["left"] == [{"place": "memories[2]", "reason": "it is no memory with a text"}]
+    assert answer["added"] == {"memory": 2}
+    assert answer["left"] == [{"place": "memories[2]", "reason": "it is no memory with a text"}]
     old, new = memories(database)
     assert (old["status"], old["reason"], old["replaced_by"], old["valid_to"].month) == (
         "invalidated",
@@ -177,17 +177,17 @@ def chroma(path: Path) -> Path:
     CREATE TABLE embeddings (id INTEGER PRIMARY KEY, segment_id TEXT, embedding_id TEXT, seq_id BLOB, created_at TIMESTAMP);
     CREATE TABLE embedding_metadata (id INTEGER, key TEXT, string_value TEXT, int_value INTEGER, float_value REAL, bool_value INTEGER);
     """
-    told: list[dict[str, Any]] = []
+    answer: list[dict[str, Any]] = []
     for number, (document, metadata) in enumerate(zip(SKYNET["documents"], SKYNET["metadatas"], strict=True), 1):
         pairs = {**metadata, "chroma:document": document}  # type: ignore[dict-item]
         for key, value in pairs.items():
             sort = {str: "string_value", int: "int_value", float: "float_value"}.get(type(value))
             if sort:
-                told.append({"id": number, "key": key, sort: value})
+                answer.append({"id": number, "key": key, sort: value})
     return database_file(
         path, schema, collections=[{"id": "c", "name": "skynet_memories"}], segments=[{"id": "s", "collection": "c"}],
         embeddings=[{"id": number, "segment_id": "s", "embedding_id": id_} for number, id_ in enumerate(SKYNET["ids"], 1)],
-        embedding_metadata=told,
+        embedding_metadata=answer,
     )  # fmt: skip
 
 
@@ -199,10 +199,10 @@ def test_skynet_is_read_from_what_chroma_gives_and_from_its_file(database: Datab
         file = tmp_path / "chroma.json"
         file.write_text(json.dumps(SKYNET | {"name": "skynet_memories"}))
 
-    told = brought_in(database, "skynet", file, expect=1)
+    answer = brought_in(database, "skynet", file, expect=1)
 
-    assert told["added"] == {"memory": 2}
-    assert told["left"] == [{"place": "id mem_3", "reason": "it has no document"}]
+    assert answer["added"] == {"memory": 2}
+    assert answer["left"] == [{"place": "id mem_3", "reason": "it has no document"}]
     one, other = sorted(memories(database), key=lambda row: -row["importance"])
     assert (one["kind"], one["user"], one["importance"], one["confidence"]) == ("preference", "alice", 0.9, 0.95)
     assert (one["tags"], one["at"], one["collection"]) == (["communication", "style"], SEPTEMBER, "skynet_memories")
@@ -234,11 +234,11 @@ def test_the_knowledge_graph_of_mcp_memory_becomes_memories_and_edges(database: 
         "import", "--from", "mcp-memory", str(file), "--dry-run", "--json", expect=1, database_url=database.url, **WORDS
     )
     assert memories(database) == []
-    told = brought_in(database, "mcp-memory", file, expect=1)
-    assert dry == {**told, "dry_run": True}
+    answer = brought_in(database, "mcp-memory", file, expect=1)
+    assert dry == {**answer, "dry_run": True}
 
-    assert told["added"] == {"memory": 4, "relationship": 3}
-    assert [one["place"] for one in told["left"]] == ["line 2, observation 3", "line 4"]
+    assert answer["added"] == {"memory": 4, "relationship": 3}
+    assert [one["place"] for one in answer["left"]] == ["line 2, observation 3", "line 4"]
     assert {row["content"] for row in memories(database)} == {
         "Ada (person)", "Ada: bakes rye bread", "Ada: is up at four", "Corner Bakery (Shop)",
     }  # fmt: skip
@@ -364,10 +364,10 @@ def test_agi_memory_keeps_types_details_clusters_and_edges(
 ) -> None:
     blank.as_login(AGI)
 
-    told = brought_in(database, "agi", agi_source(of, blank.url, tmp_path), expect=1)
+    answer = brought_in(database, "agi", agi_source(of, blank.url, tmp_path), expect=1)
 
-    assert told["added"] == {"memory": 4, "relationship": 1, "cluster": 1, "cluster_member": 1}
-    assert told["left"] == [{"place": "table working_memory", "reason": "1 rows that are no memories"}]
+    assert answer["added"] == {"memory": 4, "relationship": 1, "cluster": 1, "cluster_member": 1}
+    assert answer["left"] == [{"place": "table working_memory", "reason": "1 rows that are no memories"}]
     by_type = {row["type"]: row for row in memories(database)}
     assert by_type["episodic"]["content"] == "The build\tbroke.\nTwice \\ over."
     assert (by_type["episodic"]["importance"], by_type["episodic"]["access_count"]) == (1.0, 1)
@@ -425,7 +425,7 @@ def test_a_bad_row_spares_the_others(database: Database, tmp_path: Path) -> None
     ]
     file.write_text(json.dumps({"memories": rows}))
 
-    told = brought_in(database, "ownsona", file, expect=1)
+    answer = brought_in(database, "ownsona", file, expect=1)
 
-    assert told["added"] == {"memory": 1}
-    assert [one["place"] for one in told["left"]] == [f"memories[{number}]" for number in (1, 2, 3, 4)]
+    assert answer["added"] == {"memory": 1}
+    assert [one["place"] for one in answer["left"]] == [f"memories[{number}]" for number in (1, 2, 3, 4)]

@@ -24,10 +24,10 @@ from ui_process import HOSTILE, PLAIN, Ui, marks, run_ui, shown
 
 from door import Database, database_of, environment, until
 from pgengram.inputs import Change, NewMemory
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.ui import drawing
-from pgengram.ui.look import Look
 from pgengram.ui.routes import Pages
+from pgengram.ui.view_service import ViewService
 from pgengram.views import Found
 
 STATIC = Path(drawing.__file__).parent / "static"
@@ -39,7 +39,7 @@ def drawn(page: str) -> Any:
 
 
 @asynccontextmanager
-async def inside(look: Look) -> AsyncIterator[httpx.AsyncClient]:
+async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client that has come in to pages that no server stands before."""
     guard = Pages(look, "default", 80).guard
     async with httpx.AsyncClient(
@@ -94,7 +94,7 @@ async def test_hits_stay_while_a_slow_search_is_under_way(
     manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await manager.create_memory(NewMemory(content="The old gate has 14 locks."))
-    look, done = Look(manager, tmp_path), asyncio.Event()
+    look, done = ViewService(manager, tmp_path), asyncio.Event()
     search = look.search
 
     async def slow(asked: Mapping[str, str]) -> Found:
@@ -154,7 +154,7 @@ async def test_a_memory_is_shown_with_all_that_belongs_to_it(ui: Ui) -> None:
 
 
 async def test_to_look_at_a_memory_is_not_to_use_it(manager: MemoryManager, database: Database, tmp_path: Path) -> None:
-    look = Look(manager, tmp_path)
+    look = ViewService(manager, tmp_path)
     stored = await manager.create_memory(NewMemory(content="The old gate has 14 locks."))
     before = database.rows("SELECT access_count, reinforcement, last_accessed_at FROM memory_activation")
 
@@ -173,7 +173,7 @@ async def test_each_use_of_a_memory_raises_its_line_where_it_happened(
     await manager.get_memories([id_])
     await manager.update_memory(Change(id=id_, content="The old gate has 15 locks."))
     await manager.update_memory(Change(id=id_, confirm=True))
-    async with inside(Look(manager, tmp_path)) as client:
+    async with inside(ViewService(manager, tmp_path)) as client:
         page = (await client.get(f"/memory/{id_}")).text
 
     marks = drawn(page)["marks"]
@@ -196,7 +196,7 @@ async def test_of_many_uses_the_last_are_kept_and_the_others_stay_in_the_sum(
     assert database.value("SELECT used_at IS NULL AND use_weights IS NULL FROM memory_activation") is True
     for _ in range(35):
         await manager.get_memories([id_])
-    made = (await Look(manager, tmp_path).memory(UUID(id_)))["fading"]
+    made = (await ViewService(manager, tmp_path).memory(UUID(id_)))["fading"]
 
     marks = [mark for mark in made["marks"] if mark["use"]]
     assert len(marks) == 32
@@ -237,7 +237,7 @@ async def test_the_map_has_a_place_for_every_memory(ui: Ui) -> None:
 
 
 async def test_an_empty_store_says_what_to_do(manager: MemoryManager, tmp_path: Path) -> None:
-    async with inside(Look(manager, tmp_path)) as client:
+    async with inside(ViewService(manager, tmp_path)) as client:
         said = {
             "/": "Nothing is remembered yet", "/timeline": "Nothing is remembered yet", "/graph": "There are no links yet",
             "/clusters": "There are no clusters yet", "/map": "There is no embedder", "/trash": "Nothing is forgotten",

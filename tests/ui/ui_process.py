@@ -15,10 +15,10 @@ import httpx
 
 from door import Database, environment
 from pgengram.inputs import NewMemory
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.clusters import Clusters, NewCluster
+from pgengram.service.toolsets.graph import Graph
 from pgengram.settings import Settings
-from pgengram.toolsets.clusters import Clusters, NewCluster
-from pgengram.toolsets.graph import Graph
 
 HOSTILE = "<script>alert('x')</script> \"quoted\" & <b>bold</b> 'single' {{ 7 * 7 }} </script>"
 PLAIN = 45  # memories beside the few that the tests speak of; more than two pages
@@ -115,8 +115,8 @@ async def fill(settings: Settings) -> dict[str, str]:
         await one("stripe", "Mara moved billing to Stripe.", kind="decision", project="harbour", source="chat")
         await one("twelve", "The office in Bern has 12 desks and a green door.")
         await one("fourteen", "The office in Bern has 14 desks and a green door.")
-        await one("one", "The harbour gate is opened at dawn by the old keeper.")
-        await one("other", "The harbour gate is opened at dawn by the old keeper, as always.")
+        await one("one", "The harbour gate is opened at dawn by the old supervisor.")
+        await one("other", "The harbour gate is opened at dawn by the old supervisor, as always.")
         await one("old", "The office is in Basel.")
         await one("hostile", HOSTILE)
         await Graph(manager).link_memories(ids["stripe"], [ids["jonas"], ids["hostile"]], type="causes", strength=0.9)

@@ -20,7 +20,7 @@ from typer.models import CommandInfo
 
 from pgengram import __version__
 from pgengram.errors import InvalidInput, PgengramError
-from pgengram.loop import event_loop
+from pgengram.runtime.loop import event_loop
 from pgengram.settings import Settings
 
 Parameters = ParamSpec("Parameters")
@@ -175,13 +175,13 @@ async def call(
 
     Example: `pgengram call search_memories query="where do we deploy?" limit=3`
     """
-    from pgengram.manager import MemoryManager
-    from pgengram.server import Offer
+    from pgengram.mcp.server import ToolBinding
+    from pgengram.service.manager import MemoryManager
 
     given = dict(_pair(argument) for argument in arguments or [])
     manager = MemoryManager(Settings.from_environment())
     try:
-        offers = {offered.name: Offer(offered) for offered in manager.tools}
+        offers = {offered.name: ToolBinding(offered) for offered in manager.tools}
         if tool not in offers:
             raise InvalidInput(f"There is no tool {tool!r}.", f"Known are {', '.join(offers)}.")
         answer = await offers[tool].tool.run(offers[tool].arguments(given))
@@ -216,7 +216,7 @@ async def reindex(
     Example: `pgengram reindex --method hnsw`
     """
     from pgengram.cli.progress import Told
-    from pgengram.manager import MemoryManager
+    from pgengram.service.manager import MemoryManager
 
     manager = MemoryManager(Settings.from_environment())
     try:
@@ -308,7 +308,7 @@ async def backup(
 ) -> int:
     """Write the whole store into one file.
 
-    All owners and their history, while servers go on.
+    All namespaces and their history, while servers go on.
 
     Example: `pgengram backup /media/usb/memories.backup`
     """
@@ -464,8 +464,9 @@ async def tags(
 
     Example: `pgengram tags --synonym k8s=kubernetes --synonym prefs=`
     """
-    from pgengram.manager import MemoryManager
-    from pgengram.store import synonyms, upkeep
+    from pgengram.service.manager import MemoryManager
+    from pgengram.store.maintenance import findings
+    from pgengram.store.reading import synonyms
     from pgengram.text.tags import BROADER
 
     wanted: dict[str, str | None] = {} if broader is None else dict(BROADER) if broader else dict.fromkeys(BROADER)
@@ -475,7 +476,7 @@ async def tags(
         await manager.ready()
         async with manager.store.transaction() as tx:
             meant = await synonyms.set_synonyms(tx, wanted) if wanted else await synonyms.synonyms(tx)
-            used = await upkeep.tag_counts(tx, limit=1_000)
+            used = await findings.tag_counts(tx, limit=1_000)
     finally:
         await manager.close()
     if as_json:
@@ -488,22 +489,22 @@ async def tags(
         screen.print(table)
 
 
-@app.command(name="erase-owner")
+@app.command(name="erase-namespace")
 @command
-async def erase_owner(
+async def erase_namespace(
     namespace: Annotated[str, typer.Argument(help="Whose memories; as in PGENGRAM_NAMESPACE.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Erase all that an owner has, for good.
+    """Erase all that a namespace has, for good.
 
     Shows it, asks, erases it, and clears the files as `scrub` does.
 
-    Example: `pgengram erase-owner ada`
+    Example: `pgengram erase-namespace ada`
     """
-    from pgengram.cli.erasing import run_erase_owner
+    from pgengram.cli.erasing import run_erase_namespace
 
-    return await run_erase_owner(Settings.from_environment(), namespace, yes=yes, as_json=as_json)
+    return await run_erase_namespace(Settings.from_environment(), namespace, yes=yes, as_json=as_json)
 
 
 @app.command(name="erase-source")
@@ -546,7 +547,7 @@ PANELS: Final = {
     "Memories": ("add", "search", "show", "edit", "forget", "restore", "list", "timeline", "graph", "recall"),
     "Order and numbers": ("stats", "review", "tidy", "tags", "bench"),
     "The whole store": (
-        "export", "import", "backup", "migrate", "upgrade", "reindex", "reembed", "erase-owner", "erase-source", "scrub",
+        "export", "import", "backup", "migrate", "upgrade", "reindex", "reembed", "erase-namespace", "erase-source", "scrub",
     ),
     "Servers and programs": ("call", "serve", "cluster", "token"),
 }  # fmt: skip

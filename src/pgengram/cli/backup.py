@@ -18,7 +18,7 @@ from pgengram.cli import agreed
 from pgengram.cli.progress import Told
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.settings import Settings
-from pgengram.store import backup, backups, upgrading
+from pgengram.store.recovery import backup, backup_schedule, upgrading
 
 screen = Console(highlight=False, soft_wrap=True)
 
@@ -51,22 +51,22 @@ async def run_upgrade(settings: Settings, *, as_json: bool) -> int:
 def _back_up(settings: Settings, path: Path | None, *, if_due: bool, as_json: bool) -> int:
     with _server(settings) as url:
         if not if_due:
-            target = path or backups.folder(settings.data_path) / backups.name("manual")
+            target = path or backup_schedule.folder(settings.data_path) / backup_schedule.name("manual")
             with _progress(as_json=as_json) as step:
                 step("Writing the backup")
                 manifest = backup.make(url, target)
             _tell(manifest, target, as_json=as_json)
             return 0
-        place = backups.folder(settings.data_path)
+        place = backup_schedule.folder(settings.data_path)
         with psycopg.connect(url) as connection:  # its one transaction holds the lock
             connection.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
-            row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [backups.BACKUP_LOCK]).fetchone()
-            if row is None or not row[0] or not backups.is_due(place):
+            row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [backup_schedule.BACKUP_LOCK]).fetchone()
+            if row is None or not row[0] or not backup_schedule.is_due(place):
                 _say("No backup is due.", {"made": False}, as_json=as_json)
                 return 0
-            target = place / backups.name(backups.DAILY)
+            target = place / backup_schedule.name(backup_schedule.DAILY)
             manifest = backup.make(url, target)
-            backups.keep_newest(place, max(settings.backups_kept, 1))
+            backup_schedule.keep_newest(place, max(settings.backups_kept, 1))
             _tell(manifest, target, as_json=as_json)
     return 0
 
@@ -81,7 +81,7 @@ def _restore(settings: Settings, path: Path, manifest: backup.Manifest, about: s
     text = f"The store is {about}."
     if any(asdict(again).values()):
         text += (
-            f" As before the restore, {again.memories:,} memories and {again.owners:,} owners are erased"
+            f" As before the restore, {again.memories:,} memories and {again.namespaces:,} namespaces are erased"
             f" and {again.tokens:,} tokens revoked."
         )
     _say(text, {"restored": True, "again": asdict(again), **asdict(manifest)}, as_json=as_json)

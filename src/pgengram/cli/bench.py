@@ -23,16 +23,18 @@ from pgengram import __version__
 from pgengram.cli.progress import Told
 from pgengram.demo import load
 from pgengram.inputs import NewMemory, Question
-from pgengram.manager import MemoryManager
 from pgengram.search import cursors, likeness
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store import owners, upkeep
-from pgengram.store.database import vectors_parameter
+from pgengram.store.connection.database import vectors_parameter
+from pgengram.store.maintenance import findings, namespaces
 
 ROUND: Final = 10  # cases that a contestant takes before the next one's turn
 WARM_UP: Final = 5  # calls whose time is not counted: statements are being planned
 WORDS: Final = 6  # of a memory, that make a question
-SCRATCH: Final = "pgengram-bench-"  # begins the name of the owner that what is stored here belongs to, until the end
+SCRATCH: Final = (
+    "pgengram-bench-"  # begins the name of the namespace that what is stored here belongs to, until the end
+)
 # A commit that waits for the disk and leaves nothing: a message in the write-ahead log that nobody reads.
 COMMIT: Final = "SELECT pg_logical_emit_message(true, 'pgengram bench', '')"
 _NOTHING: Final = "a transaction with nothing in it"
@@ -122,7 +124,7 @@ async def run_bench(settings: Settings, *, calls: int, as_json: bool) -> int:
 
 async def _texts(manager: MemoryManager, calls: int) -> list[str]:
     """Return what questions are made from: the newest memories, or the demo's where nothing is remembered."""
-    newest, _, _ = await manager.search(Question(limit=min(calls, 100)), cursors.Place(datetime.now(UTC)))
+    newest, _, _ = await manager.search(Question(limit=min(calls, 100)), cursors.Cursor(datetime.now(UTC)))
     return [row["content"] for row in newest] or _demo()
 
 
@@ -143,13 +145,13 @@ async def _searching(manager: MemoryManager, texts: list[str], calls: int, told:
     model, questions = await manager.current_model(), _questions(texts, calls)
 
     async def search(question: str) -> None:
-        await manager.search(Question(query=question), cursors.Place(datetime.now(UTC)))
+        await manager.search(Question(query=question), cursors.Cursor(datetime.now(UTC)))
 
     async def words(question: str) -> None:
-        await manager.search(Question(query=question, mode="text"), cursors.Place(datetime.now(UTC)))
+        await manager.search(Question(query=question, mode="text"), cursors.Cursor(datetime.now(UTC)))
 
     async def newest(_: str) -> None:
-        await manager.search(Question(), cursors.Place(datetime.now(UTC)))
+        await manager.search(Question(), cursors.Cursor(datetime.now(UTC)))
 
     async def nothing(_: str) -> None:
         async with manager.store.transaction() as tx:
@@ -205,19 +207,19 @@ async def _storing(scratch: MemoryManager, calls: int, told: Told) -> list[Mark]
 
 @asynccontextmanager
 async def _scratch(manager: MemoryManager) -> AsyncIterator[MemoryManager]:
-    """Yield a manager of an owner that was never there before and is erased again, beside the one that is measured."""
+    """Yield a manager of a namespace that was never there before and is erased again, beside the one that is measured."""
     name = SCRATCH + secrets.token_hex(4)
     scratch = MemoryManager(replace(manager.settings, namespace=name), manager)
     try:
         yield scratch
     finally:
         await scratch.close()
-        await owners.erase_owner(manager.store.database, name)
+        await namespaces.erase_namespace(manager.store.database, name)
 
 
 async def _report(manager: MemoryManager, calls: int, marks: Sequence[Mark]) -> dict[str, Any]:
     async with manager.store.transaction() as tx:
-        counted = await upkeep.count(tx, project=None, tags=0)
+        counted = await findings.count(tx, project=None, tags=0)
     return {
         "pgengram": __version__,
         "python": platform.python_version(),
@@ -247,4 +249,4 @@ def _show(screen: Console, report: Mapping[str, Any]) -> None:
         table.add_row(mark["what"], *times, *floor)
     screen.print(table)
     screen.print(f"{report['database']}; {report['embedder'] or 'no embedder'}; {report['index']}", highlight=False)
-    screen.print("What was stored for this belonged to an owner of its own, and is erased.", highlight=False)
+    screen.print("What was stored for this belonged to a namespace of its own, and is erased.", highlight=False)

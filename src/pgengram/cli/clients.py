@@ -276,7 +276,7 @@ def found_in(client: Client, path: Path) -> dict[str, Entry]:
 def write(edit: Edit) -> Path | None:
     """Put an edit into its file in one step, and return where the file as it was is kept.
 
-    Mode and owner stay; where the file is a link, what it leads to is written.
+    Mode and namespace stay; where the file is a link, what it leads to is written.
 
     Raises:
         Conflict: somebody changed the file meanwhile, or it cannot be written; it is as it was.
@@ -299,7 +299,7 @@ def write(edit: Edit) -> Path | None:
 
 
 def _fill(path: Path, content: bytes, *, like: Path) -> None:
-    """Write a file that is complete or not there, with mode and owner of another if that is there."""
+    """Write a file that is complete or not there, with mode and namespace of another if that is there."""
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -14,7 +14,7 @@ from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
-    from pgengram.store.cluster import Status
+    from pgengram.store.citus.citus import Status
 
 MOST_SHARDS: Final = 1_024
 
@@ -27,33 +27,35 @@ app.add_typer(cluster_app, name="cluster")
 async def init(
     shards: Annotated[
         int | None,
-        typer.Option(help="Into how many pieces owners are dealt, said once; 32 by default.", min=1, max=MOST_SHARDS),
+        typer.Option(
+            help="Into how many pieces namespaces are dealt, said once; 32 by default.", min=1, max=MOST_SHARDS
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Distribute the store by owner over the machines that the coordinator knows. May be called again.
+    """Distribute the store by namespace over the machines that the coordinator knows. May be called again.
 
     Example: `pgengram cluster init --shards 64`
     """
-    from pgengram.store import cluster
+    from pgengram.store.citus import citus
 
     with notes.status("Distributing"):
-        seen = await cluster.init(_url(), shards or cluster.SHARDS)
+        seen = await citus.init(_url(), shards or citus.SHARDS)
     _show(seen, as_json=as_json)
 
 
 @cluster_app.command("status")
 @command
 async def status(as_json: AsJson = False) -> int:
-    """Show the machines, what each holds, and whether the wall between owners stands on all; exit code 1 when it does not.
+    """Show the machines, what each holds, and whether row-level security stands on all; exit code 1 when it does not.
 
     Example: `pgengram cluster status --json`
     """
-    from pgengram.store import cluster
+    from pgengram.store.citus import citus
 
-    seen = await cluster.status(_url())
+    seen = await citus.status(_url())
     _show(seen, as_json=as_json)
-    return 1 if seen.wall is False else 0
+    return 1 if seen.row_level_security is False else 0
 
 
 @cluster_app.command("add-node")
@@ -69,11 +71,11 @@ async def add_node(
 
     Example: `pgengram cluster add-node db2.example.org --coordinator db1.example.org`
     """
-    from pgengram.store import cluster
+    from pgengram.store.citus import citus
 
     host, port = _place(node)
     with notes.status(f"Adding {host}:{port}"):
-        seen = await cluster.add_node(_url(), host, port, _place(coordinator) if coordinator else None)
+        seen = await citus.add_node(_url(), host, port, _place(coordinator) if coordinator else None)
     _show(seen, as_json=as_json)
 
 
@@ -84,10 +86,10 @@ async def rebalance(as_json: AsJson = False) -> None:
 
     Example: `pgengram cluster rebalance`
     """
-    from pgengram.store import cluster
+    from pgengram.store.citus import citus
 
     with notes.status("Moving shards"):
-        seen = await cluster.rebalance(_url())
+        seen = await citus.rebalance(_url())
     _show(seen, as_json=as_json)
 
 
@@ -98,14 +100,14 @@ async def isolate(
     node: Annotated[str, typer.Option(metavar="HOST[:PORT]", help="Where to; by default the emptiest machine.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Give a large owner a piece of its own on another machine, while servers go on.
+    """Give a large namespace a piece of its own on another machine, while servers go on.
 
     Example: `pgengram cluster isolate acme --node db3.example.org`
     """
-    from pgengram.store import cluster
+    from pgengram.store.citus import citus
 
     with notes.status(f"Moving {namespace}"):
-        seen = await cluster.isolate(_url(), namespace, _place(node) if node else None)
+        seen = await citus.isolate(_url(), namespace, _place(node) if node else None)
     _show(seen, as_json=as_json)
 
 
@@ -120,7 +122,7 @@ def _url() -> str:
 
 def _place(text: str) -> tuple[str, int]:
     """Return host and port of HOST, HOST:PORT or [ADDRESS]:PORT."""
-    from pgengram.store.cluster import DEFAULT_PORT
+    from pgengram.store.citus.citus import DEFAULT_PORT
 
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
@@ -134,9 +136,14 @@ def _show(seen: Status, *, as_json: bool) -> None:
     if as_json:
         screen.print_json(json.dumps(asdict(seen)))
         return
-    wall = {None: "no owner's rows are distributed yet", True: "stands on every shard", False: "IS OPEN on a shard"}
+    row_level_security = {
+        None: "no namespace's rows are distributed yet",
+        True: "stands on every shard",
+        False: "IS OPEN on a shard",
+    }
     screen.print(
-        f"Citus {seen.citus}, {seen.shards} shards. The wall between owners {wall[seen.wall]}.", highlight=False
+        f"Citus {seen.citus}, {seen.shards} shards. Row-level security {row_level_security[seen.row_level_security]}.",
+        highlight=False,
     )
     table = Table("machine", "part", "shards", "bytes")
     for node in seen.nodes:

@@ -17,7 +17,7 @@ from pgengram import __version__
 from pgengram.cli.connecting import connected
 from pgengram.errors import PgengramError
 from pgengram.inputs import NewMemory, Question
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 PROBE: Final = "The doctor's thermometer hangs beside the blue door of the greenhouse."
@@ -70,7 +70,7 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
         await manager.ready()
         seen = await manager.store.database.describe()
         yield Finding(what, ok=True, seen=f"{seen}, ready in {time.perf_counter() - started:.2f} s")
-        yield _wall(manager)
+        yield _row_level_security(manager)
         if (replica := manager.store.replica) is not None:
             what = "Replica"
             await manager.search_memories(Question(query=""))  # whatever there is: it is asked where a search is
@@ -103,10 +103,10 @@ def _where(settings: Settings) -> str:
     return f"{place}, namespace {settings.namespace}, embedder {settings.embedder.partition('#')[0]}"
 
 
-def _wall(manager: MemoryManager) -> Finding:
+def _row_level_security(manager: MemoryManager) -> Finding:
     role = manager.store.database.role
     held = f"held by the role {role}" if role != "none" else "held by row-level security on the login itself"
-    return Finding("Wall between owners", ok=True, seen=held)
+    return Finding("Row-level security", ok=True, seen=held)
 
 
 async def _embedder(manager: MemoryManager) -> Finding:

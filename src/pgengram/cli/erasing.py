@@ -1,4 +1,4 @@
-"""`pgengram erase-owner`, `erase-source` and `scrub`: everything of one owner or source, and what files keep of erased rows."""
+"""`pgengram erase-namespace`, `erase-source` and `scrub`: everything of one namespace or source, and what files keep of erased rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from pgengram.cli import agreed, answer_of
 from pgengram.cli.progress import Told
 from pgengram.errors import ConfirmRequired, InvalidInput
 from pgengram.settings import Settings
-from pgengram.store import confirmations, erasing, owners
-from pgengram.store.database import Transaction
+from pgengram.store.connection.database import Transaction
+from pgengram.store.maintenance import namespaces
+from pgengram.store.memory import confirmations, deletion
 from pgengram.store.store import Store
 
 ACTION: Final = "erase source"
@@ -29,12 +30,12 @@ SHOWN_LETTERS: Final = 100
 screen = Console()
 
 
-async def run_erase_owner(settings: Settings, name: str, *, yes: bool, as_json: bool) -> int:
-    """Show what an owner has, have the name typed, erase all of it and clear the files; 1 when the answer was no."""
+async def run_erase_namespace(settings: Settings, name: str, *, yes: bool, as_json: bool) -> int:
+    """Show what a namespace has, have the name typed, erase all of it and clear the files; 1 when the answer was no."""
     store = Store(settings)
     try:
         await store.open()
-        held = await owners.holdings(store.database, name)
+        held = await namespaces.holdings(store.database, name)
         if not yes:
             if as_json:
                 screen.print_json(json.dumps({"namespace": name, "would_remove": held}))
@@ -44,7 +45,7 @@ async def run_erase_owner(settings: Settings, name: str, *, yes: bool, as_json: 
             if answer_of(lambda: typer.prompt(question, default="", show_default=False)) != name:
                 screen.print("Nothing was changed.")
                 return 1
-        removed = await owners.erase_owner(store.database, name)
+        removed = await namespaces.erase_namespace(store.database, name)
         erased_at = datetime.now(UTC)
         cleared = await _scrubbed(store)
     finally:
@@ -85,7 +86,7 @@ async def run_erase_source(settings: Settings, source: str, *, yes: bool, confir
                 await confirmations.redeem(tx, confirm_token, ACTION, _named(source, again))
             elif again.keys() != found.keys():
                 raise ConfirmRequired("The memories were changed meanwhile.")
-            receipts = await erasing.erase(tx, list(again), session_id=None)
+            receipts = await deletion.erase(tx, list(again), session_id=None)
     finally:
         await store.close()
     told = {"source": source, "erased_at": _iso(receipts[0]["erased_at"]), "ids": [str(id_) for id_ in again]}
@@ -100,14 +101,14 @@ async def run_erase_source(settings: Settings, source: str, *, yes: bool, confir
 
 async def _from_source(tx: Transaction, source: str) -> tuple[dict[UUID, str], dict[str, int]]:
     """Return the memories of a source, and how much there is of all of them in each table."""
-    found = await erasing.from_source(tx, source)
+    found = await deletion.from_source(tx, source)
     if not found:
         raise InvalidInput(
             f"No memory comes from {source!r}.",
             "Sources are compared letter by letter: with `source`, the `ref` or `label` in `sources`, or a system imported from.",
         )
     counted: Counter[str] = Counter()
-    for belongings in (await erasing.belongings(tx, list(found))).values():
+    for belongings in (await deletion.belongings(tx, list(found))).values():
         counted.update(belongings)
     return found, dict(counted)
 
@@ -146,16 +147,16 @@ async def run_scrub(settings: Settings, *, as_json: bool) -> int:
     return 0
 
 
-async def _scrubbed(store: Store) -> owners.Scrubbed:
+async def _scrubbed(store: Store) -> namespaces.Scrubbed:
     with Told("Clearing the files") as told:
 
         async def report(message: str) -> None:
             told.step(message)
 
-        return await owners.scrub(store.database, report)
+        return await namespaces.scrub(store.database, report)
 
 
-def _told(cleared: owners.Scrubbed) -> dict[str, Any]:
+def _told(cleared: namespaces.Scrubbed) -> dict[str, Any]:
     facts = asdict(cleared)
     return {"scrubbed_at": _iso(facts.pop("at")), **facts}
 
@@ -172,7 +173,7 @@ def _show(title: str, counts: dict[str, int]) -> None:
     screen.print(table)
 
 
-def _print_cleared(cleared: owners.Scrubbed) -> None:
+def _print_cleared(cleared: namespaces.Scrubbed) -> None:
     screen.print(
         f"{cleared.tables} tables written anew, {cleared.log_files} files of the write-ahead log given up.",
         highlight=False,

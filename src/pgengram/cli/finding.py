@@ -172,7 +172,7 @@ async def graph(
 
     Example: `pgengram graph e8d03e19 --depth 3 --type causes`
     """
-    from pgengram.toolsets.graph import Graph
+    from pgengram.service.toolsets.graph import Graph
 
     given = {"ids": ids, "depth": depth, "direction": direction, "types": type}
     async with memories() as manager:

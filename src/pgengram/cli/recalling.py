@@ -13,7 +13,7 @@ from pgengram.cli.typed import called, memories
 from pgengram.errors import InvalidInput, PgengramError
 
 if TYPE_CHECKING:
-    from pgengram.manager import MemoryManager
+    from pgengram.service.manager import MemoryManager
 
 # What a session's assistant is told beside its memories, by how the session began.
 BEGUN: Final = (
@@ -60,7 +60,7 @@ async def recall(
 
 
 async def _recalled(manager: MemoryManager, context: str, project: str | None, max_chars: int) -> dict[str, Any]:
-    from pgengram.resources import Library
+    from pgengram.mcp.resources import Library
 
     if not context.strip():
         return {"context": await Library(manager).context(project=project)}

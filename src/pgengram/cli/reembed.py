@@ -14,8 +14,8 @@ from pgengram.cli.progress import Told
 from pgengram.embedders import embedder_from, spelled
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.settings import Settings
-from pgengram.store import reembedding
-from pgengram.store.embedding_models import model_of_state
+from pgengram.store.maintenance import reembedding
+from pgengram.store.schema.embedding_models import model_of_state
 from pgengram.store.store import Store
 
 TOLD_EVERY_S: Final = 1.0

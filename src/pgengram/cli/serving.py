@@ -19,7 +19,7 @@ from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
-    from pgengram.store.tokens import AccessToken
+    from pgengram.store.clients.tokens import AccessToken
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 ANY_ADDRESS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - named in order to be told apart
@@ -81,9 +81,9 @@ async def serve(
 
     Example: `pgengram serve --http --host 192.0.2.7 --certfile cert.pem --keyfile key.pem`
     """
-    from pgengram import telemetry
-    from pgengram.http import Rules, bound, is_loopback, serve_http
-    from pgengram.oauth import Trust
+    from pgengram.mcp.http import Rules, bound, is_loopback, serve_http
+    from pgengram.mcp.oauth import Trust
+    from pgengram.runtime import telemetry
 
     local = is_loopback(host)
     certificate = None if certfile is None or keyfile is None else (certfile, keyfile)
@@ -162,7 +162,7 @@ async def create_token(
 
     Example: `pgengram token create "Mara's laptop" --namespace mara --days 90`
     """
-    from pgengram.store import tokens
+    from pgengram.store.clients import tokens
     from pgengram.store.store import Store
 
     settings = Settings.from_environment()
@@ -196,7 +196,7 @@ async def list_tokens(as_json: AsJson = False) -> None:
 
     Example: `pgengram token list --json`
     """
-    from pgengram.store import tokens
+    from pgengram.store.clients import tokens
     from pgengram.store.store import Store
 
     store = Store(Settings.from_environment())
@@ -226,7 +226,7 @@ async def revoke_token(
 
     Example: `pgengram token revoke 4f0c2a9be1d3`
     """
-    from pgengram.store import tokens
+    from pgengram.store.clients import tokens
     from pgengram.store.store import Store
 
     store = Store(Settings.from_environment())

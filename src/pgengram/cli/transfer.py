@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pgengram.cli.progress import Told
-from pgengram.core import Core
 from pgengram.errors import Conflict, InvalidInput
+from pgengram.service.core import Core
 from pgengram.settings import Settings
 from pgengram.transfer import export_to, import_from
 from pgengram.transfer.importing import Imported
@@ -96,7 +96,7 @@ def _found(source: str) -> Iterator[str]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[TextIO]:
-    """Open a file that only its owner can read, and that takes its name when it is complete."""
+    """Open a file that only its namespace can read, and that takes its name when it is complete."""
     if path == "-":
         yield sys.stdout
         sys.stdout.flush()

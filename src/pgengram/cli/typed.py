@@ -17,7 +17,7 @@ from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
-    from pgengram.manager import MemoryManager
+    from pgengram.service.manager import MemoryManager
 
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, or their last 8 or more digits.")]
@@ -66,7 +66,7 @@ def narrowed(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
 @asynccontextmanager
 async def memories() -> AsyncIterator[MemoryManager]:
     """Yield the manager of whoever the environment names, and close it afterwards."""
-    from pgengram.manager import MemoryManager
+    from pgengram.service.manager import MemoryManager
 
     manager = MemoryManager(Settings.from_environment())
     try:
@@ -75,17 +75,17 @@ async def memories() -> AsyncIterator[MemoryManager]:
         await manager.close()
 
 
-async def called(owner: object, name: str, given: Mapping[str, Any]) -> Any:
+async def called(namespace: object, name: str, given: Mapping[str, Any]) -> Any:
     """Call a tool of the manager, or of a group of tools, just as an assistant does; None stands for what is not said.
 
     Raises:
         InvalidInput: an argument is wrong; nothing was changed.
     """
-    from pgengram.server import Offer
-    from pgengram.tools import tools_of
+    from pgengram.mcp.server import ToolBinding
+    from pgengram.service.tools import tools_of
 
-    [offer] = [Offer(tool) for tool in tools_of(owner) if tool.name == name]
-    return await offer.tool.run(offer.arguments({key: value for key, value in given.items() if value is not None}))
+    [binding] = [ToolBinding(tool) for tool in tools_of(namespace) if tool.name == name]
+    return await binding.tool.run(binding.arguments({key: value for key, value in given.items() if value is not None}))
 
 
 def moment(given: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""`pgengram stats`, `review` and `tidy`: what the tools of the group `upkeep` answer, for people and for programs."""
+"""`pgengram stats`, `review` and `tidy`: what the tools of the group `maintenance` answer, for people and for programs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.text import Text
 from pgengram.cli import agreed
 from pgengram.cli.showing import SHOWN_ID
 from pgengram.errors import InvalidInput
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.maintenance import Action, Maintenance, Reviewed, Tidied
+from pgengram.service.toolsets.reviewing import FINDINGS
 from pgengram.settings import Settings
-from pgengram.toolsets.reviewing import FINDINGS
-from pgengram.toolsets.upkeep import Action, Reviewed, Tidied, Upkeep
 
 screen = Console()
 ACTIONS: Final = ("apply", "archive", "prune", "merge")
@@ -29,7 +29,9 @@ async def show_statistics(settings: Settings, *, project: str | None, tags: int,
     """Print what memory_stats answers."""
     manager = MemoryManager(settings)
     try:
-        found = (await Upkeep(manager).memory_stats(project=project, tags=tags)).model_dump(mode="json", exclude={"ok"})
+        found = (await Maintenance(manager).memory_stats(project=project, tags=tags)).model_dump(
+            mode="json", exclude={"ok"}
+        )
     finally:
         await manager.close()
     if as_json:
@@ -76,7 +78,7 @@ async def tidy_up(
         raise InvalidInput(f"There is no action {action!r}.", f"Known are {', '.join(ACTIONS)}.")
     manager = MemoryManager(settings)
     try:
-        upkeep, chosen = Upkeep(manager), cast("Action", action)
+        upkeep, chosen = Maintenance(manager), cast("Action", action)
         if action == "apply":
             plan = (await _reviewed(manager, [], project)).plan
             told = await upkeep.tidy_memories(chosen, plan) if plan else _nothing()
@@ -99,7 +101,7 @@ async def _reviewed(manager: MemoryManager, find: list[str], project: str | None
     if unknown := set(find) - set(FINDINGS):
         raise InvalidInput(f"There is no finding {min(unknown)!r}.", f"Known are {', '.join(FINDINGS)}.")
     wanted = [name for name in FINDINGS if name in find] or None
-    return await Upkeep(manager).review_memories(find=wanted, project=project)
+    return await Maintenance(manager).review_memories(find=wanted, project=project)
 
 
 def _nothing() -> Tidied:

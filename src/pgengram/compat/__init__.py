@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from pgengram.settings import COMPAT
 
 if TYPE_CHECKING:
-    from pgengram.compat.speaker import Speaker
-    from pgengram.manager import MemoryManager
+    from pgengram.compat.adapter import CompatAdapter
+    from pgengram.service.manager import MemoryManager
 
 CLASSES: Final[dict[str, str]] = {
     "agi": "Agi",
@@ -26,11 +26,11 @@ def categories_of(system: str) -> tuple[str, ...]:
     return _class_of(system).categories if system else ()
 
 
-def _class_of(system: str) -> type[Speaker]:
-    made: type[Speaker] = getattr(import_module(f"{__name__}.{system.replace('-', '_')}"), CLASSES[system])
+def _class_of(system: str) -> type[CompatAdapter]:
+    made: type[CompatAdapter] = getattr(import_module(f"{__name__}.{system.replace('-', '_')}"), CLASSES[system])
     return made
 
 
-def speaking_as(system: str, memory: MemoryManager) -> Speaker:
+def adapter_for(system: str, memory: MemoryManager) -> CompatAdapter:
     """Return what offers the tools of `system` on `memory`."""
     return _class_of(system)(memory)

@@ -10,17 +10,17 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import AliasChoices, ConfigDict, Field
 
 from pgengram import fields as f
-from pgengram.compat.speaker import Raw, Speaker
+from pgengram.compat.adapter import CompatAdapter, Raw
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.inputs import Request, checked
-from pgengram.store import upkeep
-from pgengram.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.toolsets.clusters import MAX_SHOWN as MOST_MEMBERS
-from pgengram.toolsets.clusters import Clusters, NewCluster
-from pgengram.toolsets.graph import Graph
-from pgengram.toolsets.identity import Identity
-from pgengram.toolsets.upkeep import Upkeep
-from pgengram.toolsets.working import Consolidation, NewWorking, Working
+from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
+from pgengram.service.toolsets.clusters import MAX_SHOWN as MOST_MEMBERS
+from pgengram.service.toolsets.clusters import Clusters, NewCluster
+from pgengram.service.toolsets.graph import Graph
+from pgengram.service.toolsets.identity import Identity
+from pgengram.service.toolsets.maintenance import Maintenance
+from pgengram.service.toolsets.working import Consolidation, NewWorking, Working
+from pgengram.store.maintenance import findings
 
 AnyVector = Annotated[list[float], Field(description="Used where it has this store's length, else made from the text.")]
 Query = Annotated[str, f.Text, Field(max_length=f.MAX_QUERY)]
@@ -63,7 +63,7 @@ class HeldFor(Request):
     ttl: Annotated[int, Field(ge=1, le=604_800)] = HOUR_S
 
 
-class Agi(Speaker):
+class Agi(CompatAdapter):
     """Its tools, done by the manager and the groups of tools beside it."""
 
     instructions: ClassVar[str] = (
@@ -248,8 +248,8 @@ class Agi(Speaker):
         """Show numbers about a cluster's memories. Errors: NOT_FOUND."""
         seen = await Clusters(self.memory).get_memory_clusters([cluster_id], insights=True, members=0)
         cluster = seen.clusters[0]
-        told = {name: value for name, value in cluster.items() if name not in ("similar", "insights")}
-        return Raw(cluster_of(told) | camel(cluster["insights"]))
+        found = {name: value for name, value in cluster.items() if name not in ("similar", "insights")}
+        return Raw(cluster_of(found) | camel(cluster["insights"]))
 
     @tool(READS, title="Similar clusters")
     async def find_similar_clusters(
@@ -323,7 +323,7 @@ class Agi(Speaker):
     async def get_memory_health(self) -> Raw:
         """Show for each type how many memories there are, how important, how often used and how relevant they are. Errors: DATABASE_ERROR."""
         async with self.memory.store.transaction() as tx:
-            return Raw([camel(row) for row in await upkeep.health(tx)])
+            return Raw([camel(row) for row in await findings.health(tx)])
 
     @tool(REMOVES, title="Archive old memories")
     async def archive_old_memories(
@@ -333,7 +333,7 @@ class Agi(Speaker):
         confirm_token: Annotated[str, Field(max_length=64, description="From the preview.")] = "",
     ) -> Raw:
         """Archive memories that are old, unimportant and hardly read: the first call shows them and gives a confirm_token, the second one with it acts. Errors: CONFIRM_REQUIRED, CONFLICT."""
-        tidied = await Upkeep(self.memory).tidy_memories(
+        tidied = await Maintenance(self.memory).tidy_memories(
             "archive", None, confirm_token, days_old, importance_threshold, ARCHIVED
         )
         return Raw(tidied.model_dump(mode="json", exclude_none=True))
@@ -346,7 +346,7 @@ class Agi(Speaker):
     ) -> Raw:
         """Remove archived memories for good: the first call shows them and gives a confirm_token, the second one with it acts. criteria: {max_age, min_importance, max_access_count}. Errors: CONFIRM_REQUIRED, CONFLICT."""
         which = criteria or checked(Pruning, {})
-        tidied = await Upkeep(self.memory).tidy_memories(
+        tidied = await Maintenance(self.memory).tidy_memories(
             "prune", None, confirm_token, which.max_age, which.min_importance, which.max_access_count
         )
         return Raw(tidied.model_dump(mode="json", exclude_none=True))

@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 from pydantic import Field
 
 from pgengram import fields as f
-from pgengram.compat.speaker import (
+from pgengram.compat.adapter import (
+    CompatAdapter,
     NumericId,
     OneToTen,
     Raw,
-    Speaker,
     TagText,
     number_of,
     refuse_missing,
@@ -20,8 +20,8 @@ from pgengram.compat.speaker import (
     ten_of,
 )
 from pgengram.inputs import Change, checked
-from pgengram.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.toolsets.upkeep import MAX_TAGS, Upkeep
+from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
+from pgengram.service.toolsets.maintenance import MAX_TAGS, Maintenance
 
 Category = Literal["general", "project", "preference", "person", "process", "decision", "learning", "goal"]
 SORTS: Final = {"created_at": "created", "updated_at": "updated", "importance": "importance"}
@@ -29,7 +29,7 @@ Sort = Literal["created_at", "updated_at", "importance"]
 Query = Annotated[str, f.Text, Field(min_length=1, max_length=f.MAX_QUERY)]
 
 
-class Crow(Speaker):
+class Crow(CompatAdapter):
     """Its tools for memories."""
 
     instructions: ClassVar[str] = (
@@ -125,19 +125,19 @@ class Crow(Speaker):
         A token is good for one use within 60 seconds. To correct a memory use crow_update_memory. Errors: NOT_FOUND, CONFIRM_REQUIRED.
         """
         forgotten = await self.memory.forget_memories([id], hard=True, confirm_token=confirm_token)
-        told = forgotten.model_dump(mode="json", exclude_none=True)
-        refuse_missing(told["results"])
-        [one] = told["results"]
+        found = forgotten.model_dump(mode="json", exclude_none=True)
+        refuse_missing(found["results"])
+        [one] = found["results"]
         shown = {name: one[name] for name in ("content", "would_remove", "erased_at", "removed") if name in one}
-        token = {"confirm_token": told["confirm_token"]} if "confirm_token" in told else {}
-        return Raw({"id": number_of(one["id"]), "message": told["message"], **shown, **token})
+        token = {"confirm_token": found["confirm_token"]} if "confirm_token" in found else {}
+        return Raw({"id": number_of(one["id"]), "message": found["message"], **shown, **token})
 
     @tool(READS, title="Memory statistics")
     async def crow_memory_stats(self) -> Raw:
         """Count memories by category and by tag, and in all. Errors: DATABASE_ERROR."""
-        told = await Upkeep(self.memory).memory_stats(tags=MAX_TAGS)
-        tables = told.model_dump()
-        return Raw({"total": told.totals["active"], "categories": tables["by_kind"], "tags": tables["tags"]})
+        found = await Maintenance(self.memory).memory_stats(tags=MAX_TAGS)
+        tables = found.model_dump()
+        return Raw({"total": found.totals["active"], "categories": tables["by_kind"], "tags": tables["tags"]})
 
 
 def entry(memory: dict[str, Any]) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from uuid import UUID
 from pydantic import Field, WithJsonSchema
 
 from pgengram import fields as f
-from pgengram.compat.speaker import NumericId, Raw, Speaker, number_of, refuse_missing
+from pgengram.compat.adapter import CompatAdapter, NumericId, Raw, number_of, refuse_missing
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.inputs import Change, NewMemory, Request, checked
-from pgengram.store import transferring
+from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
+from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, Maintenance
+from pgengram.store.reading import transferring
 from pgengram.text.fencing import fenced, one_line
-from pgengram.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.toolsets.upkeep import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, Upkeep
 from pgengram.views import Found
 
 MAX_EXPORTED: Final = 100_000
@@ -94,7 +94,7 @@ class Counting(Which):
     source_provider: f.Name | None = None
 
 
-class Ownsona(Speaker):
+class Ownsona(CompatAdapter):
     """Its tools for facts."""
 
     instructions: ClassVar[str] = (
@@ -109,7 +109,7 @@ class Ownsona(Speaker):
 
         Use when the user tells something that will matter later; for several use remember_batch. dedup_policy decides about near-duplicates: ask stores and reports them, skip_if_near gives the one that is there, insert does not look. Errors: INVALID_INPUT, SECRET_REJECTED, EMBEDDING_ERROR, DATABASE_ERROR.
         """
-        stored = await self.memory.create_memory(checked(NewMemory, told(fact)))
+        stored = await self.memory.create_memory(checked(NewMemory, memory_fields(fact)))
         return Raw(remembered(stored.model_dump()))
 
     @tool(ADDS, title="Remember many facts", screens=False)  # each item alone, so that one secret spares the others
@@ -125,7 +125,7 @@ class Ownsona(Speaker):
         """
         usual = {"source_provider": source_provider, "dedup_policy": dedup_policy}
         results, facts = _each(
-            items, lambda item: told(checked(Fact, {**usual, **item} if isinstance(item, dict) else item))
+            items, lambda item: memory_fields(checked(Fact, {**usual, **item} if isinstance(item, dict) else item))
         )
         if facts:
             stored = await self.memory.create_memories([*facts.values()])
@@ -284,11 +284,13 @@ class Ownsona(Speaker):
     ) -> Raw:
         """Forget up to 200 facts, each as forget does; nothing is erased. Errors: INVALID_INPUT, NOT_FOUND, CONFIRM_REQUIRED."""
         forgotten = await self.memory.forget_memories(ids, reason=reason, dry_run=dry_run, confirm_token=confirm_token)
-        told = forgotten.model_dump(mode="json", exclude_none=True)
-        results = [forget_answer({**told, "results": [one]}) if one["ok"] else one for one in told["results"]]
-        return Raw({**told, "results": results})
+        memory_fields = forgotten.model_dump(mode="json", exclude_none=True)
+        results = [
+            forget_answer({**memory_fields, "results": [one]}) if one["ok"] else one for one in memory_fields["results"]
+        ]
+        return Raw({**memory_fields, "results": results})
 
-    # -- upkeep ----------------------------------------------------------------------------------------------------
+    # -- maintenance ----------------------------------------------------------------------------------------------------
 
     @tool(READS, title="Find near duplicates")
     async def find_near_duplicates(
@@ -301,7 +303,7 @@ class Ownsona(Speaker):
 
         Use to clean up: then update one and forget the others. Changes nothing. Errors: INVALID_INPUT.
         """
-        seen = await Upkeep(self.memory).review_memories(
+        seen = await Maintenance(self.memory).review_memories(
             ["duplicates", "contradictions"], None, threshold, max_groups, offset=offset
         )
         groups: dict[str, list[dict[str, Any]]] = {"duplicates": [], "contradictions": []}
@@ -316,7 +318,7 @@ class Ownsona(Speaker):
     @tool(READS, title="Memory statistics")
     async def memory_stats(self) -> Raw:
         """Count facts: active, expired and deleted ones, by provider, tag, age and importance. Errors: DATABASE_ERROR."""
-        counted = await Upkeep(self.memory).memory_stats()
+        counted = await Maintenance(self.memory).memory_stats()
         totals, tables = counted.totals, counted.model_dump(mode="json", exclude={"totals", "redacted"})
         states = {"total": totals["memories"], "deleted": totals["forgotten"]}
         return Raw({**tables, **states, **{name: totals[name] for name in ("active", "expired", "untagged")}})
@@ -324,7 +326,7 @@ class Ownsona(Speaker):
     @tool(READS, title="List tags")
     async def list_tags(self, limit: Annotated[int, Field(ge=1, le=MAX_TAGS)] = 100) -> Raw:
         """List the tags in use, the most used first, each with how many facts have it. Errors: INVALID_INPUT."""
-        counted = (await Upkeep(self.memory).memory_stats(tags=limit)).model_dump(include={"tags"})
+        counted = (await Maintenance(self.memory).memory_stats(tags=limit)).model_dump(include={"tags"})
         return Raw({"ok": True, "tags": [{"tag": tag, "count": count} for tag, count in counted["tags"].items()]})
 
     @tool(READS, title="Export memories")
@@ -370,7 +372,7 @@ def _batch(results: Sequence[Mapping[str, Any]]) -> Raw:
     return Raw({"ok": True, "results": results, "summary": summary})
 
 
-def told(fact: Fact) -> dict[str, Any]:
+def memory_fields(fact: Fact) -> dict[str, Any]:
     """Return a fact as the fields of a new memory."""
     fields = {"content": fact.text, **fact.model_dump(exclude={"text"})}
     return {name: value for name, value in fields.items() if value is not None}
@@ -444,13 +446,13 @@ def gone(one: dict[str, Any]) -> dict[str, Any]:
     return {"text": one["content"], **shown} if "content" in one else shown
 
 
-def forget_answer(told: dict[str, Any]) -> dict[str, Any]:
+def forget_answer(memory_fields: dict[str, Any]) -> dict[str, Any]:
     """Return what became of the first memory, as Ownsona documents it."""
-    [one, *_] = told["results"]
+    [one, *_] = memory_fields["results"]
     answer = {
         "ok": True,
         "memory_id": number_of(one["id"]),
         "already_deleted": one.get("already_forgotten", False),
-        "message": told["message"],
+        "message": memory_fields["message"],
     }
-    return answer | gone(one) | {name: told[name] for name in ("confirm_token",) if name in told}
+    return answer | gone(one) | {name: memory_fields[name] for name in ("confirm_token",) if name in memory_fields}

@@ -8,20 +8,20 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from pgengram import fields as f
-from pgengram.compat.speaker import NumericId, OneToTen, Raw, Speaker, number_of, refuse_missing, share_of, ten_of
+from pgengram.compat.adapter import CompatAdapter, NumericId, OneToTen, Raw, number_of, refuse_missing, share_of, ten_of
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Request
-from pgengram.store.memories import set_vectors
-from pgengram.store.reembedding import Progress, move
-from pgengram.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.toolsets.graph import Graph
-from pgengram.toolsets.upkeep import Upkeep
+from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
+from pgengram.service.toolsets.graph import Graph
+from pgengram.service.toolsets.maintenance import Maintenance
+from pgengram.store.maintenance.reembedding import Progress, move
+from pgengram.store.memory.memories import set_vectors
 from pgengram.views import cut
 
 MemoryWord = Literal["observation", "decision", "learning", "error", "pattern", "preference"]
 Relation = Literal["related_to", "causes", "solves", "depends_on", "contradicts", "extends", "example_of"]
 SUMMARY: Final = 80  # characters of a compact hit
-EXCERPT: Final = 300  # of one in detail
+COMPACT_CHARS: Final = 300  # of one in detail
 LIKE_FLOOR: Final = 0.3  # the least cosine of a hit by meaning
 MAX_CONTENT: Final = 5_000
 ShortTag = Annotated[str, Field(max_length=50)]
@@ -45,7 +45,7 @@ class Knowledge(Request):
     relatedTo: NumericId | None = None  # noqa: N815 - the name its clients send
 
 
-class SessionContinuity(Speaker):
+class SessionContinuity(CompatAdapter):
     """Its memory and graph tools."""
 
     instructions: ClassVar[str] = (
@@ -101,7 +101,7 @@ class SessionContinuity(Speaker):
             "searchType": "semantic" if by_meaning else "hybrid",
             "found": found.count,
             "hint": "memory_get(ids) reads them whole." if found.count else "Nothing found; try other words.",
-            "memories": [entry(hit, EXCERPT if detail else SUMMARY) for hit in found.results],
+            "memories": [entry(hit, COMPACT_CHARS if detail else SUMMARY) for hit in found.results],
         })  # fmt: skip
 
     @tool(READS, title="Read knowledge")
@@ -119,7 +119,7 @@ class SessionContinuity(Speaker):
 
     @tool(REMOVES, title="Delete knowledge")
     async def memory_delete(self, id: NumericId) -> Raw:
-        """Take a memory out of every search; its owner can still restore it. Errors: NOT_FOUND."""
+        """Take a memory out of every search; its namespace can still restore it. Errors: NOT_FOUND."""
         forgotten = await self.memory.forget_memories([id])
         refuse_missing(forgotten.results)
         [one] = forgotten.results
@@ -184,7 +184,7 @@ class SessionContinuity(Speaker):
     @tool(READS, title="Statistics")
     async def memory_stats(self, project: Project | None = None) -> Raw:
         """Count memories by type and project, with relations, vectors, the newest and the most read. Errors: DATABASE_ERROR."""
-        counted = await Upkeep(self.memory).memory_stats(project)
+        counted = await Maintenance(self.memory).memory_stats(project)
         tables = counted.model_dump(mode="json")
         return Raw({
             "total": counted.totals["active"],

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from pgengram import fields as f
-from pgengram.compat.speaker import Raw, Speaker, number_of
+from pgengram.compat.adapter import CompatAdapter, Raw, number_of
 from pgengram.inputs import Request
+from pgengram.service.tools import ADDS, READS, tool
 from pgengram.text.fencing import fenced, one_line
-from pgengram.tools import ADDS, READS, tool
 
 COLLECTION: Final = "skynet_memories"
 SkynetType = Literal["insight", "fact", "preference", "pattern", "connection"]
@@ -39,7 +39,7 @@ class SkynetFilter(Request):
     emotion: f.Emotion | None = None
 
 
-class Skynet(Speaker):
+class Skynet(CompatAdapter):
     """Its two memory tools."""
 
     instructions: ClassVar[str] = (
@@ -55,8 +55,8 @@ class Skynet(Speaker):
 
         Use for preferences, facts and patterns worth keeping; search with memory_search first. Storing the same again changes nothing. Errors: INVALID_INPUT, SECRET_REJECTED.
         """
-        told = metadata.model_dump(exclude={"type"})
-        stored = await self.store(content=content, kind=metadata.type, collection=collection, **told)
+        found = metadata.model_dump(exclude={"type"})
+        stored = await self.store(content=content, kind=metadata.type, collection=collection, **found)
         return Raw(shown(stored.memory))
 
     @tool(READS, title="Search memories")

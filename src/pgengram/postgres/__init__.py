@@ -1,7 +1,7 @@
 """The embedded PostgreSQL: finds or starts the server of a data folder and gives back a URL."""
 
-from pgengram.postgres.carrier import Binaries, binaries
-from pgengram.postgres.server import (
+from pgengram.postgres.binaries import Binaries, binaries
+from pgengram.postgres.supervisor import (
     EmbeddedPostgres,
     Status,
     exchange,

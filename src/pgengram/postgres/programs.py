@@ -15,8 +15,8 @@ from typing import Final
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgengram.errors import NotReady
-from pgengram.postgres.carrier import INSTALLS, Binaries, binaries
-from pgengram.postgres.presence import NO_WINDOW
+from pgengram.postgres.binaries import INSTALLS, Binaries, binaries
+from pgengram.postgres.process_locks import NO_WINDOW
 
 SAID_LINES: Final = 6
 
@@ -69,8 +69,8 @@ def restore(programs: Binaries, url: str, path: Path, without: str) -> None:
         NotReady: pg_restore failed.
     """
     entries = path.with_suffix(".list")
-    told = _ended(programs, "pg_restore", ["--list", str(path)])
-    wanted = [line for line in told.splitlines() if without not in line]
+    found = _ended(programs, "pg_restore", ["--list", str(path)])
+    wanted = [line for line in found.splitlines() if without not in line]
     entries.write_text("\n".join(wanted) + "\n", encoding="utf-8")
     _run(programs, "pg_restore", url, "--no-owner", "--exit-on-error", f"--use-list={entries}", str(path))
 
@@ -89,8 +89,8 @@ def _on_path() -> list[Binaries]:
     dump_, restore_ = shutil.which("pg_dump"), shutil.which("pg_restore")
     if dump_ is None or restore_ is None or Path(dump_).parent != Path(restore_).parent:
         return []
-    told = subprocess.run([restore_, "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.search(r"\) (\d+)", told)
+    found = subprocess.run([restore_, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"\) (\d+)", found)
     return [Binaries(Path(dump_).parent, int(version[1]))] if version else []
 
 

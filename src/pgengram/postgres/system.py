@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pgengram.errors import NotReady
-from pgengram.postgres.presence import CLUSTER, LOG, NO_WINDOW, is_private
+from pgengram.postgres.process_locks import CLUSTER, LOG, NO_WINDOW, is_private
 
 SERVER_UID = 60906  # run by root: neither a person's nor a service's, in a range that systemd keeps free
 SOCKET = ".s.PGSQL.5432"
@@ -64,7 +64,7 @@ def maker(uid: int | None) -> int | None:
 
 
 def give(folder: Path, uid: int) -> None:
-    """Make `uid` the owner of `folder` and all that is in it.
+    """Make `uid` the namespace of `folder` and all that is in it.
 
     Raises:
         NotReady: this root may not do so, as in a container without capabilities.
@@ -126,7 +126,7 @@ def detach(
 ) -> None:
     """Start a program that outlives us: in a session of its own, orphaned at once, its output in the server's log."""
     env = environment() | (more or {})
-    name = "keeper.log" if sys.platform == "win32" else LOG  # Windows lets the server share its log with nobody
+    name = "supervisor.log" if sys.platform == "win32" else LOG  # Windows lets the server share its log with nobody
     log = os.open(home / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         if sys.platform == "win32":

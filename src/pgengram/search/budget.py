@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pgengram.fields import WHOLE_CONTENT
-from pgengram.store.database import Row
+from pgengram.store.connection.database import Row
 from pgengram.text.fencing import fenced
 from pgengram.text.normalising import folded
 from pgengram.views import recalled_line
@@ -14,7 +14,7 @@ RECALL_FLOOR: Final = 0.5  # of the best score; what scores less is junk more of
 LEAST_SIMILARITY: Final = 0.15  # cosine of texts that have nothing in common, with the built-in model
 
 
-def within(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:
+def fit_budget(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:
     """Return as many of the first rows as fit into `max_chars` of content, at least one."""
     if max_chars is None:
         return rows
@@ -28,7 +28,7 @@ def within(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:
     return fitting
 
 
-def worth_recalling(rows: list[Row], max_chars: int) -> list[Row]:
+def select_for_context(rows: list[Row], max_chars: int) -> list[Row]:
     """Return the rows that fit well beside the best one, no two of which say the same, within the budget."""
     chosen: list[Row] = []
     seen: set[str] = set()

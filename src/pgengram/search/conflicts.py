@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Final
 from uuid import UUID
 
-from pgengram.store.database import Row, Transaction
+from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.differences import differences, overlap
 
 ALIKE: Final = 0.6  # share of words in common, from which on two texts are about the same

@@ -14,14 +14,14 @@ from pydantic import BaseModel
 
 from pgengram.errors import InvalidInput
 from pgengram.fields import as_utc
-from pgengram.store.database import Row
+from pgengram.store.connection.database import Row
 
 NOT_OURS: Final = "cursor is not one that an earlier page gave."
 BEGIN_AGAIN: Final = "Leave it out to begin again."
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Cursor:
     """Where the next page begins: after a sort key and id in a list, at an offset in a ranking; `now` is the first page's."""
 
     now: datetime
@@ -29,25 +29,25 @@ class Place:
     after: tuple[str, UUID] | None = None
 
 
-def question_mark(question: BaseModel) -> str:
+def query_fingerprint(question: BaseModel) -> str:
     """Return a short text that is the same for the same question on every page."""
     same = question.model_dump_json(exclude={"cursor", "offset", "limit", "detail", "max_chars", "now"})
     return sha256(same.encode()).hexdigest()[:12]
 
 
-def written(place: Place, mark: str) -> str:
+def written(place: Cursor, mark: str) -> str:
     """Return `place` as a cursor that is good for the question of `mark` only."""
     after = None if place.after is None else [place.after[0], str(place.after[1])]
     where = [as_utc(place.now), place.offset, after]
-    return base64.urlsafe_b64encode(json.dumps([mark, _seal(mark, where), *where]).encode()).decode()
+    return base64.urlsafe_b64encode(json.dumps([mark, _checksum(mark, where), *where]).encode()).decode()
 
 
-def _seal(mark: str, where: list[Any]) -> str:
+def _checksum(mark: str, where: list[Any]) -> str:
     """Return a short text that another place does not have, so that a cursor with a changed sort key is known."""
     return sha256(json.dumps([mark, *where]).encode()).hexdigest()[:12]
 
 
-def read(cursor: str, mark: str) -> Place:
+def read(cursor: str, mark: str) -> Cursor:
     """Return the place that a cursor stands for.
 
     Raises:
@@ -55,12 +55,12 @@ def read(cursor: str, mark: str) -> Place:
     """
     try:
         its_mark, seal, now, offset, after = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        place = Place(
+        place = Cursor(
             datetime.fromisoformat(now), int(offset), None if after is None else (str(after[0]), UUID(after[1]))
         )
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError):
         raise InvalidInput(NOT_OURS, BEGIN_AGAIN) from None
-    if seal != _seal(its_mark, [now, offset, after]):
+    if seal != _checksum(its_mark, [now, offset, after]):
         raise InvalidInput(NOT_OURS, BEGIN_AGAIN)
     if its_mark != mark or not 0 <= place.offset <= 100_000:
         raise InvalidInput(
@@ -69,11 +69,11 @@ def read(cursor: str, mark: str) -> Place:
     return place
 
 
-def next_cursor(place: Place, mark: str, shown: list[Row], *, more: bool) -> str | None:
+def next_cursor(place: Cursor, mark: str, shown: list[Row], *, more: bool) -> str | None:
     """Return where the page after the rows `shown` begins, or None when there may be no more."""
     if not more or not shown:
         return None
     last = shown[-1]
     if "sort_key" in last:
-        return written(Place(place.now, after=(last["sort_key"], last["id"])), mark)
-    return written(Place(place.now, place.offset + len(shown)), mark)
+        return written(Cursor(place.now, after=(last["sort_key"], last["id"])), mark)
+    return written(Cursor(place.now, place.offset + len(shown)), mark)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pgengram.inputs import Question
 
-# When it happened, or else when it was stored. Behind the wall an index over a CASE is used for a range, one over coalesce()
+# When it happened, or else when it was stored. Behind row-level security an index over a CASE is used for a range, one over coalesce()
 # is not: PostgreSQL holds that coalesce() might tell what it sees. Uses memories_by_occurrence.
 OCCURRED: Final = "CASE WHEN m.occurred_at IS NULL THEN m.created_at ELSE m.occurred_at END"
 CONDITIONS: Final[dict[str, str]] = {

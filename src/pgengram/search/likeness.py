@@ -7,8 +7,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question
-from pgengram.search.ranking import HIDDEN, Model, by_meaning, scope_of, set_for_index, sized
-from pgengram.store.database import Transaction
+from pgengram.search.ranking import HIDDEN, VectorIndex, by_meaning, scope_of, set_for_index, sized
+from pgengram.store.connection.database import Transaction
 
 # Where a memory lies: the mean of its parts. Uses memory_vectors_pkey.
 PLACES: Final = """
@@ -22,12 +22,12 @@ WITH {hidden}, {sized}, near AS MATERIALIZED ({by_meaning}) SELECT * FROM near W
 
 
 async def neighbours(
-    tx: Transaction, model: Model, ids: Sequence[UUID], *, above: float, limit: int
+    tx: Transaction, model: VectorIndex, ids: Sequence[UUID], *, above: float, limit: int
 ) -> dict[UUID, tuple[float, UUID]]:
     """Return the active memories most like the given ones: for each its cosine and which one it is like, best first.
 
     Args:
-        tx: the owner's transaction.
+        tx: the namespace's transaction.
         model: whose vectors are compared.
         ids: the memories to stand beside; a memory without a vector has no neighbours.
         above: a cosine that all of them exceed.
@@ -56,11 +56,11 @@ ORDER BY (embedding::halfvec({dimensions}) <=> %(vector)b::halfvec({dimensions})
 """
 
 
-async def vectors_alone(tx: Transaction, model: Model, vector: Any, *, exact: bool) -> list[UUID]:
+async def vectors_alone(tx: Transaction, model: VectorIndex, vector: Any, *, exact: bool) -> list[UUID]:
     """Return the memories of the ten nearest vectors; a measure's floor, which is what no search can be faster than.
 
     Args:
-        tx: the owner's transaction.
+        tx: the namespace's transaction.
         model: whose vectors are compared.
         vector: as `vectors_parameter` gives it.
         exact: look at every vector; else the index answers where there is one.

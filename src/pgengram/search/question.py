@@ -12,7 +12,7 @@ from typing import Final
 
 from pgengram.inputs import Question
 from pgengram.search.dates import Period, asks_for_time, periods
-from pgengram.store.database import Row, Transaction
+from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.words import extra_terms, words
 
 # A word in more than a fifth of all memories (a name, mostly) says nothing about meaning: left in the text that is
@@ -37,7 +37,7 @@ WAITING: Final = """named AS MATERIALIZED (
 COUNTED: Final = """coalesce((SELECT memories FROM waiting WHERE waiting.term = words.term), 0)
   + (SELECT coalesce(sum(cardinality(l.measures)), 0) FROM memory_posting_lists l
      WHERE l.namespace_id = %(namespace_id)s AND l.term = words.term)::bigint"""
-# The same two tell which words are somebody's name. A LIMIT each, as EXISTS might be answered by reading all lists of the owner.
+# The same two tell which words are somebody's name. A LIMIT each, as EXISTS might be answered by reading all lists of the namespace.
 LOOK_UP_WORDS: Final = """
 WITH words AS MATERIALIZED (
   SELECT w.position, t.term, k.term AS name
@@ -85,7 +85,7 @@ class Asked:
     weights: list[float]
     counts: list[int]
     meaning: str
-    voice: str | None
+    speaker_key: str | None
     periods: list[Period]
     wants_time: bool
     mean_length: float
@@ -140,7 +140,7 @@ class Frequencies:
 
 
 async def understand(tx: Transaction, question: Question, frequencies: Frequencies, now: datetime) -> Asked:
-    """Look the words of a question up in this owner's memories."""
+    """Look the words of a question up in this namespace's memories."""
     query = question.query
     phrases: list[str] = []
     unwanted: list[str] = []
@@ -172,7 +172,7 @@ async def understand(tx: Transaction, question: Question, frequencies: Frequenci
         weights=[inverse_document_frequency(count, total) for count in counts.values()],
         counts=list(counts.values()),
         meaning=without(query, common) or query,
-        voice=names.pop() if len(names) == 1 else None,
+        speaker_key=names.pop() if len(names) == 1 else None,
         periods=periods(query, now),
         wants_time=asks_for_time(query),
         mean_length=mean_length,

@@ -13,8 +13,8 @@ from uuid import UUID
 from pgengram.inputs import Mode, Question
 from pgengram.search.filters import OCCURRED, narrowing, visible
 from pgengram.search.question import GOOD_FOR_S, Asked
-from pgengram.store.database import NO_SORT, PROBES, Row, Transaction
-from pgengram.store.indexes import PROBES_NARROWED
+from pgengram.store.connection.database import NO_SORT, PROBES, Row, Transaction
+from pgengram.store.maintenance.indexes import PROBES_NARROWED
 
 # Weights, chosen on the five even conversations of LoCoMo and rounded by hand. Chosen anew without one of them they find as
 # much in it: R@10 85.4 ± 3.3 % against 85.3 ± 2.8 of these (benchmarks/locomo.py --leave-one-out). Scores are fused, not
@@ -60,10 +60,10 @@ Way = Literal["each", "index", "either"]
 
 
 @dataclass(slots=True)
-class Model:
+class VectorIndex:
     """The embedding model of a question: its key, its length and whether its index is there.
 
-    rows: vectors of all owners when they were last counted; sizes: for each owner until when it is held to have few or many.
+    rows: vectors of all namespaces when they were last counted; sizes: for each namespace until when it is held to have few or many.
     """
 
     id: int
@@ -76,13 +76,13 @@ class Model:
     def few(self) -> int:
         """How many vectors are compared one by one.
 
-        The index holds the vectors of all owners: for one with fewer than the lists visited hold together, to compare each is
+        The index holds the vectors of all namespaces: for one with fewer than the lists visited hold together, to compare each is
         cheaper and complete, and takes no longer when others grow.
         """
         return max(EXACT_ROWS, PROBES * isqrt(self.rows))
 
     def way(self, namespace_id: int) -> Way:
-        """Return how the memories of an owner are searched when nothing narrows the question."""
+        """Return how the memories of a namespace are searched when nothing narrows the question."""
         if not self.indexed:
             return "each"
         until, way = self.sizes.get(namespace_id, (0.0, "either"))
@@ -110,7 +110,7 @@ class Scope:
     parameters: dict[str, Any]
 
 
-def scope_of(filters: Question, model: Model | None, namespace_id: int) -> Scope:
+def scope_of(filters: Question, model: VectorIndex | None, namespace_id: int) -> Scope:
     """Return which memories a question ranges over, and how their vectors are searched."""
     base, parameters = visible(filters)
     extra, more = narrowing(filters)
@@ -146,7 +146,7 @@ def in_scope(scope: Scope, memory_id: str) -> str:
     return f"{memory_id} NOT IN (SELECT id FROM hidden)"
 
 
-def sized(model: Model | None, scope: Scope) -> str:
+def sized(model: VectorIndex | None, scope: Scope) -> str:
     """Return how many memories are in scope, counting no further than to the border between few and many.
 
     Uses memory_vectors_pkey where nothing narrows the scope.
@@ -159,7 +159,7 @@ def sized(model: Model | None, scope: Scope) -> str:
   SELECT count(*) AS vectors FROM (SELECT 1 FROM {"allowed" if scope.narrowed else mine} LIMIT {model.few + 1}) AS some_of_them)"""
 
 
-def by_meaning(model: Model | None, scope: Scope, limit: int = CANDIDATES) -> str:
+def by_meaning(model: VectorIndex | None, scope: Scope, limit: int = CANDIDATES) -> str:
     """Nearest vectors first, each memory by its best part.
 
     Each: every vector of the scope (memory_vectors_pkey). Index: the ivfflat index of the model, whose number must stand
@@ -174,7 +174,7 @@ def by_meaning(model: Model | None, scope: Scope, limit: int = CANDIDATES) -> st
     return each if scope.way == "each" else index
 
 
-def _each_vector(model: Model, scope: Scope, limit: int) -> str:
+def _each_vector(model: VectorIndex, scope: Scope, limit: int) -> str:
     mine = f"v.namespace_id = %(namespace_id)s AND v.model_id = {model.id}"
     source = (
         f"""FROM allowed CROSS JOIN LATERAL (
@@ -186,7 +186,7 @@ def _each_vector(model: Model, scope: Scope, limit: int) -> str:
       GROUP BY v.memory_id ORDER BY similarity DESC, v.memory_id DESC LIMIT {limit}"""
 
 
-def _nearest_by_index(model: Model, scope: Scope, limit: int) -> str:
+def _nearest_by_index(model: VectorIndex, scope: Scope, limit: int) -> str:
     mine = f"v.namespace_id = %(namespace_id)s AND v.model_id = {model.id}"
     distance = f"(v.embedding::halfvec({model.dimensions})) <=> %(vector)b::halfvec({model.dimensions})"
     return f"""SELECT memory_id, 1 - min(distance) AS similarity
@@ -241,7 +241,7 @@ def bm25(term: str) -> str:
 NO_VECTORS: Final = "SELECT NULL::uuid AS memory_id, NULL::double precision AS similarity WHERE false"
 
 
-def similarity_of(model: Model | None, memory_id: str) -> str:
+def similarity_of(model: VectorIndex | None, memory_id: str) -> str:
     """Return the similarity of one memory by its key; nothing without a model. Uses memory_vectors_pkey."""
     if model is None:
         return "NULL::double precision"
@@ -309,14 +309,14 @@ def score() -> str:
     return " + ".join(f"{weight} * ({value})" for weight, value in signals().values())
 
 
-def statement(scope: Scope, model: Model | None, mode: Mode = "auto", reach: int = CANDIDATES) -> str:
+def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reach: int = CANDIDATES) -> str:
     """Return the whole ranking: candidates of both arms and their neighbours, every signal of each, best first.
 
     In mode semantic only meaning counts, of the `reach` nearest; in mode text only words; the rest is the same. Each row
     says besides how many vectors are in scope and how many memories are hidden; without a hit there is one row that says
     only that.
     """
-    sets = f"{_scope_set(scope)}, {sized(model, scope)}, {TOLD}"
+    sets = f"{_scope_set(scope)}, {sized(model, scope)}, {COUNTED}"
     if mode == "semantic":
         return f"WITH {sets}, {_by_meaning_alone(model, scope, reach)} {SHOWN}"
     common = f"CASE WHEN %(some_common)s THEN {words_of('c.memory_id', 'NOT asked.rare')} ELSE 0 END"
@@ -383,7 +383,7 @@ def _scope_set(scope: Scope) -> str:
     return ALLOWED.format(activation=scope.activation, conditions=scope.conditions) if scope.narrowed else HIDDEN
 
 
-def _by_meaning_alone(model: Model | None, scope: Scope, reach: int) -> str:
+def _by_meaning_alone(model: VectorIndex | None, scope: Scope, reach: int) -> str:
     """Return the hits of mode semantic, for which no other signal needs to be known."""
     return f"""near AS MATERIALIZED (
   {by_meaning(model, scope, reach)}
@@ -398,7 +398,7 @@ def _by_meaning_alone(model: Model | None, scope: Scope, reach: int) -> str:
 
 
 # The hits with all that leaves; without a hit still one row, of a memory that has no id.
-TOLD: Final = f"told AS MATERIALIZED (SELECT * FROM sized CROSS JOIN ({COUNT_HIDDEN}) AS hidden)"
+COUNTED: Final = f"told AS MATERIALIZED (SELECT * FROM sized CROSS JOIN ({COUNT_HIDDEN}) AS hidden)"
 # Which are linked as contradicting is said with them, so that few answers need another question. Uses
 # memory_relationships_pkey and memory_relationships_to.
 CONTRADICTED: Final = """coalesce(
@@ -459,7 +459,7 @@ SELECT {HIT_COLUMNS}, listed.key::text AS sort_key FROM listed
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = listed.id {WITH_ACTIVATION}
 ORDER BY listed.key DESC, m.id DESC
 """
-# Said twice: behind the wall only the first is looked up in an index, as comparing ids might tell what it sees.
+# Said twice: subject to row-level security only the first is looked up in an index, as comparing ids might tell what it sees.
 AFTER: Final = "{key} <= %(after_key)s::{kind} AND ({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
 COUNT: Final = f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}"
 
@@ -482,7 +482,7 @@ def parameters(
         "rare": rare,
         "some_common": not all(rare),
         "most_words": WORDS_SHARE_OF_ASKED * sum(asked.weights),
-        "voice": asked.voice,
+        "voice": asked.speaker_key,
         "wants_time": asked.wants_time,
         "starts": [period.start for period in asked.periods],
         "ends": [period.end for period in asked.periods],
@@ -508,7 +508,7 @@ class Ranked:
 
 
 async def ranked(
-    tx: Transaction, asked: Asked, filters: Question, model: Model | None, vector: Any, *,
+    tx: Transaction, asked: Asked, filters: Question, model: VectorIndex | None, vector: Any, *,
     min_similarity: float | None, limit: int, offset: int,
 ) -> Ranked:  # fmt: skip
     """Return the best hits."""
@@ -536,7 +536,7 @@ async def listed(
     """Return the memories that pass the filters in the order asked for, newest first unless told otherwise.
 
     Args:
-        tx: the owner's transaction.
+        tx: the namespace's transaction.
         filters: which memories, and `sort`.
         now: the moment of which live relevance is meant; the same for all pages.
         after: key and id of the last memory of the page before.

@@ -1,1 +1,1 @@
-"""PostgreSQL: the pool, one owner's transactions, the statements and the schema."""
+"""PostgreSQL: the pool, one namespace's transactions, the statements and the schema."""

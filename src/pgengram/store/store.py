@@ -1,4 +1,4 @@
-"""One owner's store: the server it lives on, brought up and migrated when first needed."""
+"""One namespace's store: the server it lives on, brought up and migrated when first needed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.settings import Settings
-from pgengram.store.database import PROBES, SCHEMA_HEAD, Database, Row, Transaction
-from pgengram.store.replica import Begin, Replica
+from pgengram.store.connection.database import PROBES, SCHEMA_HEAD, Database, Row, Transaction
+from pgengram.store.connection.replica import Begin, Replica
 
 if TYPE_CHECKING:
     import psycopg
@@ -113,7 +113,7 @@ class Store:
 
     @asynccontextmanager
     async def transaction(self, probes: int = PROBES) -> AsyncIterator[Transaction]:
-        """Run a block in one transaction that sees this owner's rows only.
+        """Run a block in one transaction that sees this namespace's rows only.
 
         Args:
             probes: lists of an ivfflat index visited for a vector.
@@ -150,7 +150,7 @@ class Store:
                 return done[0]
         return await work(self.transaction)
 
-    async def look(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+    async def read_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Return what `work` returns, which reads in one transaction; see `read`."""
 
         async def once(begin: Begin) -> T:
@@ -161,14 +161,14 @@ class Store:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
-        """Run a block that only reads this owner's rows, as they are now."""
+        """Run a block that only reads this namespace's rows, as they are now."""
         await self.open()
         async with self.database.snapshot(self._namespace_id) as tx:
             yield tx
 
     @asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
-        """Run a block in one transaction of the login's own, for what belongs to no owner.
+        """Run a block in one transaction of the login's own, for what belongs to no namespace.
 
         Raises:
             DatabaseFailed: see Database.transaction.
@@ -215,7 +215,7 @@ class Store:
         return shutil.disk_usage(self._settings.data_path).free >= RESERVE_BYTES
 
     async def _migrate(self, url: str) -> None:
-        from pgengram.store.migrate import current_version, migrate
+        from pgengram.store.schema.migrate import current_version, migrate
 
         if await asyncio.to_thread(current_version, url) != SCHEMA_HEAD:
             await self._tell("Bringing the database's schema up to date")
@@ -267,7 +267,7 @@ class SharedStore(Store):
         return self._host.database
 
     async def open(self, report: Report | None = None) -> None:
-        """Have the database opened, and find this owner in it.
+        """Have the database opened, and find this namespace in it.
 
         Raises:
             NotReady: that failed; the next call tries again.

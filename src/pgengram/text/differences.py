@@ -191,8 +191,8 @@ def _opposed(one: Reading, other: Reading) -> bool:
     first, second = {*one.lowered} - {*other.lowered}, {*other.lowered} - {*one.lowered}
     if any(_OPPOSITE.get(word, set()) - {word} & second for word in first):
         return True
-    return any(prefix + word in denied for told, denied in ((first, second), (second, first))
-               for word in told for prefix in _PREFIXES)  # fmt: skip
+    return any(prefix + word in denied for plain, denied in ((first, second), (second, first))
+               for word in plain for prefix in _PREFIXES)  # fmt: skip
 
 
 def _changed_places(one: list[str], other: list[str]) -> bool:

@@ -9,14 +9,14 @@ from typing import Final
 
 from pgengram.fields import MAX_TAG, MAX_TAGS
 
-# Words that mean exactly the same tag; every owner has them until they are edited.
+# Words that mean exactly the same tag; every namespace has them until they are edited.
 SYNONYMS: Final[dict[str, str]] = {
     "fam": "family", "families": "family", "relatives": "family", "kin": "family",
     "job": "work", "employment": "work",
     "pref": "preferences", "prefs": "preferences", "preference": "preferences",
 }  # fmt: skip
 
-# Words that a broader tag would swallow, with what they say beyond it; off until an owner takes them over.
+# Words that a broader tag would swallow, with what they say beyond it; off until a namespace takes them over.
 BROADER: Final[dict[str, str]] = {
     "tech": "software", "programming": "software", "coding": "software", "code": "software", "dev": "software",
     "development": "software", "engineering": "software", "technology": "software",
@@ -76,7 +76,7 @@ def tag_groups(tags: Sequence[str], synonyms: Mapping[str, str]) -> list[list[st
 
 
 def flattened(overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return what each alias means in the end, from the shipped synonyms and an owner's own ones on top.
+    """Return what each alias means in the end, from the shipped synonyms and a namespace's own ones on top.
 
     An alias of itself switches a shipped synonym off. Aliases of aliases are followed; a circle means nothing.
     """

@@ -1,4 +1,4 @@
-"""Everything an owner has, as lines of JSON."""
+"""Everything a namespace has, as lines of JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 from uuid import UUID
 
-from pgengram.core import Core
-from pgengram.store import transferring
+from pgengram.service.core import Core
+from pgengram.store.reading import transferring
 
 FORMAT: Final = 1
 Report = Callable[[int, int], None]  # memories done, memories in all
 
 
 async def export_to(file: TextIO, core: Core, report: Report) -> dict[str, int]:
-    """Write everything of the owner as it is at this moment; return how many lines of each kind of record.
+    """Write everything of the namespace as it is at this moment; return how many lines of each kind of record.
 
     The first line says what this is; each other line is one record. Memories come first, oldest first, in all statuses,
     each with its tags, detail, uses and history; then what leads from one to another. Vectors and words are left out: they

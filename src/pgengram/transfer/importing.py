@@ -17,18 +17,18 @@ import psycopg
 from pydantic import TypeAdapter, ValidationError
 
 from pgengram import fields as f
-from pgengram.core import Core
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, ModelSwitched, PgengramError
 from pgengram.inputs import NewMemory, checked, refusal
-from pgengram.screening import screened_fields
-from pgengram.store import transferring
-from pgengram.store.database import Transaction, broken_rule
-from pgengram.store.edges import normalised_type
-from pgengram.store.identity import belief_hash
-from pgengram.store.transferring import Arrival
+from pgengram.service.core import Core
+from pgengram.service.secret_filter import filter_fields
+from pgengram.store.assistant.identity import belief_hash
+from pgengram.store.connection.database import Transaction, broken_rule
+from pgengram.store.graph.edges import normalised_type
+from pgengram.store.reading import transferring
+from pgengram.store.reading.transferring import Arrival
 from pgengram.text.normalising import content_hash
-from pgengram.text.traits import traits_of, voice_of
+from pgengram.text.turn_features import speaker_key_of, turn_features_of
 from pgengram.text.words import extra_terms, searched_text, speaker_terms
 from pgengram.transfer.records import Item, Left, existing, id_of
 
@@ -130,8 +130,8 @@ async def import_from(core: Core, system: str, source: str, *, dry_run: bool, re
         report(done, total)
     await importing.rest()
     if not dry_run:
-        core.notice_growth(importing.told.added["memory"])
-    return importing.told
+        core.notice_growth(importing.report.added["memory"])
+    return importing.report
 
 
 def _lines(path: Path) -> int:
@@ -148,9 +148,9 @@ def _batches(items: Iterable[One]) -> Iterator[list[One]]:
 class _Import:
     """One import under way."""
 
-    def __init__(self, core: Core, told: Imported) -> None:
+    def __init__(self, core: Core, report: Imported) -> None:
         self._core = core
-        self.told = told
+        self.report = report
         self._others: dict[str, list[Item]] = {}
         self._same: dict[str, str] = {}  # memories that came under another id than the one they are there under
         self._coming: set[UUID] = set()  # that a dry run would have added
@@ -162,48 +162,48 @@ class _Import:
         arrivals: list[tuple[Item, Arrival]] = []
         for item in items:
             if isinstance(item, Left):
-                self.told.left.append(item)
+                self.report.left.append(item)
             elif item.record.get("record") == "memory":
                 try:
                     arrivals.append((item, await self._arrival(item)))
                 except PgengramError as error:
-                    self.told.left.append(Left(item.place, error.message))
+                    self.report.left.append(Left(item.place, error.message))
             else:
                 self._others.setdefault(str(item.record.get("record")), []).append(item)
         unique: dict[UUID, tuple[Item, Arrival]] = {}
         for item, one in arrivals:
             unique.setdefault(one.id, (item, one))
-        self.told.known["memory"] += len(arrivals) - len(unique)
+        self.report.known["memory"] += len(arrivals) - len(unique)
         if unique:
             await self._one_by_one_if_needed(list(unique.values()), self._take_in)
 
     async def _arrival(self, item: Item) -> Arrival:
-        record = self._screened(item.record)
+        record = self._filtered(item.record)
         return arrival(record, tags=await self._core.tags(_texts(record.get("tags"))) if item.foreign else None)
 
-    def _screened(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _filtered(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a record without secrets; ids, which nobody chose, are not judged.
 
         Raises:
             SecretRejected: it holds one, and secrets are not to be redacted.
         """
         judged = {name: value for name, value in record.items() if name not in IDS}
-        clean, names = screened_fields(judged, redact=self._core.settings.secrets == "redact")
+        clean, names = filter_fields(judged, redact=self._core.settings.secrets == "redact")
         if names:
-            self.told.redacted += 1
+            self.report.redacted += 1
         return {**record, **clean} if names else record
 
     async def _take_in(self, pairs: list[tuple[Item, Arrival]]) -> None:
         async with self._core.store.transaction() as tx:
             known = await transferring.known(tx, [arrival for _, arrival in pairs])
         fresh = _apart([arrival for _, arrival in pairs if arrival.id not in known], known)
-        if self.told.dry_run:
+        if self.report.dry_run:
             self._coming |= {arrival.id for arrival in fresh}
         elif fresh:
             await self._store(fresh)
         self._same |= {str(id_): str(there) for id_, there in known.items() if id_ != there}
-        self.told.known["memory"] += len(known)
-        self.told.added["memory"] += len(fresh)
+        self.report.known["memory"] += len(known)
+        self.report.added["memory"] += len(fresh)
 
     async def _store(self, fresh: Sequence[Arrival]) -> None:
         texts = [arrival.rows["memories"]["content"] for arrival in fresh]
@@ -222,7 +222,7 @@ class _Import:
     # -- everything else -------------------------------------------------------------------------------------------
 
     async def rest(self) -> None:
-        """Take in what leads from one memory to another, and whatever else belongs to the owner."""
+        """Take in what leads from one memory to another, and whatever else belongs to the namespace."""
         for table in transferring.TABLES:
             waiting = self._others.pop(table.record, [])
             for batch in _batches(waiting):
@@ -231,17 +231,17 @@ class _Import:
                     try:
                         rows.append((item, self._row(table.record, item)))
                     except PgengramError as error:
-                        self.told.left.append(Left(item.place, error.message))
+                        self.report.left.append(Left(item.place, error.message))
                 usable = await self._with_ends(table.record, rows)
                 if usable:
                     await self._one_by_one_if_needed(usable, lambda some, table=table: self._add(table, some))  # type: ignore[misc]
         for record, items in self._others.items():
-            self.told.left += [Left(item.place, f"{record} is no kind of record") for item in items]
+            self.report.left += [Left(item.place, f"{record} is no kind of record") for item in items]
 
     def _row(self, record: str, item: Item) -> dict[str, Any]:
         now = f.as_utc(datetime.now(UTC))
-        told = self._screened(item.record)
-        given = {name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in told.items()}
+        report = self._filtered(item.record)
+        given = {name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in report.items()}
         row = {**DEFAULTS.get(record, {}), **{name: value for name, value in given.items() if name != "record"}}
         row |= {name: row.get(name) or now for name in ("created_at", "added_at")}
         row["updated_at"] = row.get("updated_at") or row["created_at"]
@@ -267,9 +267,9 @@ class _Import:
         for item, row in rows:
             ids = [_uuid(row.get(name)) for name in ends]
             if not all(id_ in there for id_ in ids):
-                self.told.left.append(Left(item.place, "one of its memories is not there"))
+                self.report.left.append(Left(item.place, "one of its memories is not there"))
             elif len(set(ids)) < len(ids):
-                self.told.left.append(Left(item.place, "it leads from a memory to itself"))
+                self.report.left.append(Left(item.place, "it leads from a memory to itself"))
             else:
                 usable.append((item, row))
         return usable
@@ -279,11 +279,11 @@ class _Import:
         async with self._core.store.transaction() as tx:
             known = await transferring.count_known(tx, table, rows)
             added = len(rows) - known
-            if not self.told.dry_run:
+            if not self.report.dry_run:
                 added = await transferring.add_rows(tx, table.name, rows)
                 await self._renew_clusters(tx, table, rows)
-        self.told.added[table.record] += added
-        self.told.known[table.record] += len(rows) - added
+        self.report.added[table.record] += added
+        self.report.known[table.record] += len(rows) - added
 
     async def _renew_clusters(
         self, tx: Transaction, table: transferring.Table, rows: Sequence[Mapping[str, Any]]
@@ -304,7 +304,7 @@ class _Import:
             if reason is None:
                 raise
             if len(items) == 1:
-                self.told.left.append(Left(items[0][0].place, reason))
+                self.report.left.append(Left(items[0][0].place, reason))
                 return
             for item in items:
                 await self._one_by_one_if_needed([item], take)
@@ -382,10 +382,10 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
         raise InvalidInput("history must be a list of objects.")
     if status not in f.STATUSES:
         raise InvalidInput(f"status must be one of {', '.join(f.STATUSES)}.")
-    voice = voice_of(new.content, new.speaker)
+    speaker_key = speaker_key_of(new.content, new.speaker)
     base: dict[str, Any] = {
-        "pinned": False, "version": 1, "voice": voice, "confidence": confidence, "updated_at": f.as_utc(created_at),
-        "traits": traits_of(new.content, voice=voice, in_conversation=new.session_id is not None),
+        "pinned": False, "version": 1, "voice": speaker_key, "confidence": confidence, "updated_at": f.as_utc(created_at),
+        "traits": turn_features_of(new.content, speaker_key=speaker_key, in_conversation=new.session_id is not None),
         "valid_from": f.as_utc(occurred_at or created_at), "last_confirmed_at": f.as_utc(created_at),
         **{name: value for name, value in record.items() if name not in OF_PARTS and (value is not None or stored is not None)},
         "id": str(id_), "type": type_, "status": status, "content_hash": "\\x" + digest.hex(), "metadata": extra,
@@ -398,7 +398,7 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
     }
     if isinstance(record.get("working"), Mapping):
         rows["working_memories"] = dict(record["working"])
-    told = {
+    report = {
         "version": base["version"],
         "operation": "import",
         "actor": new.source_provider,
@@ -407,12 +407,12 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
     kept_tags = new.tags if tags is None else tags
     return Arrival(
         id_, digest, status == "active", rows,
-        history=[told] if history is None else history,
+        history=[report] if history is None else history,
         tags=list(kept_tags),
         searched=searched_text(
             new.content, speaker=new.speaker, tags=list(kept_tags), occurred_at=occurred_at, metadata={**extra, **known}
         ),
-        extra=extra_terms(new.content) + speaker_terms(voice),
+        extra=extra_terms(new.content) + speaker_terms(speaker_key),
     )  # fmt: skip
 
 

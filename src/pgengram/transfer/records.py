@@ -51,7 +51,7 @@ def id_of(system: str, key: object, content: str, at: datetime | None) -> UUID:
     return UUID(int=milliseconds << 80 | 7 << 76 | (digest >> 62 & 0xFFF) << 64 | 0b10 << 62 | digest & (1 << 62) - 1)
 
 
-def memory(system: str, key: object, content: Any, **told: Any) -> dict[str, Any]:
+def memory(system: str, key: object, content: Any, **fields: Any) -> dict[str, Any]:
     """Return the record of a memory of another system; what is None or empty is left out.
 
     Args:
@@ -60,24 +60,24 @@ def memory(system: str, key: object, content: Any, **told: Any) -> dict[str, Any
         content: its text.
         told: fields of a memory's record.
     """
-    metadata = {**(told.pop("metadata", None) or {}), "imported": {"from": system, "id": key}}
-    given = {name: value for name, value in told.items() if value is not None and value != [] and value != ""}
+    metadata = {**(fields.pop("metadata", None) or {}), "imported": {"from": system, "id": key}}
+    given = {name: value for name, value in fields.items() if value is not None and value != [] and value != ""}
     text = content if isinstance(content, str) else ""
     return {
         "record": "memory",
-        "id": str(id_of(system, key, text, told.get("created_at"))),
+        "id": str(id_of(system, key, text, fields.get("created_at"))),
         "content": content,
         "metadata": metadata,
         **{name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in given.items()},
     }
 
 
-def edge(from_id: str, to_id: str, type_: Any, strength: Any = 1.0, **told: Any) -> dict[str, Any]:
+def edge(from_id: str, to_id: str, type_: Any, strength: Any = 1.0, **fields: Any) -> dict[str, Any]:
     """Return the record of an edge between two memories."""
     return {
         "record": "relationship", "from_id": from_id, "to_id": to_id, "type": str(type_),
-        "strength": share(strength) if strength is not None else 1.0, "properties": told.get("properties") or {},
-        "created_at": told.get("created_at"),
+        "strength": share(strength) if strength is not None else 1.0, "properties": fields.get("properties") or {},
+        "created_at": fields.get("created_at"),
     }  # fmt: skip
 
 

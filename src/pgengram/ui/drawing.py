@@ -150,11 +150,11 @@ def fading(
     began = stages[0].since
     uses = sorted(zip(activation["used_at"] or (), activation["use_weights"] or (), strict=True))
     line = Line(stages, uses, activation["reinforcement"], activation["last_accessed_at"])
-    told = {at: "read" for at, _ in uses} | {
+    events = {at: "read" for at, _ in uses} | {
         one["at"]: str(one["operation"]) for one in reversed(history) if one["operation"] != "create"
     }
-    told = {at: what for at, what in told.items() if at > began} | {began: "stored", now: "now"}
-    jumps = {*told, *(stage.since for stage in stages), line.known_from}
+    events = {at: what for at, what in events.items() if at > began} | {began: "stored", now: "now"}
+    jumps = {*events, *(stage.since for stage in stages), line.known_from}
     evenly = [began + (now - began) * n / POINTS for n in range(POINTS)] + [
         now + AHEAD * n / POINTS for n in range(POINTS + 1)
     ]
@@ -168,7 +168,7 @@ def fading(
         "marks": [
             {"at": at.timestamp(), "when": f"{at.astimezone(UTC):%Y-%m-%d %H:%M}", "what": what, "use": at in dict(uses),
              "before": line.used(max(began, at - BEFORE)), "after": line.used(at)}
-            for at, what in sorted(told.items())
+            for at, what in sorted(events.items())
         ],
     }  # fmt: skip
 
@@ -257,12 +257,12 @@ class Points:
         places = np.concatenate(self._places)
         reach = float(np.abs(places).max()) or 1.0
         numbers = np.rint(places / reach * REACH).astype(int)
-        told: dict[str, Any] = {"ids": "".join(self._ids), "x": numbers[:, 0].tolist(), "y": numbers[:, 1].tolist()}
+        events: dict[str, Any] = {"ids": "".join(self._ids), "x": numbers[:, 0].tolist(), "y": numbers[:, 1].tolist()}
         for name, values in (("type", self._types), ("cluster", self._clusters)):
             names = [one for one, _ in Counter(values).most_common()]
             number = {one: place for place, one in enumerate(names)}
-            told |= {f"{name}_names": names, name: [number[one] for one in values]}
-        return htmlsafe_json_dumps(told, separators=(",", ":"))
+            events |= {f"{name}_names": names, name: [number[one] for one in values]}
+        return htmlsafe_json_dumps(events, separators=(",", ":"))
 
 
 def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float32]:

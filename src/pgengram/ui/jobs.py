@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pgengram.core import Core
 from pgengram.errors import Conflict, PgengramError
+from pgengram.service.core import Core
 from pgengram.transfer.exporting import export_to
 from pgengram.transfer.importing import Imported, import_from
 
@@ -125,7 +125,7 @@ class Import:
         if self.job.running:
             raise Conflict(UNDER_WAY, WAIT)
 
-    def look(self, name: str, system: str) -> None:
+    def preview(self, name: str, system: str) -> None:
         """Look through the file at `path`; nothing is changed."""
         self.name, self.system, self.found = name, system, None
         self._begin(bringing=False)
@@ -154,10 +154,10 @@ class Import:
         Raises:
             Exception: what the reader or the database refused; the file is to be given anew.
         """
-        told: Imported | None = self.job.result()
-        if told is None or self.bringing:
-            return told
-        self.found = told
+        report: Imported | None = self.job.result()
+        if report is None or self.bringing:
+            return report
+        self.found = report
         return None
 
     async def break_off(self) -> None:

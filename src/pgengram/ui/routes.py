@@ -22,14 +22,14 @@ from starlette.types import ASGIApp
 from pgengram import __version__
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
-from pgengram.store.tokens import Scope
-from pgengram.toolsets.reviewing import FINDINGS
-from pgengram.toolsets.upkeep import NONE_GIVEN
+from pgengram.service.toolsets.maintenance import NONE_GIVEN
+from pgengram.service.toolsets.reviewing import FINDINGS
+from pgengram.store.clients.tokens import Scope
 from pgengram.transfer.importing import SYSTEMS
 from pgengram.ui import drawing
-from pgengram.ui.guard import ENTRANCE, Guard, Shut
 from pgengram.ui.jobs import Absent, Job
-from pgengram.ui.look import MAX_POINTS, PAIRED, SIDE_BY_SIDE, Look
+from pgengram.ui.session_guard import SIGN_IN_PATH, SessionGuard, Shut
+from pgengram.ui.view_service import MAX_POINTS, PAIRED, SIDE_BY_SIDE, ViewService
 
 HERE: Final = Path(__file__).parent
 STATUS: Final = {
@@ -67,11 +67,11 @@ class Pages:
     look: what they show; namespace: whose memories; said: what the last change did, told on the next page.
     """
 
-    look: Look
+    views: ViewService
     namespace: str
     port: int
     said: list[str] = field(default_factory=list)
-    guard: Guard = field(init=False)
+    guard: SessionGuard = field(init=False)
     _templates: Environment = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,12 +85,12 @@ class Pages:
             "NONE_GIVEN": NONE_GIVEN,
         }  # fmt: skip
         self._templates.filters |= {"day": _day, "minute": _minute, "duration": _duration}
-        self.guard = Guard(self._application(), self.port, self._error)
+        self.guard = SessionGuard(self._application(), self.port, self._error)
 
     def _application(self) -> ASGIApp:
         get, post = ["GET"], ["POST"]
         routes = [
-            (ENTRANCE, self.enter, get), ("/", self.search, get), ("/memory/{id:uuid}", self.memory, get),
+            (SIGN_IN_PATH, self.enter, get), ("/", self.search, get), ("/memory/{id:uuid}", self.memory, get),
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
             ("/memory/{id:uuid}/brief", self.brief, get), ("/timeline", self.timeline, get),
@@ -104,7 +104,7 @@ class Pages:
         ]  # fmt: skip
         return Starlette(
             routes=[
-                *(Route(path, self._telling(page), methods=methods) for path, page, methods in routes),
+                *(Route(path, self._reporting(page), methods=methods) for path, page, methods in routes),
                 Mount("/static", StaticFiles(directory=HERE / "static")),
             ],
             exception_handlers={HTTPException: self._lost, Exception: self._broken},
@@ -125,21 +125,21 @@ class Pages:
 
     async def _lost(self, _: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
-        told = self._page(
+        report = self._page(
             "error.html", status, error=Absent("There is no page at that address.", "Choose one above."), inside=True
         )
         if isinstance(error, HTTPException) and error.headers:
-            told.headers.update(error.headers)
-        return told
+            report.headers.update(error.headers)
+        return report
 
     async def _broken(self, _: Request, __: Exception) -> Response:
         error = PgengramError("Something unforeseen went wrong.", "The terminal of `pgengram ui` says more.")
         return self._page("error.html", 500, error=error, inside=True)
 
-    def _telling(self, page: Page) -> Page:
+    def _reporting(self, page: Page) -> Page:
         """Return `page` as one that shows our errors instead of failing; a part of a page gets a part."""
 
-        async def told(request: Request) -> Response:
+        async def report(request: Request) -> Response:
             try:
                 return await page(request)
             except PgengramError as error:
@@ -149,7 +149,7 @@ class Pages:
                 status = STATUS.get(error.code, UNREADY)
                 return self._page("_refused.html", status, error=error, target=target, looking=False, part=True)
 
-        return told
+        return report
 
     def _then(self, address: str, said: str) -> Response:
         self.said.append(said)
@@ -169,7 +169,7 @@ class Pages:
         """Show what is found, or only the hits while somebody types; the old ones stay until the new ones are there."""
         asked = dict(request.query_params)
         target = request.headers.get("hx-target", "")
-        found = await self.look.hits(asked)
+        found = await self.views.hits(asked)
         address, looking = "/?" + urlencode(asked), found is None and target != "more"
         if looking and target in LISTS:
             answer = self._page("_looking.html", address=address, looking=True)
@@ -191,7 +191,7 @@ class Pages:
         self, id_: UUID, error: PgengramError | None = None, typed: Mapping[str, str] | None = None
     ) -> Response:
         try:
-            memory = await self.look.memory(id_)
+            memory = await self.views.memory(id_)
         except NotFound:
             raise NotFound("memory", id_, FIND_IT) from None
         status = 200 if error is None else STATUS.get(error.code, UNREADY)
@@ -208,7 +208,7 @@ class Pages:
         if fields.get("version"):
             change["expected_version"] = fields["version"]
         try:
-            said = await self.look.change(change)
+            said = await self.views.change(change)
         except PgengramError as error:
             return await self._memory(id_, error, fields)
         return self._then(f"/memory/{id_}", said)
@@ -217,24 +217,24 @@ class Pages:
         """Forget a memory."""
         fields = await self.guard.form(request)
         id_ = request.path_params["id"]
-        return self._then(f"/memory/{id_}", await self.look.forget(id_, fields.get("reason", "").strip()))
+        return self._then(f"/memory/{id_}", await self.views.forget(id_, fields.get("reason", "").strip()))
 
     async def restore(self, request: Request) -> Response:
         """Bring a forgotten or archived memory back."""
         await self.guard.form(request)
         id_ = request.path_params["id"]
-        return self._then(f"/memory/{id_}", await self.look.change({"id": str(id_), "status": "active"}))
+        return self._then(f"/memory/{id_}", await self.views.change({"id": str(id_), "status": "active"}))
 
     async def pin(self, request: Request) -> Response:
         """Let a memory fade no more, or again."""
         fields = await self.guard.form(request)
         id_ = request.path_params["id"]
-        return self._then(f"/memory/{id_}", await self.look.change({"id": str(id_), "pinned": "pinned" in fields}))
+        return self._then(f"/memory/{id_}", await self.views.change({"id": str(id_), "pinned": "pinned" in fields}))
 
     async def brief(self, request: Request) -> Response:
         """Tell the beginning of a memory, for whoever points at it on the map."""
         id_ = str(request.path_params["id"])
-        found = await self.look.excerpts([UUID(id_)])
+        found = await self.views.excerpts([UUID(id_)])
         if id_ not in found:
             raise NotFound("memory", id_, FIND_IT)
         return PlainTextResponse(found[id_]["content"][:BRIEF])
@@ -245,7 +245,7 @@ class Pages:
         if status not in ("invalidated", "archived"):
             raise InvalidInput("Only invalidated and archived are shown here.")
         asked = {"cursor": request.query_params.get("cursor", "")}
-        found = await self.look.search(asked, status=status, sort="updated", detail=True)
+        found = await self.views.search(asked, status=status, sort="updated", detail=True)
         more = found.next_cursor and "/trash?" + urlencode({"status": status, "cursor": found.next_cursor})
         return self._page("trash.html", here="/trash", found=found, status=status, more=more)
 
@@ -253,14 +253,14 @@ class Pages:
 
     async def timeline(self, request: Request) -> Response:
         """Show how many memories each day has, and those of one day."""
-        days = await self.look.days()
+        days = await self.views.days()
         if days is None:
             return self._waiting(request, "/timeline", "Counting days")
         day = _date(request.query_params.get("day")) or next(iter(days), None)
         found, more = None, None
         if day is not None:
             asked = {"since": str(day), "until": str(day), "cursor": request.query_params.get("cursor", "")}
-            found = await self.look.search(asked, sort="occurred")
+            found = await self.views.search(asked, sort="occurred")
             more = found.next_cursor and f"/timeline?{urlencode({'day': day, 'cursor': found.next_cursor})}"
         earlier = max((one for one in days if day and one < day), default=None)
         later = min((one for one in days if day and one > day), default=None)
@@ -271,14 +271,14 @@ class Pages:
 
     async def tags(self, request: Request) -> Response:
         """Show which tags, kinds and types there are."""
-        counted = await self.look.statistics()
+        counted = await self.views.statistics()
         if counted is None:
             return self._waiting(request, "/tags", "Counting")
         return self._page("tags.html", here="/tags", counted=counted.model_dump())
 
     async def health(self, request: Request) -> Response:
         """Show how index, embedder and database are, and how memories spread."""
-        counted = await self.look.statistics()
+        counted = await self.views.statistics()
         if counted is None:
             return self._waiting(request, "/health", "Counting")
         return self._page("health.html", here="/health", counted=counted.model_dump())
@@ -290,7 +290,7 @@ class Pages:
         if depth not in DEPTHS or not 0 <= strength <= 1:
             raise InvalidInput("depth must be 1 to 4, strength 0 to 1.")
         id_ = _uuid(asked["id"]) if asked.get("id") else None
-        network = await self.look.network(id_, int(depth), strength)
+        network = await self.views.network(id_, int(depth), strength)
         if network is None:
             return self._waiting(request, "/graph", "Drawing")
         return self._page(
@@ -299,40 +299,40 @@ class Pages:
 
     async def clusters(self, _: Request) -> Response:
         """Show the clusters."""
-        found = await self.look.clusters.get_memory_clusters(limit=f.MAX_LIMIT, members=0)
+        found = await self.views.clusters.get_memory_clusters(limit=f.MAX_LIMIT, members=0)
         return self._page("clusters.html", here="/clusters", found=found)
 
     async def cluster(self, request: Request) -> Response:
         """Show one cluster with its members."""
-        cluster, members = await self.look.cluster(request.path_params["id"])
+        cluster, members = await self.views.cluster(request.path_params["id"])
         return self._page("cluster.html", here="/clusters", cluster=cluster, members=members)
 
     async def map(self, request: Request) -> Response:
         """Show where memories lie."""
-        made = await self.look.map()
+        made = await self.views.map()
         if made is None:
             return self._waiting(request, "/map", "Drawing the map")
-        return self._page("map.html", here="/map", map=made, degraded=self.look.manager.degraded, most=MAX_POINTS)
+        return self._page("map.html", here="/map", map=made, degraded=self.views.manager.degraded, most=MAX_POINTS)
 
-    # -- upkeep ----------------------------------------------------------------------------------------------------
+    # -- maintenance ----------------------------------------------------------------------------------------------------
 
     async def review(self, request: Request) -> Response:
         """Show what needs care: all the findings of one name, some at a time, or the plan."""
         asked = request.query_params
         if "again" in asked:
-            self.look.later.forget()
+            self.views.cache.forget()
             return RedirectResponse("/review", 303)
         offset, page = _whole(asked.get("offset"), 0), _whole(asked.get("page"), 1)
-        reviewed = await self.look.review(offset)
+        reviewed = await self.views.review(offset)
         if reviewed is None:
             return self._waiting(request, "/review", "Looking at memories and what is near them")
         names = [*(name for name in FINDINGS if name in reviewed.found), PLAN]
         chosen = asked.get("find") or next((name for name in PAIRED if reviewed.found.get(name)), PLAN)
         if chosen not in names:
             raise InvalidInput(f"find must be one of {', '.join(names)}.")
-        found = self.look.findings(reviewed, chosen)
+        found = self.views.findings(reviewed, chosen)
         shown = found[(page - 1) * SIDE_BY_SIDE : page * SIDE_BY_SIDE]
-        rows = await self.look.excerpts(
+        rows = await self.views.excerpts(
             [UUID(id_) for one in shown if chosen in PAIRED for id_ in one["ids"][:MOST_SIDES]]
         )
         return self._page(
@@ -345,80 +345,80 @@ class Pages:
         """Show what the chosen steps would change."""
         fields = await self.guard.form(request)
         steps = [value for name, value in fields.items() if name.startswith("step")]
-        tidied, rows = await self.look.preview(steps)
+        tidied, rows = await self.views.preview(steps)
         return self._page("preview.html", here="/review", tidied=tidied, rows=rows)
 
     async def apply(self, request: Request) -> Response:
         """Do what was previewed."""
         fields = await self.guard.form(request)
-        return self._then("/review", await self.look.tidy(fields.get("token", "")))
+        return self._then("/review", await self.views.tidy(fields.get("token", "")))
 
     # -- out and in ------------------------------------------------------------------------------------------------
 
     async def export(self, request: Request) -> Response:
         """Show how far an export is."""
-        job = self.look.export.job
+        job = self.views.export.job
         return self._progress(request, "export.html", "/export", job=job, counts=job.result())
 
     async def start_export(self, request: Request) -> Response:
         """Begin an export."""
         await self.guard.form(request)
-        self.look.export.begin()
+        self.views.export.begin()
         return RedirectResponse("/export", 303)
 
     async def download(self, _: Request) -> Response:
         """Hand the exported file over."""
-        if self.look.export.job.result() is None:
+        if self.views.export.job.result() is None:
             raise Absent("No export is finished.", "Begin one, and wait until it is done.")
-        path = self.look.export.path
+        path = self.views.export.path
         return FileResponse(path, filename=path.name, media_type="application/jsonl")
 
     async def import_(self, request: Request) -> Response:
         """Show what a file holds, how far it is brought in, and what that came to."""
-        arriving = self.look.arriving
+        arriving = self.views.arriving
         try:
-            told = arriving.result()
+            report = arriving.result()
         except PgengramError as error:
             arriving.forget()
             hint = error.hint.replace(str(arriving.path), "the file")
             message = error.message.replace(str(arriving.path), "The file")
             return self._page(
                 "import.html", STATUS.get(error.code, UNREADY), here="/import", arriving=arriving, job=arriving.job,
-                told=None, error=InvalidInput(message, hint),
+                report=None, error=InvalidInput(message, hint),
             )  # fmt: skip
         return self._progress(
-            request, "import.html", "/import", arriving=arriving, job=arriving.job, told=told, error=None
+            request, "import.html", "/import", arriving=arriving, job=arriving.job, report=report, error=None
         )
 
     async def give(self, request: Request) -> Response:
         """Take a file, and begin to look through it."""
-        arriving = self.look.arriving
+        arriving = self.views.arriving
         arriving.refuse_second()
         fields, name = await self.guard.upload(request, arriving.path)
         system = fields.get("system", "")
         if system not in SYSTEMS:
             raise InvalidInput("Say which system the file is of.", f"Known are {', '.join(SYSTEMS)}.")
-        arriving.look(name, system)
+        arriving.preview(name, system)
         return RedirectResponse("/import", 303)
 
     async def bring(self, request: Request) -> Response:
         """Begin to bring in what was looked at."""
         await self.guard.form(request)
-        self.look.arriving.bring()
+        self.views.arriving.bring()
         return RedirectResponse("/import", 303)
 
     async def break_off(self, request: Request) -> Response:
         """End what is under way."""
         await self.guard.form(request)
-        await self.look.arriving.break_off()
-        self.look.later.forget()
+        await self.views.arriving.break_off()
+        self.views.cache.forget()
         return RedirectResponse("/import", 303)
 
     async def another(self, request: Request) -> Response:
         """Make room for another file."""
         await self.guard.form(request)
-        self.look.arriving.forget()
-        self.look.later.forget()
+        self.views.arriving.forget()
+        self.views.cache.forget()
         return RedirectResponse("/import", 303)
 
     def _progress(self, request: Request, name: str, here: str, *, job: Job, **shown: Any) -> Response:
@@ -432,7 +432,9 @@ class Pages:
 
     async def tokens(self, _: Request) -> Response:
         """Show the tokens that lead to these memories."""
-        return self._page("tokens.html", here="/tokens", tokens=await self.look.tokens(), made="", error=None, typed={})
+        return self._page(
+            "tokens.html", here="/tokens", tokens=await self.views.tokens(), made="", error=None, typed={}
+        )
 
     async def make_token(self, request: Request) -> Response:
         """Make a token, and show it this once."""
@@ -441,18 +443,18 @@ class Pages:
         try:
             days = _number(fields.get("days"), 0)
             scope: Scope = "read-write" if fields.get("scope") == "read-write" else "read-only"
-            made = await self.look.make_token(fields.get("name", ""), scope, days if fields.get("days") else None)
+            made = await self.views.make_token(fields.get("name", ""), scope, days if fields.get("days") else None)
         except InvalidInput as refused:
             error = refused
         return self._page(
-            "tokens.html", 200 if error is None else 422, here="/tokens", tokens=await self.look.tokens(), made=made,
+            "tokens.html", 200 if error is None else 422, here="/tokens", tokens=await self.views.tokens(), made=made,
             error=error, typed={} if error is None else fields,
         )  # fmt: skip
 
     async def revoke_token(self, request: Request) -> Response:
         """Make a token worthless."""
         fields = await self.guard.form(request)
-        return self._then("/tokens", await self.look.revoke_token(fields.get("id", "")))
+        return self._then("/tokens", await self.views.revoke_token(fields.get("id", "")))
 
     def _waiting(self, request: Request, here: str, what: str) -> Response:
         address = request.url.path + (f"?{request.url.query}" if request.url.query else "")

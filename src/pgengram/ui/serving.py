@@ -14,11 +14,11 @@ from typing import Final
 import uvicorn
 
 from pgengram.errors import InvalidInput
-from pgengram.manager import MemoryManager
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.ui.guard import ENTRANCE
-from pgengram.ui.look import Look
 from pgengram.ui.routes import Pages
+from pgengram.ui.session_guard import SIGN_IN_PATH
+from pgengram.ui.view_service import ViewService
 
 HOST: Final = "127.0.0.1"  # and no other: the page is for this machine
 STOP_S: Final = 3
@@ -80,18 +80,18 @@ async def serve_ui(settings: Settings, port: int, announce: Callable[[str], None
     try:
         await manager.open()
         with TemporaryDirectory(prefix="pgengram-ui-") as folder:
-            look = Look(manager, Path(folder))
+            views = ViewService(manager, Path(folder))
             number = listener.getsockname()[1]
-            guard = Pages(look, settings.namespace, number).guard
+            guard = Pages(views, settings.namespace, number).guard
             config = uvicorn.Config(
                 guard, interface="asgi3", ws="none", lifespan="off", log_config=None, access_log=False,
                 proxy_headers=False, server_header=False, timeout_graceful_shutdown=STOP_S,
             )  # fmt: skip
-            link = f"http://{HOST}:{number}{ENTRANCE}?token={guard.ticket}"
+            link = f"http://{HOST}:{number}{SIGN_IN_PATH}?token={guard.ticket}"
             try:
                 await _Server(config, lambda: announce(link)).serve(sockets=[listener])
             finally:
-                await look.close()
+                await views.close()
     finally:
         listener.close()
         await manager.close()

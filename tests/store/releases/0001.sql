@@ -77,9 +77,9 @@ CREATE TABLE public.episodic_memories (
     CONSTRAINT episodic_memories_emotional_valence_check CHECK (((emotional_valence >= ('-1'::integer)::double precision) AND (emotional_valence <= (1)::double precision)))
 );
 ALTER TABLE ONLY public.episodic_memories FORCE ROW LEVEL SECURITY;
-CREATE TABLE public.erasures (
-    owner integer NOT NULL,
-    owner_since timestamp with time zone NOT NULL,
+CREATE TABLE public.deletion_log (
+    namespace_id integer NOT NULL,
+    namespace_since timestamp with time zone NOT NULL,
     memory_id uuid,
     at timestamp with time zone DEFAULT now() NOT NULL
 );
@@ -389,7 +389,7 @@ INSERT INTO public.decay_classes VALUES (0.05);
 INSERT INTO public.embedding_models OVERRIDING SYSTEM VALUE VALUES (1, 'tiny', 3, 'ivfflat', 'active', NULL, NULL, NULL, NULL, NULL, NULL, '2026-11-21 14:08:05.581505+00');
 INSERT INTO public.episodic_memories VALUES (1, '01a1fe6f-83e6-79f6-8b86-5a69cebdf752', NULL, NULL, NULL, 0, NULL, '2026-11-21 14:08:03.566707+00');
 INSERT INTO public.episodic_memories VALUES (1, '01a1fe6f-87f5-7c91-ad07-7b586c2119c9', NULL, NULL, NULL, 0, NULL, '2026-11-21 14:08:04.598231+00');
-INSERT INTO public.erasures VALUES (1, '2026-11-21 14:08:03.532435+00', '01a1fe6f-8893-7f64-b8f8-c33cfb142d60', '2026-11-21 14:08:04.860533+00');
+INSERT INTO public.deletion_log VALUES (1, '2026-11-21 14:08:03.532435+00', '01a1fe6f-8893-7f64-b8f8-c33cfb142d60', '2026-11-21 14:08:04.860533+00');
 INSERT INTO public.memories VALUES (1, '01a1fe6f-853e-75b0-b6cd-71b0e7804b0a', 'procedural', NULL, 'active', 'To deploy, tag the commit and wait for the checks.', '\x008f3b4c221ac1b727543f380b563e9d', '{}', NULL, NULL, NULL, 's-01a1fe6f7e09-d5a048fd', 3, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, 1, NULL, NULL, NULL, NULL, '2026-11-21 14:08:03.917083+00', '2026-11-21 14:08:03.917083+00', NULL, '2026-11-21 14:08:03.917083+00', '2026-11-21 14:08:03.917083+00', DEFAULT);
 INSERT INTO public.memories VALUES (1, '01a1fe6f-8601-77bc-922f-fd63df5e983b', 'strategic', NULL, 'active', 'Small invoices are paid sooner than large ones.', '\x98ef32bbabcd4601e90d30f5c21bb85c', '{}', NULL, NULL, NULL, 's-01a1fe6f7e09-d5a048fd', 4, NULL, NULL, 0, NULL, NULL, NULL, 0.7, NULL, NULL, false, NULL, 1, NULL, NULL, NULL, NULL, '2026-11-21 14:08:04.09798+00', '2026-11-21 14:08:04.09798+00', NULL, '2026-11-21 14:08:04.09798+00', '2026-11-21 14:08:04.09798+00', DEFAULT);
 INSERT INTO public.memories VALUES (1, '01a1fe6f-8514-7118-9869-e62cbe423ed9', 'semantic', NULL, 'active', 'Jonas is allergic to peanuts.', '\xb63443946c3fc90f6768eaf6d2590521', '{}', NULL, NULL, NULL, 's-01a1fe6f7e09-d5a048fd', 2, NULL, NULL, 0, NULL, NULL, NULL, 0.8, NULL, NULL, false, NULL, 2, NULL, NULL, NULL, NULL, '2026-11-21 14:08:03.869052+00', '2026-11-21 14:08:03.869052+00', NULL, '2026-11-21 14:08:03.869052+00', '2026-11-21 14:08:04.395005+00', DEFAULT);
@@ -453,8 +453,8 @@ ALTER TABLE ONLY public.embedding_models
     ADD CONSTRAINT embedding_models_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.episodic_memories
     ADD CONSTRAINT episodic_memories_pkey PRIMARY KEY (namespace_id, memory_id);
-ALTER TABLE ONLY public.erasures
-    ADD CONSTRAINT erasures_owner_owner_since_memory_id_key UNIQUE NULLS NOT DISTINCT (owner, owner_since, memory_id);
+ALTER TABLE ONLY public.deletion_log
+    ADD CONSTRAINT deletion_log_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (namespace_id, namespace_since, memory_id);
 ALTER TABLE ONLY public.memories
     ADD CONSTRAINT memories_pkey PRIMARY KEY (namespace_id, id);
 ALTER TABLE ONLY public.memory_activation
@@ -595,31 +595,31 @@ ALTER TABLE public.memory_tag_synonyms ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.memory_tags ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.memory_vectors ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.memory_words ENABLE ROW LEVEL SECURITY;
-CREATE POLICY one_owner ON public.episodic_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_activation USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_belief_evidence USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_beliefs USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_cluster_activations USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_cluster_members USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_clusters USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_confirmations USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_history USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_identities USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_posting_lists USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_relationships USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_tag_synonyms USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_tags USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_vectors USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.memory_words USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.procedural_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.semantic_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.strategic_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
-CREATE POLICY one_owner ON public.working_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.episodic_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_activation USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_belief_evidence USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_beliefs USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_cluster_activations USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_cluster_members USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_clusters USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_confirmations USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_history USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_identities USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_posting_lists USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_relationships USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_tag_synonyms USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_tags USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_vectors USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.memory_words USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.procedural_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.semantic_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.strategic_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
+CREATE POLICY one_namespace ON public.working_memories USING ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer)) WITH CHECK ((namespace_id = (NULLIF(current_setting('pgengram.namespace_id'::text, true), ''::text))::integer));
 ALTER TABLE public.procedural_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.semantic_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.strategic_memories ENABLE ROW LEVEL SECURITY;
-CREATE POLICY upkeep ON public.memory_vectors FOR SELECT TO CURRENT_USER USING ((current_setting('pgengram.upkeep'::text, true) = 'on'::text));
+CREATE POLICY maintenance ON public.memory_vectors FOR SELECT TO CURRENT_USER USING ((current_setting('pgengram.maintenance'::text, true) = 'on'::text));
 ALTER TABLE public.working_memories ENABLE ROW LEVEL SECURITY;
 GRANT USAGE ON SCHEMA public TO pgengram_app;
 GRANT SELECT ON TABLE public.decay_classes TO pgengram_app;

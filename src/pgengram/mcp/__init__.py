@@ -1,0 +1,1 @@
+"""The Model Context Protocol: the only package that knows it."""

@@ -1,0 +1,1 @@
+"""The process itself: its event loop, its logs, its metrics."""

@@ -1,0 +1,1 @@
+"""What callers can do with memories: the manager, the tools, and what they stand on."""

@@ -1,0 +1,114 @@
+"""How a method of the manager becomes a tool: one decorator, read by the server.
+
+The method's name is the tool's name, its docstring the description, its annotated parameters the input schema and its
+returned view the output schema. Nothing here knows MCP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel
+
+from pgengram.errors import ModelSwitched, ShardMoved
+from pgengram.service.secret_filter import filter_arguments
+
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
+MARK = "__tool__"
+SWITCHES = 2  # of embedding models that one call lives through
+
+Asker = Callable[[str], Awaitable[bool | None]]
+ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by whoever carries a call here
+ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)  # who calls: the client's own name
+
+
+async def asked(question: str) -> bool | None:
+    """Put a yes-or-no question to the user through the client; None when this client cannot ask.
+
+    Waits for a person: never call it inside a transaction.
+    """
+    asker = ASKER.get()
+    return None if asker is None else await asker(question)
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What calling a tool does to the store, told to the client before it asks its user."""
+
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+
+
+READS = Hints(read_only=True, destructive=False, idempotent=True)
+ADDS = Hints(read_only=False, destructive=False, idempotent=True)
+CHANGES = Hints(read_only=False, destructive=True, idempotent=False)
+REMOVES = Hints(read_only=False, destructive=True, idempotent=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One method that clients may call."""
+
+    name: str
+    title: str
+    hints: Hints
+    method: Callable[..., Awaitable[Any]]
+
+    async def run(self, arguments: Mapping[str, Any]) -> Any:
+        """Call the method, and again when the store took another embedding model meanwhile: nothing of it was kept."""
+        for _ in range(SWITCHES):
+            with suppress(ModelSwitched, ShardMoved):
+                return await self.method(**arguments)
+        return await self.method(**arguments)
+
+
+def tool(hints: Hints, *, title: str, screens: bool = True) -> Callable[[Method], Method]:
+    """Mark a method as a tool.
+
+    What writes is called only with arguments that hold no secret; with `screens` off the method sees to that by itself.
+    """
+
+    def mark(method: Method) -> Method:
+        made = _filter_secrets(method) if screens and not hints.read_only else method
+        setattr(made, MARK, (hints, title))
+        return made
+
+    return mark
+
+
+def _filter_secrets(method: Method) -> Method:
+    names = [*signature(method).parameters][1:]
+
+    @wraps(method)
+    async def filtered(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        clean, redacted = filter_arguments(method, given, redact=_redacts(self))
+        answer = await method(self, **clean)
+        if redacted and isinstance(answer, BaseModel) and "redacted" in type(answer).model_fields:
+            return answer.model_copy(update={"redacted": redacted})
+        return answer
+
+    return cast("Method", filtered)
+
+
+def _redacts(toolset: Any) -> bool:
+    """Whether the owner of a tool, or the core it stands on, was set to redact secrets instead of refusing them."""
+    core = getattr(toolset, "core", getattr(toolset, "memory", toolset))
+    return bool(getattr(getattr(core, "settings", None), "secrets", "") == "redact")
+
+
+def tools_of(toolset: object) -> list[Tool]:
+    """Return the marked methods of `namespace` in the order of their definition."""
+    found: list[Tool] = []
+    for name in dict.fromkeys(name for kind in reversed(type(toolset).__mro__) for name in vars(kind)):
+        mark = getattr(getattr(type(toolset), name, None), MARK, None)
+        if mark is not None:
+            found.append(Tool(name, mark[1], mark[0], getattr(toolset, name)))
+    return found

@@ -1,0 +1,185 @@
+"""The tools for edges between memories: link them, and walk along the links."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from pydantic import Field, WithJsonSchema
+
+from pgengram import fields as f
+from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
+from pgengram.search import likeness
+from pgengram.search.ranking import VectorIndex
+from pgengram.service.core import Core
+from pgengram.service.tools import READS, REMOVES, tool
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.graph import edges
+from pgengram.store.memory import memories
+from pgengram.text.fencing import one_line
+from pgengram.views import Answer, Shown, Unlisted, cut
+
+MAX_LINKS: Final = 50
+MAX_STARTS: Final = 10
+NODE_EXCERPT_CHARS: Final = 160  # characters of a memory shown at a node
+ALIKE: Final = 0.5  # cosine above which a memory is a neighbour without an edge
+MAX_ALIKE: Final = 10
+USUAL: Final = "related_to"
+TOLD: Final = "causes, solves, depends_on, contradicts, extends, supports"
+
+
+class Linked(Answer):
+    """Answer of link_memories; not ok when nothing could be linked."""
+
+    results: Annotated[list[Shown], Unlisted]
+
+
+class Explored(Answer):
+    """Answer of explore_memories."""
+
+    nodes: Annotated[list[Shown], Unlisted]
+    edges: Annotated[list[Shown], Unlisted]
+    similar: Annotated[list[Shown], Unlisted]
+    cut: Annotated[bool, Unlisted]
+
+
+class Graph:
+    """Edges between the memories of one namespace.
+
+    Args:
+        core: the store, embedder and session that the tools work on.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    @tool(REMOVES, title="Link")
+    async def link_memories(
+        self,
+        from_id: f.BareId,
+        to_ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=MAX_LINKS)],
+        type: Annotated[f.Name | None, Field(description=f"{TOLD} or any word. Default {USUAL}.")] = None,
+        strength: f.Bound = 1.0,
+        properties: Annotated[f.Metadata | None, WithJsonSchema({"type": "object"})] = None,
+        remove: bool = False,
+    ) -> Linked:
+        """Link a memory to others, or with remove unlink them (every type if none is given).
+
+        Use when one causes, solves or contradicts another; linking again replaces strength and properties. To follow links: explore_memories.
+        """
+        session_id = self.core.session.current()
+        _refuse_none(to_ids)
+        kind = None if type is None else edges.normalised_type(type)
+        results: list[Shown] = []
+        problems: list[PgengramError] = []
+        async with self.core.store.transaction() as tx:
+            start = await self.core.one(tx, from_id)
+            if not remove:
+                memories.refuse_forgotten(start)
+            for given in dict.fromkeys(to_ids):
+                try:
+                    end = await self.core.one(tx, given)
+                    result: Shown = {"to_id": str(end["id"]), "ok": True}
+                    if remove:
+                        result["removed"] = await edges.unlink(tx, start["id"], end["id"], kind, session_id=session_id)
+                    else:
+                        memories.refuse_forgotten(end)
+                        result["created"] = await edges.link(
+                            tx, start["id"], end["id"], kind or USUAL, strength, properties or {}, session_id=session_id
+                        )
+                except (NotFound, Conflict, InvalidInput) as error:  # found before anything was sent to be written
+                    problems.append(error)
+                    result = {"to_id": given, "ok": False, "error": error.as_dict()}
+                results.append(result)
+            if len(problems) == len(results) == 1:
+                raise problems[0]
+        return Linked(ok=len(problems) < len(results), results=results)
+
+    @tool(READS, title="Explore")
+    async def explore_memories(
+        self,
+        ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=MAX_STARTS)],
+        depth: Annotated[int, Field(ge=1, le=4)] = 2,
+        direction: edges.Direction = "both",
+        types: Annotated[list[f.Name] | None, f.AnyOf] = None,
+        min_strength: f.Bound = 0.3,
+        include_similar: bool = True,
+        limit: Annotated[int, Field(ge=1, le=f.MAX_NODES)] = 50,
+    ) -> Explored:
+        """Show what is linked to memories, by shortest path, and what means the same.
+
+        Use for causes, effects, context; for words search_memories. min_strength bounds the product along a path. Error: NOT_FOUND.
+        """
+        self.core.session.current()
+        _refuse_none(ids)
+        kinds = None if types is None else [edges.normalised_type(word) for word in types]
+        walk = edges.Walk(depth, direction, kinds, min_strength, limit)
+        model = await self.core.current_model() if include_similar else None
+        return await self.core.store.read_transaction(lambda tx: self._explored(tx, ids, walk, model))
+
+    async def _explored(self, tx: Transaction, ids: list[str], walk: edges.Walk, model: VectorIndex | None) -> Explored:
+        starts = await self._starts(tx, ids)
+        paths, cut = await edges.explore(tx, starts, walk)
+        lines, lines_cut = await edges.between(tx, paths, walk)
+        alike = await _alike(tx, model, starts, paths)
+        seen = await edges.look_at(tx, [*paths, *alike])
+        self.core.accesses.note([id_ for id_ in seen if id_ not in starts])
+        return Explored(
+            nodes=[_node(seen[id_], path) for id_, path in paths.items() if id_ in seen],
+            edges=[_edge(row) for row in lines],
+            similar=[
+                {**_excerpt(seen[id_]), "similarity": round(cosine, 4), "similar_to": str(to)}
+                for id_, (cosine, to) in alike.items()
+                if id_ in seen
+            ],
+            cut=cut or lines_cut,
+        )
+
+    async def _starts(self, tx: Transaction, ids: list[str]) -> list[UUID]:
+        starts = [await self.core.one(tx, given) for given in dict.fromkeys(ids)]
+        for start in starts:
+            memories.refuse_forgotten(start)
+        return list(dict.fromkeys(start["id"] for start in starts))
+
+
+async def _alike(
+    tx: Transaction, model: VectorIndex | None, starts: list[UUID], paths: dict[UUID, edges.Path]
+) -> dict[UUID, tuple[float, UUID]]:
+    """Return the memories that are like the first ones and not reached anyway."""
+    if model is None:
+        return {}
+    found = await likeness.neighbours(tx, model, starts, above=ALIKE, limit=MAX_ALIKE + len(paths))
+    return dict([one for one in found.items() if one[0] not in paths][:MAX_ALIKE])
+
+
+def _refuse_none(ids: list[str]) -> None:
+    if not ids:
+        raise InvalidInput("No memory is named.")
+
+
+def _excerpt(row: Row) -> Shown:
+    return {
+        "id": str(row["id"]),
+        "excerpt": cut(one_line(row["content"]), NODE_EXCERPT_CHARS),
+        "type": row["type"],
+        **({"kind": row["kind"]} if row["kind"] else {}),
+    }
+
+
+def _node(row: Row, path: edges.Path) -> Shown:
+    return {
+        **_excerpt(row),
+        "depth": path.depth,
+        "strength": round(path.strength, 6),
+        "path": [str(id_) for id_ in path.ids],
+    }
+
+
+def _edge(row: Row) -> dict[str, Any]:
+    edge = {
+        "from_id": str(row["from_id"]),
+        "to_id": str(row["to_id"]),
+        "type": row["type"],
+        "strength": row["strength"],
+    }
+    return {**edge, "properties": row["properties"]} if row["properties"] else edge

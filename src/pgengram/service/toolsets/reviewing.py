@@ -1,0 +1,260 @@
+"""What a review of memories finds, and what it proposes to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from time import monotonic
+from typing import Any, Final, Literal, get_args
+from uuid import UUID
+
+from pgengram.search.ranking import VectorIndex
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.maintenance import findings
+from pgengram.store.maintenance.findings import Pair
+from pgengram.store.memory import memories
+from pgengram.store.memory.bulk_actions import Step
+from pgengram.text.differences import differences, overlap
+from pgengram.text.fencing import one_line
+from pgengram.text.turn_features import TURN
+from pgengram.text.words import words
+from pgengram.views import Shown, cut, moment
+
+Finding = Literal[
+    "duplicates", "contradictions", "expired", "stale", "fragments", "multi_fact", "untagged", "unsourced"
+]
+FINDINGS: Final[tuple[Finding, ...]] = get_args(Finding)
+COMPARED: Final = 2_000  # memories whose neighbours one review looks for, the newest first
+COMPARING_S: Final = 12.0  # a client waits about a minute
+MAX_PAIRS: Final = 5_000
+FINDING_EXCERPT_CHARS: Final = 120
+LONG: Final = 1_000  # characters; the vectors compared are those of the beginning
+LONG_OVERLAP: Final = 0.8  # of the words of long texts
+KNOWN_TAGS: Final = 500
+SUGGESTED_TAGS: Final = 3
+SHORTEST_TAG: Final = 3  # letters; shorter ones stand in too many texts
+SCOPE: Final = (
+    "type",
+    "user",
+    "project",
+    "collection",
+    "speaker",
+    "occurred_at",
+)  # differ, and it is about something else
+MERGING: Final = "says nearly the same as the one that replaces it"
+LINKED: Final = "linked as contradicting each other"
+
+
+class Review:
+    """One look at a namespace's memories.
+
+    Args:
+        tx: the namespace's transaction; nothing is written in it.
+        project: look at this one only.
+        limit: how many of each finding are told.
+
+    Attributes:
+        findings: by name, what was found, as it is shown.
+        steps: by name, what is safe to be done about it; no memory is in two of them.
+        found: by name, how many memories (or groups, or pairs) there are.
+        looked_at: how many memories were looked at and compared.
+    """
+
+    def __init__(self, tx: Transaction, project: str | None, limit: int) -> None:
+        self.findings: dict[str, list[Shown]] = {}
+        self.steps: dict[str, list[Step]] = {}
+        self.found: dict[str, int] = {}
+        self.looked_at: Shown = {}
+        self._tx = tx
+        self._project = project
+        self._limit = limit
+        self._taken: set[UUID] = set()
+
+    # -- pairs -----------------------------------------------------------------------------------------------------
+
+    async def compare(self, model: VectorIndex | None, *, threshold: float, offset: int) -> None:
+        """Find near duplicates and contradictions among up to `COMPARED` memories and their neighbours, from `offset` on."""
+        ids, all_of_them = await findings.candidates(self._tx, project=self._project, limit=COMPARED, offset=offset)
+        self.looked_at = {"memories": all_of_them, "compared": 0}
+        pairs: list[Pair] = []
+        if model is not None and model.id == self._tx.model_id:
+            pairs = await self._pairs(ids, model, threshold)
+            compared = self.looked_at["compared"]
+            if offset + compared < all_of_them:
+                self.looked_at["next_offset"] = offset + compared
+        linked = await findings.linked_contradictions(self._tx, project=self._project, limit=self._limit)
+        named = {id_ for pair in pairs for id_ in (pair.one, pair.other)} | {id_ for pair in linked for id_ in pair}
+        rows = await memories.read(self._tx, sorted(named), self._tx.model_id)
+        alike, differing = _sorted_out(pairs, rows)
+        self._note_contradictions(differing, linked, rows)
+        self._note_duplicates(alike, rows)
+
+    async def _pairs(self, ids: Sequence[UUID], model: VectorIndex, threshold: float) -> list[Pair]:
+        found: dict[tuple[UUID, UUID], Pair] = {}
+        started = monotonic()
+        for start in range(0, len(ids), findings.CHUNK):
+            chunk = ids[start : start + findings.CHUNK]
+            for pair in await findings.near_pairs(
+                self._tx, chunk, model=model.id, dimensions=model.dimensions, indexed=model.indexed, threshold=threshold
+            ):
+                found[min(pair.one, pair.other), max(pair.one, pair.other)] = pair
+            self.looked_at["compared"] += len(chunk)
+            if monotonic() - started > COMPARING_S or len(found) > MAX_PAIRS:
+                break
+        return list(found.values())
+
+    def _note_contradictions(
+        self, differing: Iterable[tuple[Pair, list[str]]], linked: Iterable[tuple[UUID, UUID]], rows: dict[UUID, Row]
+    ) -> None:
+        why = {
+            tuple(
+                sorted((pair.one, pair.other))
+            ): f"Alike ({pair.similarity:.2f}), but they differ in {' and '.join(names)}"
+            for pair, names in differing
+        }
+        why |= {tuple(sorted(pair)): LINKED.capitalize() for pair in linked if {*pair} <= rows.keys()}
+        self.found["contradictions"] = len(why)
+        for pair, reason in list(why.items())[: self._limit]:
+            older, newer = sorted((rows[id_] for id_ in pair), key=_told_last)
+            self._note(
+                "contradictions",
+                [older, newer],
+                action="forget",
+                into={"ids": [str(older["id"])], "replaced_by": [str(newer["id"])]},
+                why=f"{reason}. If only one holds, forget the other.",
+            )
+
+    def _note_duplicates(self, alike: Sequence[Pair], rows: dict[UUID, Row]) -> None:
+        similarity = {frozenset((pair.one, pair.other)): pair.similarity for pair in alike}
+        grouped = findings.groups([(pair.one, pair.other) for pair in alike])
+        self.found["duplicates"] = len(grouped)
+        for group in grouped[: self._limit]:
+            stays, *others = sorted((rows[id_] for id_ in group), key=_worth, reverse=True)
+            goes = [row for row in others if not row["pinned"] and not _differ(stays, row)]
+            if not goes:
+                continue
+            near = [similarity[pair] for row in goes if (pair := frozenset((stays["id"], row["id"]))) in similarity]
+            step = Step("merge", [row["id"] for row in goes], into=stays["id"], reason=MERGING)
+            self._take("duplicates", step)
+            self._note(
+                "duplicates",
+                [stays, *goes],
+                action="merge",
+                into={"into": str(stays["id"])},
+                why=f"They say nearly the same{f' (cosine {min(near):.2f} and more)' if near else ''}.",
+            )
+
+    # -- one by one ------------------------------------------------------------------------------------------------
+
+    async def judge(self, names: Sequence[str], stale: timedelta) -> None:
+        """Find memories that need care for themselves."""
+        found, rows = await findings.judge(self._tx, names, project=self._project, stale=stale, limit=self._limit)
+        self.found |= found
+        tags = await findings.tag_counts(self._tx, limit=KNOWN_TAGS) if "untagged" in found else {}
+        for name in names:
+            mine = [row for row in rows if row["finding"] == name]
+            getattr(self, f"_note_{name}")(mine, [tag for tag in tags if len(tag) >= SHORTEST_TAG])
+
+    def _note_expired(self, rows: Sequence[Row], _: Sequence[str]) -> None:
+        self._take_all("expired", rows)
+        for row in rows:
+            why = f"No search shows it since {moment(row['expires_at'])}."
+            self._note("expired", [row], action="archive", why=why)
+
+    def _note_stale(self, rows: Sequence[Row], _: Sequence[str]) -> None:
+        self._take_all("stale", rows)
+        for row in rows:
+            why = f"Not confirmed, changed or read since {moment(row['touched_at'])}; relevance {row['relevance']:.2f}."
+            self._note("stale", [row], action="archive", why=why)
+
+    def _note_fragments(self, rows: Sequence[Row], _: Sequence[str]) -> None:
+        for row in rows:
+            self._note("fragments", [row], action="forget", why="Says nothing alone: complete it, or forget it.")
+
+    def _note_multi_fact(self, rows: Sequence[Row], _: Sequence[str]) -> None:
+        for row in rows:
+            why = f"{len(row['content']):,} characters of many facts: store them one by one, then forget this one."
+            self._note("multi_fact", [row], action="keep", why=why)
+
+    def _note_untagged(self, rows: Sequence[Row], tags: Sequence[str]) -> None:
+        for row in rows:
+            fitting = suggested(row["content"], tags)
+            if fitting and row["id"] not in self._taken:
+                self._take("untagged", Step("tag", [row["id"]], tags=fitting))
+            why = "Its words are tags of others." if fitting else "Has no tag."
+            self._note("untagged", [row], action="tag", into={"tags": fitting} if fitting else {}, why=why)
+
+    def _note_unsourced(self, rows: Sequence[Row], _: Sequence[str]) -> None:
+        for row in rows:
+            unsure = row["confidence"] is not None and row["confidence"] < findings.UNSURE
+            reason = f"Unsure (confidence {row['confidence']:g})" if unsure else "Inferred, without a source"
+            self._note("unsourced", [row], action="confirm", why=f"{reason}: confirm it, or forget it.")
+
+    # -- both ------------------------------------------------------------------------------------------------------
+
+    def _take(self, name: str, step: Step) -> None:
+        self._taken |= set(step.touched)
+        self.steps.setdefault(name, []).append(step)
+
+    def _take_all(self, name: str, rows: Sequence[Row]) -> None:
+        """Archive, not forget: what was forgotten is told of as corrected when somebody says it again."""
+        ids = [row["id"] for row in rows if row["id"] not in self._taken and not row["pinned"]]
+        if ids:
+            self._take(name, Step("archive", ids))
+
+    def _note(
+        self, name: str, rows: Sequence[Row], *, action: str, why: str, into: dict[str, Any] | None = None
+    ) -> None:
+        self.findings.setdefault(name, []).append(
+            {
+                "finding": name,
+                "ids": [str(row["id"]) for row in rows],
+                "excerpts": [cut(one_line(row["content"]), FINDING_EXCERPT_CHARS) for row in rows],
+                "why": why,
+                "propose": {"action": action, **(into or {})},
+            }
+        )
+
+
+def suggested(content: str, tags: Sequence[str]) -> list[str]:
+    """Return the first of `tags` all of whose words stand in `content`."""
+    there = {word.casefold() for word in words(content)}
+    return [tag for tag in tags if (parts := words(tag.replace("-", " "))) and {*parts} <= there][:SUGGESTED_TAGS]
+
+
+def _sorted_out(pairs: Iterable[Pair], rows: dict[UUID, Row]) -> tuple[list[Pair], list[tuple[Pair, list[str]]]]:
+    """Return the pairs that say the same, and those that may contradict each other with what they differ in."""
+    alike: list[Pair] = []
+    differing: list[tuple[Pair, list[str]]] = []
+    for pair in pairs:
+        one, other = rows.get(pair.one), rows.get(pair.other)
+        if one is None or other is None or not _comparable(one, other):
+            continue
+        names = differences(one["content"], other["content"])
+        if names:
+            differing.append((pair, names))
+        else:
+            alike.append(pair)
+    return alike, differing
+
+
+def _comparable(one: Row, other: Row) -> bool:
+    """Whether two memories are about the same; a turn of a conversation is what was said then, and nothing else is."""
+    if any(one[name] != other[name] for name in SCOPE) or (one["traits"] | other["traits"]) & TURN:
+        return False
+    long = max(len(one["content"]), len(other["content"])) > LONG
+    return not long or overlap(one["content"], other["content"]) >= LONG_OVERLAP
+
+
+def _differ(one: Row, other: Row) -> bool:
+    """Whether two memories of a group, which others may connect, must not become one."""
+    return not _comparable(one, other) or bool(differences(one["content"], other["content"]))
+
+
+def _worth(row: Row) -> tuple[Any, ...]:
+    """Which of several stays: what is pinned, says most, matters most, was told last."""
+    return (row["pinned"], len(row["content"]), row["importance"], _told_last(row), row["id"])
+
+
+def _told_last(row: Row) -> Any:
+    return max(moment_ for moment_ in (row["created_at"], row["updated_at"], row["last_confirmed_at"]) if moment_)

@@ -1,0 +1,1 @@
+"""One store on several machines, with Citus."""

@@ -1,0 +1,437 @@
+"""One store on several machines: which tables Citus distributes, by what, and where a namespace's rows are.
+
+Names of functions, views and settings are those of Citus 12 and 13; everything here runs on the coordinator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
+from pgengram.store.connection.database import APP_ROLE, FIND_NAMESPACE, RENEW_MARK, WHO_AM_I, has_citus
+from pgengram.store.schema.migrate import MIGRATION_LOCK, migrate
+
+SHARDS: Final = 32  # pieces of the whole store; the most machines that it can spread over without splitting one
+DEFAULT_PORT: Final = 5432
+DISTRIBUTION_COLUMN: Final = "namespace_id"
+
+NO_EXTENSION: Final = (
+    "This database has no extension citus, so the whole store stays on one machine.",
+    "It needs nothing more to work. To spread it over machines, move it to a coordinator of Citus and run CREATE EXTENSION "
+    "citus there: docs/how-to/run-a-cluster.md.",
+)
+
+LOCK: Final = "SELECT pg_advisory_xact_lock(%(key)s)"
+VERSION: Final = "SELECT extversion AS version FROM pg_extension WHERE extname = 'citus'"
+# Uses pg_dist_node; one row for each machine, the coordinator's group is 0.
+NODES: Final = """
+SELECT nodename AS host, nodeport AS port, groupid = 0 AS coordinator, isactive AS active, shouldhaveshards AS takes_shards
+FROM pg_dist_node WHERE noderole = 'primary' ORDER BY groupid
+"""
+KNOWN_TABLES: Final = "SELECT table_name::text AS name, citus_table_type AS type FROM citus_tables"
+PLACEMENTS: Final = """
+SELECT s.nodename AS host, s.nodeport AS port, count(DISTINCT s.shardid) FILTER (WHERE s.table_name = 'memories'::regclass) AS shards,
+  coalesce(sum(s.shard_size), 0)::bigint AS bytes
+FROM citus_shards s WHERE s.citus_table_type = 'distributed' GROUP BY 1, 2
+"""
+# A namespace alone in a shard is one whose hash is all of the shard's range.
+ALONE: Final = """
+SELECT n.name, s.shardid AS shard, p.nodename AS host, p.nodeport AS port
+FROM (SELECT shardid, shardminvalue::integer AS hash FROM pg_dist_shard
+      WHERE logicalrelid = 'memories'::regclass AND shardminvalue = shardmaxvalue) AS s
+JOIN (SELECT name, worker_hash(id) AS hash FROM namespaces) AS n USING (hash)
+JOIN citus_shards p ON p.shardid = s.shardid ORDER BY n.name
+"""
+# Row-level security is in force on a shard only if the shard says so itself.
+ROW_LEVEL_SECURITY: Final = """
+SELECT count(*) FILTER (WHERE NOT success OR result IS DISTINCT FROM 't') AS open
+FROM run_command_on_placements(%(table)s, $$SELECT c.relrowsecurity AND c.relforcerowsecurity AND EXISTS (
+  SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'one_namespace') FROM pg_class c WHERE c.oid = '%%s'::regclass$$)
+"""
+SEES_ALL: Final = """
+SELECT result FROM run_command_on_all_nodes(
+  $$SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user$$)
+"""
+FOREIGN_KEYS: Final = """
+SELECT conrelid::regclass::text AS table, conname AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint
+WHERE contype = 'f' AND conparentid = 0 AND (conrelid = ANY(%(tables)s::regclass[]) OR confrelid = ANY(%(tables)s::regclass[]))
+"""
+VECTOR_INDEXES: Final = """
+SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE i.indrelid = 'memory_vectors'::regclass AND c.relname LIKE 'memory\\_vectors\\_index\\_%%'
+"""
+BUILD_ANEW: Final = "UPDATE embedding_models SET rows_at_build = NULL WHERE rows_at_build IS NOT NULL"
+FUNCTIONS: Final = (
+    "pgengram_terms(text, text[])",
+    "pgengram_relevance(double precision, double precision, timestamptz)",
+)
+ROLE: Final = "SELECT rolcanlogin AS may_log_in FROM pg_roles WHERE rolname = %(role)s"
+SHARD_OF: Final = """
+SELECT p.shardid AS shard, p.nodename AS host, p.nodeport AS port FROM citus_shards p
+WHERE p.shardid = get_shard_id_for_distribution_column('memories', %(namespace_id)s)
+"""
+# How shards are copied: whoever writes to one waits for the copy. Citus could also let writers go on and have them replicated, but
+# PostgreSQL from 15 on replicates nothing into a table with row-level security, and the move would never end.
+MODE: Final = "block_writes"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine: its address, whether namespaces' rows may be on it, how many shards and bytes of them are."""
+
+    host: str
+    port: int
+    coordinator: bool
+    active: bool
+    takes_shards: bool
+    shards: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A namespace that has a shard to itself, and where that is."""
+
+    namespace: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a cluster looks like.
+
+    distributed: whether every table is where it belongs; missing: those that are not, which `init` puts there.
+    shards: into how many pieces the namespaces are dealt; row_level_security: whether it is in force on every shard, None before there
+    are any.
+    """
+
+    citus: str
+    distributed: bool
+    missing: list[str]
+    shards: int
+    row_level_security: bool | None
+    nodes: list[Node] = field(default_factory=list)
+    alone: list[Alone] = field(default_factory=list)
+
+
+async def status(url: str) -> Status:
+    """Look at the cluster, and ask every shard whether row-level security is in force.
+
+    Raises:
+        NotReady: this database has no Citus, or cannot be reached.
+    """
+    async with _coordinator(url) as connection:
+        return await _status(connection)
+
+
+async def init(url: str, shards: int = SHARDS) -> Status:
+    """Distribute every namespace table by its namespace, and have the others on every machine; moves the rows that are there.
+
+    Done in one transaction, in which nobody else writes. What is distributed already stays as it is, so it may be called
+    again, and must be after an update that brings new tables.
+
+    Args:
+        url: the coordinator's database; its schema is brought up to date first.
+        shards: into how many pieces; only the first call says.
+
+    Raises:
+        NotReady: this database has no Citus, knows no machine that takes shards, or a machine refuses.
+    """
+    async with _coordinator(url):
+        pass
+    await asyncio.to_thread(migrate, url)
+    async with _coordinator(url) as connection:
+        if not any(node.takes_shards and node.active for node in await _nodes(connection)):
+            raise NotReady("This coordinator knows no worker.", "Run `pgengram cluster add-node HOST` for each first.")
+        async with connection.transaction():
+            await connection.execute(LOCK, {"key": MIGRATION_LOCK})
+            await _distribute(connection, shards)
+        await _let_role_travel(connection)
+        return await _status(connection)
+
+
+async def add_node(url: str, host: str, port: int = DEFAULT_PORT, coordinator: tuple[str, int] | None = None) -> Status:
+    """Have the cluster take in a machine; namespaces come to it by `rebalance` or `isolate`.
+
+    Args:
+        url: the coordinator's database.
+        host: the machine as the coordinator reaches it. Citus and pgvector are installed there, and a database of the same
+            name has the extension citus.
+        port: of PostgreSQL there.
+        coordinator: how the machines reach the coordinator; needed before the first one.
+
+    Raises:
+        InvalidInput: nobody has said yet how the machines reach the coordinator.
+        NotReady: this database has no Citus, or the machine cannot be taken in.
+    """
+    async with _coordinator(url) as connection:
+        if coordinator is not None:
+            given = {"host": coordinator[0], "port": coordinator[1]}
+            await connection.execute("SELECT citus_set_coordinator_host(%(host)s, %(port)s)", given)
+        elif not any(node.coordinator for node in await _nodes(connection)):
+            raise InvalidInput(
+                "The machines must know how they reach the coordinator.",
+                "Add --coordinator HOST[:PORT]; once is enough.",
+            )
+        await connection.execute("SELECT citus_add_node(%(host)s, %(port)s)", {"host": host, "port": port})
+        if await _of_type(connection, "reference"):
+            await connection.execute("SELECT replicate_reference_tables(%(mode)s)", {"mode": MODE})
+        return await _status(connection)
+
+
+async def rebalance(url: str) -> Status:
+    """Deal the shards evenly over the machines, and come back when that is done; servers go on serving.
+
+    Readers notice nothing; whoever writes to a shard waits while it is copied.
+
+    Raises:
+        Conflict: nothing is distributed yet.
+        NotReady: this database has no Citus, a machine refuses, or the login does not see all namespaces' rows.
+    """
+    async with _coordinator(url) as connection:
+        await _expect_distributed(connection)
+        await _expect_to_see_all(connection)
+        await connection.execute(
+            "SELECT rebalance_table_shards('memories', shard_transfer_mode => %(mode)s)",
+            {"mode": MODE},
+        )
+        await connection.execute("CALL citus_cleanup_orphaned_resources()")
+        return await _status(connection)
+
+
+async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None) -> Status:
+    """Give a large namespace a shard of its own, and take that to the emptiest other machine; servers go on serving.
+
+    Readers notice nothing; whoever writes for this namespace, or for one that shared its shard, waits while that is copied.
+
+    Args:
+        url: the coordinator's database.
+        namespace: the namespace's name.
+        node: the machine to take it to; the one with the fewest bytes when left out.
+
+    Raises:
+        InvalidInput: there is no such namespace or machine.
+        Conflict: nothing is distributed yet.
+        NotReady: this database has no Citus, a machine refuses, or the login does not see all namespaces' rows.
+    """
+    async with _coordinator(url) as connection:
+        await _expect_distributed(connection)
+        await _expect_to_see_all(connection)
+        found = await _row(connection, FIND_NAMESPACE, {"name": namespace})
+        if found is None:
+            raise InvalidInput(f"There is no namespace {namespace!r}.", "Names are compared letter by letter.")
+        before = await _status(connection)
+        target = _target(before, node)
+        if not any(alone.namespace == namespace for alone in before.alone):
+            await connection.execute(
+                "SELECT isolate_tenant_to_new_shard('memories', %(id)s, 'CASCADE', shard_transfer_mode => %(mode)s)",
+                {"id": found["id"], "mode": MODE},
+            )
+        shard = await _row(connection, SHARD_OF, {"namespace_id": found["id"]})
+        if shard is not None and node is None:
+            others = [n for n in before.nodes if n.takes_shards and (n.host, n.port) != (shard["host"], shard["port"])]
+            target = min(others, key=lambda n: (n.shards > 0, n.bytes), default=None)
+        if shard is not None and target is not None and (target.host, target.port) != (shard["host"], shard["port"]):
+            await connection.execute(
+                "SELECT citus_move_shard_placement(%(shard)s, %(host)s, %(port)s, %(to_host)s, %(to_port)s, %(mode)s)",
+                {**shard, "to_host": target.host, "to_port": target.port, "mode": MODE},
+            )
+        await connection.execute("CALL citus_cleanup_orphaned_resources()")
+        return await _status(connection)
+
+
+def _target(status: Status, node: tuple[str, int] | None) -> Node | None:
+    if node is None:
+        return None
+    for known in status.nodes:
+        if (known.host, known.port) == node and known.takes_shards:
+            return known
+    places = ", ".join(f"{known.host}:{known.port}" for known in status.nodes if known.takes_shards)
+    raise InvalidInput(f"No machine {node[0]}:{node[1]} takes shards.", f"Known are {places}.")
+
+
+async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shards: int) -> None:
+    """Put every table in its place that is not there yet, inside the caller's transaction."""
+    owned, lookups = _tables()
+    known = {row["name"]: row["type"] for row in await _rows(connection, KNOWN_TABLES)}
+    new_lookups = [name for name in lookups if known.get(name) != "reference"]
+    new_owned = [name for name in owned if known.get(name) != "distributed"]
+    if not new_lookups and not new_owned:
+        return
+    # One connection to each machine, so that what one statement of this transaction made the next one sees.
+    await connection.execute("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
+    await connection.execute(sql.SQL("SET LOCAL citus.shard_count = {}").format(sql.Literal(shards)))
+    if "memory_vectors" in new_owned:
+        await _drop_vector_indexes(connection)
+    async with _without_foreign_keys(connection, new_owned):
+        for name in new_lookups:
+            await connection.execute("SELECT create_reference_table(%(name)s)", {"name": name})
+        await _deal(connection, new_owned)
+    for function in FUNCTIONS:
+        await connection.execute("SELECT create_distributed_function(%(name)s)", {"name": function})
+    for name in [*new_lookups, *new_owned]:
+        await connection.execute("SELECT truncate_local_data_after_distributing_table(%(name)s)", {"name": name})
+    await connection.execute(RENEW_MARK)  # servers that run look anew, and find a cluster
+
+
+async def _drop_vector_indexes(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
+    """Have the vector indexes built anew later: on shards, which are empty at first, they would learn nothing."""
+    for row in await _rows(connection, VECTOR_INDEXES):
+        await connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(row["name"])))
+    await connection.execute(BUILD_ANEW)
+
+
+@asynccontextmanager
+async def _without_foreign_keys(
+    connection: psycopg.AsyncConnection[dict[str, Any]], tables: list[str]
+) -> AsyncIterator[None]:
+    """Run a block while no foreign key leads from or to `tables`: none may lead to a distributed table from another sort."""
+    keys = await _rows(connection, FOREIGN_KEYS, {"tables": tables})
+    for key in keys:
+        named = [sql.Identifier(key["table"]), sql.Identifier(key["name"])]
+        await connection.execute(sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(*named))
+    yield
+    for key in keys:
+        named = [sql.Identifier(key["table"]), sql.Identifier(key["name"])]
+        added = sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(*named) + sql.SQL(key["definition"])
+        await connection.execute(added)
+
+
+async def _deal(connection: psycopg.AsyncConnection[dict[str, Any]], tables: list[str]) -> None:
+    """Distribute namespace tables by namespace, all of a namespace in one place; whoever copies the rows must see past row-level security."""
+    for name in tables:
+        await connection.execute(sql.SQL("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY").format(sql.Identifier(name)))
+    for name in tables:
+        await connection.execute(
+            "SELECT create_distributed_table(%(name)s, %(column)s, colocate_with => %(with)s)",
+            {"name": name, "column": DISTRIBUTION_COLUMN, "with": "none" if name == "memories" else "memories"},
+        )
+    for name in tables:
+        await connection.execute(sql.SQL("ALTER TABLE {} FORCE ROW LEVEL SECURITY").format(sql.Identifier(name)))
+
+
+def _tables() -> tuple[list[str], list[str]]:
+    """Return the namespace tables, `memories` first, and those that every machine needs, each after those that it points at.
+
+    Needed is what foreign keys lead to, and what leads there; anything else stays on the coordinator alone.
+    """
+    from pgengram.store.schema.tables import OWNED, metadata
+
+    owned = sorted((table.name for table in OWNED), key=lambda name: name != "memories")
+    others = [table for table in metadata.sorted_tables if table.name not in owned]
+    pointed_at = {key.column.table.name for table in metadata.sorted_tables for key in table.foreign_keys}
+    return owned, [table.name for table in others if table.foreign_keys or table.name in pointed_at]
+
+
+async def _let_role_travel(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
+    """Let the coordinator come to the workers as the application's role, as it does for whatever a namespace's transaction asks."""
+    role = await _row(connection, ROLE, {"role": APP_ROLE})
+    login = await _row(connection, WHO_AM_I, {"role": APP_ROLE})
+    if role is None or login is None or not login["member"]:
+        return  # row-level security holds the login itself, which travels as it is
+    if not role["may_log_in"]:
+        await connection.execute(sql.SQL("ALTER ROLE {} LOGIN").format(sql.Identifier(APP_ROLE)))
+    async with connection.transaction():
+        await connection.execute("SELECT set_config('role', %(role)s, true)", {"role": APP_ROLE})
+        await connection.execute(
+            "SELECT count(*) FROM memories"
+        )  # subject to row-level security: none, from every shard
+
+
+async def _status(connection: psycopg.AsyncConnection[dict[str, Any]]) -> Status:
+    owned, lookups = _tables()
+    known = {row["name"]: row["type"] for row in await _rows(connection, KNOWN_TABLES)}
+    missing = [name for name in owned if known.get(name) != "distributed"]
+    missing += [name for name in lookups if known.get(name) != "reference"]
+    there = "memories" not in missing
+    held: dict[tuple[str, int], dict[str, Any]] = {}
+    alone: list[Alone] = []
+    if there:
+        held = {(row["host"], row["port"]): row for row in await _rows(connection, PLACEMENTS)}
+        alone = [Alone(row["name"], row["host"], row["port"]) for row in await _rows(connection, ALONE)]
+    nodes = []
+    for node in await _nodes(connection):
+        row = held.get((node.host, node.port), {"shards": 0, "bytes": 0})
+        nodes.append(
+            Node(node.host, node.port, node.coordinator, node.active, node.takes_shards, row["shards"], row["bytes"])
+        )
+    version = await _row(connection, VERSION)
+    walls = [await _row(connection, ROW_LEVEL_SECURITY, {"table": name}) for name in owned if name not in missing]
+    return Status(
+        citus=version["version"] if version else "none",
+        distributed=not missing,
+        missing=missing,
+        shards=sum(node.shards for node in nodes),
+        row_level_security=all(row is not None and row["open"] == 0 for row in walls) if walls else None,
+        nodes=nodes,
+        alone=alone,
+    )
+
+
+async def _nodes(connection: psycopg.AsyncConnection[dict[str, Any]]) -> list[Node]:
+    return [Node(**row) for row in await _rows(connection, NODES)]
+
+
+async def _of_type(connection: psycopg.AsyncConnection[dict[str, Any]], type_: str) -> list[str]:
+    return [row["name"] for row in await _rows(connection, KNOWN_TABLES) if row["type"] == type_]
+
+
+async def _expect_distributed(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
+    if "memories" not in await _of_type(connection, "distributed"):
+        raise Conflict("Nothing is distributed yet.", "Run `pgengram cluster init` first.")
+
+
+async def _expect_to_see_all(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
+    """Refuse to move shards as a login that row-level security holds: Citus copies what that sees, which is nothing, and drops the rest."""
+    if any(row["result"] != "t" for row in await _rows(connection, SEES_ALL)):
+        raise NotReady(
+            "This login stands before row-level security, so their rows would not come along.",
+            "Nothing was moved. Call as a superuser, or as a namespace of the database with BYPASSRLS on every machine.",
+        )
+
+
+async def _rows(
+    connection: psycopg.AsyncConnection[dict[str, Any]], statement: str, given: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    return await (await connection.execute(statement, given)).fetchall()
+
+
+async def _row(
+    connection: psycopg.AsyncConnection[dict[str, Any]], statement: str, given: dict[str, Any] | None = None
+) -> dict[str, Any] | None:
+    return await (await connection.execute(statement, given)).fetchone()
+
+
+@asynccontextmanager
+async def _coordinator(url: str) -> AsyncIterator[psycopg.AsyncConnection[dict[str, Any]]]:
+    """Yield a connection to a database with Citus; what Citus refuses becomes our error, in its own words."""
+    try:
+        connection = await psycopg.AsyncConnection.connect(
+            url, autocommit=True, row_factory=dict_row, connect_timeout=10, prepare_threshold=None
+        )
+        async with connection:
+            if not await has_citus(connection):
+                raise NotReady(*NO_EXTENSION)
+            yield connection
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise NotReady(
+            f"This login may not do that: {error.diag.message_primary}.",
+            "Run it as an administrator of the cluster, by PGENGRAM_DATABASE_URL.",
+        ) from error
+    except psycopg.Error as error:
+        said = error.diag.message_primary or type(error).__name__
+        hint = (
+            error.diag.message_hint
+            or error.diag.message_detail
+            or "docs/how-to/run-a-cluster.md tells what a machine needs."
+        )
+        raise DatabaseFailed(f"Citus refused: {said}.", f"Nothing was changed. {hint}") from error

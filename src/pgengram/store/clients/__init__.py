@@ -1,0 +1,1 @@
+"""Clients that come over HTTP: their tokens, and how often they may call."""

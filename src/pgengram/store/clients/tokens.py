@@ -1,0 +1,157 @@
+"""Access tokens of clients that come over HTTP: made, checked, listed, revoked.
+
+A token is `pgt_ID_SECRET`. The id finds the row; of the secret, 256 random bits, only the SHA-256 is stored: a fast hash is enough
+for what cannot be guessed. How long a look takes says nothing about a secret: the index sees the id alone, hashes are
+compared in constant time, and an unknown id costs the same comparison.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+from pgengram.errors import DatabaseFailed, InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from pgengram.store.store import Store
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "pgt_"
+SHAPE: Final = re.compile(r"pgt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+SECRET_BYTES: Final = 32
+ID_BYTES: Final = 6
+MAX_NAME: Final = 64
+USE_NOTED_AFTER: Final = timedelta(minutes=1)  # one write a minute for a token, however busy
+NOBODY: Final = bytes(32)  # the hash that an unknown id is compared with; no secret is known that has it
+
+Scope = Literal["read-only", "read-write"]
+
+# Uses access_tokens_pkey.
+FIND: Final = """
+SELECT id, secret_hash, name, namespace, scope, created_at, expires_at, last_used_at, revoked_at, now() AS now
+FROM access_tokens WHERE id = %(id)s
+"""
+# Uses no index: there are as many rows as clients.
+LIST: Final = """
+SELECT id, secret_hash, name, namespace, scope, created_at, expires_at, last_used_at, revoked_at, now() AS now
+FROM access_tokens ORDER BY created_at, id
+"""
+ADD: Final = """
+INSERT INTO access_tokens (id, secret_hash, name, namespace, scope, expires_at)
+VALUES (%(id)s, %(secret_hash)s, %(name)s, %(namespace)s, %(scope)s, now() + %(lifetime)s::interval)
+"""
+# Uses access_tokens_pkey.
+NOTE_USE: Final = "UPDATE access_tokens SET last_used_at = now() WHERE id = %(id)s"
+# Uses access_tokens_pkey.
+REVOKE: Final = "UPDATE access_tokens SET revoked_at = now() WHERE id = %(id)s AND revoked_at IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """What is known of a token; the secret is not."""
+
+    id: str
+    name: str
+    namespace: str
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+    seen_at: datetime  # by the database's clock
+
+    @property
+    def state(self) -> Literal["good", "expired", "revoked"]:
+        """Whether it was good when it was looked at."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= self.seen_at else "good"
+
+
+async def create(
+    store: Store, name: str, namespace: str, scope: Scope, lifetime: timedelta | None
+) -> tuple[str, AccessToken]:
+    """Make a token for a namespace, which is made too when it is new; return it with what is known of it.
+
+    It cannot be shown again: only a hash of it is kept.
+
+    Raises:
+        InvalidInput: the name, the namespace or the lifetime is not allowed.
+    """
+    if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+        raise InvalidInput(f"A token's name must have 1 to {MAX_NAME} printable characters.")
+    if not 1 <= len(namespace) <= 128 or not namespace.isprintable():
+        raise InvalidInput("A namespace must have 1 to 128 printable characters.")
+    if lifetime is not None and lifetime <= timedelta(0):
+        raise InvalidInput("A token must be good for some time.")
+    id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
+    row = {"id": id_, "secret_hash": _hash(secret), "name": name, "namespace": namespace, "scope": scope}
+    await store.open()
+    await store.database.namespace_id(namespace)
+    async with store.as_login() as connection:
+        await connection.execute(ADD, {**row, "lifetime": lifetime})
+    [made] = [token for token in await list_all(store) if token.id == id_]
+    return f"{PREFIX}{id_}_{secret}", made
+
+
+async def list_all(store: Store) -> list[AccessToken]:
+    """Return what is known of every token, the oldest first."""
+    async with store.as_login() as connection:
+        rows = await (await connection.execute(LIST)).fetchall()
+    return [_view(row) for row in rows]
+
+
+async def revoke(store: Store, id_: str) -> AccessToken:
+    """Make a token worthless from now on, and return what is known of it; one that is revoked already stays so.
+
+    Raises:
+        NotFound: there is none with this id.
+    """
+    async with store.as_login() as connection:
+        await connection.execute(REVOKE, {"id": id_})
+        row = await (await connection.execute(FIND, {"id": id_})).fetchone()
+    if row is None:
+        raise NotFound("token", id_, "`pgengram token list` shows the ids.")
+    return _view(row)
+
+
+async def verify(store: Store, token: str) -> AccessToken | None:
+    """Return what is known of a token that is good now, and note that it was used; None for any other text."""
+    shaped = SHAPE.fullmatch(token)
+    if shaped is None:
+        return None
+    id_, secret = shaped.groups()
+    row = await store.one(FIND, {"id": id_})
+    right = hmac.compare_digest(_hash(secret), NOBODY if row is None else bytes(row["secret_hash"]))
+    if row is None or not right or (found := _view(row)).state != "good":
+        return None
+    if found.last_used_at is None or found.seen_at - found.last_used_at > USE_NOTED_AFTER:
+        await _note_use(store, id_)
+    return found
+
+
+async def _note_use(store: Store, id_: str) -> None:
+    try:
+        async with store.as_login() as connection:
+            await connection.execute(NOTE_USE, {"id": id_})
+    except DatabaseFailed as error:  # it is full, or only to be read from: reading must go on
+        log.info("the use of a token was not noted: %s", error.message)
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def _view(row: dict[str, object]) -> AccessToken:
+    values = {name: value for name, value in row.items() if name not in ("secret_hash", "now")}
+    for name, value in values.items():
+        if isinstance(value, datetime):
+            values[name] = value.astimezone(UTC)
+    return AccessToken(**values, seen_at=row["now"])  # type: ignore[arg-type]

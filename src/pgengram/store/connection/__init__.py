@@ -1,0 +1,1 @@
+"""Reaching PostgreSQL: pool, roles, transactions, replica."""

@@ -1,0 +1,1 @@
+"""Links between memories, and clusters of them."""

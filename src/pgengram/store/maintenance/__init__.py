@@ -1,0 +1,1 @@
+"""Keeping a store in order: indexes, postings, embedding models, namespaces."""

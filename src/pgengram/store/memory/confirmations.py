@@ -1,0 +1,85 @@
+"""Changes that wait for a yes: a token for one action on one set of arguments, good once and for a minute.
+
+Only the token's hash is stored, so whoever reads the table cannot confirm anything; it is stored at all so that a restart
+between the preview and the yes loses nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from psycopg.types.json import Jsonb
+
+from pgengram.errors import ConfirmRequired
+from pgengram.store.connection.database import Transaction
+
+SECONDS: Final = 60  # how long a token is good
+TOKEN_BYTES: Final = 9  # 72 bits: not to be guessed in a minute, and short enough to be copied without a slip
+
+# Tokens whose minute is over go when the next one is made. Uses memory_confirmations_pkey.
+SWEEP: Final = (
+    "DELETE FROM memory_confirmations WHERE namespace_id = %(namespace_id)s AND expires_at <= statement_timestamp()"
+)
+ADD: Final = """
+INSERT INTO memory_confirmations (namespace_id, token_hash, action, arguments, created_at, expires_at)
+VALUES (%(namespace_id)s, %(token_hash)s, %(action)s, %(arguments)s, statement_timestamp(),
+  statement_timestamp() + make_interval(secs => %(seconds)s))
+"""
+# Deleting is what makes it single-use: of two calls with one token the second finds no row. Uses memory_confirmations_pkey.
+TAKE: Final = """
+DELETE FROM memory_confirmations
+WHERE namespace_id = %(namespace_id)s AND token_hash = %(token_hash)s AND action = %(action)s
+  AND expires_at > statement_timestamp()
+RETURNING arguments
+"""
+
+
+async def ask(tx: Transaction, action: str, arguments: Mapping[str, Any]) -> str:
+    """Return a single-use token that confirms `action` with `arguments` within the next 60 seconds.
+
+    Args:
+        tx: the transaction of the preview; the token is there once it commits.
+        action: a word for what would be done.
+        arguments: what it would be done to, as JSON: ids and settings, never the text of a memory.
+    """
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    await tx.run(SWEEP)
+    await tx.run(
+        ADD,
+        {"token_hash": _hash(token), "action": action, "arguments": Jsonb(dict(arguments)), "seconds": SECONDS},
+    )
+    return token
+
+
+async def redeem(
+    tx: Transaction, token: str, action: str, arguments: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Use up `token` and return the arguments it was given for.
+
+    The token is used up with the transaction: when the action fails and rolls back, the token is still good.
+
+    Args:
+        tx: the transaction that does what was confirmed.
+        token: what `ask` returned.
+        action: the same word as there.
+        arguments: when given, what the token must have been given for.
+
+    Raises:
+        ConfirmRequired: the token is unknown, used, older than a minute, or for something else.
+    """
+    row = await tx.row(TAKE, {"token_hash": _hash(token), "action": action})
+    if row is None:
+        raise ConfirmRequired(
+            "The confirm_token is not good: it is unknown, used, older than 60 s, or for another action."
+        )
+    stored: dict[str, Any] = row["arguments"]
+    if arguments is not None and stored != dict(arguments):
+        raise ConfirmRequired("The confirm_token was given for other ids or arguments, or a memory has changed since.")
+    return stored
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

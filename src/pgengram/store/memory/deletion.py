@@ -1,0 +1,137 @@
+"""Erasing memories for good: what would go, and taking all of it away, with a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.graph import clusters
+from pgengram.store.maintenance.namespaces import PATIENTLY, as_login
+from pgengram.store.memory import memories
+from pgengram.store.memory import statements as s
+
+# What belongs to each memory, by its table. Uses the primary keys, memory_relationships_to, memory_cluster_members_by_memory,
+# memory_belief_evidence_by_memory, and memories_hidden for those that name it as what holds instead.
+BELONGINGS: Final = """
+SELECT asked.id,
+  (SELECT count(*) FROM memory_vectors t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = asked.id) AS vectors,
+  (SELECT coalesce(sum(cardinality(terms)), 0) FROM memory_words t
+   WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = asked.id) AS words,
+  (SELECT count(*) FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = asked.id) AS tags,
+  (SELECT count(*) FROM memory_history t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = asked.id
+    AND t.changes IS NOT NULL) AS history,
+  (SELECT count(*) FROM memory_relationships t WHERE t.namespace_id = %(namespace_id)s AND t.from_id = asked.id)
+  + (SELECT count(*) FROM memory_relationships t WHERE t.namespace_id = %(namespace_id)s AND t.to_id = asked.id) AS relationships,
+  (SELECT count(*) FROM memory_cluster_members t
+   WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = asked.id) AS clusters,
+  (SELECT count(*) FROM memory_belief_evidence t
+   WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = asked.id) AS evidence,
+  (SELECT count(*) FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.status <> 'active'
+    AND asked.id = ANY(m.replaced_by)) AS replaces
+FROM unnest(%(ids)s::uuid[]) AS asked(id) ORDER BY asked.id
+"""
+# Uses memories_hidden: only what was forgotten names what holds instead.
+POINTING: Final = """
+SELECT id, version, replaced_by FROM memories
+WHERE namespace_id = %(namespace_id)s AND status <> 'active' AND replaced_by && %(ids)s::uuid[]
+"""
+# Names of fields stay, values go; so do the words of the caller's own for who stored it and in which conversation.
+# Uses memory_history_pkey.
+STRIP_HISTORY: Final = """
+UPDATE memory_history h SET actor = NULL, session_id = NULL,
+  changes = (SELECT jsonb_object_agg(name, '[]'::jsonb) FROM jsonb_object_keys(h.changes) AS name)
+WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = ANY(%(ids)s)
+"""
+# The history of others tells of their edges to a memory, with whatever was written on them. Reads all of this namespace's
+# history: nothing indexes what was changed.
+STRIP_EDGES: Final = """
+UPDATE memory_history h SET changes = '{"relationship": []}'
+WHERE h.namespace_id = %(namespace_id)s AND h.operation IN ('link', 'unlink')
+  AND (h.changes #>> '{relationship,0,to_id}' = ANY(%(names)s) OR h.changes #>> '{relationship,1,to_id}' = ANY(%(names)s))
+"""
+# A plan that waits for a yes may hold words about what it is for. Reads all of this namespace's, which are few.
+DROP_PLANS: Final = """
+DELETE FROM memory_confirmations c WHERE c.namespace_id = %(namespace_id)s
+  AND (c.expires_at <= statement_timestamp()
+       OR EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS name WHERE position(name IN c.arguments::text) > 0))
+"""
+# Uses memory_history_pkey.
+LIST_DELETED: Final = """
+INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id)
+SELECT %(namespace_id)s, asked.id, 1 + (SELECT coalesce(max(version), 0) FROM memory_history h
+  WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = asked.id), 'erase', %(session_id)s
+FROM unnest(%(ids)s::uuid[]) AS asked(id)
+RETURNING memory_id, at
+"""
+# A backup that is older does not bring back what stands here. Uses the unique index of deletion_log.
+LIST: Final = """
+INSERT INTO deletion_log (namespace_id, namespace_since, memory_id)
+SELECT n.id, n.created_at, asked.id FROM namespaces n, unnest(%(ids)s::uuid[]) AS asked(id) WHERE n.id = %(namespace_id)s
+ON CONFLICT (namespace_id, namespace_since, memory_id) DO UPDATE SET at = excluded.at
+"""
+
+
+# Reads all memories of this namespace: nothing indexes what their sources are called.
+FROM_SOURCE: Final = """
+SELECT id, content FROM memories
+WHERE namespace_id = %(namespace_id)s AND (source = %(source)s OR metadata #>> '{imported,from}' = %(source)s
+  OR EXISTS (SELECT 1 FROM jsonb_array_elements(sources) AS s WHERE %(source)s IN (s ->> 'ref', s ->> 'label')))
+ORDER BY id
+"""
+
+
+async def from_source(tx: Transaction, source: str) -> dict[UUID, str]:
+    """Return the text of each memory that comes from a source, of every status, by its id.
+
+    Args:
+        tx: of the namespace.
+        source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system that it was imported from.
+    """
+    await tx.run(PATIENTLY)  # they may be many, and so may those that are erased next
+    return {row["id"]: row["content"] for row in await tx.rows(FROM_SOURCE, {"source": source})}
+
+
+async def belongings(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
+    """Return for each memory how much there is of it in each table; what there is none of is left out."""
+    rows = await tx.rows(BELONGINGS, {"ids": list(ids)})
+    return {row.pop("id"): {name: int(number) for name, number in row.items() if number} for row in rows}
+
+
+async def erase(
+    tx: Transaction, ids: Sequence[UUID], *, session_id: str | None, listed: bool = True
+) -> list[dict[str, Any]]:
+    """Take memories away for good, and return a receipt for each: `id`, `erased_at` and what was `removed`.
+
+    No text, vector, word, tag, edge or membership stays, and no text in the history either: its rows tell only when which
+    fields were changed. What named an erased memory as its replacement no longer does. Their ids are listed, so that an older
+    backup does not bring them back.
+    """
+    pointing = await tx.rows(POINTING, {"ids": list(ids)})
+    await tx.rows(s.LOCK, {"ids": [*ids, *(row["id"] for row in pointing)]})
+    named = {"ids": list(ids), "names": [str(id_) for id_ in ids], "session_id": session_id}
+    removed = await belongings(tx, ids)
+    await memories.unpost(tx, ids)
+    for row in [row for row in await tx.rows(POINTING, named) if row["id"] not in ids]:
+        await _point_elsewhere(tx, row, set(ids), session_id)
+    await tx.run(STRIP_HISTORY, named)
+    await tx.run(STRIP_EDGES, named)
+    await tx.run(DROP_PLANS, named)
+    entries = await tx.rows(LIST_DELETED, named)
+    touched = await clusters.of(tx, ids)
+    await tx.run(s.ERASE, named)
+    await clusters.renew(tx, touched)
+    if listed:
+        await as_login(tx, LIST, {"ids": list(ids), "namespace_id": tx.namespace_id})
+    at = {row["memory_id"]: row["at"] for row in entries}
+    return [{"id": id_, "erased_at": at[id_], "removed": removed[id_]} for id_ in ids]
+
+
+async def _point_elsewhere(tx: Transaction, row: Row, gone: set[UUID], session_id: str | None) -> None:
+    """Take erased memories out of what a forgotten one names as its replacements."""
+    left = [id_ for id_ in row["replaced_by"] if id_ not in gone] or None
+    version = row["version"] + 1
+    await memories.set_columns(tx, "memories", row["id"], {"replaced_by": left, "version": version})
+    changes = {"replaced_by": [[str(id_) for id_ in row["replaced_by"]], left and [str(id_) for id_ in left]]}
+    await memories.add_history(tx, row["id"], version, "update", changes=changes, session_id=session_id)

@@ -1,0 +1,335 @@
+"""What is near to a memory that is being told: others that say nearly the same, and forgotten ones that said so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from pgengram import fields as f
+from pgengram.store.connection.database import NO_SORT, Row, Transaction, vectors_parameter
+from pgengram.store.memory.memories import Draft, Outcome
+from pgengram.text.differences import differences, overlap
+from pgengram.text.words import apart, extra_terms
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+# Cosines of different models are no common measure. Of a model that was not looked at, only what is nearly the same text
+# counts: a near duplicate that is not noticed does less harm than a merge of what does not belong together.
+NEAR_BY_MODEL: Final = {"all-MiniLM-L6-v2": 0.92}
+NEAR_OTHERWISE: Final = 0.95
+CORRECTED_MARGIN: Final = 0.02  # forgotten memories are told of a little sooner: they change nothing
+NEAR_BY_WORDS: Final = 0.75  # share of words in common, without an embedder
+MAX_REPORTED: Final = 5  # near ones of each kind
+FEW_IN_SCOPE: Final = 1_000  # the same for the memories of one project, user or collection
+NEAREST: Final = 50  # vectors that the index gives for one text, of any scope and status
+NEAR_PROBES: Final = 10  # lists visited: what is nearly the same lies in the same list or in one beside it
+WORDS_LOOKED_UP: Final = 8  # of one text, the rarest that any memory has
+MAX_POSTINGS: Final = 500  # read for one of them
+MOST_OF_IT: Final = 0.6  # of the words of a text, that a memory must have to be looked at
+
+SCOPE: Final = ("user", "project", "collection")
+
+
+class Model(Protocol):
+    """The model whose vectors are compared, and how those of a namespace are searched."""
+
+    id: int
+    dimensions: int
+
+    @property
+    def few(self) -> int:
+        """How many vectors of a namespace are compared one by one."""
+
+    def way(self, namespace_id: int) -> str:
+        """Return each, index or either."""
+
+    def note(self, namespace_id: int, vectors: int) -> None:
+        """Remember how many vectors were counted."""
+
+
+@dataclass(slots=True)
+class Near:
+    """A memory near to what is told: its cosine (or share of words), its row, and in what the two differ."""
+
+    id: UUID
+    similarity: float
+    row: Row
+    differs_in: list[str]
+
+
+@dataclass(slots=True)
+class WriteCandidate:
+    """What is found and decided about one draft.
+
+    near: active memories near to it, nearest first; corrected: forgotten ones; known: an active memory says the same; looks:
+    it asks for near ones.
+    earlier: drafts of the same batch near to it: cosine, place, in what they differ. target, stands_for: the memory or the
+    place of the earlier draft that stands for it.
+    """
+
+    draft: Draft
+    place: int
+    near: list[Near] = field(default_factory=list)
+    corrected: list[Near] = field(default_factory=list)
+    earlier: list[tuple[float, int, list[str]]] = field(default_factory=list)
+    known: bool = False
+    looks: bool = False
+    target: Near | None = None
+    stands_for: int | None = None
+    outcome: Outcome | None = None
+
+
+def threshold(model_name: str) -> float:
+    """Return the cosine from which on two texts are near duplicates by this model."""
+    return next((near for name, near in NEAR_BY_MODEL.items() if name in model_name), NEAR_OTHERWISE)
+
+
+# What is told, one row for each part of each text.
+ASKED: Final = """asked AS MATERIALIZED (
+  SELECT * FROM unnest(%(places)s::integer[], %(parts)s::smallint[], %(vectors)b::halfvec[], %(users)s::text[],
+    %(projects)s::text[], %(collections)s::text[]) AS a(place, part, vector, "user", project, collection)
+)"""
+# Where all that the index gave is near, more of the text's own scope may be: there the members of named scopes that have few
+# are looked at. Uses memories_by_project, memories_by_user and memories_by_collection.
+MEMBERS: Final = f"""crowded AS MATERIALIZED (
+  SELECT place FROM found GROUP BY place HAVING count(*) >= {NEAREST}
+), scopes AS MATERIALIZED (
+  SELECT DISTINCT project, "user", collection FROM asked JOIN crowded USING (place)
+  WHERE coalesce(project, "user", collection) IS NOT NULL
+), members AS MATERIALIZED (
+  SELECT project, "user", collection, id FROM (
+    SELECT scopes.*, m.id, count(*) OVER (PARTITION BY scopes.project, scopes."user", scopes.collection) AS members
+    FROM scopes CROSS JOIN LATERAL (
+      (SELECT id FROM memories m WHERE m.namespace_id = %(namespace_id)s AND scopes.project IS NOT NULL
+         AND m.project = scopes.project LIMIT {FEW_IN_SCOPE + 1})
+      UNION ALL
+      (SELECT id FROM memories m WHERE m.namespace_id = %(namespace_id)s AND scopes.project IS NULL AND scopes."user" IS NOT NULL
+         AND m."user" = scopes."user" LIMIT {FEW_IN_SCOPE + 1})
+      UNION ALL
+      (SELECT id FROM memories m WHERE m.namespace_id = %(namespace_id)s AND scopes.project IS NULL AND scopes."user" IS NULL
+         AND m.collection = scopes.collection LIMIT {FEW_IN_SCOPE + 1})) AS m) AS counted
+  WHERE members <= {FEW_IN_SCOPE}
+)"""
+# Uses memories_pkey; what was forgotten is near, too.
+JUDGED: Final = f"""
+SELECT * FROM (
+  SELECT j.*, row_number() OVER (PARTITION BY j.place, j.status ORDER BY j.similarity DESC, j.id DESC) AS rank
+  FROM (SELECT n.place, {{similarity}} AS similarity, m.*
+        FROM (SELECT place, memory_id, max(similarity) AS similarity FROM near GROUP BY place, memory_id) AS n
+        JOIN (SELECT DISTINCT place, "user", project, collection FROM asked) AS a USING (place)
+        CROSS JOIN LATERAL (
+          SELECT m.id, m.type, m.status, m.content, m.content_hash, m.speaker, m.occurred_at, m.reason, m.replaced_by
+          FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id
+            AND (m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now()) OR m.status = 'invalidated')
+            AND m."user" IS NOT DISTINCT FROM a."user" AND m.project IS NOT DISTINCT FROM a.project
+            AND m.collection IS NOT DISTINCT FROM a.collection OFFSET 0) AS m) AS j
+  WHERE j.similarity >= %(least)s) AS ranked
+WHERE rank <= {MAX_REPORTED + 1} ORDER BY place, rank
+"""
+
+
+def by_meaning(model: Model, way: str) -> str:
+    """Return the statement that finds what is near to each of some texts by their vectors.
+
+    A text is compared by its first part; of what that finds, all parts decide: each of the one's with the best of the
+    other's, in the direction that fits less. Uses memory_vectors_pkey for the few, else the index of the model.
+    """
+    mine = f"v.namespace_id = %(namespace_id)s AND v.model_id = {model.id}"
+    close = "v.distance <= 1 - %(least)s::double precision"
+    each = f"""SELECT a.place, v.memory_id, 1 - (v.embedding <=> a.vector) AS similarity
+      FROM memory_vectors v JOIN asked a ON a.part = 0 AND (v.embedding <=> a.vector) <= 1 - %(least)s::double precision WHERE {mine}"""
+    distance = f"(v.embedding::halfvec({model.dimensions})) <=> a.vector::halfvec({model.dimensions})"
+    few, many = f"(SELECT vectors <= {model.few} FROM sized)", f"(SELECT vectors > {model.few} FROM sized)"
+    index = f"""found AS MATERIALIZED (
+  SELECT a.place, v.memory_id, 1 - v.distance AS similarity
+  FROM (SELECT * FROM asked WHERE part = 0 AND {many}) AS a CROSS JOIN LATERAL (
+    SELECT v.memory_id, {distance} AS distance FROM memory_vectors v WHERE {mine} ORDER BY {distance} LIMIT {NEAREST}) AS v
+  WHERE {close}
+), {MEMBERS}, """
+    members = f"""SELECT a.place, v.memory_id, 1 - v.distance FROM asked a JOIN crowded USING (place)
+      JOIN members ON members.project IS NOT DISTINCT FROM a.project AND members."user" IS NOT DISTINCT FROM a."user"
+        AND members.collection IS NOT DISTINCT FROM a.collection
+      CROSS JOIN LATERAL (SELECT v.memory_id, v.embedding <=> a.vector AS distance FROM memory_vectors v
+        WHERE {mine} AND v.memory_id = members.id OFFSET 0) AS v
+      WHERE a.part = 0 AND {close}"""
+    by_index = f"SELECT * FROM found UNION ALL {members}"
+    near = {
+        "each": each,
+        "index": by_index,
+        "either": f"(SELECT * FROM ({each}) AS few WHERE {few}) UNION ALL {by_index}",
+    }[way]
+    known = {"each": "0", "index": str(model.few + 1)}
+    count = f"""(SELECT count(*) FROM (
+      SELECT 1 FROM memory_vectors v WHERE {mine} LIMIT {model.few + 1}) AS some_of_them)"""
+    best = "1 - min(v.embedding <=> a.vector) AS best FROM asked a JOIN memory_vectors v ON"
+    parts = f"{best} {mine} AND v.memory_id = n.memory_id WHERE a.place = n.place GROUP BY"
+    similarity = f"""least((SELECT avg(best) FROM (SELECT {parts} a.part) AS told),
+          (SELECT avg(best) FROM (SELECT {parts} v.part) AS there))"""
+    return f"""WITH {ASKED}, sized AS MATERIALIZED (SELECT {known.get(way, count)} AS vectors),
+{"" if way == "each" else index}near AS MATERIALIZED ({near}), judged AS ({JUDGED.format(similarity=similarity)})
+SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY place, rank
+"""
+
+
+# What is told, its words, and the memories that have most of them: those with its rarest ones, and of the forgotten ones, which
+# no search by words finds, any. Uses memory_words_waiting, memory_posting_lists_pkey, memories_hidden and memory_words_pkey.
+BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
+  SELECT * FROM jsonb_to_recordset(%(told)s) AS g(
+    place integer, content text, extra text[], "user" text, project text, collection text)
+), terms AS MATERIALIZED (
+  SELECT a.place, t.term, count(*) OVER (PARTITION BY a.place) AS all_of_them
+  FROM asked a, pgengram_terms(a.content, a.extra) AS t
+), waiting AS MATERIALIZED (
+  SELECT t.term, w.memory_id FROM memory_words w CROSS JOIN LATERAL unnest(w.terms) AS t(term)
+  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND t.term IN (SELECT term FROM terms)
+), known AS MATERIALIZED (
+  SELECT d.term, coalesce(w.memories, 0) + (SELECT coalesce(sum(cardinality(l.memory_ids)), 0) FROM memory_posting_lists l
+       WHERE l.namespace_id = %(namespace_id)s AND l.term = d.term) AS memories
+  FROM (SELECT DISTINCT term FROM terms) AS d
+  LEFT JOIN (SELECT term, count(*) AS memories FROM waiting GROUP BY term) AS w USING (term)
+), rare AS MATERIALIZED (
+  SELECT place, term FROM (
+    SELECT terms.place, term, row_number() OVER (PARTITION BY terms.place ORDER BY memories) AS rank
+    FROM terms JOIN known USING (term) WHERE memories > 0) AS ranked
+  WHERE rank <= {WORDS_LOOKED_UP}
+), near AS MATERIALIZED (
+  SELECT place, memory_id, 1.0 AS similarity FROM (
+    SELECT p.place, p.memory_id, row_number() OVER (PARTITION BY p.place ORDER BY count(*) DESC) AS rank
+    FROM (
+      SELECT rare.place, waiting.memory_id FROM rare JOIN waiting USING (term)
+      UNION ALL
+      SELECT rare.place, l.id FROM rare CROSS JOIN LATERAL (
+        SELECT id FROM memory_posting_lists l, unnest(l.memory_ids) AS id
+        WHERE l.namespace_id = %(namespace_id)s AND l.term = rare.term LIMIT {MAX_POSTINGS}) AS l) AS p
+    GROUP BY p.place, p.memory_id) AS found
+  WHERE rank <= {NEAREST}
+  UNION ALL
+  SELECT a.place, m.id, 1.0 FROM asked a CROSS JOIN memories m
+  WHERE m.namespace_id = %(namespace_id)s AND m.status = 'invalidated'
+)"""
+SHARED: Final = """(SELECT count(*) FILTER (WHERE t.term = ANY(w.terms))::double precision / max(t.all_of_them)
+          FROM memory_words w JOIN terms t ON t.place = n.place
+          WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = n.memory_id)"""
+
+
+async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None:
+    """Note for each telling which memories of its scope have nearly the same words; what differs in meaning alone is missed."""
+    candidates_json = [
+        {
+            "place": t.place, "content": apart(t.draft.row["content"]), "extra": extra_terms(t.draft.row["content"]),
+            **{name: t.draft.row[name] for name in SCOPE},
+        }
+        for t in candidates
+    ]  # fmt: skip
+    rows = await tx.rows(
+        BY_WORDS + JUDGED.format(similarity=SHARED), {"told": Jsonb(candidates_json), "least": MOST_OF_IT}
+    )
+    by_place = {t.place: t for t in candidates}
+    measured = [
+        {**row, "similarity": overlap(by_place[row["place"]].draft.row["content"], row["content"])} for row in rows
+    ]
+    enough = [row for row in measured if row["similarity"] >= NEAR_BY_WORDS - CORRECTED_MARGIN]
+    _note(by_place, sorted(enough, key=lambda row: -row["similarity"]), NEAR_BY_WORDS)
+
+
+async def find(tx: Transaction, candidates: Sequence[WriteCandidate], model: Model, least: float) -> None:
+    """Note for each telling which memories of its scope are near to it, active and forgotten, by one statement."""
+    flat = [(t, number, part) for t in candidates for number, part in enumerate(t.draft.parts)]
+    if not flat:
+        return
+    way = model.way(tx.namespace_id)
+    if way != "each":
+        await tx.set_local(NO_SORT)
+    given: dict[str, Any] = {
+        "places": [t.place for t, _, _ in flat],
+        "parts": [number for _, number, _ in flat],
+        "vectors": vectors_parameter([part for _, _, part in flat]),
+        "least": least - CORRECTED_MARGIN,
+        **{f"{name}s": [t.draft.row[name] for t, _, _ in flat] for name in SCOPE},
+    }
+    rows = await tx.rows(by_meaning(model, way), given)
+    if way == "either":
+        model.note(tx.namespace_id, rows[0]["vectors"])
+    _note({t.place: t for t in candidates}, [row for row in rows if row["id"] is not None], least)
+
+
+def _note(candidates: dict[int, WriteCandidate], rows: Sequence[Row], least: float) -> None:
+    for row in rows:
+        candidate = candidates[row["place"]]
+        same = bytes(row["content_hash"]) == candidate.draft.hash
+        if row["status"] == "active":
+            candidate.known |= same
+            if same or row["similarity"] < least or len(candidate.near) == MAX_REPORTED:
+                continue
+        elif len(candidate.corrected) == MAX_REPORTED:
+            continue
+        found = Near(row["id"], row["similarity"], row, unlike(candidate.draft, row))
+        (candidate.near if row["status"] == "active" else candidate.corrected).append(found)
+
+
+def unlike(draft: Draft, row: Row) -> list[str]:
+    """Return in what a draft and another, or a memory's row, differ, so that neither stands for the other; or nothing."""
+    found = differences(draft.row["content"], row["content"])
+    then = row["occurred_at"]
+    if draft.row["occurred_at"] != (f.as_utc(then) if isinstance(then, datetime) else then) and "dates" not in found:
+        found.append("dates")
+    if draft.row["speaker"] != row["speaker"] and "names" not in found:
+        found.append("names")
+    return found
+
+
+def compare(candidates: Sequence[WriteCandidate], least: float, *, by_words: bool = False) -> None:
+    """Note for each telling that looks the earlier ones of the same batch and scope that are nearest to it."""
+    if not any(one.looks for one in candidates):
+        return
+    least = NEAR_BY_WORDS if by_words else least
+    nearest = _by_share(candidates, least) if by_words else _by_cosine(candidates, least - CORRECTED_MARGIN)
+    for one, found in zip(candidates, nearest, strict=True):
+        for measure, earlier in sorted(found, key=lambda pair: -pair[0]) if one.looks else ():
+            other = candidates[earlier]
+            if len(one.earlier) == MAX_REPORTED:
+                break
+            if one.draft.hash == other.draft.hash or any(one.draft.row[n] != other.draft.row[n] for n in SCOPE):
+                continue
+            alike = measure if by_words else likeness(one.draft.parts, other.draft.parts)
+            if alike >= least:
+                one.earlier.append((alike, other.place, unlike(one.draft, other.draft.row)))
+
+
+def _by_cosine(candidates: Sequence[WriteCandidate], least: float) -> list[list[tuple[float, int]]]:
+    """Return for each text the earlier ones whose first part is near to its own, each with the cosine.
+
+    By einsum: matrix multiplication would take all processors for a moment, PostgreSQL's too, and then wait on them.
+    """
+    import numpy as np
+
+    found: list[list[tuple[float, int]]] = [[] for _ in candidates]
+    there = [place for place, t in enumerate(candidates) if len(t.draft.parts)]
+    if len(there) > 1:
+        first = np.stack([np.asarray(candidates[place].draft.parts[0], dtype=np.float32) for place in there])
+        cosines = np.einsum("ik,jk->ij", first, first)
+        for later, earlier in zip(*np.nonzero(np.tril(cosines >= least, -1)), strict=True):
+            found[there[later]].append((float(cosines[later, earlier]), there[earlier]))
+    return found
+
+
+def _by_share(candidates: Sequence[WriteCandidate], least: float) -> list[list[tuple[float, int]]]:
+    """Return for each text the earlier ones that have enough words in common with it, each with their share of all."""
+    texts = [t.draft.row["content"] for t in candidates]
+    shares = ([overlap(text, earlier) for earlier in texts[:place]] for place, text in enumerate(texts))
+    return [[(share, place) for place, share in enumerate(row) if share >= least] for row in shares]
+
+
+def likeness(one: NDArray[float32] | Sequence[Any], other: NDArray[float32] | Sequence[Any]) -> float:
+    """Return how near two texts are by their parts, shape (parts, dims) each: the mean of the best, where it fits less."""
+    import numpy as np
+
+    cosines = np.asarray(one, dtype=np.float32) @ np.asarray(other, dtype=np.float32).T
+    return float(min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean()))

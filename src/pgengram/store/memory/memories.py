@@ -1,0 +1,393 @@
+"""Writing memories: drafts in, rows and history out; every function runs inside its caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+from uuid import UUID
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from pgengram import fields as f
+from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
+from pgengram.errors import Conflict, ModelSwitched
+from pgengram.ids import uuid7
+from pgengram.inputs import NewMemory
+from pgengram.store.connection.database import Row, Transaction, vectors_parameter
+from pgengram.store.memory import statements as s
+from pgengram.text.normalising import content_hash
+from pgengram.text.turn_features import speaker_key_of, turn_features_of
+from pgengram.text.words import extra_terms, searched_text, speaker_terms
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+SET_OTHERWISE: Final = {
+    "embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type", "sources", "related_to", "dedup_policy",
+}  # fmt: skip
+LASTING: Final = ("active", "archived")  # the states in which new edges and clusters may lead to a memory
+DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
+
+
+@dataclass(slots=True)
+class Draft:
+    """A memory about to be stored.
+
+    row: its columns as JSON has them; request: what the caller gave; parts: its vectors, shape (parts, dims), empty without an
+    embedder; related: the memories that it will lead to; redacted: the sorts of secrets that were taken out.
+    """
+
+    row: dict[str, Any]
+    hash: bytes
+    extra_metadata: list[str]
+    expires_at: datetime | None
+    tags: list[str]
+    request: NewMemory
+    parts: NDArray[float32] | Sequence[Any] = field(default_factory=list)
+    related: list[UUID] = field(default_factory=list)
+    redacted: list[str] = field(default_factory=list)
+
+
+How = Literal["new", "known", "near", "merged", "key"]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a draft: a new memory, or the one that stands for it already.
+
+    how: stored new; known, as one says the same; near, as one says nearly the same; merged into such a one; or its key was
+    used before. before: a known memory as it was; taken_over: the fields in which it has more now; clustered: there are
+    clusters that a new one may belong to; row: a new one whole, when that was asked for.
+    """
+
+    id: UUID
+    created: bool
+    how: How = "new"
+    before: Row | None = None
+    taken_over: list[str] = field(default_factory=list)
+    clustered: bool = False
+    row: Row | None = None
+
+
+def draft(
+    new: NewMemory, *, session_id: str, sequence: int, place: int = 1, status: Literal["active", "working"] = "active"
+) -> Draft:
+    """Return `new` with its detail checked, its rate of fading and all that it is searched by.
+
+    Args:
+        new: what to store.
+        session_id: the connection's session, for a memory that names no conversation of its own.
+        sequence: its place in that session.
+        place: its place in this batch, counted on from the last turn of a conversation that it names.
+        status: `working` for a memory that is only held for a task; no search by words finds it, and it may say what
+            another says. `set_words` makes it found once its status is `active`.
+
+    Raises:
+        ValidationError: a key of `metadata` that is detail of the type has a wrong value.
+    """
+    type_ = new.memory_type
+    known, extra = split_metadata(type_, new.metadata)
+    detail = DETAILS[type_].model_validate(known)
+    confidence = new.confidence if new.confidence is not None else getattr(detail, CONFIDENCE_NAME.get(type_, ""), None)
+    occurred_at = new.occurred_at or getattr(detail, "event_time", None)
+    tags = list(dict.fromkeys(tag.strip() for tag in new.tags))
+    digest = content_hash(
+        new.content,
+        user=new.user,
+        project=new.project,
+        collection=new.collection,
+        speaker=new.speaker,
+        occurred_at=occurred_at,
+    )
+    speaker_key = speaker_key_of(new.content, new.speaker)
+    row = {
+        **new.model_dump(mode="json", exclude=SET_OTHERWISE),
+        "sources": [source.model_dump(mode="json", exclude_none=True) for source in new.sources] or None,
+        "id": str(uuid7()),
+        "type": type_,
+        "status": status,
+        "content_hash": digest.hex(),
+        "metadata": extra,
+        "detail": detail.model_dump(mode="json"),
+        "tags": tags,
+        "confidence": f.DEFAULT_CONFIDENCE.get(type_) if confidence is None else confidence,
+        "rate_per_day": f.rate_per_day(type_, new.kind, pinned=new.pinned),
+        "session_id": new.session_id or session_id,
+        "session_sequence": None if new.session_id else sequence,
+        "place": place,
+        "voice": speaker_key,
+        "traits": turn_features_of(new.content, speaker_key=speaker_key, in_conversation=new.session_id is not None),
+        "occurred_at": f.as_utc(occurred_at),
+        "searched": searched_text(
+            new.content, speaker=new.speaker, tags=tags, occurred_at=occurred_at, metadata=new.metadata
+        ),
+        "extra": extra_terms(new.content) + speaker_terms(speaker_key),
+        "actor": new.source_provider,
+    }
+    return Draft(row, digest, sorted(extra), new.expires_at, tags, new)
+
+
+async def insert(
+    tx: Transaction, drafts: Sequence[Draft], model_id: int | None, *, whole: bool = False
+) -> list[Outcome]:
+    """Store `drafts` in one statement; one that says what an active memory says already gives that memory instead.
+
+    With `whole` a new memory comes with its row, as `read` gives it.
+    """
+    stored = await tx.rows(
+        s.CREATE_WHOLE if whole else s.CREATE,
+        {
+            "memories": Jsonb([d.row for d in drafts]),
+            "model_id": model_id,
+            **_vectors((UUID(d.row["id"]), d.parts) for d in drafts),
+        },
+    )
+    if stored and any(len(d.parts) for d in drafts) and stored[0]["active_model_id"] != model_id:
+        raise ModelSwitched
+    created = {row["id"]: row if whole else None for row in stored}
+    clustered = bool(stored and stored[0]["clustered"])
+
+    def new(d: Draft) -> Outcome:
+        id_ = UUID(d.row["id"])
+        return Outcome(id_, created=True, clustered=clustered, row=created[id_])
+
+    if len(created) == len(drafts):
+        return [new(d) for d in drafts]
+    # A new statement sees what the winner of a race has committed meanwhile.
+    lost = [d for d in drafts if UUID(d.row["id"]) not in created]
+    keys = [d.row["idempotency_key"] for d in lost if d.row["idempotency_key"] is not None]
+    by_key = await find_by_key(tx, keys)
+    twins = {
+        bytes(row["content_hash"]): row["id"] for row in await tx.rows(s.FIND_TWINS, {"hashes": [d.hash for d in lost]})
+    }
+    outcomes: dict[int, Outcome] = {}
+    for d in lost:
+        if (key := d.row["idempotency_key"]) in by_key:
+            outcomes[id(d)] = Outcome(by_key[key], created=False, how="key")
+        elif d.hash in twins:
+            outcomes[id(d)] = Outcome(twins[d.hash], created=False, how="known")
+    known = [(outcomes[id(d)], d) for d in lost if id(d) in outcomes and outcomes[id(d)].how == "known"]
+    for d in await _tell_all_again(tx, known, model_id):
+        del outcomes[id(d)]
+    gone = [d for d in lost if id(d) not in outcomes]  # forgotten by somebody in this very moment: told anew
+    if gone:
+        again = await insert(tx, gone, model_id, whole=whole)
+        outcomes |= {id(d): outcome for d, outcome in zip(gone, again, strict=True)}
+    return [outcomes.get(id(d)) or new(d) for d in drafts]
+
+
+async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:
+    """Return the memories of the calls that had these keys, whatever has become of them since."""
+    rows = await tx.rows(s.FIND_BY_KEY, {"keys": list(keys)}) if keys else []
+    return {row["idempotency_key"]: row["id"] for row in rows}
+
+
+async def _tell_all_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> list[Draft]:
+    """Confirm memories that were told once more; return the drafts whose memories are not there any more.
+
+    One lives again when it had expired, and has tags and sources of both tellings; whatever else was told differently stays as it
+    is. Memories are locked in the order of their ids and their words after that, so that two batches that tell the same again
+    cannot wait for each other in a circle.
+    """
+    if not known:
+        return []
+    before = await read(tx, [outcome.id for outcome, _ in known], model_id)
+    active = {id_ for id_, row in before.items() if row["status"] == "active"}
+    changed = {outcome.id for outcome, d in known if outcome.id in active and _may_change(before[outcome.id], d)}
+    locked = {row["id"] for row in await tx.rows(s.LOCK_TWINS, {"ids": list(active), "changed": list(changed)})}
+    rows = await read(tx, list(changed), model_id) if changed else {}
+    active -= {id_ for id_ in changed if id_ not in rows or rows[id_]["status"] != "active"}
+    confirmed = await _confirm(tx, [(outcome, d) for outcome, d in known if outcome.id in locked & active])
+    for outcome, d in known:
+        outcome.before = before.get(outcome.id)
+        if outcome.id in changed & active:
+            await _take_over(tx, outcome, d, rows[outcome.id], confirmed[outcome.id])
+    tagged = [outcome.id for outcome, _ in known if "tags" in outcome.taken_over]
+    if tagged:
+        await set_words(tx, [*(await read(tx, tagged, model_id)).values()])
+    return [d for outcome, d in known if outcome.id not in active]
+
+
+async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> dict[UUID, datetime | None]:
+    """Confirm locked memories; return until when each lives. Of several tellings the first says it of one that had expired."""
+    until = {outcome.id: d.expires_at for outcome, d in reversed(known)}
+    given = {"ids": list(until), "untils": list(until.values())}
+    return {row["id"]: row["expires_at"] for row in await tx.rows(s.CONFIRM_TWINS, given)} if until else {}
+
+
+def _may_change(row: Row, again: Draft) -> bool:
+    """Whether telling a memory again may change more of it than when it was confirmed last."""
+    more = not set(again.tags) <= set(row["tags"]) or united_sources(row, again) != row["sources"]
+    return more or row["expires_at"] is not None or again.row["idempotency_key"] is not None
+
+
+async def _take_over(tx: Transaction, outcome: Outcome, again: Draft, row: Row, expires_at: datetime | None) -> None:
+    """Give a locked memory the key, the tags and the sources it was told again with; `row` is kept true.
+
+    Its tags stay within what one memory may have. Whoever calls sees to it that it is found by new tags, and has set until when
+    it lives now.
+    """
+    if (key := again.row["idempotency_key"]) is not None:
+        await tx.run(s.SET_KEY, {"id": outcome.id, "key": key})
+    changed: dict[str, Any] = {}
+    if expires_at != row["expires_at"]:
+        changed["expires_at"] = [f.as_utc(row["expires_at"]), f.as_utc(expires_at)]
+    more = more_tags(row, again)
+    tags = [*row["tags"], *more]
+    if more:
+        await tx.run(s.ADD_TAGS, {"id": outcome.id, "tags": more})
+        changed["tags"] = [row["tags"], tags]
+    sources = united_sources(row, again)
+    if sources != row["sources"]:
+        changed["sources"] = [row["sources"], sources]
+    if not changed:
+        return
+    columns = {"version": row["version"] + 1, "updated_at": datetime.now(UTC), "sources": sources and Jsonb(sources)}
+    await set_columns(tx, "memories", outcome.id, columns)
+    operation = "revive" if "expires_at" in changed else "update"
+    await add_history(
+        tx, outcome.id, row["version"] + 1, operation, changes=changed, session_id=again.row["session_id"]
+    )
+    outcome.taken_over = list(changed)
+    row |= {"version": row["version"] + 1, "expires_at": expires_at, "tags": tags, "sources": sources}
+
+
+def more_tags(row: Row, again: Draft) -> list[str]:
+    """Return the tags that a memory gains by being told again, as many as it has room for."""
+    return [tag for tag in again.tags if tag not in row["tags"]][: max(0, f.MAX_TAGS - len(row["tags"]))]
+
+
+def united_sources(row: Row, again: Draft) -> list[dict[str, Any]] | None:
+    """Return the sources of a memory and of its being told again, each once, as many as one memory may have."""
+
+    def who(source: dict[str, Any]) -> list[Any]:
+        return [source.get(name) for name in ("kind", "ref", "label", "author", "observed_at")]
+
+    sources = list(row["sources"] or [])
+    known = [who(source) for source in sources]
+    sources += [source for source in again.row["sources"] or [] if who(source) not in known]
+    return sources[: f.MAX_SOURCES] or None
+
+
+def refuse_forgotten(row: Row) -> None:
+    """Refuse a memory that nothing new may lead to.
+
+    Raises:
+        Conflict: it is forgotten, or only held in working memory.
+    """
+    if row["status"] not in LASTING:
+        raise Conflict(
+            f"Memory {row['id']} is not active.", "Restore it with update_memory (status active), or take another."
+        )
+
+
+async def read(tx: Transaction, ids: Sequence[UUID], model_id: int | None) -> dict[UUID, Row]:
+    """Return the memories with these ids whole, by id."""
+    return {row["id"]: row for row in await tx.rows(s.READ, {"ids": list(ids), "model_id": model_id})}
+
+
+async def resolve(tx: Transaction, given: Sequence[str]) -> dict[str, list[UUID]]:
+    """Return for each id or end of an id the memories it may mean: none, one, or several."""
+    plain = {key: key.replace("-", "").lower() for key in given}
+    short = [digits[-8:] for digits in plain.values() if len(digits) < 32]
+    rows = await tx.rows(s.FIND_BY_SHORT_ID, {"short_ids": short}) if short else []
+    return {
+        key: [UUID(hex=digits)] if len(digits) == 32 else [row["id"] for row in rows if row["id"].hex.endswith(digits)]
+        for key, digits in plain.items()
+    }
+
+
+async def set_columns(tx: Transaction, table: str, id_: UUID, values: dict[str, Any]) -> None:
+    """Set columns of one memory's row in `table`; the names come from our own tables, never from a caller."""
+    key = "id" if table == "memories" else "memory_id"
+    assignments = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in values]
+    statement = sql.SQL("UPDATE {} SET {} WHERE namespace_id = %(namespace_id)s AND {} = %(key)s").format(
+        sql.Identifier(table), sql.SQL(", ").join(assignments), sql.Identifier(key)
+    )
+    await tx.run(statement, {**values, "key": id_})
+
+
+async def set_vectors(tx: Transaction, id_: UUID, parts: Any, model_id: int | None) -> None:
+    """Replace every vector of a memory, of whatever model, by those of its new text.
+
+    Raises:
+        ModelSwitched: the vectors are not of the active model.
+    """
+    await tx.run(s.DROP_VECTORS, {"id": id_})
+    if len(parts) and not await tx.run(s.ADD_VECTORS, {"model_id": model_id, **_vectors([(id_, parts)])}):
+        raise ModelSwitched
+
+
+async def hold_words(tx: Transaction, ids: Sequence[UUID]) -> dict[str, list[Any]]:
+    """Lock the words of locked memories and the lists that hold them; whoever changes several does so before the first.
+
+    Returns the places of the lists, `segments` and `terms`, pair by pair.
+    """
+    found = await tx.rows(s.LOCK_WORDS, {"ids": list(ids)})
+    places = {(row["segment"], term) for row in found if row["segment"] for term in row["terms"]}
+    where = {"segments": [segment for segment, _ in places], "terms": [term for _, term in places]}
+    if places:
+        await tx.rows(s.LOCK_LISTS, where)
+    return where
+
+
+async def _take_out(tx: Transaction, ids: Sequence[UUID]) -> None:
+    where = await hold_words(tx, ids)
+    if where["terms"]:
+        await tx.run(s.DROP_FROM_LISTS, {**where, "ids": list(ids)})
+        await tx.run(s.DROP_EMPTY_LISTS, where)
+
+
+async def unpost(tx: Transaction, ids: Sequence[UUID]) -> None:
+    """Let no search by words find locked memories any more; their own lists of words stay."""
+    await _take_out(tx, ids)
+    await tx.run(s.HIDE_WORDS, {"ids": list(ids)})
+
+
+async def set_words(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Make locked memories found by the words they have now, those that are active."""
+    ids = [row["id"] for row in rows]
+    await _take_out(tx, ids)
+    await tx.run(s.DROP_WORDS, {"ids": ids})
+    await tx.run(s.ADD_WORDS, {"rows": Jsonb([_searched(row) for row in rows])})
+
+
+def _searched(row: Row) -> dict[str, Any]:
+    metadata = {**row["metadata"], **(row["detail"] or {})}
+    return {
+        "id": str(row["id"]),
+        "active": row["status"] == "active",
+        "searched": searched_text(
+            row["content"], speaker=row["speaker"], tags=row["tags"], occurred_at=row["occurred_at"], metadata=metadata
+        ),
+        "extra": extra_terms(row["content"]) + speaker_terms(speaker_key_of(row["content"], row["speaker"])),
+    }
+
+
+async def add_history(
+    tx: Transaction, id_: UUID, version: int, operation: str, *, changes: dict[str, Any], session_id: str | None
+) -> None:
+    """Tell what was changed: for each field its old and its new value. Who did it, the transaction knows."""
+    await tx.run(
+        s.ADD_HISTORY,
+        {
+            "id": id_,
+            "version": version,
+            "operation": operation,
+            "session_id": session_id,
+            "changes": Jsonb(changes),
+        },
+    )
+
+
+def _vectors(parts_of: Any) -> dict[str, Any]:
+    flat = [(id_, number, part) for id_, parts in parts_of for number, part in enumerate(parts)]
+    return {
+        "vector_ids": [id_ for id_, _, _ in flat],
+        "vector_parts": [number for _, number, _ in flat],
+        "vectors": vectors_parameter([part for _, _, part in flat]),
+    }

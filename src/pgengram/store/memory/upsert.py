@@ -1,0 +1,291 @@
+"""Telling memories: stored, confirmed, left out or merged, as their dedup_policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram import fields as f
+from pgengram.details import split_metadata
+from pgengram.errors import Conflict
+from pgengram.inputs import Change
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.graph import clusters, edges
+from pgengram.store.memory import changes, memories
+from pgengram.store.memory import statements as s
+from pgengram.store.memory.duplicates import (
+    MAX_REPORTED,
+    Model,
+    Near,
+    WriteCandidate,
+    compare,
+    find,
+    find_by_words,
+    unlike,
+)
+from pgengram.store.memory.memories import Draft, Outcome
+from pgengram.text.differences import overlap
+
+MERGED_OVERLAP: Final = 0.6  # share of words in common, below which nothing is merged however near it is by meaning
+RELATED: Final = "related_to"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What became of a draft, and what the caller may want to know beside it.
+
+    near: memories that say nearly the same, each with its cosine, content and in what it differs; corrected: forgotten ones
+    that did; kept: fields told otherwise than they are stored; row: the memory as it is now, when it was read back.
+    """
+
+    outcome: Outcome
+    near: list[tuple[UUID, float, str, list[str]]]
+    corrected: list[Near]
+    kept: list[str]
+    row: Row | None = None
+
+    @property
+    def id(self) -> UUID:
+        """The memory that there is now."""
+        return self.outcome.id
+
+    @property
+    def created(self) -> bool:
+        """Whether it is a new one."""
+        return self.outcome.created
+
+
+# Two near tellings at once are told one after the other when one of them may stand for the other.
+TAKE_TURNS: Final = "SELECT pg_advisory_xact_lock(1885824361, %(namespace_id)s)"
+
+
+async def write_memories(
+    tx: Transaction,
+    drafts: Sequence[Draft],
+    model: Model | None,
+    model_id: int | None,
+    least: float,
+    *,
+    whole: bool = False,
+) -> list[WriteResult]:
+    """Store drafts as their dedup_policy says, in the caller's transaction.
+
+    Args:
+        tx: the namespace's transaction.
+        drafts: with their vectors.
+        model: which made the vectors; None without an embedder: then words are compared.
+        model_id: its key.
+        least: the cosine from which on memories are near.
+        whole: whether to say of each memory what it is now.
+    """
+    candidates = [WriteCandidate(draft, place) for place, draft in enumerate(drafts)]
+    await _by_key(tx, candidates)
+    result = [t for t in candidates if t.outcome is None and t.stands_for is None]
+    for candidate in result:
+        candidate.looks = candidate.draft.request.dedup_policy != "insert" and candidate.draft.row["status"] == "active"
+    looked_at = [t for t in result if t.looks]
+    if any(t.draft.request.dedup_policy in ("merge", "skip_if_near") for t in looked_at):
+        await tx.row(TAKE_TURNS)
+    if looked_at and model is not None:
+        await find(tx, looked_at, model, least)
+    elif looked_at:
+        await find_by_words(tx, looked_at)
+    compare(result, least, by_words=model is None)
+    for candidate in looked_at:
+        _decide(candidate, candidates)
+    await _store(tx, candidates, model_id, whole=whole)
+    for candidate in candidates:
+        await _link(tx, candidate)
+    new = [t.outcome for t in candidates if t.outcome is not None and t.outcome.created]
+    await clusters.assign(tx, [outcome.id for outcome in new if outcome.clustered])
+    all_told = [_told(candidate, candidates) for candidate in candidates]
+    return await _with_rows(tx, all_told, drafts, model_id) if whole else all_told
+
+
+async def _with_rows(
+    tx: Transaction, all_told: Sequence[WriteResult], drafts: Sequence[Draft], model_id: int | None
+) -> list[WriteResult]:
+    """Add the memories as they are now; what was only stored is known already."""
+    rows = {t.id: t.outcome.row for t, d in zip(all_told, drafts, strict=True) if t.outcome.row and not d.related}
+    rows |= await memories.read(tx, left, model_id) if (left := [t.id for t in all_told if t.id not in rows]) else {}
+    return [replace(result, row=rows[result.id]) for result in all_told]
+
+
+async def _by_key(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None:
+    """Find those whose key was used before, by an earlier call or an earlier item."""
+    first: dict[str, int] = {}
+    for candidate in candidates:
+        key = candidate.draft.row["idempotency_key"]
+        if key is not None and first.setdefault(key, candidate.place) != candidate.place:
+            candidate.stands_for = first[key]
+    known = await memories.find_by_key(tx, list(first))
+    for key, id_ in known.items():
+        candidates[first[key]].outcome = Outcome(id_, created=False, how="key")
+
+
+def _decide(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> None:
+    """Settle which memory or earlier draft stands for one that may be left out or merged; what differs never does."""
+    policy, row = candidate.draft.request.dedup_policy, candidate.draft.row
+    if candidate.known or policy not in ("merge", "skip_if_near"):
+        return
+
+    def fits(type_: str, content: str, differs: list[str]) -> bool:
+        enough = policy == "skip_if_near" or overlap(row["content"], content) >= MERGED_OVERLAP
+        return not differs and type_ == row["type"] and enough
+
+    candidate.target = next((n for n in candidate.near if fits(n.row["type"], n.row["content"], n.differs_in)), None)
+    if candidate.target is None:
+        for _, place, differs in candidate.earlier:
+            other = candidates[place].draft.row
+            if fits(other["type"], other["content"], differs):
+                candidate.stands_for = place
+                return
+
+
+async def _store(tx: Transaction, candidates: Sequence[WriteCandidate], model_id: int | None, *, whole: bool) -> None:
+    """Store what nothing stands for by one statement, then merge the rest into what does, in their order."""
+    fresh = [t for t in candidates if t.outcome is None and t.target is None and t.stands_for is None]
+    if fresh:
+        stored = await memories.insert(tx, [t.draft for t in fresh], model_id, whole=whole)
+        for t, outcome in zip(fresh, stored, strict=True):
+            t.outcome = outcome
+    for t in candidates:
+        if t.outcome is None:
+            t.outcome = await _stood_for(tx, t, candidates, model_id)
+
+
+async def _stood_for(
+    tx: Transaction, t: WriteCandidate, candidates: Sequence[WriteCandidate], model_id: int | None
+) -> Outcome:
+    """Return what becomes of a draft for which a memory or an earlier draft stands."""
+    earlier = None if t.stands_for is None else candidates[t.stands_for]
+    there = earlier.outcome.id if earlier and earlier.outcome else t.target.id if t.target else None
+    if there is None:
+        raise Conflict("The memory was changed at the same moment.")
+    key = t.draft.row["idempotency_key"]
+    if earlier is not None and key is not None and key == earlier.draft.row["idempotency_key"]:
+        return Outcome(there, created=False, how="key")
+    if t.draft.request.dedup_policy == "merge":
+        outcome = await merge(tx, there, t.draft, model_id)
+    else:
+        outcome = Outcome(there, created=False, how="near")
+    if key is not None and not outcome.created:
+        await tx.run(s.SET_KEY, {"id": outcome.id, "key": key})
+    return outcome
+
+
+async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) -> Outcome:
+    """Unite a draft with a memory that says nearly the same.
+
+    The longer text holds, the one that was there when both are as long. Tags, sources and metadata are united: of two lists
+    all elements, of two other values the one told now. Importance and confidence are the greater ones, what was empty is
+    filled, and every other field stays. A memory that was changed since it was found near is left alone, and the draft is
+    stored beside it.
+    """
+    await tx.rows(s.LOCK, {"ids": [id_]})
+    row = (await memories.read(tx, [id_], model_id)).get(id_)
+    if row is None or row["status"] != "active" or unlike(draft, row):
+        [outcome] = await memories.insert(tx, [draft], model_id)
+        return outcome
+    longer = len(draft.row["content"]) > len(row["content"])
+    change = Change(
+        id=str(id_), confirm=True, **_union(row, draft), **({"content": draft.row["content"]} if longer else {})
+    )
+    made = changes.plan(row, change)
+    made.operation = "merge"
+    if not longer:
+        made.changes["told"] = [None, draft.row["content"]]  # kept: the text that does not hold
+    parts = draft.parts if longer else None
+    await changes.apply(tx, row, made, parts=parts, model_id=model_id, session_id=draft.row["session_id"])
+    taken = [name for name in made.changed_fields if name not in ("last_confirmed_at", "told")]
+    return Outcome(id_, created=False, how="merged", before=row, taken_over=taken)
+
+
+def _union(row: Row, draft: Draft) -> dict[str, Any]:
+    """Return the fields of a memory with which it also says what a draft does beside its text."""
+    result, new = draft.request, draft.row
+    made: dict[str, Any] = {
+        "tags": list(dict.fromkeys([*row["tags"], *draft.tags]))[: f.MAX_TAGS],
+        "importance": max(row["importance"], new["importance"]),
+        "sources": memories.united_sources(row, draft) or [],
+        "metadata": dict(_united_metadata(row, result.metadata)),
+    }
+    if result.confidence is not None:
+        made["confidence"] = max(row["confidence"] or 0, result.confidence)
+    for name in ("kind", "emotion", "source", "source_provider", "capture_mode"):
+        if row[name] is None and getattr(result, name) is not None:
+            made[name] = getattr(result, name)
+    if result.pinned:
+        made["pinned"] = True
+    if result.expires_at is not None:
+        made["expires_at"] = result.expires_at
+    return made
+
+
+def _united_metadata(row: Row, result: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    known, extra = split_metadata(row["type"], result)
+    for stored, given in ((row["detail"], known), (row["metadata"], extra)):
+        for key, value in given.items():
+            there = stored.get(key)
+            if value is not None and key not in changes.COUNTED - {"failure_points"}:
+                both = isinstance(there, list) and isinstance(value, list)
+                yield key, [*there, *(one for one in value if one not in there)] if both else value
+
+
+async def _link(tx: Transaction, candidate: WriteCandidate) -> None:
+    outcome = candidate.outcome
+    if outcome is None or outcome.how == "key":
+        return
+    for id_ in candidate.draft.related:
+        if id_ != outcome.id:
+            await edges.link(tx, outcome.id, id_, RELATED, 1.0, {}, session_id=candidate.draft.row["session_id"])
+
+
+def _told(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> WriteResult:
+    outcome = candidate.outcome
+    if outcome is None:
+        raise Conflict("The memory was changed at the same moment.")
+    if outcome.how in ("known", "key"):
+        return WriteResult(outcome, [], [], _kept(candidate.draft, outcome))
+    near = {n.id: (n.id, n.similarity, n.row["content"], n.differs_in) for n in candidate.near}
+    for cosine, place, differs in candidate.earlier:
+        other = candidates[place].outcome
+        if other is not None and other.id != outcome.id:
+            near.setdefault(other.id, (other.id, cosine, candidates[place].draft.row["content"], differs))
+    nearest = sorted(near.values(), key=lambda found: -found[1])[:MAX_REPORTED]
+    return WriteResult(outcome, nearest, candidate.corrected, _kept(candidate.draft, outcome))
+
+
+def _kept(draft: Draft, outcome: Outcome) -> list[str]:
+    """Return the fields that were told of a known memory otherwise than they are stored, and so they stay."""
+    row = outcome.before
+    if row is None or outcome.how not in ("known", "merged"):
+        return []
+    given = draft.request.model_dump(include=draft.request.model_fields_set, exclude={"sources", "metadata"})
+    named = {name: given[name] for name in Change.model_fields if given.get(name) is not None}
+    left = {
+        "content",
+        "tags",
+        "user",
+        "project",
+        "collection",
+        "speaker",
+        "occurred_at",
+        "expires_at",
+        *outcome.taken_over,
+    }
+    wanted = Change(
+        id=str(outcome.id),
+        metadata={key: value for key, value in draft.request.metadata.items() if value is not None},
+        **{name: value for name, value in named.items() if name not in left},
+    )
+    kept = [name for name in changes.plan(row, wanted).changed_fields if name not in outcome.taken_over]
+    if draft.request.type is not None and draft.request.type != row["type"]:
+        kept.insert(0, "type")
+    if draft.expires_at not in (None, row["expires_at"]) and "expires_at" not in outcome.taken_over:
+        kept.append("expires_at")
+    if len({*row["tags"], *draft.tags}) > f.MAX_TAGS:  # those that there is no room for
+        kept.append("tags")
+    return kept

@@ -1,0 +1,251 @@
+"""What a namespace has, out of the tables as JSON and back into them, exactly; vectors and words are made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from pgengram.errors import ModelSwitched
+from pgengram.store.connection.database import Transaction, vectors_parameter
+from pgengram.store.graph import clusters
+from pgengram.store.memory import statements as s
+
+PAGE: Final = 500  # records read or looked up at once
+BEFORE_ALL: Final = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that is carried over row by row.
+
+    record: what a row of it is called; key: its columns and their types, in order; derived: columns that are made anew.
+    """
+
+    record: str
+    name: str
+    key: tuple[tuple[str, str], ...]
+    derived: tuple[str, ...] = ()
+
+
+# In the order in which they can be filled.
+TABLES: Final = (
+    Table("synonym", "memory_tag_synonyms", (("alias", "text"),)),
+    Table("relationship", "memory_relationships", (("from_id", "uuid"), ("to_id", "uuid"), ("type", "text"))),
+    Table("cluster", "memory_clusters", (("id", "uuid"),), ("model_id", "centroid")),
+    Table("cluster_member", "memory_cluster_members", (("cluster_id", "uuid"), ("memory_id", "uuid"))),
+    Table("cluster_activation", "memory_cluster_activations", (("cluster_id", "uuid"), ("id", "uuid"))),
+    Table("identity", "memory_identities", (("id", "uuid"),)),
+    Table("belief", "memory_beliefs", (("id", "uuid"),)),
+    Table("evidence", "memory_belief_evidence", (("belief_id", "uuid"), ("memory_id", "uuid"))),
+    Table("history", "memory_history", (("memory_id", "uuid"), ("version", "integer"))),
+)
+BY_RECORD: Final = {table.record: table for table in TABLES}
+# Parts of a memory's record that are rows of tables of their own, keyed by the memory.
+PARTS: Final = {"activation": "memory_activation", "working": "working_memories"}
+WITH_MEMORY: Final = ("memories", "memory_tags", *PARTS.values(), *(f"{type_}_memories" for type_ in ("episodic", "semantic", "procedural", "strategic")))  # fmt: skip
+MADE_ANEW: Final = ("memory_vectors", "memory_words", "memory_posting_lists", "memory_confirmations")
+
+BEGIN_READING: Final = (
+    "SELECT set_config('timezone', 'UTC', true), set_config('idle_in_transaction_session_timeout', '0', true)"
+)
+# Uses memories_by_time.
+COUNT: Final = "SELECT count(*) AS memories FROM memories WHERE namespace_id = %(namespace_id)s"
+# Uses memories_pkey, and the key of every other table for each memory of the page.
+READ_MEMORIES: Final = """
+SELECT m.id, (to_jsonb(m) - '{namespace_id,short_id,content_hash}'::text[] || jsonb_build_object('record', 'memory',
+  'tags', (SELECT coalesce(jsonb_agg(t.tag ORDER BY t.position, t.tag), '[]') FROM memory_tags t
+           WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id),
+  'detail', coalesce(to_jsonb(e), to_jsonb(c), to_jsonb(p), to_jsonb(g), '{}') - '{namespace_id,memory_id,success_rate}'::text[],
+  'activation', to_jsonb(a) - '{namespace_id,memory_id,relevance_anchor}'::text[],
+  'working', to_jsonb(w) - '{namespace_id,memory_id}'::text[],
+  'history', (SELECT coalesce(jsonb_agg(to_jsonb(h) - '{namespace_id,memory_id}'::text[] ORDER BY h.version), '[]')
+              FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = m.id)))::text AS record
+FROM memories m
+JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
+LEFT JOIN episodic_memories e ON e.namespace_id = %(namespace_id)s AND e.memory_id = m.id
+LEFT JOIN semantic_memories c ON c.namespace_id = %(namespace_id)s AND c.memory_id = m.id
+LEFT JOIN procedural_memories p ON p.namespace_id = %(namespace_id)s AND p.memory_id = m.id
+LEFT JOIN strategic_memories g ON g.namespace_id = %(namespace_id)s AND g.memory_id = m.id
+LEFT JOIN working_memories w ON w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
+WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s ORDER BY m.id LIMIT %(limit)s
+"""
+# History of what was erased; that of the others goes with its memory. Uses memory_history_pkey and memories_pkey.
+ERASED_ONLY: Final = sql.SQL(
+    "AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = t.memory_id)"
+)
+# Uses the table's primary key.
+READ_ROWS: Final = sql.SQL("""
+SELECT {key}, (to_jsonb(t) - {derived}::text[] || jsonb_build_object('record', {record}::text))::text AS record FROM {table} t
+WHERE t.namespace_id = %(namespace_id)s AND (%(first)s OR ({key}) > ({after})) {more} ORDER BY {key} LIMIT %(limit)s
+""")
+
+FIND_COLUMNS: Final = """
+SELECT attname AS name FROM pg_attribute
+WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND NOT attname = ANY(%(derived)s)
+ORDER BY attnum
+"""
+# Uses memories_pkey and memories_active_content.
+FIND_KNOWN: Final = """
+SELECT id, content_hash, status = 'active' AS active FROM memories
+WHERE namespace_id = %(namespace_id)s AND (id = ANY(%(ids)s) OR (status = 'active' AND content_hash = ANY(%(hashes)s)))
+"""
+ADD_ROWS: Final = sql.SQL("""
+INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_populate_recordset(NULL::{table}, %(rows)s)
+ON CONFLICT DO NOTHING RETURNING 1 AS added
+""")
+# What was erased here told of that under a number of its own; brought in again, a memory counts on from there. Uses
+# memory_history_pkey and memories_pkey.
+COUNT_ON: Final = """
+UPDATE memories m SET version = told.version
+FROM (SELECT memory_id, max(version) AS version FROM memory_history
+      WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) GROUP BY memory_id) AS told
+WHERE m.namespace_id = %(namespace_id)s AND m.id = told.memory_id AND m.version < told.version
+"""
+ADD_TAGS: Final = """
+INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
+SELECT %(namespace_id)s, g.id, t.tag, min(t.position) FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, tags text[]),
+  unnest(g.tags) WITH ORDINALITY AS t(tag, position) GROUP BY g.id, t.tag RETURNING 1
+"""
+# Uses the table's primary key.
+COUNT_KNOWN: Final = sql.SQL("""
+SELECT count(*) AS known FROM {table} JOIN jsonb_populate_recordset(NULL::{table}, %(rows)s) AS given USING ({key})
+""")
+FIND_CLUSTERS_CHANGED: Final = """
+SELECT id::text AS id, updated_at::text AS at FROM memory_clusters WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s::uuid[])
+"""
+SET_CLUSTERS_CHANGED: Final = """
+UPDATE memory_clusters c SET updated_at = g.at FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, at timestamptz)
+WHERE c.namespace_id = %(namespace_id)s AND c.id = g.id
+"""
+FIND_IDS: Final = "SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s)"
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A memory about to be taken in: the row of each table, by table, its hash, tags, words and vectors.
+
+    rows: columns as JSON has them, without namespace; history: its rows; searched, extra: what it is found by;
+    parts: vectors, shape (parts, dims), empty without an embedder.
+    """
+
+    id: UUID
+    hash: bytes
+    active: bool
+    rows: dict[str, dict[str, Any]]
+    history: list[dict[str, Any]]
+    tags: list[str]
+    searched: str
+    extra: list[str]
+    parts: Any = ()
+
+
+async def begin_reading(tx: Transaction) -> int:
+    """Have moments written in UTC and take all the time that is needed; return how many memories there are."""
+    await tx.rows(BEGIN_READING)
+    row = await tx.row(COUNT)
+    return row["memories"] if row else 0
+
+
+async def memories_after(tx: Transaction, after: UUID) -> tuple[list[str], UUID | None]:
+    """Return a page of memories as JSON, oldest id first, and the last id of it."""
+    rows = await tx.rows(READ_MEMORIES, {"after": after, "limit": PAGE})
+    return [row["record"] for row in rows], rows[-1]["id"] if rows else None
+
+
+async def rows_after(tx: Transaction, table: Table, after: Sequence[Any] | None) -> tuple[list[str], list[Any] | None]:
+    """Return a page of a table's rows as JSON in the order of its key, and the last key of it."""
+    names = [name for name, _ in table.key]
+    key = sql.SQL(", ").join(sql.SQL("t.") + sql.Identifier(name) for name in names)
+    places = sql.SQL(", ").join(
+        sql.SQL("%({})s::{}").format(sql.SQL(f"key_{name}"), sql.SQL(type_)) for name, type_ in table.key
+    )
+    statement = READ_ROWS.format(
+        key=key, after=places, table=sql.Identifier(table.name), record=sql.Literal(table.record),
+        derived=sql.Literal(["namespace_id", *table.derived]), more=ERASED_ONLY if table.record == "history" else sql.SQL(""),
+    )  # fmt: skip
+    given = dict.fromkeys(f"key_{name}" for name in names) | {"first": after is None, "limit": PAGE}
+    if after is not None:
+        given |= {f"key_{name}": value for name, value in zip(names, after, strict=True)}
+    rows = await tx.rows(statement, given)
+    return [row["record"] for row in rows], [rows[-1][name] for name in names] if rows else None
+
+
+async def known(tx: Transaction, arrivals: Sequence[Arrival]) -> dict[UUID, UUID]:
+    """Return for each arrival that is there already the id under which it is: its own, or that of one that says the same."""
+    rows = await tx.rows(
+        FIND_KNOWN, {"ids": [a.id for a in arrivals], "hashes": [a.hash for a in arrivals if a.active]}
+    )
+    ids = {row["id"] for row in rows}
+    twins = {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
+    found = {a.id: a.id if a.id in ids else twins.get(a.hash) if a.active else None for a in arrivals}
+    return {id_: there for id_, there in found.items() if there is not None}
+
+
+async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | None) -> None:
+    """Store memories that are not there yet, each with everything that belongs to it."""
+    for table in WITH_MEMORY:
+        if table != "memory_tags":
+            await add_rows(tx, table, [{**a.rows[table], **_key(table, a.id)} for a in arrivals if table in a.rows])
+    history = [{**row, "memory_id": str(a.id)} for a in arrivals for row in a.history]
+    await add_rows(tx, "memory_history", history)
+    await tx.run(COUNT_ON, {"ids": [a.id for a in arrivals]})
+    shown = Jsonb(
+        [
+            {"id": str(a.id), "active": a.active, "tags": a.tags, "searched": a.searched, "extra": a.extra}
+            for a in arrivals
+        ]
+    )
+    await tx.run(ADD_TAGS, {"rows": shown})
+    await tx.run(s.ADD_WORDS, {"rows": shown})
+    flat = [(a.id, number, part) for a in arrivals for number, part in enumerate(a.parts)]
+    if flat:
+        given = {
+            "model_id": model_id,
+            "vector_ids": [id_ for id_, _, _ in flat],
+            "vector_parts": [number for _, number, _ in flat],
+            "vectors": vectors_parameter([part for _, _, part in flat]),
+        }
+        if not await tx.run(s.ADD_VECTORS, given):
+            raise ModelSwitched
+
+
+def _key(table: str, id_: UUID) -> dict[str, str]:
+    return {"id" if table == "memories" else "memory_id": str(id_)}
+
+
+async def add_rows(tx: Transaction, table: str, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Add rows to a table, all of whose columns they name, and return how many were not there yet."""
+    if not rows:
+        return 0
+    derived = list(next((t.derived for t in TABLES if t.name == table), ()))
+    columns = [row["name"] for row in await tx.rows(FIND_COLUMNS, {"table": table, "derived": derived})]
+    statement = ADD_ROWS.format(
+        table=sql.Identifier(table), columns=sql.SQL(", ").join(sql.Identifier(name) for name in columns)
+    )
+    owned = Jsonb([{**row, "namespace_id": tx.namespace_id} for row in rows])
+    return len(await tx.rows(statement, {"rows": owned}))  # Citus would count what was to be added
+
+
+async def count_known(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many of these rows are there already, by their key."""
+    key = sql.SQL(", ").join(sql.Identifier(name) for name in ("namespace_id", *(name for name, _ in table.key)))
+    owned = Jsonb([{**row, "namespace_id": tx.namespace_id} for row in rows])
+    row = await tx.row(COUNT_KNOWN.format(table=sql.Identifier(table.name), key=key), {"rows": owned})
+    return row["known"] if row else 0
+
+
+async def renew_clusters(tx: Transaction, ids: Sequence[str], model_id: int | None) -> None:
+    """Work out the centroids of clusters whose members came in; that is no change of theirs."""
+    before = Jsonb([{"id": row["id"], "at": row["at"]} for row in await tx.rows(FIND_CLUSTERS_CHANGED, {"ids": ids})])
+    await clusters.renew(tx, {UUID(id_) for id_ in ids}, model_id)
+    await tx.run(SET_CLUSTERS_CHANGED, {"rows": before})
+
+
+async def there(tx: Transaction, ids: Sequence[UUID]) -> set[UUID]:
+    """Return which of these memories exist."""
+    return {row["id"] for row in await tx.rows(FIND_IDS, {"ids": list(ids)})}

@@ -1,0 +1,1 @@
+"""Backups, restores, and what must not come back with them."""

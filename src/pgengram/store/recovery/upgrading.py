@@ -1,0 +1,127 @@
+"""An embedded store to the newest PostgreSQL that is carried: dumped by the one that made it, restored by the other."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from pgengram import postgres
+from pgengram.errors import Conflict, NotReady, PgengramError
+from pgengram.postgres import process_locks
+from pgengram.postgres.supervisor import LOCK_S
+from pgengram.store.recovery import backup, backup_schedule
+
+TRIAL: Final = "upgrade"  # the folder in which the new data is made
+OWN_SETTINGS: Final = "postgresql.auto.conf"  # by ALTER SYSTEM
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """From which major version to which, how many memories, and the backup that was made on the way."""
+
+    before: int
+    after: int
+    memories: int = 0
+    backup: Path | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether there was anything to do."""
+        return self.before != self.after
+
+
+def upgrade(data_dir: Path, tell: Callable[[str], None] = lambda _: None) -> Upgraded:
+    """Move the embedded store of `data_dir` to the newest PostgreSQL carried; broken off, it leaves what there was.
+
+    The data goes through a backup, which stays in the folder `backups`; every row is compared before the new data takes
+    the place of the old, and once more there.
+
+    Raises:
+        NotReady: there is no store, no PostgreSQL of its version is carried, or something failed.
+        Conflict: somebody else uses the store.
+    """
+    before, newest = postgres.status(data_dir).major, postgres.binaries().major
+    if before is None:
+        raise NotReady(f"There is no embedded store in {data_dir}.", "Set PGENGRAM_DATA_DIR to where it is.")
+    if before >= newest:
+        postgres.throw_away(data_dir)  # what an upgrade left that was broken off at its very end
+        return Upgraded(before, before)
+    trial = data_dir / TRIAL
+    _cleared(trial)
+    tell(f"Starting PostgreSQL {before}")
+    former = postgres.start_embedded(data_dir)
+    try:
+        if len(process_locks.present(str(data_dir / "postgres"))) > 1:
+            raise Conflict(
+                "The store is in use.", "Close the assistants and other programs that use it, then call again."
+            )
+        tell("Backing up")
+        kept = backup_schedule.folder(data_dir) / backup_schedule.name(f"before-postgresql-{newest}")
+        manifest = backup.make(former.url, kept)
+        try:
+            _tried(trial, data_dir, kept, tell)
+            tell("Changing over")
+            postgres.exchange(former, trial, lambda: _holds(former.url, manifest))
+        finally:
+            _cleared(trial)
+    finally:
+        former.stop()
+    _checked(data_dir, manifest, tell)
+    postgres.throw_away(data_dir)
+    return Upgraded(before, newest, manifest.memories, kept)
+
+
+def _tried(trial: Path, data_dir: Path, kept: Path, tell: Callable[[str], None]) -> None:
+    """Make the new data, and start it once with the settings that the store has."""
+    new = postgres.start_embedded(trial)
+    try:
+        backup.restore(new.url, kept, tell)
+    finally:
+        new.stop()
+    theirs = data_dir / "postgres" / process_locks.CLUSTER / OWN_SETTINGS
+    ours = trial / "postgres" / process_locks.CLUSTER / OWN_SETTINGS
+    if theirs.exists():
+        ours.write_bytes(theirs.read_bytes())
+    postgres.start_embedded(trial).stop()
+
+
+def _checked(data_dir: Path, manifest: backup.Manifest, tell: Callable[[str], None]) -> None:
+    """Compare every row where the data lies now; what was there before comes back when anything differs."""
+    tell("Comparing every row")
+    try:
+        server = postgres.start_embedded(data_dir)
+        try:
+            if not _holds(server.url, manifest):
+                raise NotReady("The upgraded store does not hold what the former one held.")
+        finally:
+            server.stop()
+    except (PgengramError, psycopg.Error) as error:
+        postgres.take_back(data_dir)
+        said = error.message if isinstance(error, PgengramError) else type(error).__name__
+        raise NotReady(f"The upgrade failed: {said}", "The store is as it was; its backup is kept.") from error
+
+
+def _holds(url: str, manifest: backup.Manifest) -> bool:
+    with psycopg.connect(url) as connection:
+        return backup.prints(connection) == manifest.tables
+
+
+def _cleared(trial: Path) -> None:
+    """Remove what an attempt has left, a server that still runs on it included."""
+    home = trial / "postgres"
+    if not trial.exists():
+        return
+    start = process_locks.Lock(str(home), process_locks.START)
+    if home.exists() and start.take(LOCK_S):
+        try:
+            process_locks.stop_server(str(home))
+        finally:
+            start.release()
+    with suppress(FileNotFoundError):  # the supervisor may remove its own files
+        shutil.rmtree(trial)

@@ -1,0 +1,1 @@
+"""The tables, and bringing a database up to them."""

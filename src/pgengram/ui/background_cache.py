@@ -1,0 +1,65 @@
+"""What takes longer than a page may: worked out beside the requests, and shown when it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Final
+
+PATIENCE_S: Final = 0.08  # that a page waits; what is quick stands in it at once
+FRESH_S: Final = 10.0
+MAX_KEPT: Final = 64
+
+
+@dataclass(slots=True)
+class _Kept:
+    task: asyncio.Task[Any]
+    made_at: float | None = None
+    outdated: bool = False  # something was changed while it was made
+
+
+class BackgroundCache:
+    """Answers by name: each is made once at a time and kept for some seconds."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, _Kept] = {}
+
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[Any]], *, fresh_s: float = FRESH_S) -> Any:
+        """Return the answer, or None while it is made.
+
+        Raises:
+            Exception: what `make` raised; the next call tries again.
+        """
+        kept = self._kept.get(key)
+        if kept is None or (kept.made_at is not None and time.monotonic() - kept.made_at > fresh_s):
+            kept = self._kept[key] = _Kept(asyncio.ensure_future(make()))
+            self._let_go()
+        done, _ = await asyncio.wait({kept.task}, timeout=PATIENCE_S)
+        if not done:
+            return None
+        if kept.outdated or kept.task.exception() is not None:
+            self._kept.pop(key, None)
+        elif kept.made_at is None:
+            kept.made_at = time.monotonic()
+        return kept.task.result()
+
+    def forget(self) -> None:
+        """Make everything anew when it is next asked for, as memories were changed."""
+        for key, kept in [*self._kept.items()]:
+            kept.outdated = True
+            if kept.task.done():
+                del self._kept[key]
+
+    def _let_go(self) -> None:
+        for key in list(self._kept)[: max(0, len(self._kept) - MAX_KEPT)]:
+            if self._kept[key].task.done():
+                del self._kept[key]
+
+    async def close(self) -> None:
+        """Break off what is being made."""
+        tasks = [kept.task for kept in self._kept.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

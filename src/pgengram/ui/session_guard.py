@@ -1,0 +1,196 @@
+"""Who may see the page: whoever has the link, in a browser on this machine, and no other page that runs in it.
+
+Another page in the same browser can send requests here, but it cannot read the answers, does not have the cookie (SameSite) and
+does not know the mark that every change must carry. A name that was bent to this address is told by the header Host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import shutil
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path, PurePath
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pgengram.errors import InvalidInput, LimitExceeded, PgengramError
+from pgengram.service.tools import ACTOR
+
+ACTOR_NAME: Final = "pgengram ui"  # as the history names who made a change
+SIGN_IN_PATH: Final = "/enter"
+STATIC: Final = "/static/"
+MAX_FORM: Final = 256 * 1024  # bytes; a memory has at most 16,000 characters
+MAX_FIELDS: Final = 1_000
+MAX_UPLOAD: Final = 4_000_000_000  # bytes
+READING: Final = ("GET", "HEAD")
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+NEW_LINK: Final = "Stop `pgengram ui` in its terminal and start it again: it prints a new link."
+FORMS: Final = "application/x-www-form-urlencoded"
+UPLOADS: Final = "multipart/form-data"
+
+
+class Shut(PgengramError):
+    """Somebody without the right to be here; the page says how to come in."""
+
+    code = "FORBIDDEN"
+    default_hint = NEW_LINK
+
+
+class SessionGuard:
+    """The ASGI application in front of all others.
+
+    Args:
+        inner: the pages.
+        port: where the server listens on this machine.
+        refuse: makes the page that tells of a refusal.
+
+    Attributes:
+        ticket: opens the entrance once; empty from then on.
+        mark: what every form must carry.
+    """
+
+    def __init__(self, inner: ASGIApp, port: int, refuse: Callable[[Shut], Response]) -> None:
+        self._inner = inner
+        self._refuse = refuse
+        self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
+        self.cookie = f"pgengram_ui_{port}"  # cookies do not tell ports apart
+        self._session = secrets.token_urlsafe(32)
+        self.ticket = secrets.token_urlsafe(32)
+        self.mark = secrets.token_urlsafe(32)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through or turn it away; every answer says how strict a browser must be with it."""
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        always = {"cache-control": "no-cache" if scope["path"].startswith(STATIC) else "no-store", **HEADERS}
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                named = {name.lower() for name, _ in message["headers"]}
+                more = [(name.encode(), value.encode()) for name, value in always.items()]
+                message["headers"] = [*message["headers"], *(one for one in more if one[0] not in named)]
+            await send(message)
+
+        ACTOR.set(ACTOR_NAME)
+        try:
+            self._check(Headers(scope=scope), scope["method"], scope["path"])
+        except Shut as refusal:
+            await self._refuse(refusal)(scope, receive, sending)
+            return
+        await self._inner(scope, receive, sending)
+
+    def _check(self, headers: Headers, method: str, path: str) -> None:
+        """Refuse foreign names, foreign pages, and whoever has no cookie.
+
+        Raises:
+            Shut: the request goes no further.
+        """
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) != 1 or host not in self._hosts:
+            raise Shut("This page does not go by that name.", "Open it by the link that `pgengram ui` printed.")
+        origin = headers.get("origin")
+        if origin is not None and origin != f"http://{host}":
+            raise Shut("Another page sent this request.", "Open this page itself and do it there.")
+        if method not in READING and origin is None:
+            raise Shut("A change must say which page it comes from.", "Use the buttons of this page.")
+        if path != SIGN_IN_PATH and not path.startswith(STATIC) and not self._knows(headers.getlist("cookie")):
+            raise Shut("This browser has not come in by the link that `pgengram ui` printed.")
+
+    def _knows(self, cookies: list[str]) -> bool:
+        for header in cookies:
+            try:
+                found = SimpleCookie(header).get(self.cookie)
+            except CookieError:
+                continue
+            if found is not None and hmac.compare_digest(found.value.encode(), self._session.encode()):
+                return True
+        return False
+
+    def admit(self, ticket: str, answer: Response) -> None:
+        """Give the browser that has the ticket its cookie; the ticket is worth nothing from then on.
+
+        Raises:
+            Shut: it is not the ticket, or was used before.
+        """
+        if not self.ticket or not hmac.compare_digest(ticket.encode(), self.ticket.encode()):
+            raise Shut("This link was used before, or is not whole: it opens the page once.")
+        self.ticket = ""
+        answer.set_cookie(self.cookie, self._session, httponly=True, samesite="strict", path="/")
+
+    async def form(self, request: Request) -> dict[str, str]:
+        """Return the fields of a form of ours.
+
+        Raises:
+            Shut: it does not carry our mark.
+            InvalidInput: it is no form.
+            LimitExceeded: it is too long.
+        """
+        if _content_type(request) != FORMS:
+            raise InvalidInput("This is not a form of this page.")
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_FORM:
+                raise LimitExceeded("The form is too long.")
+        try:
+            fields = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
+        except ValueError:
+            raise InvalidInput("The form cannot be read.") from None
+        self._check_mark(fields)
+        return fields
+
+    async def upload(self, request: Request, path: Path) -> tuple[dict[str, str], str]:
+        """Write the file of a form of ours to `path`; return the other fields, and the file's name.
+
+        Raises:
+            Shut: it does not carry our mark.
+            InvalidInput: it is no such form, or has no file.
+            LimitExceeded: the file is too large.
+        """
+        if _content_type(request) != UPLOADS:
+            raise InvalidInput("This is not a form of this page.")
+        length = request.headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > MAX_UPLOAD:
+            raise LimitExceeded(
+                f"A file may have at most {MAX_UPLOAD // 10**9} GB.", "Bring a larger one in with `pgengram import`."
+            )
+        try:
+            async with request.form(max_files=1, max_fields=10) as form:
+                fields = {name: value for name, value in form.items() if isinstance(value, str)}
+                self._check_mark(fields)
+                given = form.get("file")
+                if not isinstance(given, UploadFile) or not given.filename:
+                    raise InvalidInput("No file is chosen.", "Choose one.")
+                with path.open("wb") as kept:
+                    await asyncio.to_thread(shutil.copyfileobj, given.file, kept)
+                return fields, PurePath(given.filename.replace("\\", "/")).name
+        except HTTPException:
+            raise InvalidInput("The form cannot be read.", "Load the page again and repeat it.") from None
+
+    def _check_mark(self, fields: dict[str, str]) -> None:
+        if not hmac.compare_digest(fields.pop("mark", "").encode(), self.mark.encode()):
+            raise Shut("The form is of an earlier start of this page.", "Load the page again and repeat the change.")
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,0 +1,313 @@
+"""What the pages show, asked of the manager and its toolsets; nothing is worked out here that they know."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram.errors import InvalidInput, NotFound
+from pgengram.inputs import Change, Question, checked
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.clusters import Clusters
+from pgengram.service.toolsets.graph import Graph
+from pgengram.service.toolsets.maintenance import MAX_GROUPS, Maintenance, Reviewed, Statistics, Tidied
+from pgengram.store.clients import tokens
+from pgengram.store.clients.tokens import AccessToken, Scope
+from pgengram.store.graph import edges
+from pgengram.store.memory import memories
+from pgengram.store.memory.accesses import AccessLog
+from pgengram.store.reading import history, ui_queries
+from pgengram.ui import drawing
+from pgengram.ui.background_cache import BackgroundCache
+from pgengram.ui.jobs import Export, Import
+from pgengram.views import Found, Shown, around_view, memory_view
+
+PAGE: Final = 20  # memories on a page
+FILTERS: Final = (
+    "type", "kind", "tags", "project", "user", "status", "min_importance", "since", "until", "sort", "mode", "cursor",
+)  # fmt: skip
+LINKS: Final = 20  # neighbours of one memory
+AROUND: Final = 300  # memories of a graph around one
+MAX_NODES: Final = 3_000
+MAX_EDGES: Final = 9_000
+AXES_FROM: Final = 10_000  # memories of which the axes of the map are worked out
+AT_ONCE: Final = 5_000  # memories whose vectors are read together
+MAX_POINTS: Final = 200_000  # of a map
+LIST_EXCERPT_CHARS: Final = 90
+SIDE_BY_SIDE: Final = 20  # findings on a page
+MEMBERS: Final = 50
+REVIEW_FRESH_S: Final = 300.0
+MAX_TOKEN_DAYS: Final = 3_650
+PAIRED: Final = ("duplicates", "contradictions")
+
+
+class Unnoticed(AccessLog):
+    """Counts nothing: to look at what is remembered is not to use it."""
+
+    def note(self, ids: Sequence[UUID]) -> None:
+        """Pass over."""
+
+
+class ViewService:
+    """One namespace's memories, as they are looked at.
+
+    Args:
+        manager: whose memories.
+        folder: of this run, for what is exported and brought in.
+    """
+
+    def __init__(self, manager: MemoryManager, folder: Path) -> None:
+        manager.accesses = Unnoticed(manager.store)
+        self.manager = manager
+        self.maintenance = Maintenance(manager)
+        self.graph = Graph(manager)
+        self.clusters = Clusters(manager)
+        self.cache = BackgroundCache()
+        self._searches = BackgroundCache()
+        self.export = Export(manager, folder / "pgengram.jsonl")
+        self.arriving = Import(manager, folder / "import")
+        self._kept: set[frozenset[str]] = set()  # groups that somebody wants to keep as they are
+        self._keeping: dict[str, list[frozenset[str]]] = {}  # the same, not yet confirmed, by token
+
+    async def close(self) -> None:
+        """Break off what is being made."""
+        await self.cache.close()
+        await self._searches.close()
+        await self.export.job.close()
+        await self.arriving.job.close()
+
+    # -- many ------------------------------------------------------------------------------------------------------
+
+    async def search(self, asked: Mapping[str, str], **fixed: Any) -> Found:
+        """Return a page of what the fields of the search form ask for."""
+        given: dict[str, Any] = {name: asked[name] for name in FILTERS if asked.get(name)}
+        given |= {"query": asked.get("q", ""), "limit": PAGE}
+        if since := given.get("since"):
+            given["since"] = f"{since}T00:00:00Z"
+        if until := given.get("until"):
+            given["until"] = f"{until}T23:59:59.999999Z"
+        return await self.manager.search_memories(checked(Question, given | fixed))
+
+    async def hits(self, asked: Mapping[str, str]) -> Found | None:
+        """Return the same; None while it is looked for, which over many memories can take longer than a page may."""
+        found: Found | None = await self._searches.get(
+            tuple(sorted(asked.items())), lambda: self.search(asked), fresh_s=0.0
+        )
+        return found
+
+    async def statistics(self) -> Statistics | None:
+        """Return the counts of everything; None while they are worked out."""
+        found: Statistics | None = await self.cache.get("statistics", lambda: self.maintenance.memory_stats(tags=500))
+        return found
+
+    async def days(self) -> dict[Any, int] | None:
+        """Return how many memories each day has, newest first; None while it is worked out."""
+
+        async def make() -> dict[Any, int]:
+            async with self.manager.store.transaction() as tx:
+                return await ui_queries.days(tx)
+
+        found: dict[Any, int] | None = await self.cache.get("days", make)
+        return found
+
+    async def excerpts(self, ids: Sequence[UUID]) -> dict[str, Shown]:
+        """Return the beginning of memories and their status, by id."""
+        async with self.manager.store.transaction() as tx:
+            rows = await memories.read(tx, list(ids), self.manager.model_key)
+        return {str(id_): memory_view(row) for id_, row in rows.items()}
+
+    # -- one -------------------------------------------------------------------------------------------------------
+
+    async def memory(self, id_: UUID) -> Shown:
+        """Return one memory with its history, relations, clusters, neighbours and how it fades; reading it so is no use.
+
+        Raises:
+            NotFound: there is none.
+        """
+        await self.manager.find_model()
+        async with self.manager.store.transaction() as tx:
+            rows = await history.complete(tx, [await self.manager.one(tx, str(id_))], None)
+            around = await history.around(tx, [id_], ["history", "relations", "clusters"])
+            activation = await ui_queries.activation(tx, id_)
+        view = memory_view(rows[0]) | around_view(around[id_])
+        view["fading"] = drawing.fading(rows[0], activation, around[id_]["history"], datetime.now(UTC))
+        view["neighbours"] = []
+        if view["status"] in ("active", "archived"):
+            explored = await self.graph.explore_memories([str(id_)], depth=1, limit=LINKS)
+            view["neighbours"] = explored.similar
+        return view
+
+    async def change(self, fields: Mapping[str, Any]) -> str:
+        """Change one memory, and return what was done."""
+        updated = await self.manager.update_memory(checked(Change, dict(fields)))
+        self.cache.forget()
+        return updated.message
+
+    async def forget(self, id_: UUID, reason: str) -> str:
+        """Forget one memory, and return what was done."""
+        if len(reason) > 1_024:
+            raise InvalidInput("The reason must have at most 1,024 characters.")
+        forgotten = await self.manager.forget_memories([str(id_)], reason)
+        if not forgotten.ok:
+            raise NotFound("memory", id_)
+        self.cache.forget()
+        return forgotten.message
+
+    # -- pictures --------------------------------------------------------------------------------------------------
+
+    async def network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown | None:
+        """Return the nodes with their places and the edges around a memory, or of the strongest links; None while it is made."""
+        found: Shown | None = await self.cache.get(
+            ("network", id_, depth, min_strength), lambda: self._network(id_, depth, min_strength)
+        )
+        return found
+
+    async def _network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown:
+        cut = False
+        if id_ is None:
+            async with self.manager.store.transaction() as tx:
+                rows = await ui_queries.strongest(tx, nodes=MAX_NODES, edges=MAX_EDGES)
+                ids = dict.fromkeys(id_ for row in rows for id_ in (row["from_id"], row["to_id"]))
+                seen = await edges.look_at(tx, list(ids))
+            nodes = {
+                str(one): {"text": row["content"][:LIST_EXCERPT_CHARS], "type": row["type"], "depth": None}
+                for one, row in seen.items()
+            }
+            lines = [
+                {"from": str(row["from_id"]), "to": str(row["to_id"]), "type": row["type"], "strength": row["strength"]}
+                for row in rows
+            ]
+            cut = len(nodes) >= MAX_NODES - 1
+        else:
+            explored = await self.graph.explore_memories(
+                [str(id_)], depth=depth, min_strength=min_strength, limit=AROUND
+            )
+            nodes = {
+                one["id"]: {"text": one["excerpt"][:LIST_EXCERPT_CHARS], "type": one["type"], "depth": one.get("depth")}
+                for one in [*explored.nodes, *explored.similar]
+            }
+            lines = [
+                {"from": one["from_id"], "to": one["to_id"], "type": one["type"], "strength": one["strength"]}
+                for one in explored.edges
+            ]
+            lines += [
+                {"from": one["similar_to"], "to": one["id"], "type": "alike", "strength": one["similarity"]}
+                for one in explored.similar
+            ]
+            cut = explored.cut
+        number = {name: place for place, name in enumerate(nodes)}
+        lines = [line for line in lines if line["from"] in number and line["to"] in number]
+        joined = [(number[line["from"]], number[line["to"]], line["strength"]) for line in lines]
+        places = (await asyncio.to_thread(drawing.spread, len(nodes), joined)).tolist() if nodes else []
+        for node, (x, y) in zip(nodes.values(), places, strict=True):
+            node |= {"x": round(x, 1), "y": round(y, 1)}
+        return {"nodes": nodes, "edges": lines, "cut": cut, "start": None if id_ is None else str(id_)}
+
+    async def map(self) -> Shown | None:
+        """Return where memories lie by the two principal components of their vectors; None while it is made."""
+        found: Shown | None = await self.cache.get("map", self._map, fresh_s=REVIEW_FRESH_S)
+        return found
+
+    async def _map(self) -> Shown:
+        """Work the map out; a transaction is open only while rows are read."""
+        await self.manager.find_model()
+        async with self.manager.store.transaction() as tx:
+            some = await ui_queries.sample(tx, limit=AXES_FROM)
+        if len(some) < 3:
+            return {"memories": 0, "explained": 0.0, "points": "[]"}
+        plane = await asyncio.to_thread(drawing.Plane.of, some)
+        points, after = drawing.Points(), ui_queries.BEFORE_ALL
+        while len(points) < MAX_POINTS:
+            async with self.manager.store.transaction() as tx:
+                rows = await ui_queries.vectors(tx, after, limit=AT_ONCE)
+            if not rows:
+                break
+            await asyncio.to_thread(points.add, rows, plane)
+            after = rows[-1]["id"]
+        written = await asyncio.to_thread(points.as_json) if len(points) else "[]"
+        return {"memories": len(points), "explained": plane.explained, "points": written}
+
+    async def cluster(self, id_: UUID) -> tuple[Shown, list[Shown]]:
+        """Return a cluster and its strongest members."""
+        found = await self.clusters.get_memory_clusters(ids=[str(id_)], members=MEMBERS, insights=True)
+        cluster = found.clusters[0]
+        ids = [UUID(one) for one in cluster.get("memory_ids", ())]
+        shown = await self.excerpts(ids)
+        return cluster, [shown[str(one)] for one in ids if str(one) in shown]
+
+    # -- maintenance ----------------------------------------------------------------------------------------------------
+
+    async def review(self, offset: int) -> Reviewed | None:
+        """Return what a review finds from the memory at `offset` on, the newest first; None while it is made."""
+        found: Reviewed | None = await self.cache.get(
+            ("review", offset),
+            lambda: self.maintenance.review_memories(max_groups=MAX_GROUPS, offset=offset),
+            fresh_s=REVIEW_FRESH_S,
+        )
+        return found
+
+    def findings(self, reviewed: Reviewed, name: str) -> list[Shown]:
+        """Return the findings of a name, without those that somebody wants to keep as they are."""
+        return [one for one in reviewed.findings if one["finding"] == name and frozenset(one["ids"]) not in self._kept]
+
+    async def preview(self, steps: Sequence[str]) -> tuple[Tidied, dict[str, Shown]]:
+        """Return what steps, each as JSON, would change, and the memories they speak of; nothing is changed.
+
+        Raises:
+            InvalidInput: there is none, or one is no JSON.
+        """
+        try:
+            plan = [json.loads(step) for step in steps]
+        except ValueError:
+            raise InvalidInput("A step of the plan cannot be read.") from None
+        if not plan:
+            raise InvalidInput("No step is chosen.", "Tick at least one.")
+        tidied = await self.maintenance.tidy_memories("apply", plan=plan)
+        self._keeping[tidied.confirm_token or ""] = [
+            frozenset(step["ids"]) for step in plan if step["action"] == "confirm"
+        ]
+        return tidied, await self.excerpts([UUID(one["id"]) for one in tidied.changes])
+
+    async def tidy(self, token: str) -> str:
+        """Do what was previewed, and return what was done."""
+        tidied = await self.maintenance.tidy_memories("apply", confirm_token=token)
+        self._kept.update(self._keeping.pop(token, ()))
+        self.cache.forget()
+        return tidied.message
+
+    # -- tokens ----------------------------------------------------------------------------------------------------
+
+    async def tokens(self) -> list[AccessToken]:
+        """Return what is known of the tokens that lead to these memories, the newest first."""
+        namespace = self.manager.settings.namespace
+        found = [one for one in await tokens.list_all(self.manager.store) if one.namespace == namespace]
+        return found[::-1]
+
+    async def make_token(self, name: str, scope: Scope, days: float | None) -> str:
+        """Make a token that leads to these memories, and return it: it can be shown this once.
+
+        Raises:
+            InvalidInput: the name or the number of days is not allowed.
+        """
+        if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
+            raise InvalidInput(f"A token is good for 1 to {MAX_TOKEN_DAYS:,} days.", "Leave it empty for no end.")
+        lifetime = None if days is None else timedelta(days=days)
+        made, _ = await tokens.create(
+            self.manager.store, name.strip(), self.manager.settings.namespace, scope, lifetime
+        )
+        return made
+
+    async def revoke_token(self, id_: str) -> str:
+        """Make a token of these memories worthless, and return what was done.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        if id_ not in {one.id for one in await self.tokens()}:
+            raise NotFound("token", id_, "The list shows them.")
+        return f"{(await tokens.revoke(self.manager.store, id_)).name} is revoked."

@@ -1,0 +1,67 @@
+"""Looking after a store by typing: count, review, tidy."""
+
+from __future__ import annotations
+
+import pytest
+
+from door import Database
+from machine import answered, pgengram
+
+WORDS = {"embedder": "none:"}
+
+
+def remembered(database: Database, content: str, *more: str) -> str:
+    answer = answered("call", "create_memory", f"content={content}", *more, database_url=database.url, **WORDS)
+    return str(answer["memory_id"])
+
+
+def test_one_project_is_counted_with_as_many_tags_as_wanted(database: Database) -> None:
+    remembered(database, "The ark leaks.", "project=ark", "tags=wood,water")
+    remembered(database, "The shed leaks.", "project=shed")
+
+    outcome = answered("stats", "--json", "--project", "ark", "--tags", "1", database_url=database.url, **WORDS)
+
+    assert outcome["totals"]["active"] == 1
+    assert (outcome["totals"]["tags"], list(outcome["tags"])) == (2, ["water"])
+    screen = pgengram("stats", database_url=database.url, **WORDS).stdout
+    assert "by project" in screen
+    assert "The ark leaks." in screen
+
+
+def test_a_review_shows_what_needs_care_and_changes_nothing(database: Database) -> None:
+    remembered(database, "ok")
+
+    outcome = answered("review", "--json", "--find", "fragments", database_url=database.url, **WORDS)
+    screen = pgengram("review", database_url=database.url, **WORDS).stdout
+
+    assert [finding["excerpts"] for finding in outcome["findings"]] == [["ok"]]
+    assert "fragments: 1" in screen
+    assert database.value("SELECT count(*) FROM memories WHERE version = 1") == 1
+
+
+def test_a_safe_plan_is_carried_out_without_a_question_when_told_so(database: Database) -> None:
+    id_ = remembered(database, "The bridge is closed.", "expires_at=2020-01-01T00:00:00Z")
+
+    done = pgengram("tidy", "apply", "--yes", database_url=database.url, **WORDS).stdout
+
+    assert "done" in done
+    assert database.value("SELECT status FROM memories WHERE id = %s", [id_]) == "archived"
+
+
+def test_nothing_is_archived_unless_somebody_agrees(database: Database) -> None:
+    id_ = remembered(database, "The bus was late.", "importance=0.1")
+    arguments = ("tidy", "archive", "--older-than-days", "0")
+
+    preview = answered(*arguments, "--json", database_url=database.url, **WORDS)
+    assert [change["id"] for change in preview["changes"]] == [id_]
+    assert database.value("SELECT status FROM memories") == "active"
+
+    assert answered(*arguments, "--json", "--yes", database_url=database.url, **WORDS)["done"] is True
+    assert database.value("SELECT status FROM memories") == "archived"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("tidy", "explode"), ("tidy", "archive", "--below-importance", "7"), ("review", "--find", "lost")]
+)
+def test_what_is_not_known_is_refused(database: Database, arguments: tuple[str, ...]) -> None:
+    assert pgengram(*arguments, expect=2, database_url=database.url, **WORDS).stdout == ""
