@@ -126,7 +126,7 @@ async def forget(
 
     Examples: `pgengram forget e8d03e19 --reason "moved to another bank"`, `pgengram forget e8d03e19 --hard`
     """
-    from pgengram.service.tools import ASKER
+    from pgengram.runtime.context import ASKER
 
     async def ask(question: str) -> bool | None:
         if not yes and sys.stdin.isatty():

@@ -21,10 +21,10 @@ from mcp.server.lowlevel import Server
 
 from pgengram.mcp.resources import Handlers
 from pgengram.mcp.server import FIXED, INSTRUCTIONS, TOOLS_FRESH_MS, Manager, Progress, build_server
+from pgengram.runtime.context import ACTOR
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.session import Session
-from pgengram.service.tools import ACTOR
 from pgengram.settings import Settings
 from pgengram.store.connection.replica import KNOWN
 

@@ -70,9 +70,10 @@ from pgengram.mcp.stdio import (
     recovered_id,
     refusal,
 )
+from pgengram.runtime.context import ACTOR, ASKER, Asker
 from pgengram.runtime.logs import log_to_stderr
 from pgengram.runtime.telemetry import measure
-from pgengram.service.tools import ACTOR, ASKER, Asker, Tool
+from pgengram.service.tools import Tool
 from pgengram.text.secrets import redacted
 
 if TYPE_CHECKING:

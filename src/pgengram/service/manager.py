@@ -23,9 +23,10 @@ from pgengram.errors import (
     SecretRejected,
 )
 from pgengram.inputs import Change, NewMemory, Question, checked, refusal
+from pgengram.runtime.context import asked
 from pgengram.search import budget, cursors, ranking
 from pgengram.service.core import Core
-from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, asked, tool, tools_of
+from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
 from pgengram.service.toolsets import offered
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance.indexes import METHODS, choose_method, maintain

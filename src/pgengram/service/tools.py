@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
@@ -22,19 +21,6 @@ from pgengram.service.secret_filter import filter_arguments
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 MARK = "__tool__"
 SWITCHES = 2  # of embedding models that one call lives through
-
-Asker = Callable[[str], Awaitable[bool | None]]
-ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by whoever carries a call here
-ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)  # who calls: the client's own name
-
-
-async def asked(question: str) -> bool | None:
-    """Put a yes-or-no question to the user through the client; None when this client cannot ask.
-
-    Waits for a person: never call it inside a transaction.
-    """
-    asker = ASKER.get()
-    return None if asker is None else await asker(question)
 
 
 @dataclass(frozen=True, slots=True)

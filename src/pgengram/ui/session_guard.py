@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import InvalidInput, LimitExceeded, PgengramError
-from pgengram.service.tools import ACTOR
+from pgengram.runtime.context import ACTOR
 
 ACTOR_NAME: Final = "pgengram ui"  # as the history names who made a change
 SIGN_IN_PATH: Final = "/enter"

@@ -10,8 +10,9 @@ from pydantic import Field
 from pgengram import fields as f
 from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Request
+from pgengram.runtime.context import asked
 from pgengram.service.core import Core
-from pgengram.service.tools import ADDS, CHANGES, READS, asked, tool
+from pgengram.service.tools import ADDS, CHANGES, READS, tool
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import confirmations, memories

@@ -16,8 +16,9 @@ from pydantic.json_schema import SkipJsonSchema
 from pgengram import fields as f
 from pgengram.errors import ConfirmRequired, InvalidInput, LimitExceeded, NotFound
 from pgengram.inputs import Request, checked
+from pgengram.runtime.context import asked
 from pgengram.service.core import Core
-from pgengram.service.tools import READS, REMOVES, asked, tool
+from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings

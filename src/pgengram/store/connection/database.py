@@ -22,7 +22,7 @@ from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from pgengram.errors import Conflict, ConnectionLost, DatabaseFailed, NotReady, PgengramError, ShardMoved
-from pgengram.service.tools import ACTOR
+from pgengram.runtime.context import ACTOR
 from pgengram.store.connection import pooler
 
 log = logging.getLogger(__name__)
