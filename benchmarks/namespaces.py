@@ -230,7 +230,7 @@ async def run(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--owners", type=int, default=2)
+    parser.add_argument("--namespaces", type=int, default=2)
     parser.add_argument("--tasks", type=int, default=8, help="of each namespace, at once")
     parser.add_argument("--calls", type=int, default=500, help="of each task")
     parser.add_argument("--embedder", default="none:")
