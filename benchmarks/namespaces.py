@@ -25,7 +25,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from pgengram.errors import PgengramError
-from pgengram.mcp.server import ToolBinding
+from pgengram.mcp.binding import ToolBinding
 from pgengram.postgres import start_embedded
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

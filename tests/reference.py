@@ -16,8 +16,8 @@ import typer
 from pgengram import errors
 from pgengram.cli import app
 from pgengram.library import Described, Memory, Narrowed, New, SettingNames
+from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
-from pgengram.mcp.server import ToolBinding
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import TOOLSETS, Settings, settings_table
 

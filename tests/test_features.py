@@ -9,7 +9,7 @@ import typer
 
 from features import FEATURES, PAGE, page, shown
 from pgengram.cli import app
-from pgengram.mcp.server import ToolBinding
+from pgengram.mcp.binding import ToolBinding
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings, settings_table
 

@@ -58,7 +58,7 @@ def serve() -> None:
     import asyncio
 
     from pgengram.errors import PgengramError
-    from pgengram.mcp.server import serve_stdio
+    from pgengram.mcp.serving import serve_stdio
     from pgengram.runtime import telemetry
     from pgengram.runtime.loop import event_loop
     from pgengram.service.manager import MemoryManager

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgengram.mcp.server import ToolBinding
+from pgengram.mcp.binding import ToolBinding
 from pgengram.service.manager import MemoryManager
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pgengram.http
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -39,6 +38,7 @@ from mcp_types import (
     Tool,
 )
 
+import pgengram.mcp.http
 from pgengram.mcp.namespaces import NamespaceServers
 
 Context = ServerRequestContext[Any]
@@ -273,6 +273,6 @@ class Facade(NamespaceServers):
 if __name__ == "__main__":
     from pgengram.cli import app
 
-    pgengram.http.NamespaceServers = Facade  # type: ignore[misc]
+    pgengram.mcp.http.NamespaceServers = Facade  # type: ignore[misc]
     sys.argv[1:1] = ["serve", "--http"]
     app()

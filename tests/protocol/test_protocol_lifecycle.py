@@ -57,7 +57,7 @@ def test_the_first_answer_takes_at_most_half_as_long_again_as_a_trivial_servers(
 
 @pytest.mark.parametrize("module", ["numpy", "psycopg", "sqlalchemy", "alembic", "onnxruntime", "tokenizers"])
 def test_serving_imports_nothing_heavy(module: str) -> None:
-    code = f"import sys, pgengram.server; sys.exit({module!r} in sys.modules)"
+    code = f"import sys, pgengram.mcp.server; sys.exit({module!r} in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -173,7 +173,7 @@ class Manager:
 
 async def main() -> None:
     """Serve a manager that is made inside the loop."""
-    from pgengram.mcp.server import serve_stdio
+    from pgengram.mcp.serving import serve_stdio
     from pgengram.settings import Settings
 
     await serve_stdio(Manager(), Settings())

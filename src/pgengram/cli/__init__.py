@@ -175,7 +175,7 @@ async def call(
 
     Example: `pgengram call search_memories query="where do we deploy?" limit=3`
     """
-    from pgengram.mcp.server import ToolBinding
+    from pgengram.mcp.binding import ToolBinding
     from pgengram.service.manager import MemoryManager
 
     given = dict(_pair(argument) for argument in arguments or [])

@@ -81,7 +81,7 @@ async def called(namespace: object, name: str, given: Mapping[str, Any]) -> Any:
     Raises:
         InvalidInput: an argument is wrong; nothing was changed.
     """
-    from pgengram.mcp.server import ToolBinding
+    from pgengram.mcp.binding import ToolBinding
     from pgengram.service.tools import tools_of
 
     [binding] = [ToolBinding(tool) for tool in tools_of(namespace) if tool.name == name]

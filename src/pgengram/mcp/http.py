@@ -36,10 +36,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pgengram.errors import ConnectionLost, DatabaseFailed, InvalidInput, PgengramError
+from pgengram.mcp.frames import Refused, frame
 from pgengram.mcp.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.oauth import Issuer, Trust
-from pgengram.mcp.server import Refused, frame, trace
-from pgengram.runtime.logs import log_to_stderr
+from pgengram.runtime.logs import log_to_stderr, trace
 from pgengram.store.clients import rates, tokens
 from pgengram.store.connection.database import POOL_MAX
 

@@ -44,7 +44,7 @@ from pgengram import fields as f
 from pgengram.compat import categories_of
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Question, Request, checked
-from pgengram.mcp.server import trace
+from pgengram.runtime.logs import trace
 from pgengram.search import budget, cursors
 from pgengram.service.tools import READS, Tool
 from pgengram.store.maintenance import findings

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import traceback
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -49,3 +51,20 @@ def log_to_stderr(entry: str) -> None:
     logging.getLogger("pgengram").setLevel(level)
     for name in ("mcp", "psycopg"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def trace(error: BaseException) -> str:
+    """Return where an error came from without its message, as messages of libraries quote what they were given."""
+    parts = []
+    for one in _causes(error):
+        frames = "".join(traceback.format_tb(one.__traceback__))
+        parts.append(f"{type(one).__module__}.{type(one).__qualname__}\n{frames}")
+    return "caused by ".join(parts)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
