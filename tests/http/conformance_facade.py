@@ -38,7 +38,7 @@ from mcp_types import (
     Tool,
 )
 
-import pgengram.mcp.http
+import pgengram.mcp.http.server
 from pgengram.mcp.namespaces import NamespaceServers
 
 Context = ServerRequestContext[Any]
@@ -273,6 +273,6 @@ class Facade(NamespaceServers):
 if __name__ == "__main__":
     from pgengram.cli import app
 
-    pgengram.mcp.http.NamespaceServers = Facade  # type: ignore[misc]
+    pgengram.mcp.http.server.NamespaceServers = Facade  # type: ignore[misc]
     sys.argv[1:1] = ["serve", "--http"]
     app()

@@ -19,7 +19,8 @@ import uvicorn
 from http_server import ACCEPT, ENVELOPE, VERSION, HttpServer, client_of, received, status
 
 from door import Database, call, read, remember, said, until
-from pgengram.mcp.http import MAX_BODY, _Connection, bound
+from pgengram.mcp.http.middleware import MAX_BODY
+from pgengram.mcp.http.sockets import PatientConnection, bound
 from pgengram.store.clients import tokens
 from pgengram.store.store import Store
 
@@ -328,7 +329,7 @@ async def test_a_client_that_does_not_take_its_answer_is_not_waited_for() -> Non
             for _ in range(10_000):
                 await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
 
-    made = functools.partial(_Connection, patience_s=0.5)
+    made = functools.partial(PatientConnection, patience_s=0.5)
     config = uvicorn.Config(endless, http=made, lifespan="off", log_config=None)  # type: ignore[arg-type]
     listener = bound("127.0.0.1", 0)
     server = uvicorn.Server(config)

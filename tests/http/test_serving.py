@@ -24,7 +24,8 @@ from mcp.types import ElicitResult
 
 from door import REPLICA, Database, call, environment, read, refused, remember, until
 from pgengram.mcp import namespaces
-from pgengram.mcp.http import Rates, bound
+from pgengram.mcp.http.requests import Rates
+from pgengram.mcp.http.sockets import bound
 from pgengram.settings import Settings
 from pgengram.store.clients import tokens
 from pgengram.store.store import Store

@@ -81,7 +81,9 @@ async def serve(
 
     Example: `pgengram serve --http --host 192.0.2.7 --certfile cert.pem --keyfile key.pem`
     """
-    from pgengram.mcp.http import Rules, bound, is_loopback, serve_http
+    from pgengram.mcp.http.middleware import Rules
+    from pgengram.mcp.http.server import serve_http
+    from pgengram.mcp.http.sockets import bound, is_loopback
     from pgengram.mcp.oauth import Trust
     from pgengram.runtime import telemetry
 

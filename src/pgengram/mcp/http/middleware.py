@@ -11,42 +11,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import functools
-import ipaddress
 import json
 import logging
 import re
-import signal
-import socket
-import sys
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-import uvicorn
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import HEADER_MISMATCH, PROTOCOL_VERSION_META_KEY, JSONRPCRequest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pgengram.errors import ConnectionLost, DatabaseFailed, InvalidInput, PgengramError
+from pgengram.errors import ConnectionLost, DatabaseFailed
 from pgengram.mcp.frames import Refused, frame
 from pgengram.mcp.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.oauth import Issuer, Trust
-from pgengram.runtime.logs import log_to_stderr, trace
+from pgengram.runtime.logs import trace
 from pgengram.store.clients import rates, tokens
 from pgengram.store.connection.database import POOL_MAX
 
 if TYPE_CHECKING:
-    from pgengram.settings import Settings
+    pass
+
+from pgengram.mcp.http.requests import Gone, HTTPRejection, Rates, Request, json_response, replayed, with_headers
 
 log = logging.getLogger(__name__)
+
+Said = TypeVar("Said")
 
 PATH: Final = "/mcp"
 METADATA: Final = "/.well-known/oauth-protected-resource"  # RFC 9728; with the path of the resource behind it, too
@@ -54,19 +47,12 @@ MAX_BODY: Final = 4 * 2**20  # bytes
 MAX_DISCARDED: Final = 4 * MAX_BODY
 MAX_HEADERS: Final = 2**15  # bytes of a request line and its headers
 MAX_TOKEN: Final = 8_192  # characters
-MAX_CONNECTIONS: Final = 900  # of the 1,024 files that a process may usually open
-KEEP_ALIVE_S: Final = 20
-STOP_S: Final = 5  # for calls in flight at the end
 LOOK_UP_S: Final = 5.0  # for the database or the issuer to say whether a token is good
 LOOK_UPS: Final = 2  # at once, so that strangers cannot take every connection to the database
-MAX_BUCKETS: Final = 4_096
 READY_FRESH_S: Final = 1.0
 RETRY_S: Final = 2
-
-REFUSED: Final = -32001  # JSON-RPC code of what the door says
 LOCAL: Final = "local"  # the client without a token
 FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
-LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 IN_QUERY: Final = frozenset({"access_token", "token", "api_key", "authorization"})
 VERSION_HEADER: Final = b"mcp-protocol-version"
@@ -75,9 +61,6 @@ PREFLIGHT: Final = {
     "access-control-allow-headers": "authorization, content-type, accept, mcp-protocol-version, mcp-method, mcp-name",
     "access-control-max-age": "600",
 }
-HANDLED: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-
-Said = TypeVar("Said")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,92 +84,6 @@ class Rules:
     resource: str = ""
     calls_per_minute: int = 600
     patience_s: float = 20.0
-
-
-class HTTPRejection(Exception):
-    """A request that goes no further; carries the answer to it."""
-
-    def __init__(self, status: int, message: str, *, close: bool = False, code: int = REFUSED, **headers: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.code = code
-        self.id: int | str | None = None
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        if close:
-            self.headers["connection"] = "close"
-
-    def response(self) -> Response:
-        """Return the answer, in the form of a JSON-RPC error."""
-        error = {"code": self.code, "message": self.message}
-        return _json({"jsonrpc": "2.0", "id": self.id, "error": error}, self.status, self.headers)
-
-
-class _Gone(Exception):
-    """The client hung up before its request was whole."""
-
-
-def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    always = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-    return Response(json.dumps(content), status, {**always, **(headers or {})}, "application/json")
-
-
-# ------------------------------------------------------------------------------------------------------------ the rate
-
-
-class Rates:
-    """How often each client may call this one server: buckets that fill steadily and are emptied by calls.
-
-    For the client without a token, and for the others while the database cannot count.
-
-    Args:
-        per_minute: calls that a bucket gets.
-        clock: seconds that only grow.
-    """
-
-    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_second = per_minute / 60
-        self._size = rates.burst(per_minute)
-        self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def wait_s(self, key: str) -> float:
-        """Take one call out of a client's bucket; when it is empty, take none and return the seconds until there is one."""
-        now = self._clock()
-        level, at = self._buckets.pop(key, (self._size, now))
-        level = min(self._size, level + (now - at) * self._per_second)
-        wait_s = max(0.0, (1 - level) / self._per_second)
-        self._buckets[key] = (level if wait_s else level - 1, now)
-        if len(self._buckets) > MAX_BUCKETS:
-            self._buckets.popitem(last=False)
-        return wait_s
-
-
-# ------------------------------------------------------------------------------------------------------------ the door
-
-
-@dataclass(slots=True)
-class _Request:
-    """The head of a request, read once."""
-
-    method: str
-    path: str
-    query: bytes
-    headers: dict[bytes, list[bytes]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, scope: Scope) -> _Request:
-        made = cls(scope["method"], scope["raw_path"].decode("latin-1"), scope["query_string"])
-        for name, value in scope["headers"]:
-            made.headers.setdefault(name.lower(), []).append(value)
-        return made
-
-    def one(self, name: bytes) -> str | None:
-        """Return a header's value, or None without it; one that is there twice is refused."""
-        values = self.headers.get(name, [])
-        if len(values) > 1:
-            raise HTTPRejection(400, f"The header {name.decode()} is there twice.", close=True)
-        return values[0].decode("latin-1").strip() if values else None
 
 
 class AuthMiddleware:
@@ -226,7 +123,7 @@ class AuthMiddleware:
         except HTTPRejection as rejection:
             log.info("%s turned away: %s %s", scope["method"], rejection.status, rejection.message)
             await rejection.response()(scope, receive, send)
-        except _Gone:
+        except Gone:
             return
         except Exception as error:  # noqa: BLE001 - the edge: a fault of ours must cost one request, and its text may quote content
             log.error("a request failed: %s", trace(error))  # noqa: TRY400
@@ -238,7 +135,7 @@ class AuthMiddleware:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
             raise HTTPRejection(431, f"The headers may have {MAX_HEADERS:,} bytes.", close=True)
-        request = _Request.of(scope)
+        request = Request.of(scope)
         if b"transfer-encoding" in request.headers and b"content-length" in request.headers:
             raise HTTPRejection(400, "A body has either a length or chunks.", close=True)
         public = await self._public(request)
@@ -250,7 +147,7 @@ class AuthMiddleware:
         self._check_host(request)
         origin = self._checked_origin(request, scope["scheme"])
         if origin:
-            send = _with_headers(send, {"access-control-allow-origin": origin, "vary": "origin"})
+            send = with_headers(send, {"access-control-allow-origin": origin, "vary": "origin"})
         if request.method == "OPTIONS" and origin:
             await Response(None, 204, PREFLIGHT)(scope, receive, send)
             return
@@ -260,7 +157,7 @@ class AuthMiddleware:
             log.info("%s turned away: %s %s", request.method, rejection.status, rejection.message)
             await rejection.response()(scope, receive, send)
 
-    async def _serve(self, request: _Request, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for MCP by a page or program that may ask."""
         if request.method != "POST":
             raise HTTPRejection(
@@ -274,11 +171,11 @@ class AuthMiddleware:
         body = await self._body(request, receive)
         self._check_message(request, grant, body)
         scope[GRANT_KEY] = grant
-        await self._inner(scope, _again(body, receive), send)
+        await self._inner(scope, replayed(body, receive), send)
 
     # -- what anybody may ask ----------------------------------------------------------------------------------------
 
-    async def _public(self, request: _Request) -> Response | None:
+    async def _public(self, request: Request) -> Response | None:
         """Return the answer to what is asked without a token; None for anything else."""
         known = {"/health": self._health, "/ready": self._ready}
         if self._rules.trust is not None:
@@ -290,7 +187,7 @@ class AuthMiddleware:
         return await known[request.path]()
 
     async def _health(self) -> Response:
-        return _json({"status": "alive"})
+        return json_response({"status": "alive"})
 
     async def _ready(self) -> Response:
         async with self._probing:
@@ -298,8 +195,8 @@ class AuthMiddleware:
                 self._was_ready = await self._database_answers()
                 self._probed_at = time.monotonic()
         if self._was_ready:
-            return _json({"status": "ready"} | self._namespaces.host.store.health())
-        return _json({"status": "the database does not answer"}, 503, {"retry-after": str(RETRY_S)})
+            return json_response({"status": "ready"} | self._namespaces.host.store.health())
+        return json_response({"status": "the database does not answer"}, 503, {"retry-after": str(RETRY_S)})
 
     async def _database_answers(self) -> bool:
         async def ask() -> None:
@@ -322,17 +219,17 @@ class AuthMiddleware:
             "bearer_methods_supported": ["header"],
             "resource_name": "pgengram memory",
         }
-        return _json(declared, headers={"access-control-allow-origin": "*"})
+        return json_response(declared, headers={"access-control-allow-origin": "*"})
 
     # -- who asks ----------------------------------------------------------------------------------------------------
 
-    def _check_host(self, request: _Request) -> None:
+    def _check_host(self, request: Request) -> None:
         """Refuse names that are not ours: a foreign one in a browser means that a name was bent to our address."""
         shaped = HOST.fullmatch(request.one(b"host") or "")
         if shaped is None or shaped[1].strip("[]").lower() not in self._rules.hosts:
             raise HTTPRejection(421, "This server does not go by that name; --allowed-host adds one.", close=True)
 
-    def _checked_origin(self, request: _Request, scheme: str) -> str | None:
+    def _checked_origin(self, request: Request, scheme: str) -> str | None:
         """Return the web page that asks, if it may; None when no page does."""
         origin = request.one(b"origin")
         if origin is None:
@@ -342,7 +239,7 @@ class AuthMiddleware:
             raise HTTPRejection(403, "Pages of this origin may not call; --allowed-origin adds one.", close=True)
         return origin
 
-    async def _granted(self, request: _Request) -> Grant:
+    async def _granted(self, request: Request) -> Grant:
         """Return what the client may do.
 
         Raises:
@@ -417,14 +314,14 @@ class AuthMiddleware:
 
     # -- what they ask -----------------------------------------------------------------------------------------------
 
-    def _check_type(self, request: _Request) -> None:
+    def _check_type(self, request: Request) -> None:
         kind = (request.one(b"content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise HTTPRejection(415, "The body must be application/json.", close=True)
         if (request.one(b"content-encoding") or "identity") != "identity":
             raise HTTPRejection(415, "The body must not be compressed.", close=True)
 
-    async def _body(self, request: _Request, receive: Receive) -> bytes:
+    async def _body(self, request: Request, receive: Receive) -> bytes:
         declared = int(request.one(b"content-length") or "0")
         if declared > MAX_BODY:
             if declared < MAX_DISCARDED and b"expect" not in request.headers:
@@ -436,7 +333,7 @@ class AuthMiddleware:
                 while True:
                     message = await receive()
                     if message["type"] != "http.request":
-                        raise _Gone
+                        raise Gone
                     body += message.get("body", b"")
                     if len(body) > MAX_BODY:
                         raise _too_large()
@@ -454,7 +351,7 @@ class AuthMiddleware:
                 while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
                     pass
 
-    def _check_message(self, request: _Request, grant: Grant, body: bytes) -> None:
+    def _check_message(self, request: Request, grant: Grant, body: bytes) -> None:
         try:
             message = frame(body)
         except Refused as refused:
@@ -500,31 +397,6 @@ def _metadata_address(resource: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{METADATA}{parts.path.rstrip('/')}"
 
 
-def _with_headers(send: Send, more: dict[str, str]) -> Send:
-    added = [(name.encode(), value.encode("latin-1")) for name, value in more.items()]
-
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", []), *added]
-        await send(message)
-
-    return sending
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a way to receive a body that was read already, and then whatever else comes."""
-    first: Message | None = {"type": "http.request", "body": body, "more_body": False}
-
-    async def receiving() -> Message:
-        nonlocal first
-        if first is not None:
-            message, first = first, None
-            return message
-        return await receive()
-
-    return receiving
-
-
 async def _insisting(ask: Callable[[], Awaitable[Said]]) -> Said:
     """Ask the database again for each connection that turns out to be dead, as all of them are after a restart.
 
@@ -536,206 +408,3 @@ async def _insisting(ask: Callable[[], Awaitable[Said]]) -> Said:
             with contextlib.suppress(ConnectionLost):
                 return await ask()
         return await ask()
-
-
-# ---------------------------------------------------------------------------------------------------------- the socket
-
-
-class _Connection(H11Protocol):
-    """A connection that is closed when the head of its next request does not arrive in time, or an answer is not taken.
-
-    The server closes connections that idle between two requests, but waits for ever for a first one, for one that has
-    begun, and for a client that does not read.
-    """
-
-    def __init__(self, *args: Any, patience_s: float, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._patience_s = patience_s
-        self._waiting: asyncio.TimerHandle | None = None
-        self._stuck: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_waiting()
-        elif self._waiting is None:
-            self._wait()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stuck = self.loop.call_later(self._patience_s, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        self._stop_being_stuck()
-        super().resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        self._stop_being_stuck()
-        super().connection_lost(exc)
-
-    def _wait(self) -> None:
-        self._waiting = self.loop.call_later(self._patience_s, self._lose_patience)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-
-    def _stop_being_stuck(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
-
-    def _lose_patience(self) -> None:
-        self._waiting = None
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-
-
-class _Server(uvicorn.Server):
-    """A server that ends in order on a signal, instead of dying of it once it has ended.
-
-    Args:
-        config: how to serve.
-        started: called once clients can come.
-    """
-
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._started = started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
-        await super().startup(sockets)
-        self._started()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        before = {one: signal.getsignal(one) for one in HANDLED}
-        heard = [one for one, handler in before.items() if handler is not signal.SIG_IGN]  # as nohup has it
-        for one in heard:
-            signal.signal(one, self.handle_exit)
-        try:
-            yield
-        finally:
-            for one in heard:
-                signal.signal(one, before[one])
-
-
-def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine reaches `host`.
-
-    Raises:
-        InvalidInput: it has no address.
-    """
-    return all(
-        ipaddress.ip_address(str(address[4][0]).partition("%")[0]).is_loopback for address in _addresses(host, 0)
-    )
-
-
-def _addresses(host: str, port: int) -> list[Any]:
-    try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError:
-        raise InvalidInput(f"{host} has no address.", "Give --host an address of this machine.") from None
-
-
-def bound(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to the first address of `host`.
-
-    Raises:
-        InvalidInput: that is not possible.
-    """
-    family, kind, protocol, _, address = _addresses(host, port)[0]
-    made = socket.socket(family, kind, protocol)  # asyncio sends without delay only where the protocol is named
-    try:
-        if sys.platform != "win32":
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
-    except OSError as error:
-        made.close()
-        foreign = error.errno == errno.EADDRNOTAVAIL
-        hint = "Give --host an address of this machine." if foreign else "Choose another --port."
-        raise InvalidInput(f"{host} port {port} cannot be bound: {error.strerror}.", hint) from None
-    return made
-
-
-async def serve_http(
-    settings: Settings,
-    rules: Rules,
-    listener: socket.socket,
-    *,
-    certificate: tuple[Path, Path] | None = None,
-    announce: Callable[[str], None],
-) -> None:
-    """Serve MCP over HTTP on a bound socket until a signal comes; then let calls in flight end, and close everything.
-
-    Args:
-        settings: which database, embedder and tools.
-        rules: who is let in.
-        listener: where clients come to.
-        certificate: files of a certificate chain and its key, for TLS.
-        announce: called with a line once clients can come.
-
-    Raises:
-        InvalidInput: the certificate cannot be used.
-    """
-    log_to_stderr(settings.log_level)
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # strangers could fill the log with their broken requests
-    namespaces = NamespaceServers(settings)
-    inner = namespaces.server().streamable_http_app(
-        streamable_http_path=PATH,
-        stateless_http=True,
-        max_request_body_size=MAX_BODY,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door has done that
-    )
-    config = uvicorn.Config(
-        AuthMiddleware(inner, namespaces, rules),
-        interface="asgi3",
-        http=cast("type[asyncio.Protocol]", functools.partial(_Connection, patience_s=rules.patience_s)),
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=STOP_S,
-        h11_max_incomplete_event_size=MAX_HEADERS,
-        ssl_certfile=None if certificate is None else certificate[0],
-        ssl_keyfile=None if certificate is None else certificate[1],
-    )
-    try:
-        config.load()
-    except OSError as error:
-        raise InvalidInput(
-            f"The certificate cannot be used: {error.strerror}.", "Check --certfile and --keyfile."
-        ) from None
-    opening = asyncio.create_task(_open(namespaces), name="opening the store")
-    try:
-        await _Server(config, lambda: announce(_address(listener, config.is_ssl))).serve(sockets=[listener])
-    finally:
-        opening.cancel()
-        await asyncio.wait({opening})
-        await namespaces.close()
-
-
-def _address(listener: socket.socket, is_ssl: bool) -> str:
-    address, port = listener.getsockname()[:2]
-    shown = f"[{address}]" if ":" in address else address
-    return f"{'https' if is_ssl else 'http'}://{shown}:{port}{PATH}"
-
-
-async def _open(namespaces: NamespaceServers) -> None:
-    """Bring the database up ahead of the first call; a failure is told to each call, and by /ready."""
-    try:
-        await namespaces.open()
-        await rates.forget_paid(namespaces.host.store)
-    except PgengramError as error:
-        log.warning("not ready: %s %s", error.message, error.hint)

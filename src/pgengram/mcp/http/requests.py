@@ -1,0 +1,130 @@
+"""What a request brings, and the answer to one that goes no further."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from pgengram.store.clients import rates
+
+if TYPE_CHECKING:
+    pass
+
+
+MAX_BUCKETS: Final = 4_096
+REFUSED: Final = -32001  # JSON-RPC code of what the door says
+
+
+class HTTPRejection(Exception):
+    """A request that goes no further; carries the answer to it."""
+
+    def __init__(self, status: int, message: str, *, close: bool = False, code: int = REFUSED, **headers: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.id: int | str | None = None
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if close:
+            self.headers["connection"] = "close"
+
+    def response(self) -> Response:
+        """Return the answer, in the form of a JSON-RPC error."""
+        error = {"code": self.code, "message": self.message}
+        return json_response({"jsonrpc": "2.0", "id": self.id, "error": error}, self.status, self.headers)
+
+
+class Gone(Exception):
+    """The client hung up before its request was whole."""
+
+
+def json_response(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer in JSON that no cache keeps."""
+    always = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    return Response(json.dumps(content), status, {**always, **(headers or {})}, "application/json")
+
+
+class Rates:
+    """How often each client may call this one server: buckets that fill steadily and are emptied by calls.
+
+    For the client without a token, and for the others while the database cannot count.
+
+    Args:
+        per_minute: calls that a bucket gets.
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_minute / 60
+        self._size = rates.burst(per_minute)
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_s(self, key: str) -> float:
+        """Take one call out of a client's bucket; when it is empty, take none and return the seconds until there is one."""
+        now = self._clock()
+        level, at = self._buckets.pop(key, (self._size, now))
+        level = min(self._size, level + (now - at) * self._per_second)
+        wait_s = max(0.0, (1 - level) / self._per_second)
+        self._buckets[key] = (level if wait_s else level - 1, now)
+        if len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        return wait_s
+
+
+@dataclass(slots=True)
+class Request:
+    """The head of a request, read once."""
+
+    method: str
+    path: str
+    query: bytes
+    headers: dict[bytes, list[bytes]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scope: Scope) -> Request:
+        """Read the head of a request."""
+        made = cls(scope["method"], scope["raw_path"].decode("latin-1"), scope["query_string"])
+        for name, value in scope["headers"]:
+            made.headers.setdefault(name.lower(), []).append(value)
+        return made
+
+    def one(self, name: bytes) -> str | None:
+        """Return a header's value, or None without it; one that is there twice is refused."""
+        values = self.headers.get(name, [])
+        if len(values) > 1:
+            raise HTTPRejection(400, f"The header {name.decode()} is there twice.", close=True)
+        return values[0].decode("latin-1").strip() if values else None
+
+
+def with_headers(send: Send, more: dict[str, str]) -> Send:
+    """Return a way to send an answer with `more` headers."""
+    added = [(name.encode(), value.encode("latin-1")) for name, value in more.items()]
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", []), *added]
+        await send(message)
+
+    return sending
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a way to receive a body that was read already, and then whatever else comes."""
+    first: Message | None = {"type": "http.request", "body": body, "more_body": False}
+
+    async def receiving() -> Message:
+        nonlocal first
+        if first is not None:
+            message, first = first, None
+            return message
+        return await receive()
+
+    return receiving

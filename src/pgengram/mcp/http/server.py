@@ -1,0 +1,142 @@
+"""MCP over HTTP, from the first connection to the end of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+
+from pgengram.errors import InvalidInput, PgengramError
+from pgengram.mcp.namespaces import NamespaceServers
+from pgengram.runtime.logs import log_to_stderr
+from pgengram.store.clients import rates
+
+if TYPE_CHECKING:
+    from pgengram.settings import Settings
+
+from pgengram.mcp.http.middleware import MAX_BODY, MAX_HEADERS, PATH, AuthMiddleware, Rules
+from pgengram.mcp.http.sockets import PatientConnection
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS: Final = 900  # of the 1,024 files that a process may usually open
+KEEP_ALIVE_S: Final = 20
+STOP_S: Final = 5  # for calls in flight at the end
+HANDLED: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+Said = TypeVar("Said")
+
+
+class _Server(uvicorn.Server):
+    """A server that ends in order on a signal, instead of dying of it once it has ended.
+
+    Args:
+        config: how to serve.
+        started: called once clients can come.
+    """
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {one: signal.getsignal(one) for one in HANDLED}
+        heard = [one for one, handler in before.items() if handler is not signal.SIG_IGN]  # as nohup has it
+        for one in heard:
+            signal.signal(one, self.handle_exit)
+        try:
+            yield
+        finally:
+            for one in heard:
+                signal.signal(one, before[one])
+
+
+async def serve_http(
+    settings: Settings,
+    rules: Rules,
+    listener: socket.socket,
+    *,
+    certificate: tuple[Path, Path] | None = None,
+    announce: Callable[[str], None],
+) -> None:
+    """Serve MCP over HTTP on a bound socket until a signal comes; then let calls in flight end, and close everything.
+
+    Args:
+        settings: which database, embedder and tools.
+        rules: who is let in.
+        listener: where clients come to.
+        certificate: files of a certificate chain and its key, for TLS.
+        announce: called with a line once clients can come.
+
+    Raises:
+        InvalidInput: the certificate cannot be used.
+    """
+    log_to_stderr(settings.log_level)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # strangers could fill the log with their broken requests
+    namespaces = NamespaceServers(settings)
+    inner = namespaces.server().streamable_http_app(
+        streamable_http_path=PATH,
+        stateless_http=True,
+        max_request_body_size=MAX_BODY,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door has done that
+    )
+    config = uvicorn.Config(
+        AuthMiddleware(inner, namespaces, rules),
+        interface="asgi3",
+        http=cast("type[asyncio.Protocol]", functools.partial(PatientConnection, patience_s=rules.patience_s)),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=STOP_S,
+        h11_max_incomplete_event_size=MAX_HEADERS,
+        ssl_certfile=None if certificate is None else certificate[0],
+        ssl_keyfile=None if certificate is None else certificate[1],
+    )
+    try:
+        config.load()
+    except OSError as error:
+        raise InvalidInput(
+            f"The certificate cannot be used: {error.strerror}.", "Check --certfile and --keyfile."
+        ) from None
+    opening = asyncio.create_task(_open(namespaces), name="opening the store")
+    try:
+        await _Server(config, lambda: announce(_address(listener, config.is_ssl))).serve(sockets=[listener])
+    finally:
+        opening.cancel()
+        await asyncio.wait({opening})
+        await namespaces.close()
+
+
+def _address(listener: socket.socket, is_ssl: bool) -> str:
+    address, port = listener.getsockname()[:2]
+    shown = f"[{address}]" if ":" in address else address
+    return f"{'https' if is_ssl else 'http'}://{shown}:{port}{PATH}"
+
+
+async def _open(namespaces: NamespaceServers) -> None:
+    """Bring the database up ahead of the first call; a failure is told to each call, and by /ready."""
+    try:
+        await namespaces.open()
+        await rates.forget_paid(namespaces.host.store)
+    except PgengramError as error:
+        log.warning("not ready: %s %s", error.message, error.hint)
