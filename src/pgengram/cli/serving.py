@@ -81,7 +81,7 @@ async def serve(
 
     Example: `pgengram serve --http --host 192.0.2.7 --certfile cert.pem --keyfile key.pem`
     """
-    from pgengram.mcp.http.middleware import Rules
+    from pgengram.mcp.http.requests import Rules
     from pgengram.mcp.http.server import serve_http
     from pgengram.mcp.http.sockets import bound, is_loopback
     from pgengram.mcp.oauth import Trust

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     pass
 
 
-from pgengram.mcp.schema import Schema, allowed, flattened
+from pgengram.mcp.schema import FlatJsonSchema, Schema, allowed
 
 
 class ToolBinding:
@@ -60,7 +60,11 @@ class ToolBinding:
     @cached_property
     def input_schema(self) -> Schema:
         """What the tool accepts."""
-        return {key: value for key, value in flattened(self._model.model_json_schema()).items() if key != "description"}
+        return {
+            key: value
+            for key, value in self._model.model_json_schema(schema_generator=FlatJsonSchema).items()
+            if key != "description"
+        }
 
     @cached_property
     def listed(self) -> ListedTool:
@@ -84,7 +88,7 @@ class ToolBinding:
         """What the tool answers, unless it has no fixed shape; the list of what is always there is left out, as it helps no caller and costs them room."""
         if issubclass(self._view, RootModel):
             return None
-        schema = flattened(self._view.model_json_schema(mode="serialization"), answers=True)
+        schema = self._view.model_json_schema(schema_generator=FlatJsonSchema, mode="serialization")
         return {key: value for key, value in schema.items() if key not in ("description", "required")}
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    pass
-
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import CoreSchema
 
 Schema = dict[str, Any]
 
@@ -15,34 +14,35 @@ _REFUSED_KEYWORDS = frozenset({"$ref", "oneOf", "anyOf", "allOf", "not", "if", "
 _NULL = {"type": "null"}
 
 
-def flattened(schema: Schema, *, answers: bool = False) -> Schema:
-    """Return a schema of pydantic's in the flat form that every client accepts.
+class FlatJsonSchema(GenerateJsonSchema):
+    """Generates schemas in the flat form that every client accepts; pass it as `schema_generator` of `model_json_schema`.
 
-    References are put in place, titles dropped, and null is told by absence: an optional field has its plain type, is
-    not required, and has no default of null. Schemas of `answers` lose defaults too, as an answer has none.
+    References are replaced by what they name, titles dropped, and null is expressed by absence: an optional field has its
+    plain type, is not required, and has no default of null. Schemas for serialization lose defaults too, as an answer
+    has none.
 
     Raises:
         TypeError: the type needs a choice between schemas, or refers to itself.
     """
-    return _Flattener(schema.get("$defs", {}), answers=answers).flat(schema, ())
 
+    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        """Generate the schema of a model in the flat form."""
+        nested = super().generate(schema, mode)
+        self._definitions: Mapping[str, Schema] = nested.get("$defs", {})
+        self._answers = mode == "serialization"
+        return self._flat(nested, ())
 
-class _Flattener:
-    def __init__(self, definitions: Mapping[str, Schema], *, answers: bool) -> None:
-        self._definitions = definitions
-        self._answers = answers
-
-    def flat(self, schema: Schema, inside: tuple[str, ...]) -> Schema:
+    def _flat(self, schema: Schema, inside: tuple[str, ...]) -> Schema:
         node = {key: value for key, value in schema.items() if key not in ("title", "$defs", "discriminator")}
         if reference := node.pop("$ref", None):
             name = reference.rpartition("/")[2]
             if name in inside:
                 raise TypeError(f"{name} contains itself, which a flat schema cannot say")
-            return {**self.flat(self._definitions[name], (*inside, name)), **self.flat(node, inside)}
+            return {**self._flat(self._definitions[name], (*inside, name)), **self._flat(node, inside)}
         if options := node.pop("anyOf", None):
             return {
-                **self._choice([self.flat(one, inside) for one in options if one != _NULL]),
-                **self.flat(node, inside),
+                **self._choice([self._flat(one, inside) for one in options if one != _NULL]),
+                **self._flat(node, inside),
             }
         if left := _REFUSED_KEYWORDS & node.keys():
             raise TypeError(f"a flat schema has no {', '.join(sorted(left))}")
@@ -67,13 +67,13 @@ class _Flattener:
     def _properties(self, node: Schema, inside: tuple[str, ...]) -> None:
         properties: dict[str, Schema] = node["properties"]
         required = [name for name in node.pop("required", []) if not (self._answers and _may_be_null(properties[name]))]
-        node["properties"] = {name: self.flat(one, inside) for name, one in properties.items()}
+        node["properties"] = {name: self._flat(one, inside) for name, one in properties.items()}
         if required:
             node["required"] = required
 
     def _element(self, schema: Schema, inside: tuple[str, ...]) -> Schema:
         """Flatten what is inside a list or a mapping, where null is a value like others."""
-        flat = self.flat(schema, inside)
+        flat = self._flat(schema, inside)
         if schema and _may_be_null(schema) and "type" in flat:
             flat["type"] = [*([flat["type"]] if isinstance(flat["type"], str) else flat["type"]), "null"]
         return flat

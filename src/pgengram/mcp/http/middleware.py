@@ -16,7 +16,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pgengram.errors import ConnectionLost, DatabaseFailed
 from pgengram.mcp.frames import Refused, frame
 from pgengram.mcp.namespaces import GRANT_KEY, Grant, NamespaceServers
-from pgengram.mcp.oauth import Issuer, Trust
+from pgengram.mcp.oauth import Issuer
 from pgengram.runtime.logs import trace
 from pgengram.store.clients import rates, tokens
 from pgengram.store.connection.database import POOL_MAX
@@ -35,7 +35,7 @@ from pgengram.store.connection.database import POOL_MAX
 if TYPE_CHECKING:
     pass
 
-from pgengram.mcp.http.requests import Gone, HTTPRejection, Rates, Request, json_response, replayed, with_headers
+from pgengram.mcp.http.requests import Gone, HTTPRejection, Rates, Request, Rules, json_response, replayed, with_headers
 
 log = logging.getLogger(__name__)
 
@@ -61,29 +61,6 @@ PREFLIGHT: Final = {
     "access-control-allow-headers": "authorization, content-type, accept, mcp-protocol-version, mcp-method, mcp-name",
     "access-control-max-age": "600",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Who is let in, and how much of what.
-
-    Args:
-        hosts: names under which clients reach us, in lower case; any port.
-        origins: of web pages that may call us, besides those of the same host and port.
-        authenticate: whether a token is needed.
-        trust: an OAuth issuer whose tokens are accepted beside our own.
-        resource: our address as clients know it; a token of the issuer must be meant for it.
-        calls_per_minute: of one token, whichever of several servers it calls.
-        patience_s: for a request to arrive whole.
-    """
-
-    hosts: frozenset[str]
-    origins: frozenset[str] = frozenset()
-    authenticate: bool = True
-    trust: Trust | None = None
-    resource: str = ""
-    calls_per_minute: int = 600
-    patience_s: float = 20.0
 
 
 class AuthMiddleware:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from pgengram.mcp.oauth import Trust
 from pgengram.store.clients import rates
 
 if TYPE_CHECKING:
@@ -20,6 +21,29 @@ if TYPE_CHECKING:
 
 MAX_BUCKETS: Final = 4_096
 REFUSED: Final = -32001  # JSON-RPC code of what the door says
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Who is let in, and how much of what.
+
+    Args:
+        hosts: names under which clients reach us, in lower case; any port.
+        origins: of web pages that may call us, besides those of the same host and port.
+        authenticate: whether a token is needed.
+        trust: an OAuth issuer whose tokens are accepted beside our own.
+        resource: our address as clients know it; a token of the issuer must be meant for it.
+        calls_per_minute: of one token, whichever of several servers it calls.
+        patience_s: for a request to arrive whole.
+    """
+
+    hosts: frozenset[str]
+    origins: frozenset[str] = frozenset()
+    authenticate: bool = True
+    trust: Trust | None = None
+    resource: str = ""
+    calls_per_minute: int = 600
+    patience_s: float = 20.0
 
 
 class HTTPRejection(Exception):

@@ -23,7 +23,8 @@ from pgengram.store.clients import rates
 if TYPE_CHECKING:
     from pgengram.settings import Settings
 
-from pgengram.mcp.http.middleware import MAX_BODY, MAX_HEADERS, PATH, AuthMiddleware, Rules
+from pgengram.mcp.http.middleware import MAX_BODY, MAX_HEADERS, PATH, AuthMiddleware
+from pgengram.mcp.http.requests import Rules
 from pgengram.mcp.http.sockets import PatientConnection
 
 log = logging.getLogger(__name__)
