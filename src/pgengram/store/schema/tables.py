@@ -1,4 +1,6 @@
-"""The schema: the only place where tables, row-level security and the application's rights are written.
+"""The schema: tables, row-level security and the application's rights.
+
+The first migration says the same as SQL text; a test builds a database from each and asserts that they do not differ.
 
 Imported by the migrations and by tests, never while a server serves: SQLAlchemy costs start-up time and memory.
 """
