@@ -45,9 +45,12 @@ from pgengram.cli.client import variables
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.inputs import Question
 from pgengram.postgres import start_embedded
-from pgengram.search import ranking
+from pgengram.search import listing, ranking
+from pgengram.search.filters import WITH_ACTIVATION, scope_of
+from pgengram.search.hits import HIT_COLUMNS
 from pgengram.search.likeness import vectors_alone
-from pgengram.search.question import Asked, Frequencies, understand
+from pgengram.search.question import Asked, Frequencies, parse, understand
+from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection.database import Transaction, vectors_parameter
@@ -217,23 +220,22 @@ class Lab:
     async def nearest(self, name: str, model: int, vector: Vector, *, exact: bool = False) -> list[UUID]:
         """Return the ten nearest memories by vectors alone: the least that a search by meaning does."""
         async with (await self.namespace(name)).store.transaction() as tx:
-            return await vectors_alone(tx, ranking.VectorIndex(model, DIMENSIONS), halfvec(vector), exact=exact)
+            return await vectors_alone(tx, VectorIndex(model, DIMENSIONS), halfvec(vector), exact=exact)
 
     async def asked(self, name: str, question: Question) -> Asked:
         """Return a question with its words looked up."""
         async with (await self.namespace(name)).store.transaction() as tx:
-            return await understand(tx, question, Frequencies(), datetime.now(UTC))
+            return await understand(tx, parse(question, datetime.now(UTC)), Frequencies())
 
     async def ranked(
         self, name: str, asked: Asked, question: Question, vector: Vector, *, indexed: bool = True
     ) -> list[UUID]:
         """Return the memories that the ranking statement finds, in a transaction of its own; without index exactly."""
         namespace = await self.namespace(name)
-        model = await namespace.current_model() if indexed else ranking.VectorIndex(await self.model(), DIMENSIONS)
+        model = await namespace.current_model() if indexed else VectorIndex(await self.model(), DIMENSIONS)
         async with namespace.store.transaction() as tx:
-            found = await ranking.ranked(
-                tx, asked, question, model, halfvec(vector), min_similarity=None, limit=question.limit, offset=0
-            )
+            parsed = replace(asked.parsed, question=question, scope=scope_of(question))
+            found = await ranking.ranked(tx, replace(asked, parsed=parsed), Embedded(model, [vector]))
         return [row["id"] for row in found.rows]
 
     async def search(self, name: str, question: Question) -> list[UUID]:
@@ -426,7 +428,7 @@ async def relevance(lab: Lab) -> list[Mark]:
 
 
 async def _most_relevant(tx: Transaction, moment: datetime) -> list[UUID]:
-    return [row["id"] for row in await ranking.most_relevant(tx, now=moment, limit=10, offset=0)]
+    return [row["id"] for row in await listing.most_relevant(tx, now=moment, limit=10, offset=0)]
 
 
 async def _most_relevant_alone(namespace: MemoryManager, moment: datetime) -> list[UUID]:
@@ -468,8 +470,8 @@ WITH best AS MATERIALIZED (
   SELECT memory_id, relevance_anchor - rate_per_day * (extract(epoch FROM %(moment)s::timestamptz)::double precision / 86400 - 20000) AS line
   FROM memory_activation WHERE namespace_id = %(namespace_id)s ORDER BY line DESC, memory_id LIMIT 10
 )
-SELECT {ranking.HIT_COLUMNS} FROM best
-JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = best.memory_id {ranking.WITH_ACTIVATION}
+SELECT {HIT_COLUMNS} FROM best
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = best.memory_id {WITH_ACTIVATION}
 ORDER BY best.line DESC, m.id
 """
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pgengram.inputs import Question
 from pgengram.search import ranking
-from pgengram.search.question import Frequencies, understand
+from pgengram.search.question import Frequencies, parse, understand
+from pgengram.search.vector_index import Embedded, Model
 from pgengram.service.manager import MemoryManager
-from pgengram.store.connection.database import vectors_parameter
 
 CUT = 10
 CANDIDATES = 1_000  # more than a question has
@@ -41,19 +41,16 @@ class Captured:
 async def captured(manager: MemoryManager, query: str) -> list[tuple[str, list[float]]]:
     """Return each candidate's id and signals for a question, every vector being looked at."""
     usual = ranking.score
-    question, model = Question(query=query), await manager.current_model()
+    question, model = Question(query=query).model_copy(update={"limit": CANDIDATES}), await manager.current_model()
     if model is None or manager.embedder is None:
         raise RuntimeError("weights are chosen with an embedder")
     async with manager.store.transaction() as tx:
-        asked = await understand(tx, question, Frequencies(), datetime.now(UTC))
-    vector = vectors_parameter([await manager.embedder.query(asked.meaning)])[0]
+        asked = await understand(tx, parse(question, datetime.now(UTC)), Frequencies())
+    vector = await manager.embedder.query(asked.meaning)
     ranking.score = lambda: f"ARRAY[{', '.join(value for _, value in ranking.signals().values())}]::double precision[]"
     try:
         async with manager.store.transaction() as tx:
-            found = await ranking.ranked(
-                tx, asked, question, ranking.Model(model.id, model.dimensions), vector,
-                min_similarity=None, limit=CANDIDATES, offset=0,
-            )  # fmt: skip
+            found = await ranking.ranked(tx, asked, Embedded(Model(model.id, model.dimensions), [vector]))
     finally:
         ranking.score = usual
     return [(str(row["id"]), row["score"]) for row in found.rows]

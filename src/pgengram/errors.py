@@ -11,8 +11,9 @@ PgengramError
 ├── EmbeddingFailed      EMBEDDING_ERROR    the embedder gave no vector
 └── DatabaseFailed       DATABASE_ERROR     PostgreSQL cannot be used now
     ├── ConnectionLost   DATABASE_ERROR     the connection broke; the call can be repeated
-    ├── ModelSwitched    DATABASE_ERROR     the store took another embedding model meanwhile; the call can be repeated
-    ├── ShardMoved       DATABASE_ERROR     the namespace went to another machine meanwhile; the call can be repeated
+    ├── StoreMoved       DATABASE_ERROR     the store changed under the call, which can be repeated:
+    │   ├── ModelSwitched                   it took another embedding model
+    │   └── ShardMoved                      the namespace went to another machine
     └── NotReady         DATABASE_ERROR     the embedded server or the schema did not come up
 """
 
@@ -129,19 +130,22 @@ class ConnectionLost(DatabaseFailed):
     connection_lost = True
 
 
-class ModelSwitched(DatabaseFailed):
-    """The store took another embedding model while a call held vectors of the one before."""
+class StoreMoved(DatabaseFailed):
+    """The store changed under a call, which can be repeated; `is_final` once that was tried often enough."""
 
     default_hint = "Nothing was changed; call again."
+    is_final = False
+
+
+class ModelSwitched(StoreMoved):
+    """The store took another embedding model while a call held vectors of the one before."""
 
     def __init__(self) -> None:
         super().__init__("The store took another embedding model at this very moment.")
 
 
-class ShardMoved(DatabaseFailed):
+class ShardMoved(StoreMoved):
     """The namespace's rows went to another machine of the cluster while a call asked for them."""
-
-    default_hint = "Nothing was changed; call again."
 
     def __init__(self) -> None:
         super().__init__("This namespace's memories went to another machine at this very moment.")

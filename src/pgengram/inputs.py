@@ -246,6 +246,12 @@ class Question(Filters):
     now: Annotated[f.Moment | None, Field(description="For 'last week' and the like.")] = None
     embedding: f.Vector | None = None
 
+    @property
+    def lists(self) -> bool:
+        """Whether the answer is a list of what passes the filters, in an order of its own; otherwise hits are ranked."""
+        blank = not self.query.strip() and self.embedding is None
+        return blank or self.mode == "substring" or self.sort is not None
+
 
 RequestType = TypeVar("RequestType", bound=BaseModel)
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")

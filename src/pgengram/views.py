@@ -27,7 +27,7 @@ HIT_FIELDS = (
     "type", "kind", "status", "speaker", "user", "project", "tags", "importance", "relevance", "occurred_at", "created_at",
     "superseded_by", "changed_since", "conflicts_with",
 )  # fmt: skip
-EXTRA_SIGNALS = {"near_by": "near_by", "voice": "voice_share", "period": "period"}
+WHY = "why_"  # how the ranking's columns begin that are shown under `why`, where they are not 0
 # Of a field that tools/list leaves out, as it is rare and told of in the description.
 Unlisted: Any = SkipJsonSchema()  # type: ignore[type-arg]
 RELATED_EXCERPT_CHARS = 200  # characters of a memory that is near to another
@@ -226,7 +226,7 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
             "words": round(row["words_share"], 4),
             "relevance": round(row["relevance"], 4),
             "found_by": row["found_by"],
-            **{name: round(row[column], 4) for name, column in EXTRA_SIGNALS.items() if row[column]},
+            **{name[len(WHY) :]: round(row[name], 4) for name in row if name.startswith(WHY) and row[name]},
         }
     return view
 

@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +25,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from door import Database, call, connected, database_of, environment, found, read, refused, remember, until
 from listener import Reply, listening
 from machine import answered, pgengram
+from pgengram import Memory
 from pgengram.embedders import embedder_from
-from pgengram.embedders.onnx import BUILTIN_FOLDER, BUILTIN_NAME
+from pgengram.embedders.onnx import BUILTIN_FOLDER, BUILTIN_NAME, OnnxEmbedder
+from pgengram.settings import Settings
 from pgengram.store.connection.database import Database as Opened
 from pgengram.store.maintenance import indexes, reembedding
 
@@ -327,6 +329,27 @@ async def test_a_call_that_embedded_before_the_switch_and_stores_after_it_embeds
 
         assert vectors(database) == {BUILTIN_NAME: len(TEXTS) + 1}
         assert (await found(client, "exactly when the change took place", mode="semantic"))[0] == id_
+
+
+async def test_a_program_s_call_that_embedded_before_the_switch_embeds_again(
+    database: Database, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = embedder_from(f"onnx:{folder}")
+    assert other is not None
+    embed = OnnxEmbedder.passages
+    async with Memory(Settings(database_url=database.url)) as memory:
+        await memory.add("The shed is painted red.")
+
+        async def embed_then_switch(self: OnnxEmbedder, texts: Sequence[str]) -> Any:
+            made = await embed(self, texts)
+            monkeypatch.undo()
+            await reembedding.move(memory.manager.store.database, other, f"onnx:{folder}", lambda _: None)
+            return made
+
+        monkeypatch.setattr(OnnxEmbedder, "passages", embed_then_switch)
+        await memory.add("Told at the very moment of the switch.")
+
+    assert vectors(database) == {other.name: 2}
 
 
 async def test_a_write_that_waits_for_the_switch_does_not_slip_in_old_vectors(database: Database, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgengram.search.ranking import EXACT_ROWS, VectorIndex
+from pgengram.search.vector_index import EXACT_ROWS, VectorIndex
 
 NAMESPACE = 1
 

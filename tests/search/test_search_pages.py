@@ -322,3 +322,25 @@ async def test_what_is_hidden_is_told_beside_no_hit(client: Client, mode: str) -
 
     assert answer["results"] == []
     assert answer["hidden"] == {"forgotten": 1}
+
+
+@pytest.mark.parametrize("mode", ["auto", "semantic", "text", "substring"])
+@pytest.mark.parametrize("query", ["", "zebra quantum", "deploy"])
+async def test_a_count_is_what_all_pages_hold_together(client: Client, mode: str, query: str) -> None:
+    texts = ["Deploy on Fridays.", "Deploy with care.", "Ines drinks tea.", "The shed is red."]
+    await call(client, "create_memories", items=[{"content": text} for text in texts])
+
+    counted = await call(client, "search_memories", query=query, mode=mode, count_only=True)
+
+    pages = [await hits(client, query, mode=mode, limit=3, offset=offset) for offset in (0, 3)]
+    assert counted["total"] == sum(map(len, pages))
+
+
+async def test_without_an_embedder_a_count_counts_what_holds_the_words(wordless: Served) -> None:
+    for text in ("Deploy on Fridays.", "Ines drinks tea."):
+        await remember(wordless.client, text)
+
+    async def count(query: str) -> int:
+        return int((await call(wordless.client, "search_memories", query=query, count_only=True))["total"])
+
+    assert [await count(query) for query in ("", "deploy", "zebra quantum")] == [2, 1, 0]

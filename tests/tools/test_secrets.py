@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from door import Database, Served, call, connected, database_of, read, refused, remember, said
 from pgengram.errors import SecretRejected
 from pgengram.inputs import Change, NewMemory
+from pgengram.service import secret_filter
 from pgengram.service.manager import MemoryManager
 from pgengram.service.secret_filter import filter_fields
-from pgengram.text.secrets import redacted, secrets_in
+from pgengram.service.toolsets.working import NewWorking, Working
+from pgengram.text.secrets import redacted, secrets_in, without_secrets
 
 DICE = Random(42)
 LETTERS = string.ascii_letters + string.digits
@@ -390,3 +392,27 @@ async def test_a_text_that_is_too_long_once_redacted_is_refused(redacting: Serve
 
 async def test_without_a_secret_nothing_is_said_of_redacting(redacting: Served) -> None:
     assert "redacted" not in await call(redacting.client, "create_memory", content="Nothing to hide.")
+
+
+ONCE = "The greenhouse is watered on Mondays."
+WAYS: dict[str, Any] = {
+    "create_memory": lambda manager: manager.create_memory(NewMemory(content=ONCE)),
+    "create_memories": lambda manager: manager.create_memories([{"content": ONCE}]),
+    "create_working_memory": lambda manager: Working(manager).create_working_memory(NewWorking(content=ONCE)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_content_is_searched_for_secrets_once(
+    manager: MemoryManager, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    searched: list[Any] = []
+
+    def noted(value: Any) -> tuple[Any, list[str]]:
+        searched.append(value)
+        return without_secrets(value)
+
+    monkeypatch.setattr(secret_filter, "without_secrets", noted)
+    await WAYS[way](manager)
+
+    assert searched.count(ONCE) == 1

@@ -340,7 +340,6 @@ class Ownsona(CompatAdapter):
         Use for a backup or to move; to look something up use recall. Errors: INVALID_INPUT, NOT_FOUND.
         """
         records: list[dict[str, Any]] = []
-        await self.memory.find_model()
         async with self.memory.store.snapshot() as tx:
             await transferring.begin_reading(tx)
             last: UUID | None = (await self.memory.one(tx, after))["id"] if after else transferring.BEFORE_ALL

@@ -215,12 +215,12 @@ class SessionContinuity(CompatAdapter):
         count, cursor = 0, ""
         while True:
             page = await self.find(limit=f.MAX_LIMIT, detail=True, cursor=cursor)
-            parts = await self.memory.embed([hit["content"] for hit in page.results])
+            embedded = await self.memory.models.passages([hit["content"] for hit in page.results])
             async with self.memory.store.transaction() as tx:
-                for hit, vectors in zip(page.results, parts, strict=True):
+                for hit, vectors in zip(page.results, embedded.vectors, strict=True):
                     row = await self.memory.one(tx, hit["id"])
                     if row["content"] == hit["content"]:  # else somebody changed it meanwhile, and embedded it
-                        await set_vectors(tx, row["id"], vectors, self.memory.model_key)
+                        await set_vectors(tx, row["id"], vectors, embedded.model_id)
                         count += 1
             cursor = page.next_cursor or ""
             if not cursor:

@@ -1,18 +1,27 @@
-"""Turning text into vectors: the built-in model, a local ONNX folder or an HTTP server, chosen by one URL."""
+"""Turning text into vectors: the built-in model, a local ONNX folder or an HTTP server, chosen by one URL.
+
+A file of this folder that holds an embedder says in its `SCHEMES` which URLs lead to it.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 from pgengram.embedders.cache import Cached
-from pgengram.embedders.onnx import OnnxEmbedder
-from pgengram.embedders.openai import OpenAIEmbedder
-from pgengram.embedders.protocol import Embedder
+from pgengram.embedders.protocol import Embedder, Scheme
 from pgengram.errors import InvalidInput
 
 __all__ = ["Embedder", "embedder_from", "spelled"]
 
-ALLOWED = "Allowed are builtin:, onnx:FOLDER, openai+http(s)://host/v1#model, and none: for text search only."
+
+@lru_cache
+def _schemes() -> dict[str, Scheme]:
+    """Return all kinds of embedder URLs, by the word before the colon."""
+    modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if not found.ispkg]
+    return {word: scheme for module in modules for word, scheme in getattr(module, "SCHEMES", {}).items()}
 
 
 def embedder_from(url: str, api_key: str = "") -> Embedder | None:
@@ -24,26 +33,19 @@ def embedder_from(url: str, api_key: str = "") -> Embedder | None:
         InvalidInput: the URL names no embedder, or the folder does not exist.
         EmbeddingFailed: the folder holds no model that can be used, or the built-in one is damaged.
     """
-    match url.strip().partition(":"):
-        case "none", ":", "":
-            return None
-        case "builtin", ":", "":
-            return Cached(OnnxEmbedder.builtin())
-        case "onnx", ":", folder if folder:
-            return Cached(OnnxEmbedder(_folder(folder)))
-        case "openai+http" | "openai+https", ":", _:
-            return Cached(OpenAIEmbedder(url.strip().removeprefix("openai+"), api_key))
-    raise InvalidInput("PGENGRAM_EMBEDDER names no embedder.", ALLOWED)
+    word, colon, rest = url.strip().partition(":")
+    if (word, colon, rest) == ("none", ":", ""):
+        return None
+    scheme = _schemes().get(word)
+    if not colon or scheme is None:
+        written = ", ".join(dict.fromkeys(scheme.written for scheme in _schemes().values()))
+        raise InvalidInput(
+            "PGENGRAM_EMBEDDER names no embedder.", f"Allowed are {written}, and none: for text search only."
+        )
+    return Cached(scheme.make(rest, api_key))
 
 
 def spelled(url: str) -> str:
     """Return a URL of `embedder_from` as it can be kept: the folder of `onnx:` absolute, whoever reads it wherever."""
     kind, colon, folder = url.strip().partition(":")
     return f"onnx:{Path(folder).expanduser().absolute()}" if kind == "onnx" else kind + colon + folder
-
-
-def _folder(name: str) -> Path:
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        raise InvalidInput(f"PGENGRAM_EMBEDDER: there is no folder {folder}.", ALLOWED)
-    return folder

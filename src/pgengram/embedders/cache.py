@@ -41,11 +41,6 @@ class Cached:
         """The wrapped embedder's name."""
         return self.embedder.name
 
-    @property
-    def quick(self) -> bool:
-        """Whether the wrapped embedder is."""
-        return self.embedder.quick
-
     async def dimensions(self) -> int:
         """Return the length of every vector."""
         return await self.embedder.dimensions()

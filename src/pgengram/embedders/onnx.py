@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgengram.embedders.folder import ModelFolder
+from pgengram.embedders.protocol import Embedder, Scheme
 from pgengram.embedders.vectors import spans, unit
-from pgengram.errors import EmbeddingFailed
+from pgengram.errors import EmbeddingFailed, InvalidInput
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,11 +89,6 @@ class OnnxEmbedder:
             return cls(folder, name=BUILTIN_NAME, sums=BUILTIN_SHA256, hint=REINSTALL)
         except EmbeddingFailed as error:
             raise EmbeddingFailed(error.message, REINSTALL) from error
-
-    @property
-    def quick(self) -> bool:
-        """Whether the model is loaded."""
-        return self._model is not None
 
     async def dimensions(self) -> int:
         """Return the length of every vector, as the configuration says it."""
@@ -287,3 +283,19 @@ def _return_free_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
     if trim is not None:
         trim(0)
+
+
+def _builtin(rest: str, _: str) -> Embedder:
+    if rest:
+        raise InvalidInput("PGENGRAM_EMBEDDER: nothing follows builtin:.", "Write builtin:, or onnx: and a folder.")
+    return OnnxEmbedder.builtin()
+
+
+def _of_folder(name: str, _: str) -> Embedder:
+    folder = Path(name).expanduser()
+    if not name or not folder.is_dir():
+        raise InvalidInput(f"PGENGRAM_EMBEDDER: there is no folder {name or 'after onnx:'}.", "Write onnx:FOLDER.")
+    return OnnxEmbedder(folder)
+
+
+SCHEMES = {"builtin": Scheme("builtin:", _builtin), "onnx": Scheme("onnx:FOLDER", _of_folder)}

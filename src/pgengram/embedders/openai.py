@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from pgengram.embedders.protocol import Scheme
 from pgengram.embedders.vectors import spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
 
@@ -61,11 +62,6 @@ class OpenAIEmbedder:
         self._headers = _headers(api_key.strip())
         self._dimensions: int | None = None
         self._client: httpx.AsyncClient | None = None
-
-    @property
-    def quick(self) -> bool:
-        """Never: another computer answers."""
-        return False
 
     async def dimensions(self) -> int:
         """Return the length of every vector; the first call asks the server for one."""
@@ -235,3 +231,10 @@ def _vectors(response: httpx.Response, count: int, host: str) -> NDArray[np.floa
             f"The embedding server at {host} did not send one vector for each of {count} texts.", hint
         )
     return vectors
+
+
+def _scheme(protocol: str) -> Scheme:
+    return Scheme("openai+http(s)://host/v1#model", lambda rest, api_key: OpenAIEmbedder(f"{protocol}:{rest}", api_key))
+
+
+SCHEMES = {"openai+http": _scheme("http"), "openai+https": _scheme("https")}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,10 +16,6 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """The identity of model and build; vectors of different names are never compared."""
-
-    @property
-    def quick(self) -> bool:
-        """Whether a question's vector is there within milliseconds now, so that a transaction may wait for it."""
 
     async def dimensions(self) -> int:
         """Return the length of every vector."""
@@ -43,3 +39,10 @@ class Embedder(Protocol):
 
     async def close(self) -> None:
         """Give back memory, threads and connections; the embedder cannot be used again."""
+
+
+class Scheme(NamedTuple):
+    """A kind of embedder URL: how it is written, and what makes the embedder of a URL (without its scheme) and an API key."""
+
+    written: str
+    make: Callable[[str, str], Embedder]

@@ -159,7 +159,6 @@ class Library:
 
         Before them, for the clients of a system with categories of its own, those.
         """
-        await self.manager.find_model()
         counted = await self.manager.store.read_transaction(
             lambda tx: findings.count(tx, project=None, tags=SHOWN_TAGS)
         )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
 from pgengram.inputs import Question
+from pgengram.search.vector_index import Way
+
+WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id"
+OF_ACTIVATION: Final = {"min_importance", "max_importance"}  # what needs it
 
 # When it happened, or else when it was stored. Behind row-level security an index over a CASE is used for a range, one over coalesce()
 # is not: PostgreSQL holds that coalesce() might tell what it sees. Uses memories_by_occurrence.
@@ -45,14 +50,14 @@ HELD_THEN: Final = """m.valid_from <= %(as_of)s AND (m.valid_to IS NULL OR m.val
   AND (m.expires_at IS NULL OR m.expires_at > %(as_of)s)"""
 
 
-def visible(filters: Question) -> tuple[str, dict[str, Any]]:
+def _visible(filters: Question) -> tuple[str, dict[str, Any]]:
     """Return the condition that every hit meets whatever is asked, with its parameters."""
     if filters.as_of is not None:
         return HELD_THEN, {"status": "held then", "as_of": filters.as_of}
     return VISIBLE if filters.status == "active" else OTHERS, {"status": filters.status}
 
 
-def narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:
+def _narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:
     """Return the conditions the caller set, with their parameters; none when the whole store is asked."""
     given = {name: getattr(filters, name) for name in CONDITIONS if getattr(filters, name) is not None}
     conditions = [CONDITIONS[name] for name in given]
@@ -71,3 +76,27 @@ def narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:
 def _escaped(text: str) -> str:
     """Return `text` for LIKE, where it stands for itself."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which memories a question ranges over: conditions on `memories m` and `memory_activation a`, and their parameters.
+
+    narrowed: the caller set conditions, or asks for memories that are not active; activation: the join that makes `a` known,
+    nothing where no condition asks for it; way: how vectors are searched.
+    """
+
+    conditions: str
+    activation: str
+    narrowed: bool
+    parameters: dict[str, Any]
+    way: Way = "each"
+
+
+def scope_of(filters: Question) -> Scope:
+    """Return which memories a question ranges over."""
+    base, parameters = _visible(filters)
+    extra, more = _narrowing(filters)
+    narrowed = bool(extra) or filters.status != "active" or filters.as_of is not None
+    activation = WITH_ACTIVATION if OF_ACTIVATION & more.keys() else ""
+    return Scope(" AND ".join([base, *extra]), activation, narrowed, parameters | more)

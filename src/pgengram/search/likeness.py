@@ -7,7 +7,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question
-from pgengram.search.ranking import HIDDEN, VectorIndex, by_meaning, scope_of, set_for_index, sized
+from pgengram.search.filters import scope_of
+from pgengram.search.hits import HIDDEN
+from pgengram.search.ranking import by_meaning, searched, set_for_index, sized
+from pgengram.search.vector_index import VectorIndex
 from pgengram.store.connection.database import Transaction
 
 # Where a memory lies: the mean of its parts. Uses memory_vectors_pkey.
@@ -34,7 +37,7 @@ async def neighbours(
         limit: how many at most.
     """
     places = await tx.rows(PLACES, {"ids": list(ids), "model_id": model.id})
-    scope = scope_of(Question(), model, tx.namespace_id)
+    scope = searched(scope_of(Question()), model, tx.namespace_id)
     await set_for_index(tx, scope)
     nearest = NEAREST.format(hidden=HIDDEN, sized=sized(model, scope), by_meaning=by_meaning(model, scope))
     found: dict[UUID, tuple[float, UUID]] = {}

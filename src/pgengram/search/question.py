@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from pgengram.inputs import Question
 from pgengram.search.dates import Period, asks_for_time, periods
+from pgengram.search.filters import Scope, scope_of
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.words import extra_terms, words
 
@@ -70,40 +71,60 @@ CROSS JOIN (
 
 
 @dataclass(frozen=True, slots=True)
+class Parsed:
+    """A question as its words alone say it.
+
+    question: with its filters; scope: the memories that these let through; text: what is looked for; words: its first words, each once; names: these as the speakers of memories are stored; extra:
+    its terms that are no words; periods: the times it names; wants_time: whether it asks when.
+    phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not; only
+    for searches of mode text.
+    """
+
+    question: Question
+    scope: Scope
+    text: str
+    words: list[str]
+    names: list[str]
+    extra: list[str]
+    periods: list[Period]
+    wants_time: bool
+    phrases: list[str]
+    unwanted: list[str]
+    unwanted_phrases: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
-    """A question as the ranking needs it.
+    """A question as the ranking needs it, after a look at the memories.
 
     terms: hashed stems; weights: their inverse document frequency, one for each term; counts: in how many memories each is.
     meaning: the question without names and without words that most memories have.
-    phrases: exact words that a hit must hold; unwanted and unwanted_phrases: terms and exact words that it must not; only
-        for searches of mode text.
-    voice: the one speaker it names, in lower case; periods: the times it names; wants_time: whether it asks when.
+    unwanted: the terms of the unwanted words; voice: the one speaker it names, in lower case.
     mean_length: mean number of terms of a memory, for BM25.
     """
 
+    parsed: Parsed
     terms: list[int]
     weights: list[float]
     counts: list[int]
     meaning: str
     speaker_key: str | None
-    periods: list[Period]
-    wants_time: bool
     mean_length: float
-    phrases: list[str] = field(default_factory=list)
-    unwanted: list[int] = field(default_factory=list)
-    unwanted_phrases: list[str] = field(default_factory=list)
+    unwanted: list[int]
 
 
 @dataclass(slots=True)
 class Frequencies:
     """How many memories there are and how many have a term, remembered where counting is dear.
 
-    A count that was small is made anew each time; a large one is close enough for a minute.
+    A count that was small is made anew each time; a large one is close enough for a minute. Which words were common at their
+    last look-up is only a guess of what they are now.
     """
 
     _known: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
     _sizes: dict[int, tuple[float, int, float]] = field(default_factory=dict)
     _terms: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _common: set[str] = field(default_factory=set)
 
     async def size(self, tx: Transaction) -> tuple[int, float]:
         """Return the number of memories with words, and their mean number of terms."""
@@ -126,60 +147,94 @@ class Frequencies:
     def note(self, namespace_id: int, asked: Sequence[str], rows: Sequence[Row]) -> dict[int, int]:
         """Return the counts that a look-up of words has brought, and remember the large ones and the terms of the words."""
         until, counted = time.monotonic() + GOOD_FOR_S, {row["term"]: row["memories"] for row in rows}
-        for known in (self._known, self._terms):
+        for known in (self._known, self._terms, self._common):
             if len(known) > MAX_KNOWN:
                 known.clear()
         self._known |= {(namespace_id, term): (until, n) for term, n in counted.items() if n is not None and n > DEAR}
-        terms: dict[str, tuple[int, ...]] = {}
-        for row in rows:
-            if row["position"] and row["term"] is not None:
-                word = asked[row["position"] - 1]
-                terms[word] = (*terms.get(word, ()), row["term"])
-        self._terms |= terms
+        self._terms |= _terms_by_word(asked, rows)
         return {term: n for term, n in counted.items() if n is not None}
 
+    def note_common(self, asked: Sequence[str], common: set[str]) -> None:
+        """Remember which of the words asked are common."""
+        self._common.difference_update(asked)
+        self._common |= common
 
-async def understand(tx: Transaction, question: Question, frequencies: Frequencies, now: datetime) -> Asked:
+    def likely_meaning(self, parsed: Parsed) -> str:
+        """Return what `understand` will most likely give as the meaning; a question is embedded before it is looked up."""
+        return _meaning(parsed, self._common)
+
+
+def _terms_by_word(asked: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[int, ...]]:
+    terms: dict[str, tuple[int, ...]] = {}
+    for row in rows:
+        if row["position"] and row["term"] is not None:
+            word = asked[row["position"] - 1]
+            terms[word] = (*terms.get(word, ()), row["term"])
+    return terms
+
+
+def parse(question: Question, now: datetime) -> Parsed:
+    """Read a question's words, the times it names as seen from `now`, and in mode text its signs."""
+    plain: tuple[str, list[str], list[str], list[str]] = (question.query, [], [], [])
+    text, phrases, unwanted, unwanted_phrases = websearch(question.query) if question.mode == "text" else plain
+    asked = list(dict.fromkeys(words(text)))[:MAX_WORDS]
+    return Parsed(
+        question,
+        scope_of(question),
+        text=text,
+        words=asked,
+        names=[_spoken(word) for word in asked],
+        extra=extra_terms(text),
+        periods=periods(text, now),
+        wants_time=asks_for_time(text),
+        phrases=phrases,
+        unwanted=unwanted,
+        unwanted_phrases=unwanted_phrases,
+    )
+
+
+async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) -> Asked:
     """Look the words of a question up in this namespace's memories."""
-    query = question.query
-    phrases: list[str] = []
-    unwanted: list[str] = []
-    unwanted_phrases: list[str] = []
-    if question.mode == "text":
-        query, phrases, unwanted, unwanted_phrases = websearch(query)
-    asked_words, extra = list(dict.fromkeys(words(query)))[:MAX_WORDS], extra_terms(query)
-    lowered = [_spoken(word) for word in asked_words]
     total, mean_length = 0, 1.0
     rows: list[Row] = []
     counts: dict[int, int] = {}
-    if asked_words or extra:
+    if parsed.words or parsed.extra:
         total, mean_length = await frequencies.size(tx)
-        counts = frequencies.known(tx.namespace_id, asked_words)
-        given = {"words": asked_words, "lowered": lowered, "extra": extra, "known": list(counts)}
+        counts = frequencies.known(tx.namespace_id, parsed.words)
+        given = {"words": parsed.words, "lowered": parsed.names, "extra": parsed.extra, "known": list(counts)}
         rows = await tx.rows(LOOK_UP_WORDS, given)
-        counts |= frequencies.note(tx.namespace_id, asked_words, rows)
+        counts |= frequencies.note(tx.namespace_id, parsed.words, rows)
     total = max([total, *counts.values()])
-    common, names = set(), set()
-    for row in rows:
-        if row["position"]:
-            word = asked_words[row["position"] - 1]
-            if row["is_name"]:
-                names.add(lowered[row["position"] - 1])
-            if row["is_name"] or (total >= FEW_MEMORIES and counts.get(row["term"], 0) > COMMON_SHARE * total):
-                common.add(word)
+    many = COMMON_SHARE * total if total >= FEW_MEMORIES else math.inf
+    voices, common = _names_and_common(parsed, [row for row in rows if row["position"]], counts, many)
+    frequencies.note_common(parsed.words, common)
     return Asked(
+        parsed,
         terms=list(counts),
         weights=[inverse_document_frequency(count, total) for count in counts.values()],
         counts=list(counts.values()),
-        meaning=without(query, common) or query,
-        speaker_key=names.pop() if len(names) == 1 else None,
-        periods=periods(query, now),
-        wants_time=asks_for_time(query),
+        meaning=_meaning(parsed, common),
+        speaker_key=voices.pop() if len(voices) == 1 else None,
         mean_length=mean_length,
-        phrases=phrases,
-        unwanted=[row["term"] for row in await tx.rows(HASH_TERMS, {"words": " ".join(unwanted)})] if unwanted else [],
-        unwanted_phrases=unwanted_phrases,
+        unwanted=await _terms_of(tx, parsed.unwanted),
     )
+
+
+def _names_and_common(
+    parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], many: float
+) -> tuple[set[str], set[str]]:
+    """Return the speakers that are named, and the words that are a name or stand in more than `many` memories."""
+    names = {parsed.names[row["position"] - 1] for row in rows if row["is_name"]}
+    common = {parsed.words[row["position"] - 1] for row in rows if row["is_name"] or counts.get(row["term"], 0) > many}
+    return names, common
+
+
+async def _terms_of(tx: Transaction, words: Sequence[str]) -> list[int]:
+    return [row["term"] for row in await tx.rows(HASH_TERMS, {"words": " ".join(words)})] if words else []
+
+
+def _meaning(parsed: Parsed, common: set[str]) -> str:
+    return without(parsed.text, common.intersection(parsed.words)) or parsed.text
 
 
 _POSSESSIVE: Final = re.compile(r"['’]s$")

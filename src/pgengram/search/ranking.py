@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import dataclass, field
-from datetime import datetime
-from math import isqrt
-from typing import Any, Final, Literal
-from uuid import UUID
+from dataclasses import replace
+from typing import Any, Final
 
-from pgengram.inputs import Mode, Question
-from pgengram.search.filters import OCCURRED, narrowing, visible
-from pgengram.search.question import GOOD_FOR_S, Asked
-from pgengram.store.connection.database import NO_SORT, PROBES, Row, Transaction
+from pgengram.inputs import Mode
+from pgengram.search.filters import WITH_ACTIVATION, Scope
+from pgengram.search.hits import COUNT_HIDDEN, HIDDEN, HIT_COLUMNS, Hits
+from pgengram.search.question import Asked
+from pgengram.search.vector_index import Embedded, VectorIndex, Way
+from pgengram.store.connection.database import NO_SORT, Transaction
 from pgengram.store.maintenance.indexes import PROBES_NARROWED
+from pgengram.store.reading import conflicts, history
+from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
 
 # Weights, chosen on the five even conversations of LoCoMo and rounded by hand. Chosen anew without one of them they find as
 # much in it: R@10 85.4 ± 3.3 % against 85.3 ± 2.8 of these (benchmarks/locomo.py --leave-one-out). Scores are fused, not
@@ -42,99 +42,13 @@ CANDIDATES: Final = 100  # of each arm
 MAX_POSTINGS: Final = (
     20_000  # read for one question, rarest words first; the commoner ones only score what others found
 )
-EXACT_ROWS: Final = (
-    5_000  # fewer are compared each: half a microsecond a vector, complete, and the same whatever others store
-)
 BM25_K1: Final = 0.9  # saturation of repeated words; short texts want little of it
 BM25_B: Final = 0.4  # how much longer memories are discounted
-
-HIT_COLUMNS: Final = """
-  m.id, m.type, m.kind, m.status, m.content, m.metadata, m.speaker, m."user", m.project, m.collection, m.session_id, m.source,
-  m.source_provider, m.capture_mode, m.emotion, m.confidence, m.sources, m.occurred_at, m.created_at, m.updated_at, m.last_confirmed_at,
-  m.expires_at, m.valid_from, m.valid_to, m.reason, m.replaced_by, m.pinned, m.version, a.importance, a.access_count,
-  pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
-  ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id ORDER BY position, tag) AS tags
-"""
-WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id"
-Way = Literal["each", "index", "either"]
-
-
-@dataclass(slots=True)
-class VectorIndex:
-    """The embedding model of a question: its key, its length and whether its index is there.
-
-    rows: vectors of all namespaces when they were last counted; sizes: for each namespace until when it is held to have few or many.
-    """
-
-    id: int
-    dimensions: int
-    indexed: bool = False
-    rows: int = 0
-    sizes: dict[int, tuple[float, Way]] = field(default_factory=dict)
-
-    @property
-    def few(self) -> int:
-        """How many vectors are compared one by one.
-
-        The index holds the vectors of all namespaces: for one with fewer than the lists visited hold together, to compare each is
-        cheaper and complete, and takes no longer when others grow.
-        """
-        return max(EXACT_ROWS, PROBES * isqrt(self.rows))
-
-    def way(self, namespace_id: int) -> Way:
-        """Return how the memories of a namespace are searched when nothing narrows the question."""
-        if not self.indexed:
-            return "each"
-        until, way = self.sizes.get(namespace_id, (0.0, "either"))
-        return way if time.monotonic() < until else "either"
-
-    def note(self, namespace_id: int, vectors: int) -> None:
-        """Remember for a while how many vectors were counted, unless they are about as many as the border."""
-        if vectors < self.few // 2 or vectors > self.few:
-            way: Way = "each" if vectors < self.few else "index"
-            self.sizes[namespace_id] = (time.monotonic() + GOOD_FOR_S, way)
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which memories a question ranges over: conditions on `memories m` and `memory_activation a`, and their parameters.
-
-    narrowed: the caller set conditions, or asks for memories that are not active; way: how vectors are searched;
-    activation: the join that makes `a` known, nothing where no condition asks for it.
-    """
-
-    conditions: str
-    activation: str
-    narrowed: bool
-    way: Way
-    parameters: dict[str, Any]
-
-
-def scope_of(filters: Question, model: VectorIndex | None, namespace_id: int) -> Scope:
-    """Return which memories a question ranges over, and how their vectors are searched."""
-    base, parameters = visible(filters)
-    extra, more = narrowing(filters)
-    narrowed = bool(extra) or filters.status != "active" or filters.as_of is not None
-    way: Way = "each" if model is None else model.way(namespace_id)
-    way = "either" if narrowed and way != "each" else way
-    activation = WITH_ACTIVATION if {"min_importance", "max_importance"} & more.keys() else ""
-    return Scope(" AND ".join([base, *extra]), activation, narrowed, way, parameters | more)
 
 
 # The statement is written so that it has one good plan whatever the planner believes about tables that have just been
 # filled: sets are materialised once and looked up by hash, tables are reached from them by their keys.
 
-# Few memories are hidden, so everything else is told by their absence. Uses memories_hidden.
-HIDDEN: Final = """hidden AS MATERIALIZED (
-  SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
-    AND (status <> 'active' OR expires_at <= now()))"""
-# How many of them there are, by reason. Uses memories_hidden.
-COUNT_HIDDEN: Final = """
-SELECT count(*) FILTER (WHERE status = 'active') AS expired, count(*) FILTER (WHERE status = 'archived') AS archived,
-  count(*) FILTER (WHERE status = 'invalidated') AS forgotten
-FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
-  AND (status <> 'active' OR expires_at <= now())
-"""
 ALLOWED: Final = """allowed AS MATERIALIZED (
   SELECT m.id FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions})"""
 
@@ -250,7 +164,7 @@ def similarity_of(model: VectorIndex | None, memory_id: str) -> str:
 
 
 # Signals: each is one reason to rank, from 0 (or less) to 1, and has one weight.
-PLACED: Final = "(b.traits & 32 <> 0 AND b.session_id IS NOT NULL)"  # traits.TURN
+PLACED: Final = f"(b.traits & {TURN} <> 0 AND b.session_id IS NOT NULL)"
 
 
 def by_neighbours() -> str:
@@ -258,10 +172,15 @@ def by_neighbours() -> str:
     return f"CASE WHEN {PLACED} THEN greatest(0, coalesce(max(b.base) OVER near_by, 0)) ELSE b.base END"
 
 
+def has(trait: int) -> str:
+    """Return 1 for a turn with this trait, else 0."""
+    return f"(b.traits & {trait} <> 0)::integer"
+
+
 def by_reply() -> str:
-    """How well the turn before fits, when another speaker asked something in it (traits.ASKS)."""
+    """How well the turn before fits, when another speaker asked something in it."""
     return f"""CASE WHEN {PLACED} AND max(b.voice) OVER before IS DISTINCT FROM b.voice
-      THEN coalesce(max(CASE WHEN b.traits & 8 <> 0 THEN b.base END) OVER before, 0) ELSE 0 END"""
+      THEN coalesce(max(CASE WHEN b.traits & {ASKS} <> 0 THEN b.base END) OVER before, 0) ELSE 0 END"""
 
 
 def by_voice() -> str:
@@ -270,8 +189,9 @@ def by_voice() -> str:
 
 
 def by_traits() -> str:
-    """How much a turn looks like one that tells something: traits TIME, DIGIT and CAPITAL; the usual for what is no turn."""
-    return f"CASE WHEN b.traits = 0 AND NOT {PLACED} THEN {USUAL_TRAITS} ELSE (b.traits & 1) + (b.traits >> 1 & 1) + (b.traits >> 2 & 1) END"
+    """How much a turn looks like one that tells something: a time, a digit, a name; the usual for what is no turn."""
+    return f"""CASE WHEN b.traits = 0 AND NOT {PLACED} THEN {USUAL_TRAITS}
+      ELSE {has(TIME)} + {has(DIGIT)} + {has(CAPITAL)} END"""
 
 
 def by_period() -> str:
@@ -286,6 +206,15 @@ def by_recency() -> str:
     return f"power(0.5, least({age_s} / 86400 / {RECENCY_HALF_LIFE_DAYS}, 100))"
 
 
+# Signals of the memory `m` alone. A hit says under `why` how strong each is, where it is not 0.
+SHOWN_SIGNALS: Final = {"voice": by_voice, "period": by_period}
+
+
+def shown_signals() -> str:
+    """Return the columns of what is shown under `why` and known of a memory alone."""
+    return ", ".join(f"{signal()} AS why_{name}" for name, signal in SHOWN_SIGNALS.items())
+
+
 def signals() -> dict[str, tuple[float, str]]:
     """Return each signal's weight and value; a memory outside any conversation lives by meaning, words, time and relevance."""
     alone = f"CASE WHEN b.traits = 0 THEN {WEIGHT_WORDS_ALONE / WEIGHT_WORDS} ELSE 1 END"
@@ -294,11 +223,11 @@ def signals() -> dict[str, tuple[float, str]]:
         "words": (WEIGHT_WORDS, f"{alone} * b.words_share"),
         "around": (WEIGHT_AROUND, by_neighbours()),
         "reply": (WEIGHT_REPLY, by_reply()),
-        "voice": (WEIGHT_VOICE, "b.voice_share"),
+        "voice": (WEIGHT_VOICE, "b.why_voice"),
         "traits": (WEIGHT_TRAIT, by_traits()),
-        "asking": (WEIGHT_ASKING, "(b.traits >> 4 & 1)"),
-        "time": (WEIGHT_TIME, "CASE WHEN %(wants_time)s THEN b.traits & 1 ELSE 0 END"),
-        "period": (WEIGHT_PERIOD, "b.period"),
+        "asking": (WEIGHT_ASKING, has(ENDS_ASKING)),
+        "time": (WEIGHT_TIME, f"CASE WHEN %(wants_time)s THEN {has(TIME)} ELSE 0 END"),
+        "period": (WEIGHT_PERIOD, "b.why_period"),
         "relevance": (WEIGHT_RELEVANCE, "b.relevance"),
         "recency": (WEIGHT_RECENCY, by_recency()),
     }
@@ -345,7 +274,7 @@ WITH {sets}, asked AS MATERIALIZED (
   FROM (SELECT s.memory_id FROM seeds s CROSS JOIN best
         ORDER BY {WEIGHT_MEANING} * coalesce(s.similarity, 0) + {WEIGHT_WORDS_ALONE} * s.words / best.words DESC LIMIT {SEEDS}) AS s
   CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence FROM memories m
-    WHERE m.namespace_id = %(namespace_id)s AND m.id = s.memory_id AND m.traits & 32 <> 0 OFFSET 0) AS m
+    WHERE m.namespace_id = %(namespace_id)s AND m.id = s.memory_id AND m.traits & {TURN} <> 0 OFFSET 0) AS m
 ), around AS MATERIALIZED (
   SELECT DISTINCT n.memory_id FROM turns CROSS JOIN LATERAL (SELECT n.id AS memory_id FROM memories n
     WHERE n.namespace_id = %(namespace_id)s AND n.session_id = turns.session_id
@@ -360,13 +289,13 @@ WITH {sets}, asked AS MATERIALIZED (
   SELECT c.*, m.*, a.*, {base} AS base
   FROM (SELECT members.*, least(members.words / best.words, 1) AS words_share FROM members CROSS JOIN best) AS c
   CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.voice, m.traits, m.occurred_at, m.last_confirmed_at, m.created_at,
-      {by_voice()} AS voice_share, {by_period()} AS period
+      {shown_signals()}
     FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
   CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a
 ), scored AS MATERIALIZED (
-  SELECT b.memory_id, b.similarity, b.words_share, b.found_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS near_by,
-    b.voice_share, b.period, {total} AS score
+  SELECT b.memory_id, b.similarity, b.words_share, b.found_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS why_near_by,
+    {WHY.format("b")}, {total} AS score
   FROM judged b
   WINDOW near_by AS (PARTITION BY b.session_id ORDER BY b.session_sequence
                      RANGE BETWEEN {NEAR_BY} PRECEDING AND {NEAR_BY} FOLLOWING EXCLUDE CURRENT ROW),
@@ -388,15 +317,16 @@ def _by_meaning_alone(model: VectorIndex | None, scope: Scope, reach: int) -> st
     return f"""near AS MATERIALIZED (
   {by_meaning(model, scope, reach)}
 ), cut AS MATERIALIZED (
-  SELECT n.memory_id, n.similarity, 0::double precision AS words_share, 'meaning' AS found_by, NULL::double precision AS near_by,
-    {by_voice()} AS voice_share, {by_period()} AS period, n.similarity AS score
+  SELECT n.memory_id, n.similarity, 0::double precision AS words_share, 'meaning' AS found_by, NULL::double precision AS why_near_by,
+    {WHY.format("m")}, n.similarity AS score
   FROM (SELECT * FROM near WHERE similarity >= %(min_similarity)s
         ORDER BY similarity DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s) AS n
-  CROSS JOIN LATERAL (SELECT m.voice, m.occurred_at FROM memories m
+  CROSS JOIN LATERAL (SELECT {shown_signals()} FROM memories m
     WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id OFFSET 0) AS m
 )"""
 
 
+WHY: Final = ", ".join(f"{{0}}.why_{name}" for name in SHOWN_SIGNALS)
 # The hits with all that leaves; without a hit still one row, of a memory that has no id.
 COUNTED: Final = f"told AS MATERIALIZED (SELECT * FROM sized CROSS JOIN ({COUNT_HIDDEN}) AS hidden)"
 # Which are linked as contradicting is said with them, so that few answers need another question. Uses
@@ -407,7 +337,7 @@ CONTRADICTED: Final = """coalesce(
     (SELECT true FROM memory_relationships r
      WHERE r.namespace_id = %(namespace_id)s AND r.to_id = m.id AND r.type = 'contradicts' LIMIT 1), false) AS contradicted"""
 SHOWN: Final = f"""
-SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.near_by, s.voice_share, s.period, s.found_by, s.score, told.*
+SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.why_near_by, {WHY.format("s")}, s.found_by, s.score, told.*
 FROM told LEFT JOIN (cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}) ON true
 ORDER BY s.score DESC, m.id DESC
 """
@@ -439,29 +369,10 @@ def rarest(counts: list[int]) -> list[bool]:
     return rare
 
 
-SORT_KEYS: Final[dict[str, str]] = {
-    "created": "m.created_at",
-    "updated": "m.updated_at",
-    "occurred": OCCURRED,
-    "importance": "a.importance",
-    "relevance": "pgengram_relevance(a.relevance_anchor, a.rate_per_day, %(now)s)",
-    "accessed": "coalesce(a.last_accessed_at, '-infinity')",
-}
-# Which they are is found with few columns; only what is shown is read whole. Uses memories_by_time when sorted by creation,
-# memories_by_occurrence when sorted by that, a sort of what matches otherwise.
-LIST: Final = f"""
-WITH listed AS MATERIALIZED (
-  SELECT m.id, {{key}} AS key FROM memories m {{activation}}
-  WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}
-  ORDER BY {{key}} DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s
-)
-SELECT {HIT_COLUMNS}, listed.key::text AS sort_key FROM listed
-JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = listed.id {WITH_ACTIVATION}
-ORDER BY listed.key DESC, m.id DESC
-"""
-# Said twice: subject to row-level security only the first is looked up in an index, as comparing ids might tell what it sees.
-AFTER: Final = "{key} <= %(after_key)s::{kind} AND ({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
-COUNT: Final = f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}"
+def searched(scope: Scope, model: VectorIndex | None, namespace_id: int) -> Scope:
+    """Return `scope` with the way in which its vectors are searched."""
+    way: Way = "each" if model is None else model.way(namespace_id)
+    return replace(scope, way="either" if scope.narrowed and way != "each" else way)
 
 
 async def set_for_index(tx: Transaction, scope: Scope) -> None:
@@ -470,138 +381,50 @@ async def set_for_index(tx: Transaction, scope: Scope) -> None:
         await tx.set_local(NO_SORT | ({"ivfflat.probes": str(PROBES_NARROWED)} if scope.narrowed else {}))
 
 
-def parameters(
-    asked: Asked, scope: Scope, vector: Any, *, limit: int, offset: int = 0, min_similarity: float | None = None
-) -> dict[str, Any]:
+def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
     """Return what `statement` needs to know of a question."""
+    parsed, question = asked.parsed, asked.parsed.question
     rare = rarest(asked.counts)
     return {
-        **scope.parameters,
+        **parsed.scope.parameters,
         "terms": asked.terms,
         "weights": asked.weights,
         "rare": rare,
         "some_common": not all(rare),
         "most_words": WORDS_SHARE_OF_ASKED * sum(asked.weights),
         "voice": asked.speaker_key,
-        "wants_time": asked.wants_time,
-        "starts": [period.start for period in asked.periods],
-        "ends": [period.end for period in asked.periods],
-        "fits": [1.0 if period.sure else 0.5 for period in asked.periods],
+        "wants_time": parsed.wants_time,
+        "starts": [period.start for period in parsed.periods],
+        "ends": [period.end for period in parsed.periods],
+        "fits": [1.0 if period.sure else 0.5 for period in parsed.periods],
         "mean_length": asked.mean_length,
-        "vector": vector,
-        "min_similarity": -2.0 if min_similarity is None else min_similarity,
-        "phrases": asked.phrases,
+        "vector": embedded.parameter,
+        "min_similarity": -2.0 if question.min_similarity is None else question.min_similarity,
+        "phrases": parsed.phrases,
         "unwanted": asked.unwanted,
-        "unwanted_phrases": asked.unwanted_phrases,
-        "limit": limit,
+        "unwanted_phrases": parsed.unwanted_phrases,
+        "limit": question.limit,
         "offset": offset,
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """The best hits; whether every memory in scope was compared with the question; how many are hidden, by reason."""
+async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int = 0) -> Hits:
+    """Return the best hits from `offset` on.
 
-    rows: list[Row]
-    exact: bool
-    hidden: dict[str, int]
-
-
-async def ranked(
-    tx: Transaction, asked: Asked, filters: Question, model: VectorIndex | None, vector: Any, *,
-    min_similarity: float | None, limit: int, offset: int,
-) -> Ranked:  # fmt: skip
-    """Return the best hits."""
-    scope = scope_of(filters, model, tx.namespace_id)
+    Raises:
+        ModelSwitched: the store has taken another model since the question was embedded.
+    """
+    model, question = embedded.model_in(tx), asked.parsed.question
+    scope = searched(asked.parsed.scope, model, tx.namespace_id)
+    reach = CANDIDATES * math.ceil((question.limit + offset) / CANDIDATES)
+    text, given = statement(scope, model, question.mode, reach), parameters(asked, embedded, offset)
     await set_for_index(tx, scope)
-    given = parameters(asked, scope, vector, min_similarity=min_similarity, limit=limit, offset=offset)
-    reach = CANDIDATES * math.ceil((limit + offset) / CANDIDATES)
-    rows = await tx.rows(statement(scope, model, filters.mode, reach), given)
+    rows = await tx.rows(text, given)
     vectors = rows[0]["vectors"]
     if model is not None and scope.way == "either" and not scope.narrowed:
         model.note(tx.namespace_id, vectors)
     exact = model is None or vectors <= model.few
-    return Ranked([row for row in rows if row["id"] is not None], exact, _reasons(rows[0]))
-
-
-def _conditions(filters: Question) -> tuple[str, dict[str, Any]]:
-    base, parameters = visible(filters)
-    extra, more = narrowing(filters)
-    return " AND ".join([base, *extra]), parameters | more
-
-
-async def listed(
-    tx: Transaction, filters: Question, *, now: datetime, after: tuple[str, UUID] | None, limit: int, offset: int
-) -> list[Row]:
-    """Return the memories that pass the filters in the order asked for, newest first unless told otherwise.
-
-    Args:
-        tx: the namespace's transaction.
-        filters: which memories, and `sort`.
-        now: the moment of which live relevance is meant; the same for all pages.
-        after: key and id of the last memory of the page before.
-        limit: how many; offset: how many to pass over.
-    """
-    narrowed = bool(narrowing(filters)[0]) or filters.status != "active" or filters.as_of is not None
-    if filters.sort == "relevance" and not narrowed:
-        return await most_relevant(tx, now=now, after=after, limit=limit, offset=offset)
-    conditions, parameters = _conditions(filters)
-    sort = filters.sort or "created"
-    key = SORT_KEYS[sort]
-    if after is not None:
-        kind = "double precision" if sort in ("importance", "relevance") else "timestamptz"
-        conditions += " AND " + AFTER.format(key=key, kind=kind)
-        parameters |= {"after_key": after[0], "after_id": after[1]}
-    given = {**parameters, "now": now, "limit": limit, "offset": offset}
-    activation = WITH_ACTIVATION if "a." in key or {"min_importance", "max_importance"} & parameters.keys() else ""
-    return await tx.rows(LIST.format(conditions=conditions, key=key, activation=activation), given)
-
-
-# The best of each rate of fading are the first of its index, whatever the time is; a page begins near its place in the index
-# and there after the last memory of the page before. Uses memory_activation_rank.
-MOST_RELEVANT: Final = f"""
-WITH {HIDDEN}, moment AS MATERIALIZED (
-  SELECT extract(epoch FROM %(now)s::timestamptz)::double precision / 86400 - 20000 AS days
-), best AS MATERIALIZED (
-  SELECT top.memory_id, top.line FROM decay_classes c CROSS JOIN moment CROSS JOIN LATERAL (
-    SELECT a.memory_id, a.relevance_anchor - a.rate_per_day * moment.days AS line FROM memory_activation a
-    WHERE a.namespace_id = %(namespace_id)s AND a.rate_per_day = c.rate_per_day AND a.memory_id NOT IN (SELECT id FROM hidden)
-      {{after}}
-    ORDER BY a.relevance_anchor DESC, a.memory_id LIMIT %(limit)s + %(offset)s) AS top
-  ORDER BY top.line DESC, top.memory_id LIMIT %(limit)s OFFSET %(offset)s
-)
-SELECT {HIT_COLUMNS}, best.line::text AS sort_key FROM best
-JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = best.memory_id {WITH_ACTIVATION}
-ORDER BY best.line DESC, m.id
-"""
-
-
-AFTER_LINE: Final = """AND a.relevance_anchor <= %(line)s + a.rate_per_day * moment.days + 1e-6
-      AND (a.relevance_anchor - a.rate_per_day * moment.days < %(line)s
-           OR a.relevance_anchor - a.rate_per_day * moment.days = %(line)s AND a.memory_id > %(after_id)s)"""
-
-
-async def most_relevant(
-    tx: Transaction, *, now: datetime, limit: int, offset: int, after: tuple[str, UUID] | None = None
-) -> list[Row]:
-    """Return the memories that matter most at `now`: importance faded by time and renewed by use."""
-    given: dict[str, Any] = {"now": now, "limit": limit, "offset": offset}
-    if after is not None:
-        given |= {"line": float(after[0]), "after_id": after[1]}
-    return await tx.rows(MOST_RELEVANT.format(after=AFTER_LINE if after else ""), given)
-
-
-async def counted(tx: Transaction, filters: Question) -> int:
-    """Return how many memories pass the filters."""
-    conditions, parameters = _conditions(filters)
-    row = await tx.row(COUNT.format(conditions=conditions), parameters)
-    return int(row["matches"]) if row else 0
-
-
-async def hidden(tx: Transaction) -> dict[str, int]:
-    """Return how many memories no ordinary search shows, by reason; reasons without any are left out."""
-    return _reasons(await tx.row(COUNT_HIDDEN) or {})
-
-
-def _reasons(row: Row) -> dict[str, int]:
-    return {name: row[name] for name in ("expired", "archived", "forgotten") if row.get(name)}
+    found = [row for row in rows if row["id"] is not None]
+    await history.complete(tx, found, question.as_of)
+    await conflicts.note(tx, found)
+    return Hits(found, "exact" if exact else "approximate", rows[0]["hidden"])

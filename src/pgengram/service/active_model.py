@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pgengram.embedders import Embedder, embedder_from, spelled
-from pgengram.errors import EmbeddingFailed, InvalidInput, ModelSwitched, NotReady
-from pgengram.search.ranking import VectorIndex
+from pgengram.errors import EmbeddingFailed, InvalidInput, NotReady
+from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.settings import Settings
-from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance.indexes import IndexMaintainer
 from pgengram.store.maintenance.reembedding import progress
 from pgengram.store.schema.embedding_models import StoredModel, first_model, model_of_state, note_embedder
 from pgengram.store.store import Store
 
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+UNIT_TOLERANCE: Final = 1e-12  # a vector shorter than this has no direction
 MOVE: Final = (
     "Put it back, or move the store to another model with `pgengram reembed EMBEDDER`. "
     "With PGENGRAM_EMBEDDER=none: memories are found by their words meanwhile."
@@ -30,11 +34,6 @@ class InUse:
     model: VectorIndex
     embedder: Embedder
     indexes: IndexMaintainer
-
-
-# A call may be embedding while another one notices that the store has moved: what belongs to a call's vectors is the model
-# that made them, not the newest one.
-_MADE_BY: ContextVar[VectorIndex | None] = ContextVar("made_by", default=None)
 
 
 class Models:
@@ -63,37 +62,13 @@ class Models:
 
     @property
     def key(self) -> int | None:
-        """The model that made the vectors of this call, else the active one; None without an embedder."""
-        if self.configured is None:
-            return None
-        made_by = _MADE_BY.get()
-        return self._store.active_model_id if made_by is None else made_by.id
-
-    @property
-    def quick(self) -> bool:
-        """Whether a question's vector is there within milliseconds now, without another look at the database."""
-        in_use = self._in_use
-        return in_use is not None and in_use.model.id == self._store.active_model_id and in_use.embedder.quick
+        """The active model, as the last transaction saw it; None without an embedder."""
+        return None if self.configured is None else self._store.active_model_id
 
     def note_growth(self, rows: int) -> None:
         """Say that `rows` vectors were added."""
         if self._in_use is not None:
             self._in_use.indexes.notice(rows)
-
-    def begin(self) -> None:
-        """Begin a call that has no vectors yet, and may not need any."""
-        _MADE_BY.set(None)
-
-    def made_by(self, tx: Transaction) -> VectorIndex | None:
-        """Return the model that made the vectors of this call.
-
-        Raises:
-            ModelSwitched: the store has moved to another one since.
-        """
-        model = _MADE_BY.get()
-        if model is not None and model.id != tx.model_id:
-            raise ModelSwitched
-        return model
 
     async def current(self) -> InUse | None:
         """Return the active model; None for `none:`.
@@ -108,11 +83,30 @@ class Models:
             in_use = await self._take(self.configured)
         return in_use
 
-    async def embedding(self) -> InUse | None:
-        """Return the active model, and note that it makes the vectors of this call; None for `none:`."""
+    async def passages(self, texts: Sequence[str]) -> Embedded:
+        """Return the vectors of texts to be stored; never call it inside a transaction, which it may keep waiting for long."""
         in_use = await self.current()
-        _MADE_BY.set(None if in_use is None else in_use.model)
-        return in_use
+        if in_use is None:
+            return Embedded(vectors=[[] for _ in texts])
+        return Embedded(in_use.model, await in_use.embedder.passages(texts) if texts else [])
+
+    async def question(self, text: str) -> Embedded:
+        """Return the vector of a question; never call it inside a transaction."""
+        in_use = await self.current()
+        return Embedded() if in_use is None else Embedded(in_use.model, [await in_use.embedder.query(text)], text)
+
+    async def given(self, vector: list[float]) -> Embedded:
+        """Return a caller's own vector at unit length.
+
+        Raises:
+            InvalidInput: there is no embedder, or the vector does not fit its model.
+        """
+        in_use = await self.current()
+        if in_use is None:
+            raise InvalidInput(
+                "No embedder is set, so a vector cannot be compared.", "Leave embedding out, or set PGENGRAM_EMBEDDER."
+            )
+        return Embedded(in_use.model, [unit_vector(vector, in_use.model.dimensions)])
 
     async def state(self) -> dict[str, str]:
         """Return which model is used, how it differs from the setting, and how far a move to another one is."""
@@ -192,3 +186,20 @@ class Models:
         if embedder is None or embedder.name != stored.name:
             raise NotReady(f"{whose}, but {stored.embedder} is another model now.", MOVE)
         return embedder
+
+
+def unit_vector(values: list[float], dimensions: int) -> NDArray[float32]:
+    """Return a caller's vector at unit length, shape (dimensions,).
+
+    Raises:
+        InvalidInput: it has another length, holds something else than finite numbers, or has no direction.
+    """
+    import numpy as np
+
+    if len(values) != dimensions:
+        raise InvalidInput(f"embedding has {len(values)} numbers; this store's model has {dimensions}.")
+    vector = np.asarray(values, dtype=np.float64)
+    length = float(np.linalg.norm(vector))
+    if not np.isfinite(length) or length < UNIT_TOLERANCE:
+        raise InvalidInput("embedding must hold finite numbers that are not all zero.")
+    return (vector / length).astype(np.float32)

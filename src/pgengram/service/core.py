@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from pydantic import ValidationError
 
 from pgengram.embedders import Embedder
-from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
+from pgengram.errors import Conflict, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
-from pgengram.search import conflicts, cursors, ranking
-from pgengram.search.question import Asked, Frequencies, understand
+from pgengram.search import cursors, listing
+from pgengram.search.hits import Hits
+from pgengram.search.question import Frequencies, parse, understand
+from pgengram.search.ranking import ranked
+from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.active_model import Models
-from pgengram.service.secret_filter import without_secrets_in
 from pgengram.service.session import Session
 from pgengram.settings import Settings
 from pgengram.store.assistant.working import WorkingMemoryExpirer
-from pgengram.store.connection.database import Row, Transaction, vectors_parameter
+from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.connection.replica import Begin
 from pgengram.store.maintenance.indexes import describe_index
 from pgengram.store.maintenance.postings_compaction import PostingsCompactor
 from pgengram.store.memory import duplicates, memories, upsert
 from pgengram.store.memory.accesses import AccessLog
-from pgengram.store.reading import history
 from pgengram.store.reading.synonyms import SynonymBook
 from pgengram.store.recovery.backup_schedule import BackupScheduler
 from pgengram.store.store import Report, SharedStore, Store
 from pgengram.text.tags import mapped_tags
 
 if TYPE_CHECKING:
-    from numpy import float32
-    from numpy.typing import NDArray
+    pass
 
 Then = Callable[[Transaction, list[upsert.WriteResult]], Awaitable[None]]
-UNIT_TOLERANCE: Final = 1e-12  # a vector shorter than this has no direction
 
 
 class Core:
@@ -94,23 +93,20 @@ class Core:
     async def draft(
         self, new: NewMemory, place: int = 1, *, status: Literal["active", "working"] = "active"
     ) -> memories.Draft:
-        """Return `new` checked and ready to be embedded; with its vector when the caller gave one.
+        """Return `new`, which was screened for secrets, ready to be embedded; with its vector when the caller gave one.
 
         Raises:
-            SecretRejected: it holds a secret, and secrets are not to be redacted.
             InvalidInput: a detail or the vector is wrong.
         """
-        new, redacted = without_secrets_in(new, redact=self.settings.secrets == "redact")
         if new.tags:
             new = new.model_copy(update={"tags": await self.tags(new.tags)})
-        own = None if new.embedding is None else await self.own_vector(new.embedding)
+        own = Embedded() if new.embedding is None else await self.models.given(new.embedding)
         session_id, sequence = self.session.next()
         try:
             draft = memories.draft(new, session_id=session_id, sequence=sequence, place=place, status=status)
         except ValidationError as error:
             raise refusal(error, "metadata") from None
-        draft.parts = [] if own is None else [own]
-        draft.redacted = redacted
+        draft.parts, draft.model_id = own.vectors, own.model_id
         return draft
 
     async def tags(self, given: Sequence[str]) -> list[str]:
@@ -120,15 +116,11 @@ class Core:
     async def relate(self, drafts: Sequence[memories.Draft]) -> list[NotFound | Conflict | None]:
         """Find the memories that drafts name in `related_to`; return for each draft what is wrong with its ids, if anything."""
         given = list(dict.fromkeys(key for draft in drafts for key in draft.request.related_to))
-        errors: dict[str, NotFound | Conflict] = {}
-        found: dict[str, UUID] = {}
-        if given:
-            async with self.store.transaction() as tx:
-                found, missing = await self.resolved(tx, given)
-            for one in missing:
-                error, key = one["error"], one["id"]
-                unknown = error["code"] == NotFound.code
-                errors[key] = NotFound("memory", key) if unknown else Conflict(error["message"], error["hint"])
+        if not given:
+            return [None for _ in drafts]
+        async with self.store.transaction() as tx:
+            found, missing = await self.resolved(tx, given)
+        errors = {one["id"]: _as_error(one) for one in missing}
         for draft in drafts:
             draft.related = list(dict.fromkeys(found[key] for key in draft.request.related_to if key in found))
         return [next((errors[key] for key in draft.request.related_to if key in errors), None) for draft in drafts]
@@ -140,69 +132,64 @@ class Core:
 
         What is to be done `then` is done in the same transaction: it fails or holds with the rest.
         """
-        bare = [draft for draft in drafts if not len(draft.parts)]
-        own_are_of = self.model_key if len(bare) < len(drafts) else None
-        for draft, parts in zip(bare, await self.embed([draft.row["content"] for draft in bare]), strict=True):
-            draft.parts = parts
-        if own_are_of is not None and own_are_of != self.model_key:
-            raise ModelSwitched
+        embedded = await self.embed_drafts(drafts)
         least = duplicates.NEAR_OTHERWISE if self.embedder is None else duplicates.threshold(self.embedder.name)
         async with self.store.transaction(probes=duplicates.NEAR_PROBES) as tx:
             written = await upsert.write_memories(
-                tx, drafts, self.models.made_by(tx), self.model_key, least, whole=whole
+                tx, drafts, embedded.model_in(tx), embedded.model_id, least, whole=whole
             )
             if then is not None:
                 await then(tx, written)
         self.notice_growth(len(drafts))
         return written
 
+    async def embed_drafts(self, drafts: Sequence[memories.Draft]) -> Embedded:
+        """Embed what has no vector yet, and return the vectors with the model that all of them are of.
+
+        Raises:
+            ModelSwitched: the vector that a caller gave is of another model.
+        """
+        bare = [draft for draft in drafts if not len(draft.parts)]
+        embedded = await self.models.passages([draft.row["content"] for draft in bare])
+        for draft, parts in zip(bare, embedded.vectors, strict=True):
+            draft.parts, draft.model_id = parts, embedded.model_id
+        if any(draft.model_id != embedded.model_id for draft in drafts):
+            raise ModelSwitched
+        return embedded
+
     # -- finding ---------------------------------------------------------------------------------------------------
 
-    async def search(self, question: Question, place: cursors.Cursor) -> tuple[list[Row], str, dict[str, int]]:
+    async def search(self, question: Question, place: cursors.Cursor) -> Hits:
         """Return the hits, how they were found, and how many memories are hidden, by reason."""
         self.session.current()  # whoever asks is not idle
         question = await self.with_synonyms(question)
-        return await self.store.read(lambda begin: self._search(begin, question, place))
-
-    async def _search(
-        self, begin: Begin, question: Question, place: cursors.Cursor
-    ) -> tuple[list[Row], str, dict[str, int]]:
-        page = {"limit": question.limit, "offset": place.offset}
-        blank = not question.query.strip() and question.embedding is None
-        if blank or question.mode == "substring" or question.sort is not None:
-            async with begin() as tx:
-                rows = await ranking.listed(tx, question, now=place.now, after=place.after, **page)
-                await history.complete(tx, rows, question.as_of)
-                return rows, "list", await ranking.hidden(tx)
-        ready = question.mode == "text" or question.embedding is not None or self.embedder is None
-        vector = None
-        if question.embedding is not None and question.mode != "text":
-            vector = await self.own_vector(question.embedding)
-        async with begin() as tx:
-            asked = await understand(tx, question, self._frequencies, place.now)
-            if not ready and self.models.quick:
-                vector, ready = await self.question_vector(asked.meaning, None), True
-            if ready:  # nothing slow is to be done in between
-                return await self._ranked(tx, question, place, asked, vector)
-        vector = await self.question_vector(asked.meaning, None)
-        async with begin() as tx:
-            return await self._ranked(tx, question, place, asked, vector)
+        if question.lists:
+            return await self.store.read_transaction(lambda tx: listing.listed(tx, question, place))
+        return await self.store.read(lambda begin: self._found(begin, question, place))
 
     async def with_synonyms(self, question: Question) -> Question:
         """Return `question` asking for each tag by all the words it may be stored as."""
         return question.with_synonyms(await self._synonyms.current()) if question.tags else question
 
-    async def _ranked(
-        self, tx: Transaction, question: Question, place: cursors.Cursor, asked: Asked, vector: NDArray[float32] | None
-    ) -> tuple[list[Row], str, dict[str, int]]:
-        model = None if vector is None else self.models.made_by(tx)
-        found = await ranking.ranked(
-            tx, asked, question, model, None if vector is None else vectors_parameter([vector])[0],
-            min_similarity=question.min_similarity, limit=question.limit, offset=place.offset,
-        )  # fmt: skip
-        await history.complete(tx, found.rows, question.as_of)
-        await conflicts.note(tx, found.rows)
-        return found.rows, "exact" if found.exact else "approximate", found.hidden
+    async def _found(self, begin: Begin, question: Question, place: cursors.Cursor) -> Hits:
+        """Embed what the question most likely means, and anew where the look-up of its words shows that it means another.
+
+        No transaction is open while a text is embedded.
+        """
+        parsed = parse(question, place.now)
+        if question.mode == "text":
+            embedded = Embedded()
+        elif question.embedding is not None:
+            embedded = await self.models.given(question.embedding)
+        else:
+            embedded = await self.models.question(self._frequencies.likely_meaning(parsed))
+        async with begin() as tx:
+            asked = await understand(tx, parsed, self._frequencies)
+            if embedded.question in (None, asked.meaning):
+                return await ranked(tx, asked, embedded, place.offset)
+        embedded = await self.models.question(asked.meaning)
+        async with begin() as tx:
+            return await ranked(tx, asked, embedded, place.offset)
 
     # -- ids and vectors -------------------------------------------------------------------------------------------
 
@@ -234,12 +221,7 @@ class Core:
         """
         found, missing = await self.resolved(tx, [given])
         if missing:
-            error = missing[0]["error"]
-            raise (
-                NotFound("memory", given)
-                if error["code"] == NotFound.code
-                else Conflict(error["message"], error["hint"])
-            )
+            raise _as_error(missing[0])
         row = (await memories.read(tx, list(found.values()), self.model_key)).get(found[given])
         if row is None:  # erased in this very moment
             raise NotFound("memory", given)
@@ -266,41 +248,13 @@ class Core:
 
     @property
     def model_key(self) -> int | None:
-        """The key of the model that made this call's vectors, else of the active one; None while there is none."""
+        """The key of the active model, as the last transaction saw it; None while there is none."""
         return self.models.key
 
-    async def find_model(self) -> None:
-        """Begin a call that may need no embedder; each transaction says which model is the active one."""
-        await self.store.open()
-        self.models.begin()
-
-    async def current_model(self) -> ranking.VectorIndex | None:
+    async def current_model(self) -> VectorIndex | None:
         """Return the key of the store's active model, and whether its index is built; None without an embedder."""
         in_use = await self.models.current()
         return None if in_use is None else in_use.model
-
-    async def embed(self, texts: Sequence[str]) -> list[NDArray[float32] | list[Any]]:
-        """Return the vectors of each text, shape (parts, dims); none without an embedder."""
-        in_use = await self.models.embedding()
-        if in_use is None or not texts:
-            return [[] for _ in texts]
-        return [*await in_use.embedder.passages(texts)]
-
-    async def own_vector(self, own: list[float]) -> NDArray[float32]:
-        """Return a caller's vector at unit length."""
-        in_use = await self.models.embedding()
-        if in_use is None:
-            raise InvalidInput(
-                "No embedder is set, so a vector cannot be compared.", "Leave embedding out, or set PGENGRAM_EMBEDDER."
-            )
-        return unit_vector(own, in_use.model.dimensions)
-
-    async def question_vector(self, text: str, own: list[float] | None) -> NDArray[float32] | None:
-        """Return the vector of a question, shape (dims,): the caller's own, else the embedder's; None without one."""
-        if own is not None:
-            return await self.own_vector(own)
-        in_use = await self.models.embedding()
-        return None if in_use is None else await in_use.embedder.query(text)
 
     async def index_state(self) -> str:
         """Say in words whether searches by meaning are exact or go through an index."""
@@ -313,18 +267,9 @@ class Core:
         self._words.notice(rows)
 
 
-def unit_vector(values: list[float], dimensions: int) -> NDArray[float32]:
-    """Return a caller's vector at unit length, shape (dimensions,).
-
-    Raises:
-        InvalidInput: it has another length, holds something else than finite numbers, or has no direction.
-    """
-    import numpy as np
-
-    if len(values) != dimensions:
-        raise InvalidInput(f"embedding has {len(values)} numbers; this store's model has {dimensions}.")
-    vector = np.asarray(values, dtype=np.float64)
-    length = float(np.linalg.norm(vector))
-    if not np.isfinite(length) or length < UNIT_TOLERANCE:
-        raise InvalidInput("embedding must hold finite numbers that are not all zero.")
-    return (vector / length).astype(np.float32)
+def _as_error(missing: dict[str, Any]) -> NotFound | Conflict:
+    """Return what `resolved` says of an id as an error."""
+    error = missing["error"]
+    if error["code"] == NotFound.code:
+        return NotFound("memory", missing["id"])
+    return Conflict(error["message"], error["hint"])

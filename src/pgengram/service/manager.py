@@ -24,8 +24,10 @@ from pgengram.errors import (
 )
 from pgengram.inputs import Change, NewMemory, Question, checked, refusal
 from pgengram.runtime.context import asked
-from pgengram.search import budget, cursors, ranking
+from pgengram.runtime.retry import retrying
+from pgengram.search import budget, cursors, listing
 from pgengram.service.core import Core
+from pgengram.service.secret_filter import without_secrets_in
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
 from pgengram.service.toolsets import offered
 from pgengram.store.connection.database import Row, Transaction
@@ -165,7 +167,6 @@ class MemoryManager(Core):
             created=result.created,
             memory=memory_view(result.row or {}),
             extra_metadata=(result.created and draft.extra_metadata) or None,
-            redacted=draft.redacted or None,
             degraded=self.degraded,
             **noticed(result),
         )
@@ -245,13 +246,13 @@ class MemoryManager(Core):
         return cursors.Cursor(question.now or datetime.now(UTC), question.offset), mark
 
     async def _count(self, question: Question) -> Found:
-        """Count what the filters let through, and in mode text or substring what also holds the words."""
-        if question.mode == "text" and question.query.strip():
-            all_of_them = question.model_copy(update={"limit": MAX_COUNTED})
-            total = len((await self.search(all_of_them, cursors.Cursor(datetime.now(UTC))))[0])
-        else:
+        """Count what the pages of the answer would hold together."""
+        if question.lists:
             mapped = await self.with_synonyms(question)
-            total = await self.store.read_transaction(lambda tx: ranking.counted(tx, mapped))
+            total = await self.store.read_transaction(lambda tx: listing.counted(tx, mapped))
+        else:
+            all_of_them = question.model_copy(update={"limit": MAX_COUNTED})
+            total = len((await self.search(all_of_them, cursors.Cursor(question.now or datetime.now(UTC)))).rows)
         return Found(query=question.query, count=0, total=total, results=[], search="count", degraded=self.degraded)
 
     @tool(READS, title="Recall for a context")
@@ -290,7 +291,6 @@ class MemoryManager(Core):
         Use after search_memories when a hit is cut or its detail is needed, and before update_memory; to find ids use search_memories. Reading strengthens a memory a little, unless touch is false. Ids without a memory are listed in missing; it is an error only when none is found.
         """
         self.session.current()
-        await self.find_model()
         if not touch:
             return await self.store.read_transaction(lambda tx: self._whole(tx, ids, include))
         async with self.store.transaction() as tx:
@@ -340,15 +340,14 @@ class MemoryManager(Core):
             if not (tags := await self.tags(change.tags)):
                 raise InvalidInput("tags: none of these can be a tag.", "To take all tags away name tags in clear.")
             change = change.model_copy(update={"tags": tags})
-        await self.find_model()
         async with self.store.transaction() as tx:
             row = await self.one(tx, change.id)
             made = self._planned(row, change)
             await changes.refuse_twin(tx, row, made)
         if change.dry_run or not made.changes:
             return self._updated(row, made, dry_run=change.dry_run)
-        new_text = "content" in made.base
-        parts = (await self.embed([made.base["content"]]))[0] if new_text else None
+        embedded = await self.models.passages([made.base["content"]] if "content" in made.base else [])
+        parts = embedded.vectors[0] if embedded.vectors else None
         async with self.store.transaction() as tx:
             await tx.rows(s.LOCK, {"ids": [row["id"]]})
             locked = (await memories.read(tx, [row["id"]], self.model_key)).get(row["id"])
@@ -360,7 +359,7 @@ class MemoryManager(Core):
             await changes.refuse_twin(tx, locked, made)
             if made.changes:
                 await changes.apply(
-                    tx, locked, made, parts=parts if "content" in made.base else None, model_id=self.model_key,
+                    tx, locked, made, parts=parts if "content" in made.base else None, model_id=embedded.model_id,
                     session_id=self.session.current(),
                 )  # fmt: skip
             after = (await memories.read(tx, [row["id"]], self.model_key))[row["id"]]
@@ -444,7 +443,7 @@ class MemoryManager(Core):
         """Store new memories and forget those that they replace, all of it in one transaction."""
         if len(ids) > FREELY:
             raise LimitExceeded(f"replacements replace at most {FREELY} memories at once.")
-        drafts, refused = await self._drafts(items)
+        drafts, refused = await self._drafts(items, screen=False)
         if refused:
             raise ItemRefused(*next(iter(refused.items())))
         async with self.store.transaction() as tx:
@@ -462,13 +461,20 @@ class MemoryManager(Core):
         result = await self.store_drafts([*drafts.values()], then=forget)
         return done[-1].model_copy(update={"replacement_ids": [str(one.id) for one in result]})
 
-    async def _drafts(self, items: Sequence[Any]) -> tuple[dict[int, memories.Draft], dict[int, dict[str, str]]]:
-        """Return what is told as drafts, by place, and what is wrong with the others."""
+    async def _drafts(
+        self, items: Sequence[Any], *, screen: bool = True
+    ) -> tuple[dict[int, memories.Draft], dict[int, dict[str, str]]]:
+        """Return items as drafts, by place, and what is wrong with the others; `screen` each for secrets unless that was done."""
         drafts: dict[int, memories.Draft] = {}
         refused: dict[int, dict[str, str]] = {}
         for index, item in enumerate(items):
             try:
-                drafts[index] = await self.draft(checked(NewMemory, item), place=index + 1)
+                new = checked(NewMemory, item)
+                clean, redacted = (
+                    without_secrets_in(new, redact=self.settings.secrets == "redact") if screen else (new, [])
+                )
+                drafts[index] = await self.draft(clean, place=index + 1)
+                drafts[index].redacted = redacted
             except (InvalidInput, SecretRejected) as error:
                 refused[index] = error.as_dict()
         for index, missing in zip([*drafts], await self.relate(list(drafts.values())), strict=True):
@@ -550,6 +556,7 @@ class MemoryManager(Core):
 
     # -- maintenance ----------------------------------------------------------------------------------------------------
 
+    @retrying
     async def erase(self, ids: Sequence[str], *, trace: bool = True) -> int:
         """Remove memories for good and return how many there were; without a trace not even their history stays."""
         async with self.store.transaction() as tx:
@@ -560,6 +567,7 @@ class MemoryManager(Core):
                 await tx.run(s.ERASE_HISTORY, {"ids": named})
         return len(named)
 
+    @retrying
     async def erase_source(self, source: str) -> int:
         """Remove all memories that come from one source for good, and return how many there were."""
         async with self.store.transaction() as tx:

@@ -1,7 +1,7 @@
 """What a call brings is searched for secrets before anything else is done with it.
 
-Every tool that writes is screened by its decorator, so none can forget it and callers in this process meet it too; items of
-a batch are screened one by one where they become drafts, which also covers imports.
+The decorator screens every tool that writes, so none can forget it and callers in this process are covered too. Items of a
+batch and records of an import are screened one by one instead, so that one secret spares the others.
 """
 
 from __future__ import annotations

@@ -7,20 +7,17 @@ returned view the output schema. Nothing here knows MCP.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from pydantic import BaseModel
 
-from pgengram.errors import ModelSwitched, ShardMoved
+from pgengram.runtime.retry import Method, retrying
 from pgengram.service.secret_filter import filter_arguments
 
-Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 MARK = "__tool__"
-SWITCHES = 2  # of embedding models that one call lives through
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +45,21 @@ class Tool:
     method: Callable[..., Awaitable[Any]]
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """Call the method, and again when the store took another embedding model meanwhile: nothing of it was kept."""
-        for _ in range(SWITCHES):
-            with suppress(ModelSwitched, ShardMoved):
-                return await self.method(**arguments)
+        """Call the method."""
         return await self.method(**arguments)
 
 
 def tool(hints: Hints, *, title: str, screens: bool = True) -> Callable[[Method], Method]:
     """Mark a method as a tool.
 
-    What writes is called only with arguments that hold no secret; with `screens` off the method sees to that by itself.
+    Whoever calls it, a call is repeated when the store moved under it. What writes is called only with arguments that hold no
+    secret; with `screens` off the method sees to that by itself.
     """
 
     def mark(method: Method) -> Method:
-        made = _filter_secrets(method) if screens and not hints.read_only else method
+        made = retrying(method)
+        if screens and not hints.read_only:
+            made = _filter_secrets(made)
         setattr(made, MARK, (hints, title))
         return made
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pgengram.errors import DatabaseFailed, NotReady
+from pgengram.runtime.retry import retried
 from pgengram.settings import Settings
 from pgengram.store.connection.database import PROBES, SCHEMA_HEAD, Database, Row, Transaction
 from pgengram.store.connection.replica import Begin, Replica
@@ -138,11 +139,14 @@ class Store:
         """Return what `work` returns, whose transactions only read: the replica's where it knows enough, else the primary's.
 
         Args:
-            work: is given what begins a transaction; may be called a second time, when the replica fails in the middle.
+            work: is given what begins a transaction; called again when the replica fails in the middle or the store moved.
 
         Raises:
             DatabaseFailed: see Database.transaction.
         """
+        return await retried(lambda: self._read(work))
+
+    async def _read(self, work: Callable[[Begin], Awaitable[T]]) -> T:
         await self.open()
         if self.replica is not None:
             done = await self.replica.read(self._namespace_id, self.database, work)

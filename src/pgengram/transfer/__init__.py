@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgengram.transfer.exporting import export_to
-from pgengram.transfer.importing import SYSTEMS, import_from
+from pgengram.transfer.importers import SYSTEMS
+from pgengram.transfer.importing import import_from
 
 __all__ = ["SYSTEMS", "export_to", "import_from"]

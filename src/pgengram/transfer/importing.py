@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -18,32 +17,22 @@ from pydantic import TypeAdapter, ValidationError
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
-from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, ModelSwitched, PgengramError
+from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, PgengramError
 from pgengram.inputs import NewMemory, checked, refusal
+from pgengram.runtime.retry import retrying
 from pgengram.service.core import Core
 from pgengram.service.secret_filter import filter_fields
 from pgengram.store.assistant.identity import belief_hash
 from pgengram.store.connection.database import Transaction, broken_rule
 from pgengram.store.graph.edges import normalised_type
+from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival
-from pgengram.text.normalising import content_hash
-from pgengram.text.turn_features import speaker_key_of, turn_features_of
-from pgengram.text.words import extra_terms, searched_text, speaker_terms
+from pgengram.text.derived import IDENTITY, derived
+from pgengram.transfer.importers import reader_of
 from pgengram.transfer.records import Item, Left, existing, id_of
 
-SYSTEMS: Final = {
-    "jsonl": "pgengram.transfer.jsonl",
-    "agi": "pgengram.transfer.agi",
-    "session-continuity": "pgengram.transfer.session_continuity",
-    "skynet": "pgengram.transfer.skynet",
-    "ownsona": "pgengram.transfer.ownsona",
-    "crow": "pgengram.transfer.crow",
-    "mcp-memory": "pgengram.transfer.mcp_memory",
-    "mcp-memory-service": "pgengram.transfer.mcp_memory_service",
-}
 BATCH: Final = 64  # memories embedded and stored together
-TRIES: Final = 3  # switches to another embedding model that a batch lives through
 MOMENTS: Final = (
     "created_at", "updated_at", "last_accessed_at", "last_confirmed_at", "expires_at", "occurred_at", "valid_from", "valid_to",
 )  # fmt: skip
@@ -107,7 +96,7 @@ async def import_from(core: Core, system: str, source: str, *, dry_run: bool, re
 
     Args:
         core: whose memories they will be.
-        system: one of `SYSTEMS`.
+        system: one of `importers.SYSTEMS`.
         source: a path; for `agi` also a URL.
         dry_run: look at everything and change nothing.
         report: told how far it is.
@@ -115,9 +104,7 @@ async def import_from(core: Core, system: str, source: str, *, dry_run: bool, re
     Raises:
         InvalidInput: there is no such system, or the source is not what it should be.
     """
-    if system not in SYSTEMS:
-        raise InvalidInput(f"There is no importer for {system}.", f"Known are {', '.join(SYSTEMS)}.")
-    reader = import_module(SYSTEMS[system]).read
+    reader = reader_of(system)
     items: Iterable[Item | Left] = (
         reader(source) if system == "jsonl" else await asyncio.to_thread(lambda: list(reader(source)))
     )
@@ -205,19 +192,14 @@ class _Import:
         self.report.known["memory"] += len(known)
         self.report.added["memory"] += len(fresh)
 
+    @retrying
     async def _store(self, fresh: Sequence[Arrival]) -> None:
         texts = [arrival.rows["memories"]["content"] for arrival in fresh]
-        for attempt in range(TRIES):
-            for arrival, parts in zip(fresh, await self._core.embed(texts), strict=True):
-                arrival.parts = parts
-            try:
-                async with self._core.store.transaction() as tx:
-                    await transferring.take_in(tx, fresh, self._core.model_key)
-            except ModelSwitched:
-                if attempt == TRIES - 1:
-                    raise
-            else:
-                return
+        embedded = await self._core.models.passages(texts)
+        for arrival, parts in zip(fresh, embedded.vectors, strict=True):
+            arrival.parts = parts
+        async with self._core.store.transaction() as tx:
+            await transferring.take_in(tx, fresh, embedded.model_id)
 
     # -- everything else -------------------------------------------------------------------------------------------
 
@@ -355,65 +337,85 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
     Raises:
         InvalidInput: a field has a value that no memory may have.
     """
-    moments = {name: _moment(name, record[name]) for name in MOMENTS if record.get(name) is not None}
-    stored = dict(record["detail"]) if isinstance(record.get("detail"), Mapping) else None
+    moments = _moments(record)
+    exact = isinstance(record.get("detail"), Mapping)
     new = _checked(record, tags)
-    type_ = new.memory_type
-    detail, extra = (stored, dict(new.metadata)) if stored is not None else split_metadata(type_, dict(new.metadata))
-    known, event_time = _detail(type_, detail, exact=stored is not None)
-    confidence = detail.get(CONFIDENCE_NAME.get(type_, ""), f.DEFAULT_CONFIDENCE.get(type_))
-    occurred_at = moments.get("occurred_at") or (None if stored is not None else event_time)
+    detail, extra = (record["detail"], new.metadata) if exact else split_metadata(new.memory_type, new.metadata)
+    known, event_time = _detail(new.memory_type, detail, exact=exact)
+    occurred_at = moments.get("occurred_at") or (None if exact else event_time)
     created_at = moments.get("created_at") or datetime.now(UTC)
-    if type_ == "episodic":
+    if new.memory_type == "episodic":
         known["event_time"] = known.get("event_time") or f.as_utc(occurred_at or created_at)
-    digest = content_hash(
-        new.content, user=new.user, project=new.project, collection=new.collection, speaker=new.speaker, occurred_at=occurred_at
-    )  # fmt: skip
-    id_ = (
-        _uuid(record["id"])
-        if record.get("id")
-        else id_of("jsonl", digest.hex(), new.content, moments.get("created_at"))
+    kept_tags = list(new.tags if tags is None else tags)
+    follows = derived(
+        {**{name: getattr(new, name) for name in IDENTITY}, "occurred_at": occurred_at, "metadata": extra},
+        tags=kept_tags,
+        detail=known,
+        in_conversation=new.session_id is not None,
     )
-    if id_ is None:
-        raise InvalidInput("id must be a UUID.")
-    status = record.get("status") or "active"
-    history = record.get("history")
-    if history is not None and not (isinstance(history, list) and all(isinstance(row, Mapping) for row in history)):
-        raise InvalidInput("history must be a list of objects.")
-    if status not in f.STATUSES:
-        raise InvalidInput(f"status must be one of {', '.join(f.STATUSES)}.")
-    speaker_key = speaker_key_of(new.content, new.speaker)
-    base: dict[str, Any] = {
-        "pinned": False, "version": 1, "voice": speaker_key, "confidence": confidence, "updated_at": f.as_utc(created_at),
-        "traits": turn_features_of(new.content, speaker_key=speaker_key, in_conversation=new.session_id is not None),
-        "valid_from": f.as_utc(occurred_at or created_at), "last_confirmed_at": f.as_utc(created_at),
-        **{name: value for name, value in record.items() if name not in OF_PARTS and (value is not None or stored is not None)},
-        "id": str(id_), "type": type_, "status": status, "content_hash": "\\x" + digest.hex(), "metadata": extra,
-        "occurred_at": f.as_utc(occurred_at), "created_at": f.as_utc(created_at),
-    }  # fmt: skip
+    made: dict[str, Any] = {
+        "voice": follows.speaker_key,
+        "traits": follows.turn_features,
+        "pinned": False,
+        "version": 1,
+        "confidence": detail.get(CONFIDENCE_NAME.get(new.memory_type, ""), f.DEFAULT_CONFIDENCE.get(new.memory_type)),
+        "valid_from": f.as_utc(occurred_at or created_at),
+        **dict.fromkeys(("updated_at", "last_confirmed_at"), f.as_utc(created_at)),
+    }
+    base = made | {
+        **{name: record[name] for name in record.keys() - OF_PARTS if exact or record[name] is not None},
+        "id": str(_id(record, follows.content_hash, new.content, moments.get("created_at"))),
+        "type": new.memory_type,
+        "status": _status(record),
+        "content_hash": "\\x" + follows.content_hash.hex(),
+        "metadata": dict(extra),
+        "occurred_at": f.as_utc(occurred_at),
+        "created_at": f.as_utc(created_at),
+    }
     rows = {
         "memories": base,
         "memory_activation": _activation(record, new, f.as_utc(created_at)),
-        f"{type_}_memories": known,
+        memories.DETAIL_TABLE[new.memory_type]: known,
+        **({"working_memories": dict(working)} if isinstance(working := record.get("working"), Mapping) else {}),
     }
-    if isinstance(record.get("working"), Mapping):
-        rows["working_memories"] = dict(record["working"])
-    report = {
-        "version": base["version"],
-        "operation": "import",
-        "actor": new.source_provider,
-        "at": f.as_utc(datetime.now(UTC)),
-    }
-    kept_tags = new.tags if tags is None else tags
     return Arrival(
-        id_, digest, status == "active", rows,
-        history=[report] if history is None else history,
-        tags=list(kept_tags),
-        searched=searched_text(
-            new.content, speaker=new.speaker, tags=list(kept_tags), occurred_at=occurred_at, metadata={**extra, **known}
-        ),
-        extra=extra_terms(new.content) + speaker_terms(speaker_key),
-    )  # fmt: skip
+        UUID(base["id"]),
+        follows.content_hash,
+        base["status"] == "active",
+        rows,
+        history=_history(record, base["version"], new.source_provider),
+        tags=kept_tags,
+        searched=follows.searched,
+        extra=follows.extra,
+    )
+
+
+def _id(record: Mapping[str, Any], digest: bytes, content: str, created_at: datetime | None) -> UUID:
+    id_ = _uuid(record["id"]) if record.get("id") else id_of("jsonl", digest.hex(), content, created_at)
+    if id_ is None:
+        raise InvalidInput("id must be a UUID.")
+    return id_
+
+
+def _status(record: Mapping[str, Any]) -> str:
+    status = record.get("status") or "active"
+    if status not in f.STATUSES:
+        raise InvalidInput(f"status must be one of {', '.join(f.STATUSES)}.")
+    return str(status)
+
+
+def _history(record: Mapping[str, Any], version: int, actor: str | None) -> list[dict[str, Any]]:
+    history = record.get("history")
+    if history is None:
+        now = f.as_utc(datetime.now(UTC))
+        return [{"version": version, "operation": "import", "actor": actor, "at": now}]
+    if not (isinstance(history, list) and all(isinstance(row, Mapping) for row in history)):
+        raise InvalidInput("history must be a list of objects.")
+    return history
+
+
+def _moments(record: Mapping[str, Any]) -> dict[str, datetime]:
+    return {name: _moment(name, record[name]) for name in MOMENTS if record.get(name) is not None}
 
 
 def _moment(name: str, value: Any) -> datetime:

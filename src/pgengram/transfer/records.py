@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,6 +39,7 @@ class Left:
 
 
 Read = Iterator[Item | Left]
+Reader = Callable[[str], Read]
 
 
 def id_of(system: str, key: object, content: str, at: datetime | None) -> UUID:

@@ -25,7 +25,7 @@ from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.service.toolsets.maintenance import NONE_GIVEN
 from pgengram.service.toolsets.reviewing import FINDINGS
 from pgengram.store.clients.tokens import Scope
-from pgengram.transfer.importing import SYSTEMS
+from pgengram.transfer.importers import SYSTEMS
 from pgengram.ui import drawing
 from pgengram.ui.jobs import Absent, Job
 from pgengram.ui.session_guard import SIGN_IN_PATH, SessionGuard, Shut

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -18,6 +19,7 @@ from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import MAX_GROUPS, Maintenance, Reviewed, Statistics, Tidied
 from pgengram.store.clients import tokens
 from pgengram.store.clients.tokens import AccessToken, Scope
+from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import edges
 from pgengram.store.memory import memories
 from pgengram.store.memory.accesses import AccessLog
@@ -108,17 +110,16 @@ class ViewService:
     async def days(self) -> dict[Any, int] | None:
         """Return how many memories each day has, newest first; None while it is worked out."""
 
-        async def make() -> dict[Any, int]:
-            async with self.manager.store.transaction() as tx:
-                return await ui_queries.days(tx)
-
-        found: dict[Any, int] | None = await self.cache.get("days", make)
+        found: dict[Any, int] | None = await self.cache.get(
+            "days", lambda: self.manager.store.read_transaction(ui_queries.days)
+        )
         return found
 
     async def excerpts(self, ids: Sequence[UUID]) -> dict[str, Shown]:
         """Return the beginning of memories and their status, by id."""
-        async with self.manager.store.transaction() as tx:
-            rows = await memories.read(tx, list(ids), self.manager.model_key)
+        rows = await self.manager.store.read_transaction(
+            lambda tx: memories.read(tx, list(ids), self.manager.model_key)
+        )
         return {str(id_): memory_view(row) for id_, row in rows.items()}
 
     # -- one -------------------------------------------------------------------------------------------------------
@@ -129,18 +130,18 @@ class ViewService:
         Raises:
             NotFound: there is none.
         """
-        await self.manager.find_model()
-        async with self.manager.store.transaction() as tx:
-            rows = await history.complete(tx, [await self.manager.one(tx, str(id_))], None)
-            around = await history.around(tx, [id_], ["history", "relations", "clusters"])
-            activation = await ui_queries.activation(tx, id_)
-        view = memory_view(rows[0]) | around_view(around[id_])
-        view["fading"] = drawing.fading(rows[0], activation, around[id_]["history"], datetime.now(UTC))
+        view = await self.manager.store.read_transaction(lambda tx: self._memory(tx, id_))
         view["neighbours"] = []
         if view["status"] in ("active", "archived"):
             explored = await self.graph.explore_memories([str(id_)], depth=1, limit=LINKS)
             view["neighbours"] = explored.similar
         return view
+
+    async def _memory(self, tx: Transaction, id_: UUID) -> Shown:
+        rows = await history.complete(tx, [await self.manager.one(tx, str(id_))], None)
+        around = (await history.around(tx, [id_], ["history", "relations", "clusters"]))[id_]
+        fading = drawing.fading(rows[0], await ui_queries.activation(tx, id_), around["history"], datetime.now(UTC))
+        return memory_view(rows[0]) | around_view(around) | {"fading": fading}
 
     async def change(self, fields: Mapping[str, Any]) -> str:
         """Change one memory, and return what was done."""
@@ -170,10 +171,7 @@ class ViewService:
     async def _network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown:
         cut = False
         if id_ is None:
-            async with self.manager.store.transaction() as tx:
-                rows = await ui_queries.strongest(tx, nodes=MAX_NODES, edges=MAX_EDGES)
-                ids = dict.fromkeys(id_ for row in rows for id_ in (row["from_id"], row["to_id"]))
-                seen = await edges.look_at(tx, list(ids))
+            rows, seen = await self.manager.store.read_transaction(_strongest)
             nodes = {
                 str(one): {"text": row["content"][:LIST_EXCERPT_CHARS], "type": row["type"], "depth": None}
                 for one, row in seen.items()
@@ -215,16 +213,13 @@ class ViewService:
 
     async def _map(self) -> Shown:
         """Work the map out; a transaction is open only while rows are read."""
-        await self.manager.find_model()
-        async with self.manager.store.transaction() as tx:
-            some = await ui_queries.sample(tx, limit=AXES_FROM)
+        some = await self.manager.store.read_transaction(lambda tx: ui_queries.sample(tx, limit=AXES_FROM))
         if len(some) < 3:
             return {"memories": 0, "explained": 0.0, "points": "[]"}
         plane = await asyncio.to_thread(drawing.Plane.of, some)
         points, after = drawing.Points(), ui_queries.BEFORE_ALL
         while len(points) < MAX_POINTS:
-            async with self.manager.store.transaction() as tx:
-                rows = await ui_queries.vectors(tx, after, limit=AT_ONCE)
+            rows = await self.manager.store.read_transaction(partial(ui_queries.vectors, after=after, limit=AT_ONCE))
             if not rows:
                 break
             await asyncio.to_thread(points.add, rows, plane)
@@ -311,3 +306,9 @@ class ViewService:
         if id_ not in {one.id for one in await self.tokens()}:
             raise NotFound("token", id_, "The list shows them.")
         return f"{(await tokens.revoke(self.manager.store, id_)).name} is revoked."
+
+
+async def _strongest(tx: Transaction) -> tuple[list[Row], dict[UUID, Row]]:
+    """Return the strongest edges, and the memories at their ends."""
+    rows = await ui_queries.strongest(tx, nodes=MAX_NODES, edges=MAX_EDGES)
+    return rows, await edges.look_at(tx, list({row[end]: None for row in rows for end in ("from_id", "to_id")}))

@@ -10,7 +10,7 @@ from pydantic import Field, WithJsonSchema
 from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.search import likeness
-from pgengram.search.ranking import VectorIndex
+from pgengram.search.vector_index import VectorIndex
 from pgengram.service.core import Core
 from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.store.connection.database import Row, Transaction

@@ -137,7 +137,6 @@ class Maintenance:
 
         Use when asked how much is remembered, or for tags; to find use search_memories. Errors: DATABASE_ERROR.
         """
-        await self.core.find_model()
         counted = await self.core.store.read_transaction(lambda tx: findings.count(tx, project=project, tags=tags))
         tables = {
             **_counts(counted),

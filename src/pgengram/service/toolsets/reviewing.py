@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, Final, Literal, get_args
 from uuid import UUID
 
-from pgengram.search.ranking import VectorIndex
+from pgengram.search.vector_index import VectorIndex
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
 from pgengram.store.maintenance.findings import Pair

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -11,19 +11,16 @@ from pgengram import fields as f
 from pgengram.errors import Conflict, NotFound
 from pgengram.inputs import NewMemory, Request
 from pgengram.search.ranking import WEIGHT_MEANING, WEIGHT_WORDS_ALONE
+from pgengram.search.vector_index import Embedded
 from pgengram.service.core import Core
 from pgengram.service.tools import ADDS, CHANGES, tool
 from pgengram.store.assistant import working
-from pgengram.store.connection.database import Row, Transaction, vectors_parameter
+from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.text.words import extra_terms
 from pgengram.views import Answer, Shown, memory_view, shown
-
-if TYPE_CHECKING:
-    from numpy import float32
-    from numpy.typing import NDArray
 
 LONGEST_S: Final = 7 * 86_400
 USUAL_S: Final = 3_600
@@ -119,10 +116,10 @@ class Working:
         await self.clear()
         plain = new.model_dump(include={"content", "importance", "tags", "project", "embedding"})
         draft = await self.core.draft(NewMemory(type="episodic", **plain), status="working")
-        await self._embed(draft)
+        await self.core.embed_drafts([draft])
         async with self.core.store.transaction() as tx:
             id_, created = await working.hold(
-                tx, draft, self.core.model_key, seconds=new.ttl_seconds, promote=new.promote, context=new.context
+                tx, draft, draft.model_id, seconds=new.ttl_seconds, promote=new.promote, context=new.context
             )
             row = (await working.read(tx, [id_]))[id_]
         self.core.working.notice(new.ttl_seconds)
@@ -150,9 +147,9 @@ class Working:
         self.core.session.current()
         cleared = [] if include_expired else await self.clear()
         which = {"include_expired": include_expired, "limit": limit}
-        vector = await self.core.question_vector(query, None) if query.strip() else None
+        asked = await self.core.models.question(query) if query.strip() else Embedded()
         async with self.core.store.transaction() as tx:
-            found = await (self._nearest(tx, query, vector, which) if query.strip() else tx.rows(working.LIST, which))
+            found = await (self._nearest(tx, query, asked, which) if query.strip() else tx.rows(working.LIST, which))
             ids = [row["id"] for row in found]
             if not tx.read_only:
                 await tx.rows(s.LOCK, {"ids": ids})
@@ -176,11 +173,11 @@ class Working:
             sources = await self._sources(tx, new.ids)
         given = new.model_dump(exclude={"ids"}) | {"project": new.project or _common_project(sources)}
         draft = await self.core.draft(NewMemory(type="semantic", **given))
-        await self._embed(draft)
+        await self.core.embed_drafts([draft])
         session_id = self.core.session.current()
         async with self.core.store.transaction() as tx:
             sources = await self._sources(tx, new.ids)
-            [outcome] = await memories.insert(tx, [draft], self.core.model_key)
+            [outcome] = await memories.insert(tx, [draft], draft.model_id)
             for row in sources:
                 await edges.link(tx, outcome.id, row["id"], EDGE, 1.0, {}, session_id=session_id)
                 await working.consolidate(tx, row, outcome.id, session_id=session_id)
@@ -201,18 +198,13 @@ class Working:
         """Keep or remove every working memory whose time is over, and return them as they were."""
         return await working.clear(self.core.store)
 
-    async def _embed(self, draft: memories.Draft) -> None:
-        if not len(draft.parts):
-            [draft.parts] = await self.core.embed([draft.row["content"]])
-
-    async def _nearest(
-        self, tx: Transaction, query: str, vector: NDArray[float32] | None, which: dict[str, Any]
-    ) -> list[Row]:
-        model = None if vector is None else self.core.models.made_by(tx)
+    @staticmethod
+    async def _nearest(tx: Transaction, query: str, embedded: Embedded, which: dict[str, Any]) -> list[Row]:
+        model = embedded.model_in(tx)
         asked = {
             "query": query,
             "extra": extra_terms(query),
-            "vector": None if vector is None else vectors_parameter([vector])[0],
+            "vector": embedded.parameter,
             "model_id": model and model.id,
             "meaning": WEIGHT_MEANING,
             "words": WEIGHT_WORDS_ALONE,

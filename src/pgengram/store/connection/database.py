@@ -576,6 +576,21 @@ def broken_rule(error: psycopg.Error) -> str | None:
     return NUMBER_OF_SHARD.sub("", name) if name else None
 
 
+# What a unique constraint says when it is broken; every other one is broken only by two calls of the same moment.
+CHANGED_AT_ONCE: Final = ("Another call changed the same at this very moment.", "Nothing was changed; call again.")
+TAKEN: Final = {
+    "memories_active_content": ("Another active memory says exactly this already.",),
+    "memories_by_idempotency_key": (
+        "Another memory was stored with this idempotency_key.",
+        "Nothing was changed; call again to get that memory, or take another key.",
+    ),
+    "memory_beliefs_namespace_id_belief_hash_key": (
+        "Another belief says exactly this already.",
+        "Change that one, or remove one of the two.",
+    ),
+}
+
+
 def _refused(error: psycopg.Error) -> PgengramError:
     state = error.sqlstate or ""
     log.info("PostgreSQL refused a statement: SQLSTATE %s %s", state or "none", type(error).__name__)
@@ -584,7 +599,7 @@ def _refused(error: psycopg.Error) -> PgengramError:
             "This namespace was erased while the server ran; nothing was stored.", "Start the server again."
         )
     if state == "23505":
-        return Conflict("Another active memory says exactly this already.")
+        return Conflict(*TAKEN.get(broken_rule(error) or "", CHANGED_AT_ONCE))
     if state in BUSY:
         return DatabaseFailed(
             "The database is busy with another change, or the call took too long.", "Nothing was changed; call again."

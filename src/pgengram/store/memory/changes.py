@@ -19,15 +19,14 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
-from pgengram.text.normalising import content_hash
-from pgengram.text.turn_features import TURN, speaker_key_of, turn_features_of
+from pgengram.text.derived import IDENTITY, derived
+from pgengram.text.turn_features import TURN
 from pgengram.views import moment
 
 BASE: Final = (
     "content", "kind", "emotion", "confidence", "occurred_at", "expires_at", "last_confirmed_at", "pinned", "status", "source",
     "source_provider", "capture_mode", "session_id", "speaker", "user", "project", "collection", "sources",
 )  # fmt: skip
-IDENTITY: Final = frozenset({"content", "user", "project", "collection", "speaker", "occurred_at"})
 SEARCHED: Final = frozenset({"content", "speaker", "tags", "occurred_at", "metadata", "status"})
 STATUS_AFTER: Final = {"active": "archived", "archived": "active", "invalidated": "active"}  # by hand, and no other way
 MAX_FAILURE_POINTS: Final = 100  # the newest are kept
@@ -105,12 +104,11 @@ def _plan_what_follows(made: Plan, row: Row) -> None:
     after = {**row, **made.base}
     if "occurred_at" in made.base:
         made.base["valid_from"] = after["occurred_at"] or row["created_at"]
-    if {"content", "speaker", "session_id"} & made.base.keys():
-        made.base["voice"] = speaker_key_of(after["content"], after["speaker"])
-        turn = bool(row["traits"] & TURN) if "session_id" not in made.base else after["session_id"] is not None
-        made.base["traits"] = turn_features_of(after["content"], speaker_key=made.base["voice"], in_conversation=turn)
-    if IDENTITY & made.base.keys():
-        made.base["content_hash"] = content_hash(**{name: after[name] for name in IDENTITY})
+    if not (IDENTITY | {"session_id"}) & made.base.keys():
+        return
+    turn = bool(row["traits"] & TURN) if "session_id" not in made.base else after["session_id"] is not None
+    follows = derived({**after, "metadata": {}}, tags=(), detail=None, in_conversation=turn)
+    made.base |= {"voice": follows.speaker_key, "traits": follows.turn_features, "content_hash": follows.content_hash}
 
 
 def _plan_metadata(made: Plan, row: Row, change: Change, wanted: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -18,9 +18,8 @@ from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory
 from pgengram.store.connection.database import Row, Transaction, vectors_parameter
 from pgengram.store.memory import statements as s
-from pgengram.text.normalising import content_hash
-from pgengram.text.turn_features import speaker_key_of, turn_features_of
-from pgengram.text.words import extra_terms, searched_text, speaker_terms
+from pgengram.text.derived import IDENTITY, derived
+from pgengram.text.turn_features import TURN
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -38,7 +37,8 @@ class Draft:
     """A memory about to be stored.
 
     row: its columns as JSON has them; request: what the caller gave; parts: its vectors, shape (parts, dims), empty without an
-    embedder; related: the memories that it will lead to; redacted: the sorts of secrets that were taken out.
+    embedder; model_id: which model made them; related: the memories that it will lead to; redacted: the sorts of secrets that
+    were taken out.
     """
 
     row: dict[str, Any]
@@ -48,8 +48,14 @@ class Draft:
     tags: list[str]
     request: NewMemory
     parts: NDArray[float32] | Sequence[Any] = field(default_factory=list)
+    model_id: int | None = None
     related: list[UUID] = field(default_factory=list)
     redacted: list[str] = field(default_factory=list)
+
+    @property
+    def id(self) -> UUID:
+        """The id that it has once it is stored."""
+        return UUID(self.row["id"])
 
 
 How = Literal["new", "known", "near", "merged", "key"]
@@ -95,40 +101,36 @@ def draft(
     confidence = new.confidence if new.confidence is not None else getattr(detail, CONFIDENCE_NAME.get(type_, ""), None)
     occurred_at = new.occurred_at or getattr(detail, "event_time", None)
     tags = list(dict.fromkeys(tag.strip() for tag in new.tags))
-    digest = content_hash(
-        new.content,
-        user=new.user,
-        project=new.project,
-        collection=new.collection,
-        speaker=new.speaker,
-        occurred_at=occurred_at,
+    stored_detail = detail.model_dump(mode="json")
+    follows = derived(
+        {**{name: getattr(new, name) for name in IDENTITY}, "occurred_at": occurred_at, "metadata": extra},
+        tags=tags,
+        detail=stored_detail,
+        in_conversation=new.session_id is not None,
     )
-    speaker_key = speaker_key_of(new.content, new.speaker)
     row = {
         **new.model_dump(mode="json", exclude=SET_OTHERWISE),
         "sources": [source.model_dump(mode="json", exclude_none=True) for source in new.sources] or None,
         "id": str(uuid7()),
         "type": type_,
         "status": status,
-        "content_hash": digest.hex(),
+        "content_hash": follows.content_hash.hex(),
         "metadata": extra,
-        "detail": detail.model_dump(mode="json"),
+        "detail": stored_detail,
         "tags": tags,
         "confidence": f.DEFAULT_CONFIDENCE.get(type_) if confidence is None else confidence,
         "rate_per_day": f.rate_per_day(type_, new.kind, pinned=new.pinned),
         "session_id": new.session_id or session_id,
         "session_sequence": None if new.session_id else sequence,
         "place": place,
-        "voice": speaker_key,
-        "traits": turn_features_of(new.content, speaker_key=speaker_key, in_conversation=new.session_id is not None),
+        "voice": follows.speaker_key,
+        "traits": follows.turn_features,
         "occurred_at": f.as_utc(occurred_at),
-        "searched": searched_text(
-            new.content, speaker=new.speaker, tags=tags, occurred_at=occurred_at, metadata=new.metadata
-        ),
-        "extra": extra_terms(new.content) + speaker_terms(speaker_key),
+        "searched": follows.searched,
+        "extra": follows.extra,
         "actor": new.source_provider,
     }
-    return Draft(row, digest, sorted(extra), new.expires_at, tags, new)
+    return Draft(row, follows.content_hash, sorted(extra), new.expires_at, tags, new)
 
 
 async def insert(
@@ -138,46 +140,50 @@ async def insert(
 
     With `whole` a new memory comes with its row, as `read` gives it.
     """
-    stored = await tx.rows(
-        s.CREATE_WHOLE if whole else s.CREATE,
-        {
-            "memories": Jsonb([d.row for d in drafts]),
-            "model_id": model_id,
-            **_vectors((UUID(d.row["id"]), d.parts) for d in drafts),
-        },
-    )
-    if stored and any(len(d.parts) for d in drafts) and stored[0]["active_model_id"] != model_id:
-        raise ModelSwitched
-    created = {row["id"]: row if whole else None for row in stored}
-    clustered = bool(stored and stored[0]["clustered"])
-
-    def new(d: Draft) -> Outcome:
-        id_ = UUID(d.row["id"])
-        return Outcome(id_, created=True, clustered=clustered, row=created[id_])
-
-    if len(created) == len(drafts):
-        return [new(d) for d in drafts]
-    # A new statement sees what the winner of a race has committed meanwhile.
-    lost = [d for d in drafts if UUID(d.row["id"]) not in created]
-    keys = [d.row["idempotency_key"] for d in lost if d.row["idempotency_key"] is not None]
-    by_key = await find_by_key(tx, keys)
-    twins = {
-        bytes(row["content_hash"]): row["id"] for row in await tx.rows(s.FIND_TWINS, {"hashes": [d.hash for d in lost]})
+    given = {
+        "memories": Jsonb([d.row for d in drafts]),
+        "model_id": model_id,
+        **_vectors((d.id, d.parts) for d in drafts),
     }
-    outcomes: dict[int, Outcome] = {}
-    for d in lost:
-        if (key := d.row["idempotency_key"]) in by_key:
-            outcomes[id(d)] = Outcome(by_key[key], created=False, how="key")
-        elif d.hash in twins:
-            outcomes[id(d)] = Outcome(twins[d.hash], created=False, how="known")
-    known = [(outcomes[id(d)], d) for d in lost if id(d) in outcomes and outcomes[id(d)].how == "known"]
-    for d in await _tell_all_again(tx, known, model_id):
-        del outcomes[id(d)]
-    gone = [d for d in lost if id(d) not in outcomes]  # forgotten by somebody in this very moment: told anew
+    stored = await tx.rows(s.CREATE_WHOLE if whole else s.CREATE, given)
+    if stored and given["vectors"] and stored[0]["active_model_id"] != model_id:
+        raise ModelSwitched
+    outcomes = _new(drafts, stored, whole=whole)
+    lost = [d for d in drafts if d.id not in outcomes]
+    outcomes |= await _known(tx, lost, model_id)
+    gone = [d for d in lost if d.id not in outcomes]  # forgotten by somebody in this very moment: stored anew
     if gone:
         again = await insert(tx, gone, model_id, whole=whole)
-        outcomes |= {id(d): outcome for d, outcome in zip(gone, again, strict=True)}
-    return [outcomes.get(id(d)) or new(d) for d in drafts]
+        outcomes |= {d.id: outcome for d, outcome in zip(gone, again, strict=True)}
+    return [outcomes[d.id] for d in drafts]
+
+
+def _new(drafts: Sequence[Draft], stored: Sequence[Row], *, whole: bool) -> dict[UUID, Outcome]:
+    """Return what was stored, by the draft's id."""
+    rows = {row["id"]: row for row in stored}
+    ids = [id_ for d in drafts if (id_ := d.id) in rows]
+    return {
+        id_: Outcome(id_, created=True, clustered=bool(rows[id_]["clustered"]), row=rows[id_] if whole else None)
+        for id_ in ids
+    }
+
+
+async def _known(tx: Transaction, lost: Sequence[Draft], model_id: int | None) -> dict[UUID, Outcome]:
+    """Return the memories that stand for drafts that were not stored, by the draft's id.
+
+    A new statement sees what the winner of a race has committed meanwhile.
+    """
+    if not lost:
+        return {}
+    by_key = await find_by_key(tx, [key for d in lost if (key := d.row["idempotency_key"]) is not None])
+    found = await tx.rows(s.FIND_TWINS, {"hashes": [d.hash for d in lost]})
+    twins = {bytes(row["content_hash"]): row["id"] for row in found}
+    keyed = [d for d in lost if d.row["idempotency_key"] in by_key]
+    others = [d for d in lost if d.row["idempotency_key"] not in by_key and d.hash in twins]
+    known = [(Outcome(twins[d.hash], created=False, how="known"), d) for d in others]
+    gone = {d.id for d in await _tell_all_again(tx, known, model_id)}
+    outcomes = {d.id: Outcome(by_key[d.row["idempotency_key"]], created=False, how="key") for d in keyed}
+    return outcomes | {d.id: outcome for outcome, d in known if d.id not in gone}
 
 
 async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:
@@ -196,20 +202,27 @@ async def _tell_all_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]
     if not known:
         return []
     before = await read(tx, [outcome.id for outcome, _ in known], model_id)
-    active = {id_ for id_, row in before.items() if row["status"] == "active"}
-    changed = {outcome.id for outcome, d in known if outcome.id in active and _may_change(before[outcome.id], d)}
+    active, changed = _active(before), {outcome.id for outcome, d in known if _may_change(before.get(outcome.id), d)}
     locked = {row["id"] for row in await tx.rows(s.LOCK_TWINS, {"ids": list(active), "changed": list(changed)})}
     rows = await read(tx, list(changed), model_id) if changed else {}
-    active -= {id_ for id_ in changed if id_ not in rows or rows[id_]["status"] != "active"}
+    active -= changed - _active(rows)
     confirmed = await _confirm(tx, [(outcome, d) for outcome, d in known if outcome.id in locked & active])
     for outcome, d in known:
         outcome.before = before.get(outcome.id)
         if outcome.id in changed & active:
             await _take_over(tx, outcome, d, rows[outcome.id], confirmed[outcome.id])
-    tagged = [outcome.id for outcome, _ in known if "tags" in outcome.taken_over]
+    await _find_by_new_tags(tx, [outcome for outcome, _ in known], model_id)
+    return [d for outcome, d in known if outcome.id not in active]
+
+
+def _active(rows: Mapping[UUID, Row]) -> set[UUID]:
+    return {id_ for id_, row in rows.items() if row["status"] == "active"}
+
+
+async def _find_by_new_tags(tx: Transaction, outcomes: Sequence[Outcome], model_id: int | None) -> None:
+    tagged = [outcome.id for outcome in outcomes if "tags" in outcome.taken_over]
     if tagged:
         await set_words(tx, [*(await read(tx, tagged, model_id)).values()])
-    return [d for outcome, d in known if outcome.id not in active]
 
 
 async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> dict[UUID, datetime | None]:
@@ -219,8 +232,10 @@ async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> d
     return {row["id"]: row["expires_at"] for row in await tx.rows(s.CONFIRM_TWINS, given)} if until else {}
 
 
-def _may_change(row: Row, again: Draft) -> bool:
-    """Whether telling a memory again may change more of it than when it was confirmed last."""
+def _may_change(row: Row | None, again: Draft) -> bool:
+    """Whether telling an active memory again may change more of it than when it was confirmed last."""
+    if row is None or row["status"] != "active":
+        return False
     more = not set(again.tags) <= set(row["tags"]) or united_sources(row, again) != row["sources"]
     return more or row["expires_at"] is not None or again.row["idempotency_key"] is not None
 
@@ -318,7 +333,17 @@ async def set_vectors(tx: Transaction, id_: UUID, parts: Any, model_id: int | No
         ModelSwitched: the vectors are not of the active model.
     """
     await tx.run(s.DROP_VECTORS, {"id": id_})
-    if len(parts) and not await tx.run(s.ADD_VECTORS, {"model_id": model_id, **_vectors([(id_, parts)])}):
+    await add_vectors(tx, [(id_, parts)], model_id)
+
+
+async def add_vectors(tx: Transaction, parts_of: Sequence[tuple[UUID, Any]], model_id: int | None) -> None:
+    """Store the vectors of memories that have none.
+
+    Raises:
+        ModelSwitched: the vectors are not of the active model.
+    """
+    given = _vectors(parts_of)
+    if given["vectors"] and not await tx.run(s.ADD_VECTORS, {"model_id": model_id, **given}):
         raise ModelSwitched
 
 
@@ -357,15 +382,9 @@ async def set_words(tx: Transaction, rows: Sequence[Row]) -> None:
 
 
 def _searched(row: Row) -> dict[str, Any]:
-    metadata = {**row["metadata"], **(row["detail"] or {})}
-    return {
-        "id": str(row["id"]),
-        "active": row["status"] == "active",
-        "searched": searched_text(
-            row["content"], speaker=row["speaker"], tags=row["tags"], occurred_at=row["occurred_at"], metadata=metadata
-        ),
-        "extra": extra_terms(row["content"]) + speaker_terms(speaker_key_of(row["content"], row["speaker"])),
-    }
+    follows = derived(row, tags=row["tags"], detail=row["detail"], in_conversation=bool(row["traits"] & TURN))
+    words = {"searched": follows.searched, "extra": follows.extra}
+    return {"id": str(row["id"]), "active": row["status"] == "active", **words}
 
 
 async def add_history(

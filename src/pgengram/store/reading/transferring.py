@@ -10,9 +10,9 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from pgengram.errors import ModelSwitched
-from pgengram.store.connection.database import Transaction, vectors_parameter
+from pgengram.store.connection.database import Transaction
 from pgengram.store.graph import clusters
+from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
 
 PAGE: Final = 500  # records read or looked up at once
@@ -47,7 +47,8 @@ TABLES: Final = (
 BY_RECORD: Final = {table.record: table for table in TABLES}
 # Parts of a memory's record that are rows of tables of their own, keyed by the memory.
 PARTS: Final = {"activation": "memory_activation", "working": "working_memories"}
-WITH_MEMORY: Final = ("memories", "memory_tags", *PARTS.values(), *(f"{type_}_memories" for type_ in ("episodic", "semantic", "procedural", "strategic")))  # fmt: skip
+DETAIL_TABLES: Final = tuple(memories.DETAIL_TABLE.values())
+WITH_MEMORY: Final = ("memories", "memory_tags", *PARTS.values(), *DETAIL_TABLES)
 MADE_ANEW: Final = ("memory_vectors", "memory_words", "memory_posting_lists", "memory_confirmations")
 
 BEGIN_READING: Final = (
@@ -60,20 +61,23 @@ READ_MEMORIES: Final = """
 SELECT m.id, (to_jsonb(m) - '{namespace_id,short_id,content_hash}'::text[] || jsonb_build_object('record', 'memory',
   'tags', (SELECT coalesce(jsonb_agg(t.tag ORDER BY t.position, t.tag), '[]') FROM memory_tags t
            WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id),
-  'detail', coalesce(to_jsonb(e), to_jsonb(c), to_jsonb(p), to_jsonb(g), '{}') - '{namespace_id,memory_id,success_rate}'::text[],
+  'detail', coalesce([details], '{}') - '{namespace_id,memory_id,success_rate}'::text[],
   'activation', to_jsonb(a) - '{namespace_id,memory_id,relevance_anchor}'::text[],
   'working', to_jsonb(w) - '{namespace_id,memory_id}'::text[],
   'history', (SELECT coalesce(jsonb_agg(to_jsonb(h) - '{namespace_id,memory_id}'::text[] ORDER BY h.version), '[]')
               FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = m.id)))::text AS record
 FROM memories m
 JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
-LEFT JOIN episodic_memories e ON e.namespace_id = %(namespace_id)s AND e.memory_id = m.id
-LEFT JOIN semantic_memories c ON c.namespace_id = %(namespace_id)s AND c.memory_id = m.id
-LEFT JOIN procedural_memories p ON p.namespace_id = %(namespace_id)s AND p.memory_id = m.id
-LEFT JOIN strategic_memories g ON g.namespace_id = %(namespace_id)s AND g.memory_id = m.id
+[joins]
 LEFT JOIN working_memories w ON w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
 WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s ORDER BY m.id LIMIT %(limit)s
-"""
+""".replace("[details]", ", ".join(f"to_jsonb({table})" for table in DETAIL_TABLES)).replace(
+    "[joins]",
+    "\n".join(
+        f"LEFT JOIN {table} ON {table}.namespace_id = %(namespace_id)s AND {table}.memory_id = m.id"
+        for table in DETAIL_TABLES
+    ),
+)
 # History of what was erased; that of the others goes with its memory. Uses memory_history_pkey and memories_pkey.
 ERASED_ONLY: Final = sql.SQL(
     "AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = t.memory_id)"
@@ -191,27 +195,16 @@ async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | 
     for table in WITH_MEMORY:
         if table != "memory_tags":
             await add_rows(tx, table, [{**a.rows[table], **_key(table, a.id)} for a in arrivals if table in a.rows])
-    history = [{**row, "memory_id": str(a.id)} for a in arrivals for row in a.history]
-    await add_rows(tx, "memory_history", history)
+    await add_rows(tx, "memory_history", [{**row, "memory_id": str(a.id)} for a in arrivals for row in a.history])
     await tx.run(COUNT_ON, {"ids": [a.id for a in arrivals]})
-    shown = Jsonb(
-        [
-            {"id": str(a.id), "active": a.active, "tags": a.tags, "searched": a.searched, "extra": a.extra}
-            for a in arrivals
-        ]
-    )
-    await tx.run(ADD_TAGS, {"rows": shown})
-    await tx.run(s.ADD_WORDS, {"rows": shown})
-    flat = [(a.id, number, part) for a in arrivals for number, part in enumerate(a.parts)]
-    if flat:
-        given = {
-            "model_id": model_id,
-            "vector_ids": [id_ for id_, _, _ in flat],
-            "vector_parts": [number for _, number, _ in flat],
-            "vectors": vectors_parameter([part for _, _, part in flat]),
-        }
-        if not await tx.run(s.ADD_VECTORS, given):
-            raise ModelSwitched
+    rows = Jsonb([_found_by(a) for a in arrivals])
+    await tx.run(ADD_TAGS, {"rows": rows})
+    await tx.run(s.ADD_WORDS, {"rows": rows})
+    await memories.add_vectors(tx, [(a.id, a.parts) for a in arrivals], model_id)
+
+
+def _found_by(a: Arrival) -> dict[str, Any]:
+    return {"id": str(a.id), "active": a.active, "tags": a.tags, "searched": a.searched, "extra": a.extra}
 
 
 def _key(table: str, id_: UUID) -> dict[str, str]:

@@ -58,10 +58,10 @@ def _items(place: str, row: dict[str, Any], entity: dict[str, Any]) -> Iterator[
         if not isinstance(observation, str) or not observation.strip():
             yield Left(where, "it is empty")
             continue
-        fields = memory(
+        told = memory(
             SYSTEM, f"{row['name']}\0{observation}", f"{row['name']}: {observation}", kind=entity.get("kind"), tags=entity.get("tags"),
             metadata={"entity": row["name"], "entity_type": row.get("entityType"), "observation": observation},
         )  # fmt: skip
-        fields["metadata"]["imported"]["id"] = row["name"]
-        yield Item(where, fields)
-        yield Item(where, edge(fields["id"], entity["id"], ABOUT))
+        told["metadata"]["imported"]["id"] = row["name"]
+        yield Item(where, told)
+        yield Item(where, edge(told["id"], entity["id"], ABOUT))

@@ -63,6 +63,6 @@ def _of_database(path: Path) -> Iterator[Entry]:
             value = bool(row["bool_value"])
         metadata.setdefault(row["id"], {})[row["key"]] = value
     for row in tables.needed("embeddings", "id", "segment_id", "embedding_id"):
-        found = metadata.get(row["id"], {})
-        document = found.pop(DOCUMENT, None)
-        yield row["embedding_id"], segments.get(row["segment_id"]), document, found
+        told = metadata.get(row["id"], {})
+        document = told.pop(DOCUMENT, None)
+        yield row["embedding_id"], segments.get(row["segment_id"]), document, told

@@ -52,10 +52,10 @@ def read(source: str) -> Read:
         if ends[0] is None or ends[1] is None:
             yield Left(f"memory_relationships[{place}]", "one of its memories is not there")
         else:
-            fields = {"properties": row.get("properties"), "created_at": moment(row.get("created_at"))}
+            told = {"properties": row.get("properties"), "created_at": moment(row.get("created_at"))}
             yield Item(
                 f"memory_relationships[{place}]",
-                edge(ends[0], ends[1], row["relationship_type"], row.get("strength"), **fields),
+                edge(ends[0], ends[1], row["relationship_type"], row.get("strength"), **told),
             )
     for name in NOT_MEMORIES:
         if rows := tables.get(name):

@@ -1,0 +1,219 @@
+"""How the code is built: complexity, sizes, cycles, long lines, and names that were left behind.
+
+    pip install radon && python benchmarks/structure.py [--json PATH] [FOLDER]
+
+A module's length leaves out its constants (tables of data and SQL text). A long line is one of more than 120 columns that is not
+part of SQL text. A cycle is a group of modules that import each other, wherever in a file the import stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+LONGEST_MODULE = 400  # lines
+LONGEST_LINE = 120  # columns
+SQL = re.compile(r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|JOIN|WHERE|EXISTS|CASE WHEN)\b")
+# Identifiers for which there is a standard term; see the glossary in docs/architecture.md.
+RETIRED = frozenset(
+    [
+        "telling",
+        "Telling",
+        "Told",
+        "_told",
+        "told",
+        "Door",
+        "Turned",
+        "Lifeline",
+        "Wire",
+        "Offer",
+        "tend",
+        "IndexKeeper",
+        "WordKeeper",
+        "BackupKeeper",
+        "WorkingKeeper",
+        "maintenance",
+        "tidying",
+        "Going",
+        "_go",
+        "past",
+        "browsing",
+        "catalogue",
+        "erasing",
+        "deletion_log",
+        "greeting",
+        "presence",
+        "carrier",
+        "entrance",
+        "_taken",
+        "_hang_up",
+        "Speaker",
+        "speaking_as",
+        "Place",
+        "question_mark",
+        "worth_recalling",
+        "within",
+        "screening",
+        "traits",
+        "voice",
+        "later",
+        "guard",
+        "look",
+        "Look",
+    ]
+)
+
+
+class Module:
+    """A parsed file."""
+
+    def __init__(self, root: Path, path: Path) -> None:
+        self.path = path
+        self.text = path.read_text(encoding="utf-8")
+        self.lines = self.text.splitlines()
+        self.tree = ast.parse(self.text)
+        parts = path.relative_to(root).with_suffix("").parts
+        self.name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    @property
+    def code_lines(self) -> int:
+        """Lines without module-level constants."""
+        constants = [node for node in self.tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
+        return len(self.lines) - sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in constants)
+
+    @property
+    def long_lines(self) -> int:
+        """Lines that are too long and no part of SQL text."""
+        sql: set[int] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Constant | ast.JoinedStr):
+                text = ast.get_source_segment(self.text, node) or ""
+                if SQL.search(text):
+                    sql.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return sum(len(line) > LONGEST_LINE and number not in sql for number, line in enumerate(self.lines, 1))
+
+    def imports(self, known: Mapping[str, Module]) -> Iterator[str]:
+        """Yield the modules of the same tree that are imported while the program runs."""
+        ignored = {
+            id(inner)
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            for inner in ast.walk(node)
+        }
+        for node in ast.walk(self.tree):
+            if id(node) in ignored:
+                continue
+            if isinstance(node, ast.Import):
+                yield from (one.name for one in node.names if one.name in known)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inner = [f"{node.module}.{one.name}" for one in node.names]
+                yield from (name for name in inner if name in known)
+                if node.module in known and not all(name in known for name in inner):
+                    yield node.module
+
+
+def complexity(modules: list[Module]) -> tuple[int, int, int, str]:
+    """Return how many blocks there are, how many are of grade C or worse, and the worst with its place."""
+    from radon.complexity import cc_visit
+
+    found = [(block.complexity, f"{m.name}.{block.name}") for m in modules for block in cc_visit(m.text)]
+    worst, place = max(found)
+    return len(found), sum(one > 10 for one, _ in found), worst, place
+
+
+def cycles(modules: list[Module]) -> list[list[str]]:
+    """Return the groups of modules that import each other (Tarjan 1972)."""
+    known = {module.name: module for module in modules}
+    edges = {name: sorted(set(module.imports(known)) - {name}) for name, module in known.items()}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in edges[name]:
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[name] = min(low[name], low[other])
+        if low[name] == index[name]:
+            place = stack.index(name)
+            if len(stack) - place > 1:
+                groups.append(sorted(stack[place:]))
+            del stack[place:]
+
+    for name in edges:
+        if name not in index:
+            visit(name)
+    return groups
+
+
+def retired(modules: list[Module]) -> dict[str, int]:
+    """Return how often each retired name is an identifier or part of a module's name."""
+    found: dict[str, int] = {}
+    for module in modules:
+        words = [
+            token.string for token in tokenize.generate_tokens(io.StringIO(module.text).readline) if token.type == 1
+        ]
+        for word in [*words, module.path.stem]:
+            if word in RETIRED:
+                found[word] = found.get(word, 0) + 1
+    return found
+
+
+def measured(root: Path) -> dict[str, Any]:
+    """Return every figure of the table, with what stands behind it."""
+    modules = [Module(root, path) for path in sorted(root.rglob("*.py"))]
+    blocks, complex_blocks, worst, place = complexity(modules)
+    folders: dict[str, int] = {}
+    for module in modules:
+        if module.path.stem != "__init__":
+            folder = str(module.path.parent.relative_to(root))
+            folders[folder] = folders.get(folder, 0) + 1
+    largest = max(folders, key=lambda folder: folders[folder])
+    names = retired(modules)
+    groups = cycles(modules)
+    long_modules = sorted((m.code_lines, m.name) for m in modules if m.code_lines > LONGEST_MODULE)[::-1]
+    return {
+        "blocks of grade C or worse, %": (round(100 * complex_blocks / blocks, 1), f"{complex_blocks} of {blocks}"),
+        "worst block": (worst, place),
+        f"modules over {LONGEST_MODULE} lines": (
+            len(long_modules),
+            ", ".join(f"{name} {lines}" for lines, name in long_modules),
+        ),
+        "files in the largest folder": (folders[largest], largest),
+        "import cycles": (len(groups), "; ".join(f"{len(group)} from {group[0]}" for group in groups)),
+        "lines": (sum(len(module.lines) for module in modules), f"{len(modules)} files"),
+        f"lines over {LONGEST_LINE} columns": (sum(module.long_lines for module in modules), ""),
+        "# fmt: skip": (sum(module.text.count("# fmt: skip") for module in modules), ""),
+        "retired names": (
+            sum(names.values()),
+            ", ".join(f"{name} {count}" for name, count in sorted(names.items(), key=lambda one: -one[1])[:8]),
+        ),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=SOURCE, help="where the packages are")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    given = parser.parse_args()
+    found = measured(given.folder)
+    for name, (figure, behind) in found.items():
+        print(f"{name:32}{figure:>8}  {behind}")
+    if given.json:
+        given.json.write_text(json.dumps({name: figure for name, (figure, _) in found.items()}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

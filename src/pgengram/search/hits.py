@@ -1,0 +1,35 @@
+"""What a search gives: the memories with all that is shown of them, and how many are hidden."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from pgengram.store.connection.database import Row
+
+HIT_COLUMNS: Final = """
+  m.id, m.type, m.kind, m.status, m.content, m.metadata, m.speaker, m."user", m.project, m.collection, m.session_id, m.source,
+  m.source_provider, m.capture_mode, m.emotion, m.confidence, m.sources, m.occurred_at, m.created_at, m.updated_at, m.last_confirmed_at,
+  m.expires_at, m.valid_from, m.valid_to, m.reason, m.replaced_by, m.pinned, m.version, a.importance, a.access_count,
+  pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
+  ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id ORDER BY position, tag) AS tags
+"""
+# Few memories are hidden, so everything else is told by their absence. Uses memories_hidden.
+HIDDEN: Final = """hidden AS MATERIALIZED (
+  SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
+    AND (status <> 'active' OR expires_at <= now()))"""
+# How many of them there are, by reason. Uses memories_hidden.
+COUNT_HIDDEN: Final = """
+SELECT jsonb_strip_nulls(jsonb_build_object('expired', nullif(count(*) FILTER (WHERE status = 'active'), 0),
+  'archived', nullif(count(*) FILTER (WHERE status = 'archived'), 0),
+  'forgotten', nullif(count(*) FILTER (WHERE status = 'invalidated'), 0))) AS hidden
+FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
+  AND (status <> 'active' OR expires_at <= now())
+"""
+
+
+class Hits(NamedTuple):
+    """Memories in their order, how they were found, and how many are hidden, by reason; reasons without any are left out."""
+
+    rows: list[Row]
+    how: Literal["list", "exact", "approximate"]
+    hidden: dict[str, int]
