@@ -33,7 +33,7 @@ from rich.progress import Progress
 from rich.table import Table
 from weights import Captured, captured, leave_one_out, spread
 
-from pgengram.cli.client import call, connected
+from pgengram.cli.clients.mcp_client import call, connected
 from pgengram.postgres import start_embedded
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

@@ -40,7 +40,7 @@ from rich.progress import Progress
 from rich.table import Table
 from synthetic import DIMENSIONS, Synthetic
 
-from pgengram.cli.client import variables
+from pgengram.cli.clients.mcp_client import variables
 from pgengram.embedders import embedder_from
 from pgengram.postgres import start_embedded
 from pgengram.service.manager import MemoryManager

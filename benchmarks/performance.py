@@ -39,9 +39,9 @@ from rich.progress import Progress
 from rich.table import Table
 from synthetic import DIMENSIONS, Synthetic
 
-from pgengram.cli.bench import ROUND, Race
-from pgengram.cli.bench import race as raced
-from pgengram.cli.client import variables
+from pgengram.cli.clients.mcp_client import variables
+from pgengram.cli.commands.bench import ROUND, Race
+from pgengram.cli.commands.bench import race as raced
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.inputs import Question
 from pgengram.postgres import start_embedded

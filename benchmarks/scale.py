@@ -43,7 +43,7 @@ from rich.progress import Progress, TaskID, TimeElapsedColumn
 from rich.table import Table
 from synthetic import DIMENSIONS, Synthetic
 
-from pgengram.cli.client import variables
+from pgengram.cli.clients.mcp_client import variables
 from pgengram.inputs import NewMemory, Question
 from pgengram.postgres import start_embedded
 from pgengram.service.manager import MemoryManager

@@ -238,7 +238,7 @@ def machines(postgres: str) -> list[str]:
 
 
 def clustered(postgres: str, database: Database, shards: int = 4) -> None:
-    """Spread an empty database over the machines of a cluster, as `pgengram cluster` does."""
+    """Spread an empty database over the machines of a cluster, as `pgengram citus` does."""
     name = psycopg.conninfo.conninfo_to_dict(database.url)["dbname"]
     places = []
     for url in machines(postgres):

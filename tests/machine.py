@@ -42,7 +42,7 @@ def is_over(folder: Path) -> bool:
 
 
 def copied(folder: Path, place: Path) -> None:
-    """Copy a data folder whose server is stopped, with the namespaces of its files."""
+    """Copy a data folder whose server is stopped, with the owners of its files."""
     if sys.platform == "win32":
         shutil.copytree(folder, place, dirs_exist_ok=True)
     else:

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from pgengram import errors
-from pgengram.cli import app
+from pgengram.cli.app import app
 from pgengram.library import Described, Memory, Narrowed, New, SettingNames
 from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE

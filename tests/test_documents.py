@@ -14,7 +14,7 @@ import typer
 
 from door import environment
 from machine import closed_in_the_end
-from pgengram.cli import app
+from pgengram.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-memories.md"

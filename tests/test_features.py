@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from features import FEATURES, PAGE, page, shown
-from pgengram.cli import app
+from pgengram.cli.app import app
 from pgengram.mcp.binding import ToolBinding
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings, settings_table

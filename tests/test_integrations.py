@@ -15,8 +15,8 @@ import pytest
 import typer
 
 from pgengram import __version__
-from pgengram.cli import app
-from pgengram.cli import clients as c
+from pgengram.cli.app import app
+from pgengram.cli.clients import client_configs as c
 from pgengram.errors import InvalidInput
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import PREFIX, Settings

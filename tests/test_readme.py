@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer
 
-from pgengram.cli import app
+from pgengram.cli.app import app
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import TOOLSETS, Settings, settings_table
 from pgengram.store.schema.tables import metadata

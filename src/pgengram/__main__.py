@@ -23,7 +23,7 @@ def main() -> None:
         serve()
     else:
         try:
-            from pgengram.cli import app
+            from pgengram.cli.app import app
 
             app()
         except KeyboardInterrupt:  # while it was still being imported

@@ -1,4 +1,4 @@
-"""`pgengram cluster` by typing: on a store of one machine, and where there is a cluster."""
+"""`pgengram citus` by typing: on a store of one machine, and where there is a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from door import Database, environment
 
 
 def typed(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pgengram", "cluster", *words]
+    command = [sys.executable, "-m", "pgengram", "citus", *words]
     return subprocess.run(command, env=environment(**settings), capture_output=True, text=True, check=False)
 
 
@@ -54,7 +54,7 @@ def test_the_state_of_a_cluster_is_shown_to_people_and_to_programs(cluster_db: D
     answer = json.loads(typed("status", "--json", database_url=cluster_db.url).stdout)
 
     assert shown.returncode == 0
-    assert "stands on every shard" in shown.stdout
+    assert "is in force on every shard" in shown.stdout
     assert answer["wall"] is True
     assert answer["missing"] == []
     assert sum(node["shards"] for node in answer["nodes"]) == answer["shards"]

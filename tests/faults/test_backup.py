@@ -177,7 +177,7 @@ def test_one_restore_of_a_database_at_a_time_and_others_of_the_server_do_not_wai
 def test_nothing_is_replaced_unless_somebody_agrees(kept: Path, store: Database) -> None:
     refused = pgengram("restore", str(kept), database_url=store.url, expect=2)
 
-    assert "Say --yes" in refused.stderr
+    assert "Use --yes" in refused.stderr
     assert contents(store) == ["Added later.", "Kept."]
 
 

@@ -117,7 +117,7 @@ def test_nothing_is_erased_unless_the_name_is_typed(database: Database, monkeypa
     assert shown == {"namespace": "ada", "would_remove": shown["would_remove"]}
     assert shown["would_remove"]["memories"] == 1
     assert "memories" in refused_.stdout
-    assert "Say --yes" in refused_.stderr
+    assert "Use --yes" in refused_.stderr
     assert database.value("SELECT count(*) FROM memories", namespace="ada") == 1
     assert "no namespace" in pgengram("erase-namespace", "Ada", "--yes", expect=2, **url).stderr
 

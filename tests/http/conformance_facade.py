@@ -271,7 +271,7 @@ class Facade(NamespaceServers):
 
 
 if __name__ == "__main__":
-    from pgengram.cli import app
+    from pgengram.cli.app import app
 
     pgengram.mcp.http.server.NamespaceServers = Facade  # type: ignore[misc]
     sys.argv[1:1] = ["serve", "--http"]

@@ -18,8 +18,9 @@ from typer.testing import CliRunner, Result
 
 from door import Database
 from machine import answered
-from pgengram.cli import app, jsonc
-from pgengram.cli import clients as c
+from pgengram.cli.app import app
+from pgengram.cli.clients import client_configs as c
+from pgengram.cli.clients import jsonc
 
 OURS = {"command": "/old/place/pgengram"}
 TYPED = {"claude-code", "vscode"}
@@ -182,7 +183,7 @@ def test_another_server_of_that_name_is_not_overwritten() -> None:
     before = path.read_bytes()
 
     assert "--name" in typed("connect", "cursor", "--yes", expect=1).output
-    assert "another server" in typed("disconnect", "cursor", "--yes", expect=1).output
+    assert "a different server" in typed("disconnect", "cursor", "--yes", expect=1).output
     assert path.read_bytes() == before
     typed("connect", "cursor", "--yes", "--name", "pgengram")
     assert [*servers("cursor")] == ["memory", "pgengram"]
@@ -225,11 +226,18 @@ def test_a_projects_own_file_is_written_when_a_folder_is_named(tmp_path: Path) -
 
 
 def test_any_other_client_is_shown_what_to_put_in() -> None:
-    printed = CliRunner().invoke(app, ["connect", "windsurf"])
-    meant = CliRunner().invoke(app, ["connect", "cursr"])
+    printed = CliRunner().invoke(app, ["connect", "any"])
 
     assert json.loads(printed.stdout)["mcpServers"]["memory"]["command"]
-    assert "Did you mean cursor?" in meant.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize("command", ["connect", "disconnect"])
+def test_a_client_that_is_misspelt_is_refused_with_a_suggestion(command: str) -> None:
+    refused = typed(command, "claude-dekstop", "--yes", expect=2)
+
+    assert "Did you mean claude-desktop?" in refused.stderr.replace("\n", " ")
+    assert refused.stdout == ""
+    assert "Use one of claude-desktop" in typed(command, "windsurf", expect=2).stderr
 
 
 def test_printing_changes_nothing() -> None:

@@ -19,7 +19,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from door import Database, environment
-from pgengram.cli import app, progress
+from pgengram.cli import progress
+from pgengram.cli.app import app
 
 WORDS = {"embedder": "none:"}
 ENDED_BY_CTRL_C = 130
@@ -302,7 +303,7 @@ def test_an_import_that_is_broken_off_leaves_whole_memories_and_takes_the_rest_l
     assert 0 < stored[0] == stored[1] < MANY
     if by is signal.SIGINT:
         assert process.returncode == ENDED_BY_CTRL_C
-        assert b"The same command again takes the rest" in answer
+        assert b"run the same command again to import the rest" in answer
         assert b"Traceback" not in answer
     assert again["added"]["memory"] + again["known"]["memory"] == MANY
     assert database.as_login("SELECT count(*) FROM memories") == [(MANY,)]

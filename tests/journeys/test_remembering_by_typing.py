@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from door import Database, database_of, owned_tables
-from pgengram.cli import app
+from pgengram.cli.app import app
 
 WORDS = {"embedder": "none:"}
 
@@ -139,7 +139,7 @@ def test_what_is_recalled_is_one_text_between_marks(store: dict[str, str]) -> No
     assert answered(store, "recall", "nothing of that sort")["count"] == 0
 
 
-@pytest.mark.parametrize(("source", "told"), [("startup", "is connected"), ("compact", "was just compacted")])
+@pytest.mark.parametrize(("source", "answer"), [("startup", "is connected"), ("compact", "was just compacted")])
 def test_a_hook_at_the_start_of_a_session_is_told_what_is_remembered(
     store: dict[str, str], source: str, answer: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Any folder will do, whatever its name, and only its namespace gets at the server."""
+"""Any folder will do, whatever its name, and only its owner reaches the server."""
 
 import hashlib
 import os

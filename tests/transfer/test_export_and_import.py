@@ -216,7 +216,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(database: Database, tmp_pa
     real = answered("import", str(file), "--json", expect=1, database_url=database.url, **WORDS)
 
     assert dry == {**real, "dry_run": True}
-    assert "not taken" in pgengram("import", str(file), expect=1, database_url=database.url, **WORDS).stdout
+    assert "not imported" in pgengram("import", str(file), expect=1, database_url=database.url, **WORDS).stdout
 
 
 def test_what_is_no_export_is_refused(database: Database, tmp_path: Path) -> None:

@@ -268,19 +268,19 @@ async def test_a_file_is_chosen_looked_through_and_brought_in(browser: Browser) 
     await page.get_by_label("File").set_input_files(
         {"name": "crates.jsonl", "mimeType": "text/plain", "buffer": "\n".join(lines).encode()}
     )
-    await page.get_by_role("button", name="Look through it").click()
+    await page.get_by_role("button", name="Preview").click()
     await page.get_by_text("Nothing is changed yet").wait_for()
     await page.get_by_text("line 71").wait_for()
-    await page.get_by_role("button", name="Bring it in").click()
-    await page.get_by_text("is brought in").wait_for(timeout=60_000)
+    await page.get_by_role("button", name="Import").click()
+    await page.get_by_text("was imported").wait_for(timeout=60_000)
     await page.get_by_role("button", name="Another file").click()
-    await page.get_by_role("button", name="Look through it").wait_for()
+    await page.get_by_role("button", name="Preview").wait_for()
     await page.context.close()
 
 
 async def test_an_export_shows_how_far_it_is_and_is_downloaded(browser: Browser) -> None:
     page = await browser.open("/export")
-    await page.get_by_role("button", name="Begin").click()
+    await page.get_by_role("button", name="Export").click()
     link = page.get_by_role("link", name="Download")
     await link.wait_for(timeout=120_000)
     async with page.expect_download() as waited:
@@ -294,8 +294,8 @@ async def test_an_export_shows_how_far_it_is_and_is_downloaded(browser: Browser)
 
 async def test_a_token_is_made_and_revoked_by_its_forms(browser: Browser) -> None:
     page = await browser.open("/tokens")
-    await page.get_by_label("Who it is for").fill("A phone")
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_label("Name", exact=True).fill("A phone")
+    await page.get_by_role("button", name="Create token").click()
     assert (await page.locator(".secret").inner_text()).startswith("pgt_")
     await page.get_by_role("button", name="Revoke A phone").click()
     await page.get_by_text("A phone is revoked.").wait_for()
@@ -308,7 +308,7 @@ async def test_a_pair_is_put_right_after_a_preview(browser: Browser) -> None:
     pair = page.locator(".pair", has_text="The harbour gate")
     await pair.get_by_role("button", name="Merge into the first").click()
     await page.get_by_text("Nothing is changed yet").wait_for()
-    await page.get_by_role("button", name="Do it").click()
+    await page.get_by_role("button", name="Apply").click()
     await page.locator(".said", has_text="done").wait_for(timeout=60_000)
     assert await pair.count() == 0
     await page.context.close()

@@ -61,13 +61,13 @@ async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
         ("/tags", "archive"),
         ("/graph", "The strongest links"),
         ("/clusters", "People"),
-        ("/map", "principal components"),
+        ("/map", "approximate"),
         ("/review", "Nearly the same"),
         ("/trash", "The office is in Basel."),
         ("/trash?status=archived", "Nothing is archived"),
         ("/health", "all-MiniLM-L6-v2"),
-        ("/import", "Look through it"),
-        ("/export", "Begin"),
+        ("/import", "Preview"),
+        ("/export", ">Export</button>"),
         ("/tokens", "There are no tokens yet"),
     ],
 )
@@ -513,18 +513,18 @@ async def test_a_file_is_looked_through_before_it_is_brought_in(ui: Ui) -> None:
 
     assert "Nothing is changed yet" in looked
     assert re.search(r"<th scope=\"row\">memory</th><td>2</td><td>0</td>", looked)
-    assert "2 not taken" in looked
-    assert re.search(r"<code>line 4</code> it is no JSON", looked)
+    assert "2 not imported" in looked
+    assert re.search(r"<code>line 4</code> it is not valid JSON", looked)
     assert ui.db.value("SELECT count(*) FROM memories WHERE content LIKE 'The ferry%%'", []) == 0
 
     assert (await ui.send("/import/bring")).status_code == 303
     done = await ui.page("/import")
 
-    assert "is brought in" in done
-    assert "2 not taken" in done
+    assert "was imported" in done
+    assert "2 not imported" in done
     assert "The ferry to the island leaves at noon." in shown(await ui.page("/", q="when does the boat go"))
     await ui.send("/import/other")
-    assert "Look through it" in await ui.page("/import")
+    assert "Preview" in await ui.page("/import")
 
     await ui.give(given)  # the same again adds nothing
     assert re.search(r"<th scope=\"row\">memory</th><td>0</td><td>2</td>", await ui.page("/import"))
@@ -547,7 +547,7 @@ async def test_a_file_of_another_system_is_told_apart(ui: Ui) -> None:
         (b"[1, 2", "x.json", "ownsona", 422, "The file"),
         (b"plain words", "x.db", "crow", 422, "SQLite"),
         (b"{}", "x.jsonl", "unheard-of", 422, "Say which system"),
-        (b"", "", "jsonl", 422, "No file is chosen"),
+        (b"", "", "jsonl", 422, "Select a file"),
     ],
 )
 async def test_a_file_that_cannot_be_read_is_told_with_its_reason(
@@ -560,7 +560,7 @@ async def test_a_file_that_cannot_be_read_is_told_with_its_reason(
     assert expected in page
     assert "/tmp" not in page
     assert ui.db.value("SELECT count(*) FROM memories") == memories
-    assert "Look through it" in await ui.page("/import")
+    assert "Preview" in await ui.page("/import")
 
 
 async def test_a_file_without_the_mark_of_the_page_is_turned_away(ui: Ui) -> None:
@@ -568,7 +568,7 @@ async def test_a_file_without_the_mark_of_the_page_is_turned_away(ui: Ui) -> Non
                                   headers={"origin": ui.origin})  # fmt: skip
 
     assert answer.status_code == 403
-    assert "Look through it" in await ui.page("/import")
+    assert "Preview" in await ui.page("/import")
 
 
 async def test_an_import_that_is_broken_off_can_be_repeated(ui: Ui) -> None:
@@ -580,13 +580,13 @@ async def test_an_import_that_is_broken_off_can_be_repeated(ui: Ui) -> None:
     assert '<progress id="bar"' in (await ui.client.get("/import")).text
     await ui.send("/import/end")
     page = await ui.page("/import")
-    assert "broken off" in page
+    assert "was cancelled" in page
     assert "only what is missing is added" in page
     came = ui.db.value("SELECT count(*) FROM memories WHERE content LIKE 'Locker%%'", [])
     assert 0 < came < len(contents)
 
     await ui.send("/import/bring")
-    assert "is brought in" in await ui.page("/import")
+    assert "was imported" in await ui.page("/import")
     assert ui.db.value("SELECT count(*) FROM memories WHERE content LIKE 'Locker%%'", []) == len(contents)
     await ui.send("/import/other")
 

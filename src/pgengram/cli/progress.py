@@ -1,49 +1,37 @@
-"""How far a long command is: a bar with the time left on a terminal, a plain line now and then anywhere else."""
+"""How far a long command is: a bar with the time left on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn as CountColumn
 from rich.text import Text
 
 EVERY_S: Final = 5.0  # between two lines where nobody draws a bar
 
 
-class _Count(MofNCompleteColumn):
-    """How many of how many; nothing while that is not known."""
+class _Count(CountColumn):
+    """The count and the total; nothing while the total is unknown."""
 
     def render(self, task: Task) -> Text:
         return Text() if task.total is None else super().render(task)
 
 
-class Told:
-    """Tells on standard error how far some work is; call it with what is done and what there is in all.
-
-    Use it as a context manager.
+class ProgressBar:
+    """A context manager that shows on standard error how far some work is; call it with what is done and the total.
 
     Args:
         what: the work in a word or two, such as "Importing".
-        quiet: say nothing at all, as a program reads another tale.
-        every_s: seconds between two lines where standard error is no terminal; work that ends before has none.
+        quiet: print nothing.
     """
 
-    def __init__(self, what: str, *, quiet: bool = False, every_s: float | None = None) -> None:
+    def __init__(self, what: str, *, quiet: bool = False) -> None:
         console = Console(stderr=True)
         self._plain = not quiet and not console.is_terminal
         self._console = console
-        self._every_s = EVERY_S if every_s is None else every_s
         columns = TextColumn("{task.description}"), BarColumn(), _Count(), TimeElapsedColumn()
         self._bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=quiet or not console.is_terminal)
         self._task = self._bar.add_task(what, total=None)
@@ -55,23 +43,21 @@ class Told:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Say that `done` of `total` are done; without a total it is not known how many there are."""
+        """Report that `done` of `total` are done; None stands for an unknown total."""
         self._bar.update(self._task, completed=done, total=total)
         now = time.monotonic()
         if self._first is None:
             self._first = done
-        if self._plain and now - self._last >= self._every_s:
+        if self._plain and now - self._last >= EVERY_S:
             self._last = now
             self._console.print(self._line(done, total, now), highlight=False, markup=False, soft_wrap=True)
 
     def step(self, what: str) -> None:
-        """Say that something else is being done now, of which it is not known how long it takes."""
+        """Report that the work is another from now on, of unknown length."""
         if what == self._what:
             return
         self._what, self._first = what, None
@@ -82,7 +68,7 @@ class Told:
             self._console.print(f"{what} …", highlight=False, markup=False, soft_wrap=True)
 
     def seconds_left(self, done: int, total: int | None) -> float | None:
-        """Return how long the rest takes if it goes on as it went so far; None when that cannot be told yet."""
+        """Return how long the rest takes at the rate so far; None while that is unknown."""
         made = done - (self._first or 0)
         return None if total is None or made <= 0 else (time.monotonic() - self._begun) / made * (total - done)
 

@@ -22,7 +22,7 @@ MemoryWord = Literal["observation", "decision", "learning", "error", "pattern", 
 Relation = Literal["related_to", "causes", "solves", "depends_on", "contradicts", "extends", "example_of"]
 SUMMARY: Final = 80  # characters of a compact hit
 COMPACT_CHARS: Final = 300  # of one in detail
-LIKE_FLOOR: Final = 0.3  # the least cosine of a hit by meaning
+LIKE: Final = {"mode": "semantic", "min_similarity": 0.3}  # of a search by meaning, the least cosine
 MAX_CONTENT: Final = 5_000
 ShortTag = Annotated[str, Field(max_length=50)]
 Tags = Annotated[list[ShortTag], Field(max_length=10, description="Labels."), f.AnyOf]
@@ -92,9 +92,8 @@ class SessionContinuity(CompatAdapter):
         """
         by_meaning = semantic and self.memory.embedder is not None
         found = await self.find(
-            query=query, kind=[type] if type else None, project=project, tags=tags or None, limit=limit, detail=True,
-            mode="semantic" if by_meaning else "auto", min_similarity=LIKE_FLOOR if by_meaning else None,
-            min_importance=share_of(minImportance) if minImportance > 1 else None,
+            query=query, kind=type and [type], project=project, tags=tags or None, limit=limit, detail=True,
+            min_importance=share_of(minImportance) if minImportance > 1 else None, **(LIKE if by_meaning else {}),
         )  # fmt: skip
         return Raw({
             "query": query,

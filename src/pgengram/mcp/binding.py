@@ -12,23 +12,17 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast, get_type_hints
 
-from mcp_types import Tool as ListedTool
-from mcp_types import (
-    ToolAnnotations,
-)
 from pydantic import BaseModel, ConfigDict, RootModel, ValidationError, create_model
 from pydantic_core import ErrorDetails, from_json
 
 from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.inputs import spelled_as_here
+from pgengram.mcp.schema import FlatJsonSchema, Schema, allowed
 from pgengram.service.tools import Tool
 from pgengram.text.secrets import redacted
 
 if TYPE_CHECKING:
-    pass
-
-
-from pgengram.mcp.schema import FlatJsonSchema, Schema, allowed
+    from mcp_types import Tool as ListedTool
 
 
 class ToolBinding:
@@ -69,6 +63,9 @@ class ToolBinding:
     @cached_property
     def listed(self) -> ListedTool:
         """The tool's entry in tools/list."""
+        from mcp_types import Tool as ListedTool  # here, as commands that only call a tool need none of it
+        from mcp_types import ToolAnnotations
+
         hints = self.tool.hints
         return ListedTool(
             name=self.tool.name,

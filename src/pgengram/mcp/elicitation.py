@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPError
@@ -17,13 +17,8 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pgengram.runtime.context import Asker
-
-if TYPE_CHECKING:
-    pass
-
-
 from pgengram.mcp.schema import Schema
+from pgengram.runtime.context import Asker
 
 Context = ServerRequestContext[Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mcp_types import (
     JSONRPCMessage,
@@ -24,10 +24,6 @@ from pgengram.mcp.stdio import (
     recovered_id,
     refusal,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 MAX_CONTAINERS: Final = 250_000  # lists and objects in a frame; 8 MiB of [] would take a gigabyte
 MAX_VALUES: Final = 1_000_000  # told by the commas; 8 MiB of vectors have fewer

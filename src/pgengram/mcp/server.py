@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from mcp.server import CacheHint
 from mcp.server.caching import CacheableMethod
@@ -26,17 +26,12 @@ from pydantic import BaseModel, RootModel
 
 from pgengram import __version__
 from pgengram.errors import PgengramError
+from pgengram.mcp.binding import ToolBinding
+from pgengram.mcp.elicitation import Context, Unanswered, asker_of
 from pgengram.runtime.context import ACTOR, ASKER
 from pgengram.runtime.logs import trace
 from pgengram.runtime.telemetry import measure
 from pgengram.service.tools import Tool
-
-if TYPE_CHECKING:
-    pass
-
-
-from pgengram.mcp.binding import ToolBinding
-from pgengram.mcp.elicitation import Context, Unanswered, asker_of
 
 log = logging.getLogger(__name__)
 

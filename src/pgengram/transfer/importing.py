@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 import psycopg
@@ -23,7 +23,7 @@ from pgengram.runtime.retry import retrying
 from pgengram.service.core import Core
 from pgengram.service.secret_filter import filter_fields
 from pgengram.store.assistant.identity import belief_hash
-from pgengram.store.connection.database import Transaction, broken_rule
+from pgengram.store.connection.database import broken_rule
 from pgengram.store.graph.edges import normalised_type
 from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
@@ -36,18 +36,8 @@ BATCH: Final = 64  # memories embedded and stored together
 MOMENTS: Final = (
     "created_at", "updated_at", "last_accessed_at", "last_confirmed_at", "expires_at", "occurred_at", "valid_from", "valid_to",
 )  # fmt: skip
-OF_PARTS: Final = {
-    "record",
-    "tags",
-    "detail",
-    "activation",
-    "working",
-    "history",
-    "metadata",
-    "access_count",
-    "last_accessed_at",
-    "importance",
-}
+COUNTED: Final = {"activation", "access_count", "last_accessed_at", "importance"}
+OF_PARTS: Final = {"record", "tags", "detail", "working", "history", "metadata"} | COUNTED
 ENDS: Final = {"relationship": ("from_id", "to_id"), "cluster_member": ("memory_id",), "evidence": ("memory_id",)}
 IDS: Final = {"id", "replaced_by", "cluster_id", "belief_id", *(end for ends in ENDS.values() for end in ends)}
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
@@ -79,14 +69,8 @@ class Imported:
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         left = [{"place": one.place, "reason": one.reason} for one in self.left]
-        return {
-            "from": self.system,
-            "dry_run": self.dry_run,
-            "added": dict(self.added),
-            "known": dict(self.known),
-            "redacted": self.redacted,
-            "left": left,
-        }
+        counts = {"added": dict(self.added), "known": dict(self.known), "redacted": self.redacted}
+        return {"from": self.system, "dry_run": self.dry_run, **counts, "left": left}
 
 
 async def import_from(core: Core, system: str, source: str, *, dry_run: bool, report: Report) -> Imported:
@@ -218,15 +202,15 @@ class _Import:
                 if usable:
                     await self._one_by_one_if_needed(usable, lambda some, table=table: self._add(table, some))  # type: ignore[misc]
         for record, items in self._others.items():
-            self.report.left += [Left(item.place, f"{record} is no kind of record") for item in items]
+            self.report.left += [Left(item.place, f"{record} is not a kind of record") for item in items]
 
     def _row(self, record: str, item: Item) -> dict[str, Any]:
-        now = f.as_utc(datetime.now(UTC))
-        report = self._filtered(item.record)
-        given = {name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in report.items()}
-        row = {**DEFAULTS.get(record, {}), **{name: value for name, value in given.items() if name != "record"}}
+        now = datetime.now(UTC)
+        row = {**DEFAULTS.get(record, {}), **self._filtered(item.record)}
+        del row["record"]
         row |= {name: row.get(name) or now for name in ("created_at", "added_at")}
         row["updated_at"] = row.get("updated_at") or row["created_at"]
+        row = {name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in row.items()}
         for name in ENDS.get(record, ()):
             row[name] = self._same.get(str(row.get(name)), row.get(name))
         if record == "relationship" and item.foreign:
@@ -242,15 +226,15 @@ class _Import:
         ends = ENDS.get(record, ())
         if not ends or not rows:
             return rows
-        named = [_uuid(row.get(name)) for _, row in rows for name in ends]
+        named = {_uuid(row.get(name)) for _, row in rows for name in ends} - {None}
         async with self._core.store.transaction() as tx:
-            there = await transferring.there(tx, [id_ for id_ in named if id_]) | self._coming
+            there = await transferring.there(tx, cast("list[UUID]", list(named))) | self._coming
         usable = []
         for item, row in rows:
-            ids = [_uuid(row.get(name)) for name in ends]
-            if not all(id_ in there for id_ in ids):
+            ids = {_uuid(row.get(name)) for name in ends}
+            if ids - there:
                 self.report.left.append(Left(item.place, "one of its memories is not there"))
-            elif len(set(ids)) < len(ids):
+            elif len(ids) < len(ends):
                 self.report.left.append(Left(item.place, "it leads from a memory to itself"))
             else:
                 usable.append((item, row))
@@ -263,15 +247,12 @@ class _Import:
             added = len(rows) - known
             if not self.report.dry_run:
                 added = await transferring.add_rows(tx, table.name, rows)
-                await self._renew_clusters(tx, table, rows)
+                if table.record == "cluster_member":
+                    await transferring.renew_clusters(
+                        tx, [str(row["cluster_id"]) for row in rows], self._core.model_key
+                    )
         self.report.added[table.record] += added
         self.report.known[table.record] += len(rows) - added
-
-    async def _renew_clusters(
-        self, tx: Transaction, table: transferring.Table, rows: Sequence[Mapping[str, Any]]
-    ) -> None:
-        if table.record == "cluster_member":
-            await transferring.renew_clusters(tx, [str(row["cluster_id"]) for row in rows], self._core.model_key)
 
     # -- what goes wrong -------------------------------------------------------------------------------------------
 

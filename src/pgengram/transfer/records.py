@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,9 +16,7 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
 
-MILLISECONDS: Final = (
-    100_000_000_000  # a time beyond this many is in milliseconds: as seconds it would be the year 5138
-)
+MILLISECONDS: Final = 100_000_000_000  # a larger time is in milliseconds: as seconds it would be the year 5138
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +57,57 @@ def memory(system: str, key: object, content: Any, **fields: Any) -> dict[str, A
         system: which; kept in the metadata with `key`.
         key: what the other system calls it.
         content: its text.
-        told: fields of a memory's record.
+        told: fields of a memory's record; kind, tags and moments in any form that other systems have.
     """
     metadata = {**(fields.pop("metadata", None) or {}), "imported": {"from": system, "id": key}}
-    given = {name: value for name, value in fields.items() if value is not None and value != [] and value != ""}
+    given = {name: READERS.get(name, lambda value: value)(value) for name, value in fields.items()}
     text = content if isinstance(content, str) else ""
     return {
         "record": "memory",
-        "id": str(id_of(system, key, text, fields.get("created_at"))),
+        "id": str(id_of(system, key, text, given.get("created_at"))),
         "content": content,
         "metadata": metadata,
-        **{name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in given.items()},
+        **{name: _plain(value) for name, value in given.items() if value not in (None, [], "")},
     }
+
+
+def _plain(value: Any) -> Any:
+    return f.as_utc(value) if isinstance(value, datetime) else value
+
+
+def picked(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, Any]:
+    """Return fields of a row by our names: `names` are the same in the row, `renamed` gives a column for each of ours."""
+    return {ours: row.get(theirs) for ours, theirs in {**dict(zip(names, names, strict=True)), **renamed}.items()}
 
 
 def edge(from_id: str, to_id: str, type_: Any, strength: Any = 1.0, **fields: Any) -> dict[str, Any]:
     """Return the record of an edge between two memories."""
     return {
-        "record": "relationship", "from_id": from_id, "to_id": to_id, "type": str(type_),
-        "strength": share(strength) if strength is not None else 1.0, "properties": fields.get("properties") or {},
-        "created_at": fields.get("created_at"),
-    }  # fmt: skip
+        "record": "relationship",
+        "from_id": from_id,
+        "to_id": to_id,
+        "type": str(type_),
+        "strength": share(strength) if strength is not None else 1.0,
+        "properties": fields.get("properties") or {},
+        "created_at": moment(fields.get("created_at")),
+    }
+
+
+def link(
+    place: str, ids: Mapping[Any, str], ends: tuple[Any, Any], type_: Any, strength: Any, **fields: Any
+) -> Item | Left:
+    """Return the edge between two memories by what the other system calls them, or that one of them is not there."""
+    start, end = map(ids.get, ends)
+    if start is None or end is None:
+        return Left(place, "one of its memories is not there")
+    return Item(place, edge(start, end, type_, strength, **fields))
+
+
+def other_tables(names: Iterable[str], rows_of: Callable[[str], Sequence[Any]]) -> Iterator[Left]:
+    """Yield how many rows there are in tables that hold no memories."""
+    for name in names:
+        if rows := rows_of(name):
+            yield Left(f"table {name}", f"{len(rows)} rows that are no memories")
 
 
 def kind(word: Any) -> str | None:
@@ -144,6 +172,28 @@ def moment(value: Any) -> datetime | None:
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
+READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "kind": kind,
+    "tags": words,
+    **dict.fromkeys(
+        ("created_at", "updated_at", "last_accessed_at", "last_confirmed_at", "expires_at", "occurred_at"), moment
+    ),
+}
+
+
+def json_memories(path: Path, hint: str) -> list[Any]:
+    """Read a JSON file that is a list of memories, or an object with one.
+
+    Raises:
+        InvalidInput: it is neither; `hint` says which file to give.
+    """
+    found = json_file(path)
+    rows = found.get("memories") if isinstance(found, dict) else found
+    if not isinstance(rows, list):
+        raise InvalidInput(f"{path} has no list of memories.", hint)
+    return rows
+
+
 def json_file(path: Path) -> Any:
     """Read a file of JSON.
 
@@ -153,7 +203,7 @@ def json_file(path: Path) -> Any:
     try:
         return json.loads(existing(path).read_text(encoding="utf-8"))
     except ValueError:
-        raise InvalidInput(f"{path} is no JSON file.", "Give the file that the other system exported.") from None
+        raise InvalidInput(f"{path} is not valid JSON.", "Give the file that the other system exported.") from None
 
 
 def existing(path: Path) -> Path:
@@ -182,7 +232,9 @@ class Tables:
 
     def __init__(self, path: Path) -> None:
         if not is_sqlite(path):
-            raise InvalidInput(f"{path} is no SQLite database.", "Give the path of the other system's database file.")
+            raise InvalidInput(
+                f"{path} is not a SQLite database.", "Give the path of the other system's database file."
+            )
         self.path = path
         self.names = {row["name"] for row in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
 

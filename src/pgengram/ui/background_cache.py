@@ -6,11 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 PATIENCE_S: Final = 0.08  # that a page waits; what is quick stands in it at once
 FRESH_S: Final = 10.0
 MAX_KEPT: Final = 64
+Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
@@ -26,7 +27,9 @@ class BackgroundCache:
     def __init__(self) -> None:
         self._kept: dict[Hashable, _Kept] = {}
 
-    async def get(self, key: Hashable, make: Callable[[], Awaitable[Any]], *, fresh_s: float = FRESH_S) -> Any:
+    async def get(
+        self, key: Hashable, make: Callable[[], Awaitable[Answer]], *, fresh_s: float = FRESH_S
+    ) -> Answer | None:
         """Return the answer, or None while it is made.
 
         Raises:
@@ -43,7 +46,7 @@ class BackgroundCache:
             self._kept.pop(key, None)
         elif kept.made_at is None:
             kept.made_at = time.monotonic()
-        return kept.task.result()
+        return cast("Answer", kept.task.result())
 
     def forget(self) -> None:
         """Make everything anew when it is next asked for, as memories were changed."""

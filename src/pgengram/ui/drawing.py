@@ -71,18 +71,21 @@ class Line:
         self._uses = [(at, weight, self._faded(at)) for at, weight in uses]
         self._anchor = max([stages[-1].since, *(at for at, _ in uses[-1:])])  # no change and no use comes after it
         rate = stages[-1].rate_per_day
-        in_all = (
-            0.0 if reinforcement is None else _exp(reinforcement - rate * (_days(self._anchor, EPOCH) - EPOCH_DAYS))
-        )
+        passed = _days(self._anchor, EPOCH) - EPOCH_DAYS
+        in_all = 0.0 if reinforcement is None else _exp(reinforcement - rate * passed)
         rest = in_all - self._listed(self._anchor)
         self._rest = rest if rest > ROUNDING * in_all else 0.0
-        self.known_from = self._from if not self._rest else uses[0][0] if uses else last_used or self._from
+        oldest = uses[0][0] if uses else last_used or self._from
+        self.known_from = oldest if self._rest else self._from
         # What came before those that were kept may have faded out of the sum by now, and then nobody knows what it was.
         if len(uses) >= KEPT:
-            unsure = ROUNDING * in_all
-            faded = self._faded(self._anchor)
-            sure = (at for at, _, then in self._uses if unsure * _exp(faded - then) < TOLERANCE)
-            self.known_from = next(sure, self._anchor)
+            self.known_from = self._sure_from(ROUNDING * in_all)
+
+    def _sure_from(self, unsure: float) -> datetime:
+        """Return the first use from which on a sum that is `unsure` now was known well enough."""
+        faded = self._faded(self._anchor)
+        sure = (at for at, _, then in self._uses if unsure * _exp(faded - then) < TOLERANCE)
+        return next(sure, self._anchor)
 
     def unused(self, at: datetime) -> float:
         """Return what the importance would have faded to without any use."""
@@ -127,11 +130,8 @@ def _stages(row: dict[str, Any], activation: dict[str, Any], history: Sequence[d
         if not before.keys() & {"importance", "kind", "pinned"} or entry["at"] <= activation["started_at"]:
             continue
         stages.append(Stage(entry["at"], importance, rate))
-        importance, kind, pinned = (
-            before.get("importance", importance),
-            before.get("kind", kind),
-            before.get("pinned", pinned),
-        )
+        importance = before.get("importance", importance)
+        kind, pinned = before.get("kind", kind), before.get("pinned", pinned)
         if before.keys() & {"kind", "pinned"}:
             rate = f.rate_per_day(row["type"], kind, pinned=pinned)
     return [Stage(activation["started_at"], importance, rate), *reversed(stages)]
@@ -150,27 +150,35 @@ def fading(
     began = stages[0].since
     uses = sorted(zip(activation["used_at"] or (), activation["use_weights"] or (), strict=True))
     line = Line(stages, uses, activation["reinforcement"], activation["last_accessed_at"])
-    events = {at: "read" for at, _ in uses} | {
-        one["at"]: str(one["operation"]) for one in reversed(history) if one["operation"] != "create"
-    }
-    events = {at: what for at, what in events.items() if at > began} | {began: "stored", now: "now"}
-    jumps = {*events, *(stage.since for stage in stages), line.known_from}
-    evenly = [began + (now - began) * n / POINTS for n in range(POINTS)] + [
-        now + AHEAD * n / POINTS for n in range(POINTS + 1)
-    ]
-    moments = sorted({at for at in (*evenly, *jumps, *(at - BEFORE for at in jumps)) if at >= began})
+    events = _events(uses, history, began) | {began: "stored", now: "now"}
+    moments = _moments(began, now, {*events, *(stage.since for stage in stages), line.known_from})
     used = [line.used(at) for at in moments]
     return {
         "at": [at.timestamp() for at in moments],
         "unused": [line.unused(at) for at in moments],
         "used": used,
-        "above": any(one is not None and one > 1 for one in used),
-        "marks": [
-            {"at": at.timestamp(), "when": f"{at.astimezone(UTC):%Y-%m-%d %H:%M}", "what": what, "use": at in dict(uses),
-             "before": line.used(max(began, at - BEFORE)), "after": line.used(at)}
-            for at, what in sorted(events.items())
-        ],
-    }  # fmt: skip
+        "above": max((one for one in used if one is not None), default=0.0) > 1,
+        "marks": [_mark(line, began, at, what, use=at in dict(uses)) for at, what in sorted(events.items())],
+    }
+
+
+def _events(
+    uses: Sequence[tuple[datetime, float]], history: Sequence[dict[str, Any]], began: datetime
+) -> dict[datetime, str]:
+    changes = {one["at"]: str(one["operation"]) for one in reversed(history) if one["operation"] != "create"}
+    return {at: what for at, what in ({at: "read" for at, _ in uses} | changes).items() if at > began}
+
+
+def _moments(began: datetime, now: datetime, jumps: set[datetime]) -> list[datetime]:
+    """Return the moments of a line until now and a year ahead: evenly, and at each jump and just before it."""
+    past = (began + (now - began) * n / POINTS for n in range(POINTS))
+    ahead = (now + AHEAD * n / POINTS for n in range(POINTS + 1))
+    return sorted({at for at in (*past, *ahead, *jumps, *(at - BEFORE for at in jumps)) if at >= began})
+
+
+def _mark(line: Line, began: datetime, at: datetime, what: str, *, use: bool) -> dict[str, Any]:
+    when = {"at": at.timestamp(), "when": f"{at.astimezone(UTC):%Y-%m-%d %H:%M}", "what": what, "use": use}
+    return {**when, "before": line.used(max(began, at - BEFORE)), "after": line.used(at)}
 
 
 def changed(old: Any, new: Any) -> list[Piece]:

@@ -13,8 +13,8 @@ from pgengram.service.core import Core
 from pgengram.transfer.exporting import export_to
 from pgengram.transfer.importing import Imported, import_from
 
-UNDER_WAY: Final = "It is still under way."
-WAIT: Final = "Wait until it is done, or break it off."
+UNDER_WAY: Final = "An import is still running."
+WAIT: Final = "Wait until it is done, or cancel it."
 GUESS_AFTER_S: Final = 2.0  # before that nothing is said of the time left
 
 
@@ -139,7 +139,7 @@ class Import:
         """
         self.refuse_second()
         if self.found is None:
-            raise Absent("No file was looked at.", "Choose one first.")
+            raise Absent("No file was previewed.", "Select one first.")
         self._begin(bringing=True)
 
     def _begin(self, *, bringing: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -94,7 +94,7 @@ class Pages:
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
             ("/memory/{id:uuid}/brief", self.brief, get), ("/timeline", self.timeline, get),
-            ("/tags", self.tags, get), ("/health", self.health, get), ("/trash", self.trash, get), ("/graph", self.graph, get),
+            ("/tags", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get), ("/graph", self.graph, get),
             ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
             ("/review", self.review, get), ("/review/preview", self.preview, post), ("/review/apply", self.apply, post),
             ("/import", self.import_, get), ("/import", self.give, post), ("/import/bring", self.bring, post),
@@ -177,7 +177,7 @@ class Pages:
             return answer
         kept = {name: value for name, value in asked.items() if value and name != "cursor"}
         more = "/?" + urlencode(kept | {"cursor": found.next_cursor}) if found and found.next_cursor else None
-        narrowed = any(asked.get(name) for name in asked if name not in ("q", "sort", "mode", "cursor"))
+        narrowed = bool(kept.keys() - {"q", "sort", "mode"})
         return self._page(
             LISTS.get(target, "search.html"), here="/", asked=asked, found=found, more=more, narrowed=narrowed,
             address=address, looking=looking, part=target in LISTS,
@@ -262,26 +262,19 @@ class Pages:
             asked = {"since": str(day), "until": str(day), "cursor": request.query_params.get("cursor", "")}
             found = await self.views.search(asked, sort="occurred")
             more = found.next_cursor and f"/timeline?{urlencode({'day': day, 'cursor': found.next_cursor})}"
-        earlier = max((one for one in days if day and one < day), default=None)
-        later = min((one for one in days if day and one > day), default=None)
+        earlier, later = _beside(day, days)
         return self._page(
             "timeline.html", here="/timeline", days=days, day=day, found=found, more=more, earlier=earlier, later=later,
             chart=drawing.by_day(days),
         )  # fmt: skip
 
-    async def tags(self, request: Request) -> Response:
-        """Show which tags, kinds and types there are."""
+    async def counts(self, request: Request) -> Response:
+        """Show which tags, kinds and types there are, or how index, embedder and database are and how memories spread."""
+        here = request.url.path
         counted = await self.views.statistics()
         if counted is None:
-            return self._waiting(request, "/tags", "Counting")
-        return self._page("tags.html", here="/tags", counted=counted.model_dump())
-
-    async def health(self, request: Request) -> Response:
-        """Show how index, embedder and database are, and how memories spread."""
-        counted = await self.views.statistics()
-        if counted is None:
-            return self._waiting(request, "/health", "Counting")
-        return self._page("health.html", here="/health", counted=counted.model_dump())
+            return self._waiting(request, here, "Counting")
+        return self._page(f"{here[1:]}.html", here=here, counted=counted.model_dump())
 
     async def graph(self, request: Request) -> Response:
         """Show links around a memory, or the strongest of all."""
@@ -327,18 +320,15 @@ class Pages:
         if reviewed is None:
             return self._waiting(request, "/review", "Looking at memories and what is near them")
         names = [*(name for name in FINDINGS if name in reviewed.found), PLAN]
-        chosen = asked.get("find") or next((name for name in PAIRED if reviewed.found.get(name)), PLAN)
-        if chosen not in names:
-            raise InvalidInput(f"find must be one of {', '.join(names)}.")
-        found = self.views.findings(reviewed, chosen)
+        chosen = _chosen(asked.get("find"), names, reviewed.found)
+        found, paired = self.views.findings(reviewed, chosen), chosen in PAIRED
         shown = found[(page - 1) * SIDE_BY_SIDE : page * SIDE_BY_SIDE]
-        rows = await self.views.excerpts(
-            [UUID(id_) for one in shown if chosen in PAIRED for id_ in one["ids"][:MOST_SIDES]]
-        )
+        ids = [UUID(id_) for one in shown for id_ in one["ids"][:MOST_SIDES]] if paired else []
+        rows = await self.views.excerpts(ids)
         return self._page(
             "review.html", here="/review", reviewed=reviewed, names=names, chosen=chosen, found=found, shown=shown,
             rows=rows, page=page, pages=max(1, -(-len(found) // SIDE_BY_SIDE)), offset=offset, sides=MOST_SIDES,
-            paired=chosen in PAIRED, full=len(reviewed.plan) >= f.MAX_BATCH,
+            paired=paired, full=len(reviewed.plan) >= f.MAX_BATCH,
         )  # fmt: skip
 
     async def preview(self, request: Request) -> Response:
@@ -384,10 +374,10 @@ class Pages:
             message = error.message.replace(str(arriving.path), "The file")
             return self._page(
                 "import.html", STATUS.get(error.code, UNREADY), here="/import", arriving=arriving, job=arriving.job,
-                report=None, error=InvalidInput(message, hint),
+                told=None, error=InvalidInput(message, hint),
             )  # fmt: skip
         return self._progress(
-            request, "import.html", "/import", arriving=arriving, job=arriving.job, report=report, error=None
+            request, "import.html", "/import", arriving=arriving, job=arriving.job, told=report, error=None
         )
 
     async def give(self, request: Request) -> Response:
@@ -459,6 +449,21 @@ class Pages:
     def _waiting(self, request: Request, here: str, what: str) -> Response:
         address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return self._page("waiting.html", here=here, what=what, address=address)
+
+
+def _chosen(given: str | None, names: Sequence[str], found: Mapping[str, int]) -> str:
+    """Return which findings to show: those asked for, else the first pairs, else the plan."""
+    chosen = given or next((name for name in PAIRED if found.get(name)), PLAN)
+    if chosen not in names:
+        raise InvalidInput(f"find must be one of {', '.join(names)}.")
+    return chosen
+
+
+def _beside(day: date | None, days: Iterable[date]) -> tuple[date | None, date | None]:
+    """Return the days with memories before and after one."""
+    if day is None:
+        return None, None
+    return max((one for one in days if one < day), default=None), min((one for one in days if one > day), default=None)
 
 
 def _day(moment: str | None) -> str:

@@ -107,14 +107,14 @@ class SessionGuard:
         """
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or host not in self._hosts:
-            raise Shut("This page does not go by that name.", "Open it by the link that `pgengram ui` printed.")
+            raise Shut("This page has another address.", "Open it by the link that `pgengram ui` printed.")
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{host}":
             raise Shut("Another page sent this request.", "Open this page itself and do it there.")
         if method not in READING and origin is None:
             raise Shut("A change must say which page it comes from.", "Use the buttons of this page.")
         if path != SIGN_IN_PATH and not path.startswith(STATIC) and not self._knows(headers.getlist("cookie")):
-            raise Shut("This browser has not come in by the link that `pgengram ui` printed.")
+            raise Shut("Open the link printed by `pgengram ui`.")
 
     def _knows(self, cookies: list[str]) -> bool:
         for header in cookies:
@@ -133,7 +133,7 @@ class SessionGuard:
             Shut: it is not the ticket, or was used before.
         """
         if not self.ticket or not hmac.compare_digest(ticket.encode(), self.ticket.encode()):
-            raise Shut("This link was used before, or is not whole: it opens the page once.")
+            raise Shut("This link was used before or is incomplete: it works once.")
         self.ticket = ""
         answer.set_cookie(self.cookie, self._session, httponly=True, samesite="strict", path="/")
 
@@ -172,7 +172,7 @@ class SessionGuard:
         length = request.headers.get("content-length", "")
         if not length.isdecimal() or int(length) > MAX_UPLOAD:
             raise LimitExceeded(
-                f"A file may have at most {MAX_UPLOAD // 10**9} GB.", "Bring a larger one in with `pgengram import`."
+                f"A file may have at most {MAX_UPLOAD // 10**9} GB.", "Import a larger one with `pgengram import`."
             )
         try:
             async with request.form(max_files=1, max_fields=10) as form:
@@ -180,7 +180,7 @@ class SessionGuard:
                 self._check_mark(fields)
                 given = form.get("file")
                 if not isinstance(given, UploadFile) or not given.filename:
-                    raise InvalidInput("No file is chosen.", "Choose one.")
+                    raise InvalidInput("Select a file.")
                 with path.open("wb") as kept:
                     await asyncio.to_thread(shutil.copyfileobj, given.file, kept)
                 return fields, PurePath(given.filename.replace("\\", "/")).name
@@ -189,7 +189,9 @@ class SessionGuard:
 
     def _check_mark(self, fields: dict[str, str]) -> None:
         if not hmac.compare_digest(fields.pop("mark", "").encode(), self.mark.encode()):
-            raise Shut("The form is of an earlier start of this page.", "Load the page again and repeat the change.")
+            raise Shut(
+                "This form is from an earlier start of the server.", "Load the page again and repeat the change."
+            )
 
 
 def _content_type(request: Request) -> str:

@@ -46,6 +46,7 @@ MEMBERS: Final = 50
 REVIEW_FRESH_S: Final = 300.0
 MAX_TOKEN_DAYS: Final = 3_650
 PAIRED: Final = ("duplicates", "contradictions")
+Network = tuple[dict[str, Shown], list[Shown], bool]  # nodes by id, lines, and whether some are left out
 
 
 class Unnoticed(AccessLog):
@@ -97,23 +98,16 @@ class ViewService:
 
     async def hits(self, asked: Mapping[str, str]) -> Found | None:
         """Return the same; None while it is looked for, which over many memories can take longer than a page may."""
-        found: Found | None = await self._searches.get(
-            tuple(sorted(asked.items())), lambda: self.search(asked), fresh_s=0.0
-        )
-        return found
+        return await self._searches.get(tuple(sorted(asked.items())), lambda: self.search(asked), fresh_s=0.0)
 
     async def statistics(self) -> Statistics | None:
         """Return the counts of everything; None while they are worked out."""
-        found: Statistics | None = await self.cache.get("statistics", lambda: self.maintenance.memory_stats(tags=500))
-        return found
+        return await self.cache.get("statistics", lambda: self.maintenance.memory_stats(tags=500))
 
     async def days(self) -> dict[Any, int] | None:
         """Return how many memories each day has, newest first; None while it is worked out."""
 
-        found: dict[Any, int] | None = await self.cache.get(
-            "days", lambda: self.manager.store.read_transaction(ui_queries.days)
-        )
-        return found
+        return await self.cache.get("days", lambda: self.manager.store.read_transaction(ui_queries.days))
 
     async def excerpts(self, ids: Sequence[UUID]) -> dict[str, Shown]:
         """Return the beginning of memories and their status, by id."""
@@ -163,41 +157,14 @@ class ViewService:
 
     async def network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown | None:
         """Return the nodes with their places and the edges around a memory, or of the strongest links; None while it is made."""
-        found: Shown | None = await self.cache.get(
-            ("network", id_, depth, min_strength), lambda: self._network(id_, depth, min_strength)
-        )
-        return found
+        key = ("network", id_, depth, min_strength)
+        return await self.cache.get(key, lambda: self._network(id_, depth, min_strength))
 
     async def _network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown:
-        cut = False
         if id_ is None:
-            rows, seen = await self.manager.store.read_transaction(_strongest)
-            nodes = {
-                str(one): {"text": row["content"][:LIST_EXCERPT_CHARS], "type": row["type"], "depth": None}
-                for one, row in seen.items()
-            }
-            lines = [
-                {"from": str(row["from_id"]), "to": str(row["to_id"]), "type": row["type"], "strength": row["strength"]}
-                for row in rows
-            ]
-            cut = len(nodes) >= MAX_NODES - 1
+            nodes, lines, cut = await self._strongest()
         else:
-            explored = await self.graph.explore_memories(
-                [str(id_)], depth=depth, min_strength=min_strength, limit=AROUND
-            )
-            nodes = {
-                one["id"]: {"text": one["excerpt"][:LIST_EXCERPT_CHARS], "type": one["type"], "depth": one.get("depth")}
-                for one in [*explored.nodes, *explored.similar]
-            }
-            lines = [
-                {"from": one["from_id"], "to": one["to_id"], "type": one["type"], "strength": one["strength"]}
-                for one in explored.edges
-            ]
-            lines += [
-                {"from": one["similar_to"], "to": one["id"], "type": "alike", "strength": one["similarity"]}
-                for one in explored.similar
-            ]
-            cut = explored.cut
+            nodes, lines, cut = await self._around(id_, depth, min_strength)
         number = {name: place for place, name in enumerate(nodes)}
         lines = [line for line in lines if line["from"] in number and line["to"] in number]
         joined = [(number[line["from"]], number[line["to"]], line["strength"]) for line in lines]
@@ -206,10 +173,24 @@ class ViewService:
             node |= {"x": round(x, 1), "y": round(y, 1)}
         return {"nodes": nodes, "edges": lines, "cut": cut, "start": None if id_ is None else str(id_)}
 
+    async def _strongest(self) -> Network:
+        rows, seen = await self.manager.store.read_transaction(_strongest)
+        nodes = {str(one): _node(row["content"], row["type"]) for one, row in seen.items()}
+        return nodes, [_line(row) for row in rows], len(nodes) >= MAX_NODES - 1
+
+    async def _around(self, id_: UUID, depth: int, min_strength: float) -> Network:
+        found = await self.graph.explore_memories([str(id_)], depth=depth, min_strength=min_strength, limit=AROUND)
+        near = [*found.nodes, *found.similar]
+        nodes = {one["id"]: _node(one["excerpt"], one["type"], one.get("depth")) for one in near}
+        alike = [
+            {"from": one["similar_to"], "to": one["id"], "type": "alike", "strength": one["similarity"]}
+            for one in found.similar
+        ]
+        return nodes, [*map(_line, found.edges), *alike], found.cut
+
     async def map(self) -> Shown | None:
         """Return where memories lie by the two principal components of their vectors; None while it is made."""
-        found: Shown | None = await self.cache.get("map", self._map, fresh_s=REVIEW_FRESH_S)
-        return found
+        return await self.cache.get("map", self._map, fresh_s=REVIEW_FRESH_S)
 
     async def _map(self) -> Shown:
         """Work the map out; a transaction is open only while rows are read."""
@@ -239,12 +220,8 @@ class ViewService:
 
     async def review(self, offset: int) -> Reviewed | None:
         """Return what a review finds from the memory at `offset` on, the newest first; None while it is made."""
-        found: Reviewed | None = await self.cache.get(
-            ("review", offset),
-            lambda: self.maintenance.review_memories(max_groups=MAX_GROUPS, offset=offset),
-            fresh_s=REVIEW_FRESH_S,
-        )
-        return found
+        review = partial(self.maintenance.review_memories, max_groups=MAX_GROUPS, offset=offset)
+        return await self.cache.get(("review", offset), review, fresh_s=REVIEW_FRESH_S)
 
     def findings(self, reviewed: Reviewed, name: str) -> list[Shown]:
         """Return the findings of a name, without those that somebody wants to keep as they are."""
@@ -254,14 +231,14 @@ class ViewService:
         """Return what steps, each as JSON, would change, and the memories they speak of; nothing is changed.
 
         Raises:
-            InvalidInput: there is none, or one is no JSON.
+            InvalidInput: there is none, or one is not valid JSON.
         """
         try:
             plan = [json.loads(step) for step in steps]
         except ValueError:
             raise InvalidInput("A step of the plan cannot be read.") from None
         if not plan:
-            raise InvalidInput("No step is chosen.", "Tick at least one.")
+            raise InvalidInput("No step is selected.", "Select at least one.")
         tidied = await self.maintenance.tidy_memories("apply", plan=plan)
         self._keeping[tidied.confirm_token or ""] = [
             frozenset(step["ids"]) for step in plan if step["action"] == "confirm"
@@ -290,7 +267,7 @@ class ViewService:
             InvalidInput: the name or the number of days is not allowed.
         """
         if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
-            raise InvalidInput(f"A token is good for 1 to {MAX_TOKEN_DAYS:,} days.", "Leave it empty for no end.")
+            raise InvalidInput(f"A token is valid for 1 to {MAX_TOKEN_DAYS:,} days.", "Leave it empty for no end.")
         lifetime = None if days is None else timedelta(days=days)
         made, _ = await tokens.create(
             self.manager.store, name.strip(), self.manager.settings.namespace, scope, lifetime
@@ -306,6 +283,15 @@ class ViewService:
         if id_ not in {one.id for one in await self.tokens()}:
             raise NotFound("token", id_, "The list shows them.")
         return f"{(await tokens.revoke(self.manager.store, id_)).name} is revoked."
+
+
+def _node(text: str, type_: str, depth: int | None = None) -> Shown:
+    return {"text": text[:LIST_EXCERPT_CHARS], "type": type_, "depth": depth}
+
+
+def _line(edge: Mapping[str, Any]) -> Shown:
+    ends = {"from": str(edge["from_id"]), "to": str(edge["to_id"])}
+    return {**ends, "type": edge["type"], "strength": edge["strength"]}
 
 
 async def _strongest(tx: Transaction) -> tuple[list[Row], dict[UUID, Row]]:

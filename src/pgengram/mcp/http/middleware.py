@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from mcp_types import HEADER_MISMATCH, PROTOCOL_VERSION_META_KEY, JSONRPCRequest
@@ -26,16 +26,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import ConnectionLost, DatabaseFailed
 from pgengram.mcp.frames import Refused, frame
+from pgengram.mcp.http.requests import Gone, HTTPRejection, Rates, Request, Rules, json_response, replayed, with_headers
 from pgengram.mcp.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.oauth import Issuer
 from pgengram.runtime.logs import trace
 from pgengram.store.clients import rates, tokens
 from pgengram.store.connection.database import POOL_MAX
-
-if TYPE_CHECKING:
-    pass
-
-from pgengram.mcp.http.requests import Gone, HTTPRejection, Rates, Request, Rules, json_response, replayed, with_headers
 
 log = logging.getLogger(__name__)
 

@@ -7,17 +7,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from pgengram.mcp.oauth import Trust
 from pgengram.store.clients import rates
-
-if TYPE_CHECKING:
-    pass
-
 
 MAX_BUCKETS: Final = 4_096
 REFUSED: Final = -32001  # JSON-RPC code of what the door says

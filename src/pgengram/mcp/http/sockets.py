@@ -7,14 +7,11 @@ import errno
 import ipaddress
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pgengram.errors import InvalidInput
-
-if TYPE_CHECKING:
-    pass
 
 
 class PatientConnection(H11Protocol):

@@ -151,7 +151,7 @@ async def init(url: str, shards: int = SHARDS) -> Status:
     await asyncio.to_thread(migrate, url)
     async with _coordinator(url) as connection:
         if not any(node.takes_shards and node.active for node in await _nodes(connection)):
-            raise NotReady("This coordinator knows no worker.", "Run `pgengram cluster add-node HOST` for each first.")
+            raise NotReady("This coordinator knows no worker.", "Run `pgengram citus add-node HOST` for each first.")
         async with connection.transaction():
             await connection.execute(LOCK, {"key": MIGRATION_LOCK})
             await _distribute(connection, shards)
@@ -387,7 +387,7 @@ async def _of_type(connection: psycopg.AsyncConnection[dict[str, Any]], type_: s
 
 async def _expect_distributed(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
     if "memories" not in await _of_type(connection, "distributed"):
-        raise Conflict("Nothing is distributed yet.", "Run `pgengram cluster init` first.")
+        raise Conflict("Nothing is distributed yet.", "Run `pgengram citus init` first.")
 
 
 async def _expect_to_see_all(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:

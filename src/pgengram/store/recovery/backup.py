@@ -93,7 +93,7 @@ class Manifest:
 
 
 def make(url: str, path: Path) -> Manifest:
-    """Write the whole database into the file `path`, which only its namespace can read and which is complete or not there.
+    """Write the whole database into the file `path`, which only its owner can read and which is complete or not there.
 
     Others may go on writing: the backup is of one moment.
 

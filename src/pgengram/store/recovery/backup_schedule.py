@@ -32,7 +32,7 @@ BACKUP_LOCK: Final = 0x70_67_65_62  # one server at a time makes the daily backu
 
 
 def folder(data_dir: Path) -> Path:
-    """Return the folder of backups in a data folder, made when it is not there; only its namespace may enter.
+    """Return the folder of backups in a data folder, made when it is not there; only its owner may enter.
 
     Raises:
         NotReady: it cannot be made.

@@ -15,7 +15,20 @@ from psycopg.rows import dict_row
 from pgengram import fields as f
 from pgengram.details import DETAILS
 from pgengram.errors import InvalidInput
-from pgengram.transfer.records import Item, Left, Read, as_json, edge, existing, id_of, memory, moment, share
+from pgengram.transfer.records import (
+    Item,
+    Left,
+    Read,
+    as_json,
+    existing,
+    id_of,
+    link,
+    memory,
+    moment,
+    other_tables,
+    picked,
+    share,
+)
 
 SYSTEM = "agi"
 DETAIL_TABLES: Final = {f"{type_}_memories": type_ for type_ in f.TYPES}
@@ -27,7 +40,7 @@ JSONS: Final = frozenset({
     "action_taken", "context", "result", "source_references", "contradictions", "steps", "prerequisites", "failure_points",
     "supporting_evidence", "success_metrics", "adaptation_history", "context_applicability", "properties", "emotional_signature",
 })  # fmt: skip
-_COPY: Final = re.compile(r"^COPY (?:public\.)?\"?(\w+)\"? \((.*)\) FROM stdin;$")
+_COPY: Final = re.compile(r"^COPY (?:public\.)?\"?(\w+)\"? \((.*)\) FROM stdin;\n((?:.*\n)*?)\\\.$", re.MULTILINE)
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -48,73 +61,72 @@ def read(source: str) -> Read:
         yield Item(f"memories {row['id']}", record)
     yield from _clusters(tables, ids)
     for place, row in enumerate(tables.get("memory_relationships", [])):
-        ends = ids.get(row.get("from_memory_id")), ids.get(row.get("to_memory_id"))
-        if ends[0] is None or ends[1] is None:
-            yield Left(f"memory_relationships[{place}]", "one of its memories is not there")
-        else:
-            told = {"properties": row.get("properties"), "created_at": moment(row.get("created_at"))}
-            yield Item(
-                f"memory_relationships[{place}]",
-                edge(ends[0], ends[1], row["relationship_type"], row.get("strength"), **told),
-            )
-    for name in NOT_MEMORIES:
-        if rows := tables.get(name):
-            yield Left(f"table {name}", f"{len(rows)} rows that are no memories")
+        ends = row.get("from_memory_id"), row.get("to_memory_id")
+        fields = picked(row, "properties", "created_at")
+        type_, strength = row.get("relationship_type"), row.get("strength")
+        yield link(f"memory_relationships[{place}]", ids, ends, type_, strength, **fields)
+    yield from other_tables(NOT_MEMORIES, lambda name: tables.get(name, []))
 
 
 def _record(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]:
-    type_ = row.get("type")
-    confidence = detail.get("confidence_score") if type_ == "strategic" else detail.get("confidence")
-    names = DETAILS[type_].model_fields.keys() if type_ in DETAILS else ()
-    own = {name: value for name, value in detail.items() if name in names and value is not None}
-    own = {name: value for name, value in own.items() if name not in ("confidence", "confidence_score")}
-    if own.get("pattern_description") == row.get("content"):
-        del own["pattern_description"]
-    for name in ("event_time", "last_validated"):
-        if name in own:
-            own[name] = f.as_utc(moment(own[name]))
-    for name in ("category", "related_concepts"):
-        if isinstance(own.get(name), str):
-            own[name] = _array(own[name])
+    confidence = detail.get("confidence_score" if row.get("type") == "strategic" else "confidence")
+    own = _detail(row, detail)
     return memory(
-        SYSTEM, row["id"], row["content"], type=type_, status=row.get("status") or "active",
-        importance=share(row.get("importance") or 0), confidence=None if confidence is None else share(confidence),
-        created_at=moment(row.get("created_at")), updated_at=moment(row.get("updated_at")),
-        last_accessed_at=moment(row.get("last_accessed")), access_count=row.get("access_count"),
-        metadata=own, occurred_at=moment(own.get("event_time")),
-    )  # fmt: skip
+        SYSTEM,
+        row["id"],
+        row["content"],
+        status=row.get("status") or "active",
+        importance=share(row.get("importance") or 0),
+        confidence=None if confidence is None else share(confidence),
+        metadata=own,
+        occurred_at=own.get("event_time"),
+        **picked(row, "type", "created_at", "updated_at", "access_count", last_accessed_at="last_accessed"),
+    )
+
+
+def _detail(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a type's own table as metadata has them."""
+    names = DETAILS[row["type"]].model_fields.keys() if row.get("type") in DETAILS else ()
+    left_out = {"confidence", "confidence_score"}
+    if detail.get("pattern_description") == row["content"]:
+        left_out.add("pattern_description")
+    own = {name: detail[name] for name in names if name not in left_out and detail.get(name) is not None}
+    own |= {name: f.as_utc(moment(own[name])) for name in ("event_time", "last_validated") if name in own}
+    return own | {name: _array(own[name]) for name in ("category", "related_concepts") if name in own}
 
 
 def _clusters(tables: Mapping[str, Rows], ids: Mapping[Any, str]) -> Iterator[Item | Left]:
     made: dict[Any, str] = {}
     for row in tables.get("memory_clusters", []):
-        at = moment(row.get("created_at"))
-        made[row["id"]] = str(id_of(SYSTEM, row["id"], row["name"], at))
-        type_ = row.get("cluster_type")
-        keywords = row.get("keywords") or []
-        yield Item(
-            f"memory_clusters {row['id']}",
-            {
-                "record": "cluster", "id": made[row["id"]], "name": row["name"], "description": row.get("description"),
-                "type": type_ if type_ in f.CLUSTER_TYPES else "mixed",
-                "keywords": _array(keywords) if isinstance(keywords, str) else keywords,
-                "emotional_signature": row.get("emotional_signature"),
-                "importance": share(row.get("importance_score") or 0), "activation_count": row.get("activation_count") or 0,
-                "last_activated_at": moment(row.get("last_activated")), "created_at": at, "updated_at": moment(row.get("updated_at")),
-            },
-        )  # fmt: skip
+        cluster = _cluster(row)
+        made[row["id"]] = cluster["id"]
+        yield Item(f"memory_clusters {row['id']}", cluster)
     for place, row in enumerate(tables.get("memory_cluster_members", [])):
-        if row.get("cluster_id") in made and row.get("memory_id") in ids:
-            yield Item(
-                f"memory_cluster_members[{place}]",
-                {
-                    "record": "cluster_member", "cluster_id": made[row["cluster_id"]], "memory_id": ids[row["memory_id"]],
-                    "strength": share(1 if row.get("membership_strength") is None else row["membership_strength"]),
-                    "automatic": False, "added_at": moment(row.get("added_at")),
-                },
-            )  # fmt: skip
-        else:
+        ends = made.get(row.get("cluster_id")), ids.get(row.get("memory_id"))
+        if None in ends:
             yield Left(f"memory_cluster_members[{place}]", "its cluster or its memory is not there")
+            continue
+        strength = share(1 if row.get("membership_strength") is None else row["membership_strength"])
+        member = {"record": "cluster_member", "cluster_id": ends[0], "memory_id": ends[1], "strength": strength}
+        at = moment(row.get("added_at"))
+        yield Item(f"memory_cluster_members[{place}]", member | {"automatic": False, "added_at": at})
+
+
+def _cluster(row: Mapping[str, Any]) -> dict[str, Any]:
+    at = moment(row.get("created_at"))
+    type_ = row.get("cluster_type")
+    return {
+        "record": "cluster",
+        "id": str(id_of(SYSTEM, row["id"], row["name"], at)),
+        "type": type_ if type_ in f.CLUSTER_TYPES else "mixed",
+        "keywords": _array(row.get("keywords") or []),
+        "importance": share(row.get("importance_score") or 0),
+        "activation_count": row.get("activation_count") or 0,
+        "last_activated_at": moment(row.get("last_activated")),
+        "created_at": at,
+        "updated_at": moment(row.get("updated_at")),
+        **picked(row, "name", "description", "emotional_signature"),
+    }
 
 
 # -- the three sources -------------------------------------------------------------------------------------------------
@@ -156,7 +168,7 @@ def _of_json(text: str, path: Path) -> dict[str, Rows]:
     try:
         found = json.loads(text)
     except ValueError:
-        raise InvalidInput(f"{path} is no JSON file.", "Give the tables as one JSON object of lists.") from None
+        raise InvalidInput(f"{path} is not valid JSON.", "Give the tables as one JSON object of lists.") from None
     tables = {"memories": found} if isinstance(found, list) else found
     return {
         name: [{_snake(key): value for key, value in row.items() if _snake(key) not in LEFT_OUT} for row in rows if isinstance(row, dict)]
@@ -172,27 +184,25 @@ def _snake(name: str) -> str:
 def _of_dump(text: str) -> dict[str, Rows]:
     """Read the COPY blocks of a plain dump."""
     found: dict[str, Rows] = {}
-    rows: Rows | None = None
-    columns: list[str] = []
-    for line in text.split("\n"):
-        if rows is None:
-            if begun := _COPY.match(line):
-                columns = [name.strip().strip('"') for name in begun[2].split(",")]
-                rows = found.setdefault(begun[1], [])
-        elif line == "\\.":
-            rows = None
-        else:
-            values = (None if value == "\\N" else _unescaped(value) for value in line.split("\t"))
-            row = {name: value for name, value in zip(columns, values, strict=True) if name not in LEFT_OUT}
-            rows.append({name: as_json(value) if name in JSONS else value for name, value in row.items()})
+    for block in _COPY.finditer(text):
+        columns = [name.strip().strip('"') for name in block[2].split(",")]
+        found.setdefault(block[1], []).extend(_dumped(columns, line) for line in block[3].split("\n")[:-1])
     return found
+
+
+def _dumped(columns: list[str], line: str) -> dict[str, Any]:
+    values = (None if value == "\\N" else _unescaped(value) for value in line.split("\t"))
+    row = {name: value for name, value in zip(columns, values, strict=True) if name not in LEFT_OUT}
+    return {name: as_json(value) if name in JSONS else value for name, value in row.items()}
 
 
 def _unescaped(value: str) -> str:
     return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), value)
 
 
-def _array(text: str) -> list[str]:
-    """Read a one-dimensional array of texts as PostgreSQL writes it."""
-    items = re.findall(r'"((?:[^"\\]|\\.)*)"|([^,{}]+)', text)
+def _array(value: Any) -> Any:
+    """Read a one-dimensional array of texts as PostgreSQL writes it; a list is one already."""
+    if not isinstance(value, str):
+        return value
+    items = re.findall(r'"((?:[^"\\]|\\.)*)"|([^,{}]+)', value)
     return [re.sub(r"\\(.)", r"\1", quoted) if quoted or not bare else bare for quoted, bare in items]

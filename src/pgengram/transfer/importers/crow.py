@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pgengram.transfer.records import Item, Read, Tables, kind, memory, moment, of_ten, words
+from pgengram.transfer.records import Item, Read, Tables, kind, memory, of_ten, picked
 
 SYSTEM = "crow"
 
@@ -12,19 +12,24 @@ SYSTEM = "crow"
 def read(source: str) -> Read:
     """Read the table `memories`; category becomes the kind, and stays in the metadata where there is no such kind."""
     for row in Tables(Path(source)).needed("memories", "id", "content"):
-        known = kind(row.get("category"))
-        kept = {
-            "context": row.get("context"),
-            "category": None if known else row.get("category"),
-            "instance_id": row.get("instance_id"),
-        }
-        yield Item(
-            f"memories {row['id']}",
-            memory(
-                SYSTEM, row["id"], row["content"], kind=known, tags=words(row.get("tags")), source=row.get("source"),
-                project=None if row.get("project_id") is None else str(row["project_id"]),
-                importance=of_ten(row.get("importance")), metadata={name: value for name, value in kept.items() if value},
-                created_at=moment(row.get("created_at")), updated_at=moment(row.get("updated_at")),
-                last_accessed_at=moment(row.get("accessed_at")), access_count=row.get("access_count"),
-            ),
-        )  # fmt: skip
+        kept = picked(row, "context", "instance_id", *([] if kind(row.get("category")) else ["category"]))
+        fields = picked(
+            row,
+            "tags",
+            "source",
+            "created_at",
+            "updated_at",
+            "access_count",
+            kind="category",
+            last_accessed_at="accessed_at",
+        )
+        record = memory(
+            SYSTEM,
+            row["id"],
+            row["content"],
+            project=None if row.get("project_id") is None else str(row["project_id"]),
+            importance=of_ten(row.get("importance")),
+            metadata={name: value for name, value in kept.items() if value},
+            **fields,
+        )
+        yield Item(f"memories {row['id']}", record)

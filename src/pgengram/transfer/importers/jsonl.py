@@ -20,10 +20,10 @@ def read(source: str) -> Read:
             try:
                 record = json.loads(line)
             except ValueError:
-                yield Left(place, "it is no JSON")
+                yield Left(place, "it is not valid JSON")
                 continue
             if not isinstance(record, dict):
-                yield Left(place, "it is no JSON object")
+                yield Left(place, "it is not a JSON object")
             elif record.get("record") == "export":
                 if record.get("format") != FORMAT:
                     raise InvalidInput(

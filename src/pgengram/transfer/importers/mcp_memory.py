@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pgengram.transfer.records import Item, Left, Read, edge, existing, kind, memory
+from pgengram.transfer.records import Item, Left, Read, edge, existing, memory
 
 SYSTEM = "mcp-memory"
 ABOUT = "about"
@@ -45,10 +45,8 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _entity(row: dict[str, Any]) -> dict[str, Any]:
     name, type_ = str(row["name"]), str(row.get("entityType") or "")
-    return memory(
-        SYSTEM, name, f"{name} ({type_})" if type_ else name, kind=kind(type_), tags=[type_] if type_ else [],
-        metadata={"entity": name, "entity_type": type_},
-    )  # fmt: skip
+    about = {"entity": name, "entity_type": type_}
+    return memory(SYSTEM, name, f"{name} ({type_})" if type_ else name, kind=type_, tags=[type_], metadata=about)
 
 
 def _items(place: str, row: dict[str, Any], entity: dict[str, Any]) -> Iterator[Item | Left]:
@@ -58,10 +56,10 @@ def _items(place: str, row: dict[str, Any], entity: dict[str, Any]) -> Iterator[
         if not isinstance(observation, str) or not observation.strip():
             yield Left(where, "it is empty")
             continue
-        told = memory(
-            SYSTEM, f"{row['name']}\0{observation}", f"{row['name']}: {observation}", kind=entity.get("kind"), tags=entity.get("tags"),
-            metadata={"entity": row["name"], "entity_type": row.get("entityType"), "observation": observation},
-        )  # fmt: skip
-        told["metadata"]["imported"]["id"] = row["name"]
-        yield Item(where, told)
-        yield Item(where, edge(told["id"], entity["id"], ABOUT))
+        about = {"entity": row["name"], "entity_type": row.get("entityType"), "observation": observation}
+        alike = {name: entity.get(name) for name in ("kind", "tags")}
+        key = f"{row['name']}\0{observation}"
+        fields = memory(SYSTEM, key, f"{row['name']}: {observation}", metadata=about, **alike)
+        fields["metadata"]["imported"]["id"] = row["name"]
+        yield Item(where, fields)
+        yield Item(where, edge(fields["id"], entity["id"], ABOUT))

@@ -13,14 +13,14 @@ from pgengram.transfer.records import (
     Read,
     Tables,
     as_json,
-    edge,
     is_sqlite,
-    json_file,
+    json_memories,
     kind,
+    link,
     mapping,
     memory,
     moment,
-    words,
+    picked,
 )
 
 SYSTEM = "mcp-memory-service"
@@ -41,41 +41,37 @@ def read(source: str) -> Read:
 
 
 def _of_json(path: Path) -> list[dict[str, Any]]:
-    found = json_file(path)
-    rows = found.get("memories") if isinstance(found, dict) else found
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InvalidInput(f"{path} has no list of memories.", "Give the database, or the file that its export wrote.")
+    hint = "Give the database, or the file that its export wrote."
+    rows = json_memories(path, hint)
+    if not all(isinstance(row, dict) for row in rows):
+        raise InvalidInput(f"{path} holds something else than memories.", hint)
     return rows
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
     kept = mapping(row.get("metadata"))
-    word = row.get("memory_type")
-    known = kind(word)
-    if word and known is None:
-        kept["memory_type"] = word
-    at = moment(row.get("created_at")) or moment(row.get("created_at_iso"))
+    if row.get("memory_type") and kind(row["memory_type"]) is None:
+        kept["memory_type"] = row["memory_type"]
     record = memory(
-        SYSTEM, row.get("content_hash"), row.get("content"), kind=known, tags=words(row.get("tags")), metadata=kept,
-        collection=None if row.get("store") in (None, "default") else row["store"], created_at=at,
-        updated_at=moment(row.get("updated_at")) or moment(row.get("updated_at_iso")),
-    )  # fmt: skip
+        SYSTEM,
+        metadata=kept,
+        collection=None if row.get("store") in (None, "default") else row["store"],
+        created_at=moment(row.get("created_at")) or row.get("created_at_iso"),
+        updated_at=moment(row.get("updated_at")) or row.get("updated_at_iso"),
+        **picked(row, "content", "tags", key="content_hash", kind="memory_type"),
+    )
     if deleted := moment(row.get("deleted_at")):
         record |= {"status": "invalidated", "valid_to": deleted.isoformat(), "reason": "Deleted in mcp-memory-service."}
     return record
 
 
 def _related(row: dict[str, Any], ids: dict[Any, str]) -> Item | Left:
-    place = f"memory_graph {str(row.get('source_hash'))[:12]} → {str(row.get('target_hash'))[:12]}"
-    ends = ids.get(row.get("source_hash")), ids.get(row.get("target_hash"))
-    if ends[0] is None or ends[1] is None:
-        return Left(place, "one of its memories is not there")
+    ends = row.get("source_hash"), row.get("target_hash")
+    place = f"memory_graph {' → '.join(str(end)[:12] for end in ends)}"
     sorts = as_json(row.get("connection_types"))
     type_ = row.get("relationship_type") or next(_texts(sorts), "related")
-    properties = {"connection_types": sorts} if sorts else {}
-    return Item(
-        place, edge(ends[0], ends[1], type_, row.get("similarity"), properties=properties, created_at=moment(row.get("created_at")))
-    )  # fmt: skip
+    fields = {"properties": {"connection_types": sorts} if sorts else {}, "created_at": row.get("created_at")}
+    return link(place, ids, ends, type_, row.get("similarity"), **fields)
 
 
 def _texts(value: Any) -> Iterator[str]:

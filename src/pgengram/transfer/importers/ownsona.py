@@ -5,18 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pgengram.errors import InvalidInput
-from pgengram.transfer.records import Item, Left, Read, json_file, mapping, memory, moment, share, words
+from pgengram.transfer.records import Item, Left, Read, json_memories, mapping, memory, moment, picked, share
 
 SYSTEM = "ownsona"
 
 
 def read(source: str) -> Read:
     """Read `{"memories": […]}`; what was deleted stays forgotten, with its reason and its replacement."""
-    found = json_file(Path(source))
-    rows = found.get("memories") if isinstance(found, dict) else found
-    if not isinstance(rows, list):
-        raise InvalidInput(f"{source} has no list of memories.", "Save the answer of export_memories to a file.")
+    rows = json_memories(Path(source), "Save the answer of export_memories to a file.")
     usable = [row for row in rows if isinstance(row, dict) and "text" in row]
     ids = {row.get("id"): _record(row)["id"] for row in usable}
     for place, row in enumerate(rows):
@@ -28,13 +24,16 @@ def read(source: str) -> Read:
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
     kept = mapping(row.get("metadata"))
+    times = ("expires_at", "last_confirmed_at", "created_at", "updated_at")
     return memory(
-        SYSTEM, row.get("id"), row["text"], tags=words(row.get("tags")), source_provider=row.get("source_provider"),
+        SYSTEM,
+        row.get("id"),
+        row["text"],
         importance=None if row.get("importance") is None else share(row["importance"]),
-        capture_mode=row.get("capture_mode") or kept.pop("capture_mode", None), session_id=row.get("session_id"),
-        expires_at=moment(row.get("expires_at")), last_confirmed_at=moment(row.get("last_confirmed_at")),
-        created_at=moment(row.get("created_at")), updated_at=moment(row.get("updated_at")), metadata=kept,
-    )  # fmt: skip
+        capture_mode=row.get("capture_mode") or kept.pop("capture_mode", None),
+        metadata=kept,
+        **picked(row, "tags", "source_provider", "session_id", *times),
+    )
 
 
 def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:

@@ -4,35 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pgengram.transfer.records import Item, Left, Read, Tables, edge, kind, mapping, memory, moment, of_ten, words
+from pgengram.transfer.records import Item, Read, Tables, link, mapping, memory, of_ten, other_tables, picked
 
 SYSTEM = "session-continuity"
 NOT_MEMORIES = ("sessions", "tasks", "solutions", "project_context", "active_context", "work_patterns")
 
 
 def read(source: str) -> Read:
-    """Read `.claude/sessions.db`; what is about sessions and tasks is no memory and is told so."""
+    """Read `.claude/sessions.db`; sessions and tasks are no memories, and are counted."""
     tables = Tables(Path(source))
     ids: dict[object, str] = {}
     for row in tables.needed("memories", "id", "content"):
-        at = moment(row.get("created_at"))
-        record = memory(
-            SYSTEM, row["id"], row["content"], kind=kind(row.get("memory_type")), tags=words(row.get("tags")),
-            project=row.get("project"), importance=of_ten(row.get("importance")), metadata=mapping(row.get("metadata")),
-            created_at=at, last_accessed_at=moment(row.get("accessed_at")), access_count=row.get("access_count"),
-        )  # fmt: skip
+        names = {"kind": "memory_type", "last_accessed_at": "accessed_at"}
+        fields = picked(row, "tags", "project", "created_at", "access_count", **names)
+        more = {"importance": of_ten(row.get("importance")), "metadata": mapping(row.get("metadata"))}
+        record = memory(SYSTEM, row["id"], row["content"], **fields, **more)
         ids[row["id"]] = record["id"]
         yield Item(f"memories {row['id']}", record)
     for row in tables.rows("memory_relations"):
+        ends = row["source_id"], row["target_id"]
         place = f"memory_relations {row.get('id')}"
-        ends = ids.get(row["source_id"]), ids.get(row["target_id"])
-        if ends[0] is None or ends[1] is None:
-            yield Left(place, "one of its memories is not there")
-            continue
-        yield Item(
-            place,
-            edge(ends[0], ends[1], row["relation_type"], row.get("strength"), created_at=moment(row.get("created_at"))),
-        )
-    for name in NOT_MEMORIES:
-        if rows := tables.rows(name):
-            yield Left(f"table {name}", f"{len(rows)} rows that are no memories")
+        yield link(place, ids, ends, row["relation_type"], row.get("strength"), created_at=row.get("created_at"))
+    yield from other_tables(NOT_MEMORIES, tables.rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
-from pgengram.transfer.records import Item, Left, Read, Tables, is_sqlite, json_file, kind, memory, moment, share, words
+from pgengram.transfer.records import Item, Left, Read, Tables, is_sqlite, json_file, memory, picked, share
 
 SYSTEM = "skynet"
 DOCUMENT = "chroma:document"
@@ -24,16 +24,18 @@ def read(source: str) -> Read:
             yield Left(f"id {id_}", "it has no document")
             continue
         emotion = metadata.get("emotion")
-        yield Item(
-            f"id {id_}",
-            memory(
-                SYSTEM, id_, document, kind=kind(metadata.get("type")), tags=words(metadata.get("tags")),
-                user=metadata.get("user"), collection=collection, source=metadata.get("source"),
-                importance=_number(metadata.get("importance")), confidence=_number(metadata.get("confidence")),
-                emotion=emotion if emotion in f.EMOTIONS else None, created_at=moment(metadata.get("timestamp")),
-                metadata={name: value for name, value in metadata.items() if name not in USED},
-            ),
-        )  # fmt: skip
+        record = memory(
+            SYSTEM,
+            id_,
+            document,
+            collection=collection,
+            importance=_number(metadata.get("importance")),
+            confidence=_number(metadata.get("confidence")),
+            emotion=emotion if emotion in f.EMOTIONS else None,
+            metadata={name: value for name, value in metadata.items() if name not in USED},
+            **picked(metadata, "tags", "user", "source", kind="type", created_at="timestamp"),
+        )
+        yield Item(f"id {id_}", record)
 
 
 def _number(value: Any) -> float | None:

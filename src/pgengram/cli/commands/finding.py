@@ -8,25 +8,23 @@ from itertools import groupby
 from typing import Annotated, Any, Final
 
 import typer
-from rich.markup import escape
 from rich.text import Text
 from rich.tree import Tree
 
 from pgengram import fields as f
-from pgengram.cli import AsJson, app, command, completing, screen
-from pgengram.cli.showing import (
+from pgengram.cli.options import AsJson, Asked, Ids, Limit, moment, with_filters
+from pgengram.cli.output import (
     cells,
     kind,
+    print_errors,
     print_found,
     print_graph,
-    print_json,
     print_memory,
     short,
     table_of,
-    tell_errors,
     when,
 )
-from pgengram.cli.typed import Asked, Ids, Limit, called, memories, moment, narrowed
+from pgengram.cli.runtime import call_tool, command, completing, opened_manager, print_json, say, screen
 from pgengram.errors import InvalidInput
 from pgengram.text.fencing import one_line
 
@@ -36,13 +34,12 @@ SORTS: Final = ("created", "updated", "occurred", "importance", "relevance", "ac
 
 async def searched(asked: Mapping[str, Any]) -> Any:
     """Return what search_memories answers."""
-    async with memories() as manager:
-        return await called(manager, "search_memories", asked)
+    async with opened_manager() as manager:
+        return await call_tool(manager, "search_memories", asked)
 
 
-@app.command()
 @command
-@narrowed
+@with_filters
 async def search(
     query: Annotated[str, typer.Argument(help="In plain words.")],
     asked: Asked,
@@ -51,9 +48,7 @@ async def search(
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Find memories by meaning and words, best first.
-
-    The table has the parts of each score.
+    """The table has the parts of each score.
 
     Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --json`
     """
@@ -69,26 +64,22 @@ async def search(
     print_found(table, found.results)
 
 
-@app.command(name="list")
 @command
-@narrowed
+@with_filters
 async def list_(
     asked: Asked,
-    forgotten: Annotated[bool, typer.Option("--forgotten", help="Those that were forgotten.")] = False,
-    archived: Annotated[bool, typer.Option("--archived", help="Those that were put away.")] = False,
+    forgotten: Annotated[bool, typer.Option("--forgotten", help="Forgotten memories.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="Archived memories.")] = False,
     sort: Annotated[
         str, typer.Option(help=f"{', '.join(SORTS)}, the highest first.", autocompletion=completing(SORTS))
     ] = "created",
     limit: Limit = 20,
-    offset: Annotated[int, typer.Option(help="How many to pass over.", min=0, max=10_000)] = 0,
+    offset: Annotated[int, typer.Option(help="How many to skip.", min=0, max=10_000)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """List memories, the newest first.
-
-    Examples: `pgengram list --tag billing`, `pgengram list --forgotten`, `pgengram list --sort importance --limit 5`
-    """
+    """Examples: `pgengram list --tag billing`, `pgengram list --forgotten`, `pgengram list --sort importance --limit 5`"""
     if forgotten and archived:
-        raise InvalidInput("--forgotten and --archived exclude each other.")
+        raise InvalidInput("--forgotten and --archived exclude each other.", "Use one of them.")
     status = "invalidated" if forgotten else "archived" if archived else None
     found = await searched({**asked, "status": status, "sort": sort, "limit": limit, "offset": offset or None})
     if as_json:
@@ -99,22 +90,18 @@ async def list_(
         table.add_row(*cells(hit), f"{hit['importance']:.2f}", f"{hit['relevance']:.2f}")
     print_found(table, found.results)
     if found.next_cursor:
-        screen.print(f"There may be more: --offset {offset + limit}", highlight=False)
+        say(f"There may be more: --offset {offset + limit}")
 
 
-@app.command()
 @command
-@narrowed
+@with_filters
 async def timeline(
     asked: Asked,
-    days: Annotated[int, typer.Option(help="How many days back, unless --since says.", min=1, max=36_500)] = 30,
+    days: Annotated[int, typer.Option(help="How many days back, without --since.", min=1, max=36_500)] = 30,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Show what happened day by day, the latest first.
-
-    Examples: `pgengram timeline --days 7 --kind decision`, `pgengram timeline --since 2026-03-01 --until 2026-04-01`
-    """
+    """Examples: `pgengram timeline --days 7 --kind decision`, `pgengram timeline --since 2026-03-01 --until 2026-04-01`"""
     since = asked["since"] or (datetime.now(UTC) - timedelta(days=days)).isoformat()
     found = await searched({**asked, "since": since, "sort": "occurred", "limit": limit})
     if as_json:
@@ -126,37 +113,33 @@ async def timeline(
             tree.add(Text.assemble((short(hit["id"]), "cyan"), f" {one_line(hit['content'])} ", (kind(hit), "dim")))
         screen.print(tree)
     if not found.results:
-        screen.print(f"Nothing is remembered since {since[:10]}.", highlight=False)
+        say(f"Nothing is remembered since {since[:10]}.")
     elif found.next_cursor:
-        screen.print("There may be more: raise --limit, or ask for less time.", highlight=False)
+        say("There may be more: raise --limit, or ask for less time.")
 
 
-@app.command()
 @command
 async def show(
     ids: Ids,
-    history: Annotated[bool, typer.Option("--history", help="With everything that was changed.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="With all changes.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show memories whole, with their links and clusters.
-
-    Forgotten ones too.
+    """Forgotten memories are shown, too.
 
     Example: `pgengram show e8d03e19 --history`
     """
-    async with memories() as manager:
+    async with opened_manager() as manager:
         around = ["relations", "clusters", *(["history"] if history else [])]
-        found = await called(manager, "get_memories", {"ids": ids, "include": around})
+        found = await call_tool(manager, "get_memories", {"ids": ids, "include": around})
     if as_json:
         print_json(found)
     else:
         for memory in found.memories:
             print_memory(memory)
-        tell_errors([{**one, "ok": False} for one in found.missing])
+        print_errors([{**one, "ok": False} for one in found.missing])
     return 1 if found.missing else 0
 
 
-@app.command()
 @command
 async def graph(
     ids: Ids,
@@ -168,30 +151,26 @@ async def graph(
     limit: Annotated[int, typer.Option(help="Memories at most.", min=1, max=f.MAX_NODES)] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Draw what is linked to memories, and what means the same.
-
-    Example: `pgengram graph e8d03e19 --depth 3 --type causes`
-    """
+    """Example: `pgengram graph e8d03e19 --depth 3 --type causes`"""
     from pgengram.service.toolsets.graph import Graph
 
     given = {"ids": ids, "depth": depth, "direction": direction, "types": type}
-    async with memories() as manager:
-        found = await called(Graph(manager), "explore_memories", {**given, "limit": limit})
+    async with opened_manager() as manager:
+        found = await call_tool(Graph(manager), "explore_memories", {**given, "limit": limit})
         whole = found
         if found.cut and limit < f.MAX_NODES and not as_json:
             counting = {**given, "limit": f.MAX_NODES, "include_similar": False}
-            whole = await called(Graph(manager), "explore_memories", counting)
+            whole = await call_tool(Graph(manager), "explore_memories", counting)
     if as_json:
         print_json(found)
         return
     print_graph(found.nodes, found.edges)
     for one in found.similar:
         screen.print(
-            f"[dim]≈ {one['similarity']:.2f}[/dim] [cyan]{short(one['id'])}[/cyan] {escape(one['excerpt'])}",
-            highlight=False,
+            Text.assemble((f"≈ {one['similarity']:.2f} ", "dim"), (short(one["id"]), "cyan"), f" {one['excerpt']}")
         )
     if found.cut:
-        screen.print(_left_out(len(whole.nodes) - len(found.nodes), depth, more=whole.cut), highlight=False)
+        say(_left_out(len(whole.nodes) - len(found.nodes), depth, more=whole.cut))
 
 
 def _left_out(number: int, depth: int, *, more: bool) -> str:

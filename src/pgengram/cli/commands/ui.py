@@ -1,4 +1,4 @@
-"""`pgengram ui`: a page on this machine to look at memory."""
+"""`pgengram ui`: the web app on this machine."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from typing import Annotated, Final
 
 import typer
 
-from pgengram.cli import app, command, notes, screen
+from pgengram.cli.runtime import command, note, say
 from pgengram.settings import Settings
 
 # Where windows can be; without one of them a browser would be one that takes the terminal.
 WINDOWS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
-@app.command()
 @command
 async def ui(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
 ) -> None:
-    """Open a page to search, see and put right what is remembered.
-
-    In your browser; this machine alone can reach it.
+    """It opens in your browser; only this machine can reach it.
 
     Example: `pgengram ui --no-browser --port 8822`
     """
@@ -36,11 +33,11 @@ async def ui(
     async def open_(link: str) -> None:
         windows = sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in WINDOWS)
         if not windows or not await asyncio.to_thread(webbrowser.open, link):
-            notes.print("No browser could be opened: open the link yourself.", highlight=False)
+            note("No browser could be opened: open the link yourself.")
 
     def announce(link: str) -> None:
-        screen.print(link, highlight=False, soft_wrap=True)
-        notes.print("This link opens the page once. Ctrl+C ends it.", highlight=False)
+        say(link)
+        note("This link works once. Stop the server with Ctrl+C.")
         if not no_browser:
             opening.add(asyncio.create_task(open_(link)))
 

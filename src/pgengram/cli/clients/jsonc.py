@@ -1,64 +1,63 @@
-"""JSON as people write it into their settings: with comments and trailing commas, edited in one place and nowhere else."""
+"""JSON as people write it in settings, with comments and trailing commas, edited in one place and nowhere else."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pgengram.errors import InvalidInput
 
-DEEPEST: Final = 100  # levels; a client's file has four
-_GAP: Final = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_GAP: Final = re.compile(r"[ \t\r\n]*")
+_COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=[ \t\r\n]*[}\]])')
 _SAME_LINE: Final = re.compile(r"(?:[ \t]+|/\*[^\n]*?\*/)*(?://[^\r\n]*)?")
-_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_SCALAR: Final = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 _BOM: Final = "\ufeff"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it stands; of an object also its members."""
+    """A value and where it is; of an object also its members."""
 
     start: int
     end: int
     value: Any
-    members: list[Member] = field(default_factory=list)
+    members: list[Member]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Member:
-    """A name and its value in an object; `comma` is where the comma after it stands, if there is one."""
+    """A name and its value in an object, and where the comma after it is, if there is one."""
 
     name: str
     start: int
     node: Node
-    comma: int | None = None
+    comma: int | None
 
 
 def parsed(text: str) -> Any:
     """Return the value of a text; an empty one is an empty object.
 
     Raises:
-        InvalidInput: it is no JSON, comments and trailing commas aside; the message names the line and column.
+        InvalidInput: it is not valid JSON, comments and trailing commas aside; the message names the line and column.
     """
-    return {} if _is_blank(text) else _Reader(text).read().value
+    return {} if _is_blank(text) else _Document(text).read().value
 
 
 def with_entry(text: str, path: Sequence[str], value: Any) -> str:
     """Return `text` with the member at `path` set to `value`; every other byte stays as it is, but for a comma.
 
     Raises:
-        InvalidInput: the text is no JSON, or something on the path is no object.
+        InvalidInput: the text is not valid JSON, or something on the path is not an object.
     """
     if _is_blank(text):
         nested = value
         for name in reversed(path):
             nested = {name: nested}
         return json.dumps(nested, indent=2, ensure_ascii=False) + "\n"
-    node, rest = _descend(_Reader(text).read(), path)
+    node, rest = _descend(_Document(text).read(), path)
     style = _Style.of(text)
     if not rest:
         return text[: node.start] + style.rendered(value, _indentation(text, node.start)) + text[node.end :]
@@ -71,10 +70,10 @@ def without_entry(text: str, path: Sequence[str]) -> str:
     """Return `text` without the member at `path`, however often it is there; as it is when there is none.
 
     Raises:
-        InvalidInput: the text is no JSON, or something on the path is no object.
+        InvalidInput: the text is not valid JSON, or something on the path is not an object.
     """
     while not _is_blank(text):
-        holder, rest = _descend(_Reader(text).read(), path[:-1])
+        holder, rest = _descend(_Document(text).read(), path[:-1])
         named = [] if rest else [i for i, one in enumerate(holder.members) if one.name == path[-1]]
         if not named:
             break
@@ -85,96 +84,51 @@ def without_entry(text: str, path: Sequence[str]) -> str:
 # --------------------------------------------------------------------------------------------------------- the reading
 
 
-class _Reader:
-    """Reads a text once, from the beginning to the end."""
+class _Document:
+    """A text beside itself as strict JSON: spaces take the place of comments and trailing commas, so places agree."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 1 if text.startswith(_BOM) else 0
+        self._bare = _COMMENT.sub(_spaces, text.replace(_BOM, " ", 1) if text.startswith(_BOM) else text)
+        self._strict = _TRAILING_COMMA.sub(_spaces, self._bare)
+        self._decoder = json.JSONDecoder(parse_constant=_refuse)
 
     def read(self) -> Node:
-        self._skip()
-        node = self._value(0)
-        self._skip()
-        if self._at < len(self._text):
-            raise self._wrong("something stands after the end")
-        return node
-
-    def _value(self, depth: int) -> Node:
-        if depth > DEEPEST:
-            raise self._wrong("it is nested too deep")
-        character = self._text[self._at : self._at + 1]
-        if character == "{":
-            return self._object(depth)
-        if character == "[":
-            return self._array(depth)
-        start = self._at
-        found = (_STRING if character == '"' else _SCALAR).match(self._text, start)
-        if found is None:
-            raise self._wrong("a value is missing or not closed")
-        self._at = found.end()
         try:
-            return Node(start, self._at, json.loads(found[0]))
-        except ValueError:
-            self._at = start
-            raise self._wrong("this is no value") from None
+            self._decoder.decode(self._strict)
+            return self._node(0)
+        except json.JSONDecodeError as error:
+            raise InvalidInput(f"line {error.lineno}, column {error.colno}: {error.msg}", "") from None
+        except RecursionError:
+            raise InvalidInput("it is nested too deep", "") from None
 
-    def _object(self, depth: int) -> Node:
-        node = Node(self._at, 0, {})
-        self._at += 1
-        while not self._closes("}"):
-            if node.members and node.members[-1].comma is None:
-                raise self._wrong("a comma or } is missing")
-            start = self._at
-            if self._text[start : start + 1] != '"':
-                raise self._wrong("a name in double quotes is missing")
-            name = self._value(depth + 1).value
-            self._skip()
-            if self._text[self._at : self._at + 1] != ":":
-                raise self._wrong("a colon is missing")
-            self._at += 1
-            self._skip()
-            member = Member(name, start, self._value(depth + 1))
-            node.members.append(member)
-            node.value[name] = member.node.value
-            member.comma = self._comma()
-        node.end = self._at
-        return node
+    def _node(self, at: int) -> Node:
+        start = self._skip(at)
+        value, end = self._decoder.raw_decode(self._strict, start)
+        return Node(start, end, value, self._members(start) if isinstance(value, dict) else [])
 
-    def _array(self, depth: int) -> Node:
-        node = Node(self._at, 0, [])
-        self._at += 1
-        more: int | None = 0
-        while not self._closes("]"):
-            if more is None:
-                raise self._wrong("a comma or ] is missing")
-            node.value.append(self._value(depth + 1).value)
-            more = self._comma()
-        node.end = self._at
-        return node
+    def _members(self, at: int) -> list[Member]:
+        found: list[Member] = []
+        at = self._skip(at + 1)
+        while self._bare[at] != "}":
+            name, end = self._decoder.raw_decode(self._strict, at)
+            node = self._node(self._skip(end) + 1)  # past the colon
+            after = self._skip(node.end)
+            comma = after if self._bare[after] == "," else None
+            found.append(Member(name, at, node, comma))
+            at = self._skip(after if comma is None else after + 1)
+        return found
 
-    def _closes(self, mark: str) -> bool:
-        self._skip()
-        if self._text[self._at : self._at + 1] != mark:
-            return False
-        self._at += 1
-        return True
+    def _skip(self, at: int) -> int:
+        found = _GAP.match(self._bare, at)
+        return found.end() if found else at
 
-    def _comma(self) -> int | None:
-        self._skip()
-        if self._text[self._at : self._at + 1] != ",":
-            return None
-        self._at += 1
-        return self._at - 1
 
-    def _skip(self) -> None:
-        found = _GAP.match(self._text, self._at)
-        self._at = found.end() if found else self._at
+def _spaces(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
 
-    def _wrong(self, what: str) -> InvalidInput:
-        line = self._text.count("\n", 0, self._at) + 1
-        column = self._at - self._text.rfind("\n", 0, self._at)
-        return InvalidInput(f"line {line}, column {column}: {what}", "")
+
+def _refuse(word: str) -> None:
+    raise InvalidInput(f"{word} is not JSON", "")
 
 
 def _is_blank(text: str) -> bool:
@@ -185,8 +139,7 @@ def _descend(node: Node, path: Sequence[str]) -> tuple[Node, list[str]]:
     """Return the deepest value on the path that is there, and the names that are not."""
     for place, name in enumerate(path):
         if not isinstance(node.value, dict):
-            where = ".".join(path[:place]) or "the whole"
-            raise InvalidInput(f"{where} is no object", "")
+            raise InvalidInput(f"expected an object {'.'.join(path[:place]) or 'at the top level'}", "")
         below = [member.node for member in node.members if member.name == name]
         if not below:
             return node, list(path[place:])
@@ -225,29 +178,34 @@ def _indentation(text: str, position: int) -> str | None:
 
 
 def _inserted(text: str, holder: Node, name: str, value: Any, style: _Style) -> str:
-    outer = _indentation(text, holder.start) or ""
+    """Return `text` with a member added at the end of an object."""
+    key = json.dumps(name, ensure_ascii=False)
     if not holder.members:
+        outer = _indentation(text, holder.start) or ""
         below = outer + style.unit
-        member = f"{style.newline}{below}{json.dumps(name, ensure_ascii=False)}: {style.rendered(value, below)}"
         body = text[holder.start + 1 : holder.end - 1]
         kept = body.rstrip()
         tail = body[len(kept) :] if "\n" in body[len(kept) :] else style.newline + outer
+        member = f"{style.newline}{below}{key}: {style.rendered(value, below)}"
         return text[: holder.start + 1] + kept + member + tail + text[holder.end - 1 :]
     last = holder.members[-1]
     in_lines = "\n" in text[holder.start : last.start]
     inner = _indentation(text, last.start) if in_lines else None
-    shown = f"{json.dumps(name, ensure_ascii=False)}: {style.rendered(value, inner)}"
-    trailing = last.comma is not None
-    after = last.node.end if last.comma is None else last.comma + 1
-    lead = "" if trailing else ","
+    after, lead, trail = (last.node.end, ",", "") if last.comma is None else (last.comma + 1, "", ",")
+    shown = f"{key}: {style.rendered(value, inner)}{trail}"
     if not in_lines:
-        return f"{text[:after]}{lead} {shown}{',' if trailing else ''}{text[after:]}"
-    found = _SAME_LINE.match(text, after)
-    line_end = found.end() if found else after
-    if text[line_end : line_end + 1] not in ("\n", "\r"):
-        line_end = after  # something else stands on this line, such as the closing brace or a longer comment
-    rest = f"{style.newline}{inner}{shown}{',' if trailing else ''}"
-    return f"{text[: last.node.end]}{lead}{text[last.node.end : line_end]}{rest}{text[line_end:]}"
+        return f"{text[:after]}{lead} {shown}{text[after:]}"
+    line_end = _line_end(text, after)
+    return (
+        f"{text[: last.node.end]}{lead}{text[last.node.end : line_end]}{style.newline}{inner}{shown}{text[line_end:]}"
+    )
+
+
+def _line_end(text: str, at: int) -> int:
+    """Return where the line of a member ends; `at` when something else follows, as a closing brace or a longer comment."""
+    found = _SAME_LINE.match(text, at)
+    end = found.end() if found else at
+    return end if text[end : end + 1] in ("\n", "\r") else at
 
 
 def _removed(text: str, holder: Node, place: int) -> str:

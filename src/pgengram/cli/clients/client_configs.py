@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
-from pgengram.cli import client as started
-from pgengram.cli import jsonc
+from pgengram.cli.clients import jsonc, mcp_client
 from pgengram.embedders import spelled
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.settings import PREFIX, Settings
@@ -30,7 +29,7 @@ NAME: Final = "memory"  # of our entry, unless another is chosen
 NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
 CONTEXT: Final = 2  # lines around a change
 BOM: Final = "\ufeff"  # which some editors put first
-BY_HAND: Final = "Nothing was changed. Repair the file, or put in by hand what --print shows."
+BY_HAND: Final = "Nothing was changed. Repair the file, or add by hand what --print shows."
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ CLIENTS: Final = {
         ),
     )
 }  # fmt: skip
-ANY: Final = Client("", "any other client", "json", "mcpServers", Path, "")
+ANY: Final = Client("any", "any other client", "json", "mcpServers", Path, "")
 
 
 # ---------------------------------------------------------------------------------------------------------- our entry
@@ -132,7 +131,7 @@ def own_entry(settings: Settings) -> Entry:
         data_dir=str(settings.data_path) if settings.data_dir else "",
         embedder=spelled(settings.embedder),
     )
-    return started.entry(whole)
+    return mcp_client.entry(whole)
 
 
 def is_ours(entry: object) -> bool:
@@ -230,7 +229,7 @@ def connecting(client: Client, path: Path, name: str, entry: Entry) -> Edit:
         Conflict: another server has this name.
     """
     if not NAMES.fullmatch(name):
-        raise InvalidInput(f"{name!r} is no name for a server.", "Take letters, digits, - and _.")
+        raise InvalidInput(f"Not a name for a server: {name!r}", "Use letters, digits, - and _.")
     before, text = _read(path)
     there = _servers(client, path, text).get(name)
     if there is not None and not is_ours(there):
@@ -254,11 +253,9 @@ def disconnecting(client: Client, path: Path, name: str) -> Edit:
     servers = _servers(client, path, text)
     ours = [one for one, entry in servers.items() if is_ours(entry)]
     if name not in ours:
-        what = (
-            f"{name!r} there is another server" if name in servers else f"{client.title} is not connected as {name!r}"
-        )
-        others = f" It is as {', '.join(ours)}: choose with --name." if ours else ""
-        raise Conflict(f"{what}.", f"Nothing was changed.{others}")
+        what = f"{name!r} is a different server" if name in servers else f"{client.title} is not connected as {name!r}"
+        others = f"; pgengram is named {' or '.join(map(repr, ours))}" if ours else ""
+        raise Conflict(f"{what}{others}.", "Nothing was changed. Name the server with --name.")
     edit = _edited(client, path, before, text, name, None, remove=True)
     return replace(edit, hidden=tuple(secrets_of(servers[name])))
 
@@ -276,7 +273,7 @@ def found_in(client: Client, path: Path) -> dict[str, Entry]:
 def write(edit: Edit) -> Path | None:
     """Put an edit into its file in one step, and return where the file as it was is kept.
 
-    Mode and namespace stay; where the file is a link, what it leads to is written.
+    Mode and owner stay; where the file is a link, what it leads to is written.
 
     Raises:
         Conflict: somebody changed the file meanwhile, or it cannot be written; it is as it was.
@@ -299,7 +296,7 @@ def write(edit: Edit) -> Path | None:
 
 
 def _fill(path: Path, content: bytes, *, like: Path) -> None:
-    """Write a file that is complete or not there, with mode and namespace of another if that is there."""
+    """Write a file that is complete or not there, with mode and owner of another if that is there."""
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -351,8 +348,8 @@ def _servers(client: Client, path: Path, text: str) -> dict[str, Any]:
     whole = _parsed(client, path, text)
     servers = whole.get(client.holder, {}) if isinstance(whole, dict) else None
     if not isinstance(servers, dict):
-        where = client.holder if isinstance(whole, dict) else "the whole"
-        raise InvalidInput(f"{path}: {where} is no object, so no server can stand in it.", BY_HAND)
+        where = f"as {client.holder}" if isinstance(whole, dict) else "at the top level"
+        raise InvalidInput(f"{path}: expected a JSON object {where}.", BY_HAND)
     return servers
 
 
@@ -360,9 +357,9 @@ def _parsed(client: Client, path: Path, text: str) -> Any:
     try:
         return jsonc.parsed(text) if client.form == "json" else tomllib.loads(text.removeprefix(BOM))
     except InvalidInput as error:
-        raise InvalidInput(f"{path} is no JSON: {error.message}.", BY_HAND) from None
+        raise InvalidInput(f"{path} is not valid JSON: {error.message}.", BY_HAND) from None
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path} is no TOML: {error}.", BY_HAND) from None
+        raise InvalidInput(f"{path} is not valid TOML: {error}.", BY_HAND) from None
 
 
 def _merged(there: Entry, wanted: Entry) -> Entry:
@@ -402,8 +399,7 @@ def _toml_block(client: Client, name: str, entry: Entry) -> str:
     import tomlkit
 
     table = tomlkit.table()
-    for key, value in entry.items():
-        table.add(key, _toml_value(value))
+    _update_toml(table, entry)
     whole = tomlkit.document()
     whole.add(client.holder, tomlkit.table(is_super_table=True).add(name, table))
     return tomlkit.dumps(whole).rstrip("\n")
@@ -419,13 +415,21 @@ def _toml_value(value: Any) -> Any:
     return inline
 
 
+def _update_toml(table: Any, entry: Entry) -> None:
+    """Make a table say what an entry says; what it says already is not touched."""
+    for key in [key for key in table if key not in entry]:
+        del table[key]
+    for key, value in entry.items():
+        if table.get(key) != value:
+            table[key] = _toml_value(value)
+
+
 def _toml_edited(client: Client, path: Path, text: str, name: str, value: Entry | None) -> str:
     """Return the text with our table appended, changed in its place, or taken out; all else as it was."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    there = tomllib.loads(text).get(client.holder, {}).get(name)
-    if there is None and value is not None:
+    if name not in tomllib.loads(text).get(client.holder, {}) and value is not None:
         apart = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
         after = f"{text}{apart}{_toml_block(client, name, value)}\n"
     else:
@@ -435,14 +439,10 @@ def _toml_edited(client: Client, path: Path, text: str, name: str, value: Entry 
             if value is None:
                 del holder[name]
             else:
-                for key in [key for key in holder[name] if key not in value]:
-                    del holder[name][key]
-                for key, one in value.items():
-                    if holder[name].get(key) != one:
-                        holder[name][key] = _toml_value(one)
+                _update_toml(holder[name], value)
             after = tomlkit.dumps(whole)
         except TOMLKitError as error:
-            raise InvalidInput(f"{path} is no TOML: {error}.", BY_HAND) from None
-    if value is None and not text.endswith("\n\n"):
-        after = re.sub(r"\n(\r?\n)+$", "\n", after)  # the gap before a last table that is gone
+            raise InvalidInput(f"{path} is not valid TOML: {error}.", BY_HAND) from None
+        if value is None and not text.endswith("\n\n"):
+            after = re.sub(r"\n(\r?\n)+$", "\n", after)  # the gap before a last table that is gone
     return re.sub(r"(?<!\r)\n", "\r\n", after) if "\r\n" in text else after

@@ -1,4 +1,4 @@
-"""Starting the command of a client's entry as the client would, greeting it, and asking it for something it remembers."""
+"""Starting the command of a client's entry as the client would, to check that it answers and reads its store."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from pgengram.settings import PREFIX
 PATIENCE_S: Final = 60.0  # for everything; the first start of a store makes a database
 LEAVES_S: Final = 10.0  # after its input is closed
 HELLO: Final = {
-    "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "pgengram-doctor", "version": __version__},
-}  # fmt: skip
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "pgengram-doctor", "version": __version__},
+}
 FRAMES: Final[tuple[dict[str, Any], ...]] = (
     {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -28,19 +30,19 @@ FRAMES: Final[tuple[dict[str, Any], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Greeted:
+class Handshake:
     """Whether a command works as a memory server, its version, and in words what was seen."""
 
-    well: bool
+    ok: bool
     seen: str
     version: str = ""
 
 
-def greeted(entry: Mapping[str, Any]) -> Greeted:
-    """Start what an entry names, greet it, have it count its memories, and end it; none of our own settings reach it."""
+def shake_hands(entry: Mapping[str, Any]) -> Handshake:
+    """Start the command of an entry, initialize it, have it count its memories, and stop it; it gets none of our settings."""
     program = shutil.which(str(entry["command"]))
     if program is None:
-        return Greeted(well=False, seen="is not there or cannot be run")
+        return Handshake(ok=False, seen="does not exist or cannot be run")
     extra = entry.get("env")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     env = {**inherited, **({str(k): str(v) for k, v in extra.items()} if isinstance(extra, dict) else {})}
@@ -51,12 +53,12 @@ def greeted(entry: Mapping[str, Any]) -> Greeted:
                 words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=notes
             )
         except OSError as error:
-            return Greeted(well=False, seen=f"cannot be run: {error.strerror or error}")
+            return Handshake(ok=False, seen=f"cannot be run: {error.strerror or error}")
         with process:
             return _asked(process, notes)
 
 
-def _asked(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Greeted:
+def _asked(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Handshake:
     patience = Timer(PATIENCE_S, process.kill)
     patience.start()
     answers: dict[int, Any] = {}
@@ -74,28 +76,28 @@ def _asked(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Greeted:
     except BrokenPipeError:
         process.wait(LEAVES_S)
     except (TypeError, ValueError):  # no JSON, or no object
-        return Greeted(well=False, seen="writes something else than MCP to its standard output")
+        return Handshake(ok=False, seen="writes something else than MCP to its standard output")
     except subprocess.TimeoutExpired:
         process.kill()
     finally:
         patience.cancel()
         process.kill()
-    return _told(answers, process.returncode, notes)
+    return _result(answers, process.returncode, notes)
 
 
-def _told(answers: Mapping[int, Any], code: int | None, notes: IO[bytes]) -> Greeted:
+def _result(answers: Mapping[int, Any], code: int | None, notes: IO[bytes]) -> Handshake:
     hello = answers.get(1, {}).get("result")
     if hello is None:
         notes.seek(0)
-        last = (notes.read().decode("utf-8", "replace").strip().splitlines() or ["no word"])[-1]
-        return Greeted(well=False, seen=f"ends with code {code} before it has answered: {last[:300]}")
+        last = (notes.read().decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
+        return Handshake(ok=False, seen=f"ends with code {code} before it has answered: {last[:300]}")
     version = str(hello.get("serverInfo", {}).get("version", ""))
     counted = answers.get(2)
     if counted is None:
-        return Greeted(False, f"answers, but its store is not ready within {PATIENCE_S:.0f} s", version)
+        return Handshake(False, f"answers, but its store is not ready within {PATIENCE_S:.0f} s", version)
     if "error" in counted:
-        return Greeted(False, f"answers, but not its store: {counted['error'].get('message', '')[:300]}", version)
-    return Greeted(True, _memories(counted["result"]), version)
+        return Handshake(False, f"answers, but not its store: {counted['error'].get('message', '')[:300]}", version)
+    return Handshake(True, _memories(counted["result"]), version)
 
 
 def _memories(result: Mapping[str, Any]) -> str:

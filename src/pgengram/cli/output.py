@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from pgengram import fields as f
-from pgengram.cli import notes, screen
+from pgengram.cli.runtime import note, say, screen
 from pgengram.errors import NotFound
 from pgengram.text.fencing import one_line
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 APART: Final = ("id", "history", "history_in_all", "relations", "relations_in_all", "clusters", "embedded")
 MORE: Final = {
     "relations": f"`pgengram graph` with the id and --depth 1 --limit {f.MAX_NODES} shows them.",
     "history": "`pgengram export` writes all of them.",
 }
+EMPTY: Final[tuple[Any, ...]] = (None, [], {})
 SHOWN_ID: Final = 8  # hex digits, which every command takes for an id
 
 
@@ -72,27 +70,27 @@ def print_found(table: Table, results: list[dict[str, Any]]) -> None:
     if results:
         screen.print(table)
     else:
-        screen.print("Nothing is remembered that fits.")
+        say("Nothing found.")
 
 
 def print_memory(memory: dict[str, Any]) -> None:
-    """Print one memory whole, with what was asked for around it."""
+    """Print one whole memory, with what was asked for around it."""
     table = Table(title=f"[cyan]{memory['id']}[/cyan]", title_justify="left", show_header=False)
     for name, value in memory.items():
-        if name in APART or value in (None, [], {}):
-            continue
-        if isinstance(value, dict):
-            value = {key: one for key, one in value.items() if one not in (None, [], {})}
-        text = as_line(value) if not isinstance(value, dict) else json.dumps(value, ensure_ascii=False)
-        table.add_row(name.replace("_", " "), Text(text))
+        if name not in APART and value not in EMPTY:
+            table.add_row(name.replace("_", " "), Text(_field(value)))
     screen.print(table)
     for name in ("relations", "clusters", "history"):
         for row in memory.get(name) or []:
-            told = ", ".join(f"{key}: {value}" for key, value in row.items())
-            screen.print(f"  {name}: {told}", markup=False, highlight=False, soft_wrap=True)
-        in_all = memory.get(f"{name}_in_all", 0)
-        if in_all:
-            screen.print(f"  … and {in_all - len(memory[name]):,} more {name}: {MORE[name]}", highlight=False)
+            say(f"  {name}: {', '.join(f'{key}: {value}' for key, value in row.items())}")
+        if in_all := memory.get(f"{name}_in_all", 0):
+            say(f"  … and {in_all - len(memory[name]):,} more {name}: {MORE[name]}")
+
+
+def _field(value: Any) -> str:
+    if not isinstance(value, dict):
+        return as_line(value)
+    return json.dumps({key: one for key, one in value.items() if one not in EMPTY}, ensure_ascii=False)
 
 
 def print_graph(nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> None:
@@ -103,12 +101,10 @@ def print_graph(nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> Non
     trees: dict[str, Tree] = {}
     for node in sorted(nodes, key=lambda node: node["depth"]):
         label = Text.assemble((short(node["id"]), "cyan"), f" {node['excerpt']} ")
-        above = node["path"][-2] if len(node["path"]) > 1 else None
-        if above is not None and above in trees:
-            label.append(
-                f"({types.get(frozenset((above, node['id'])), 'linked')}, {node['strength']:.2f})", style="dim"
-            )
-            trees[node["id"]] = trees[above].add(label)
+        above = node["path"][-2] if len(node["path"]) > 1 else ""
+        if above in trees:
+            link = types.get(frozenset((above, node["id"])), "linked")
+            trees[node["id"]] = trees[above].add(label.append(f"({link}, {node['strength']:.2f})", style="dim"))
         else:
             trees[node["id"]] = Tree(label, guide_style="dim")
     for node in nodes:
@@ -116,15 +112,32 @@ def print_graph(nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> Non
             screen.print(trees[node["id"]])
 
 
-def tell_errors(results: list[dict[str, Any]]) -> None:
-    """Say on standard error what could not be done, and to which memory."""
+def rows_table(title: str, rows: Mapping[str, Any], *headings: str) -> Table:
+    """Return a table of names and values, counts to the right with commas, under the headings if there are any."""
+    table = Table(title=title, title_justify="left", show_header=bool(headings))
+    for heading in headings or ("", ""):
+        table.add_column(heading)
+    for name, value in rows.items():
+        table.add_row(name, Text(plain(value), justify="right" if is_count(value) else "left"))
+    return table
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def plain(value: Any) -> str:
+    """Return a value as it stands in a cell of a table."""
+    if is_count(value):
+        return f"{value:,}"
+    return "–" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def print_errors(results: list[dict[str, Any]]) -> None:
+    """Print to standard error what could not be done, and to which memory."""
     for one in results:
         if not one["ok"]:
-            notes.print(f"{one['id']}: {one['error']['message']}", markup=False, highlight=False)
+            note(f"{one['id']}: {one['error']['message']}")
     if any(not one["ok"] and one["error"].get("code") == NotFound.code for one in results):
-        notes.print("`pgengram search` and `pgengram list` show the ids.", markup=False, highlight=False)
-
-
-def print_json(answer: BaseModel) -> None:
-    """Print an answer for programs."""
-    print(answer.model_dump_json(exclude_none=True, indent=2))  # noqa: T201 - for programs: not one line broken
+        note("`pgengram search` and `pgengram list` show the ids.")

@@ -1,4 +1,4 @@
-"""`pgengram demo`: the whole way once, through a real client, on memories invented for it."""
+"""`pgengram demo`: invented memories stored and searched through a real client."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from rich.console import Console
+import typer
 from rich.markup import escape
 from rich.table import Table
 
-from pgengram.cli.client import call, connected, entry
-from pgengram.cli.progress import Told
+from pgengram.cli.clients.client_configs import CLIENTS
+from pgengram.cli.clients.mcp_client import call, connected, entry
+from pgengram.cli.options import AsJson
+from pgengram.cli.progress import ProgressBar
+from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.demo import Corpus, load
 from pgengram.settings import Settings
 
@@ -34,22 +37,35 @@ class Asked:
     score: float | None
     hits: list[dict[str, Any]]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return it without the hits."""
+        return {name: value for name, value in asdict(self).items() if name != "hits"}
 
-async def run_demo(settings: Settings, *, keep: Path | None, as_json: bool) -> int:
-    """Store the corpus, ask its questions, show the answers; 0 when nine in ten are among the first three."""
-    screen = Console()
-    corpus = load()
+
+@command
+async def demo(
+    keep: Annotated[Path | None, typer.Option(help="Keep the demo's memories in this folder.", file_okay=False)] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Starts a server as a client would, stores an invented life, and asks about it.
+
+    The exit code is 0 when nine in ten expected memories are among the first three.
+
+    Example: `pgengram demo --keep ./demo-data`
+    """
+    settings, corpus = Settings.from_environment(), load()
     with _folder(settings, keep) as chosen:
         async with connected(chosen) as client:
             ids = await _store(client, corpus)
             asked = [await _ask(client, question, ids[question.expects]) for question in corpus.questions]
     good = sum(one.rank is not None and one.rank <= SHOWN for one in asked)
     if as_json:
-        screen.print_json(json.dumps(_as_json(asked, good)))
+        print_json({"questions": [one.as_dict() for one in asked], "in_first_three": good, "asked": len(asked)})
     else:
         for one in asked:
-            _show(screen, one)
-        _close(screen, settings, chosen, keep, f"{good} of {len(asked)} expected memories are among the first {SHOWN}.")
+            _show(one)
+        screen.print(f"\n[bold]{good} of {len(asked)} expected memories are among the first {SHOWN}.[/bold]")
+        _show_next_steps(settings, chosen if keep else None)
     return 0 if good >= ENOUGH * len(asked) else 1
 
 
@@ -67,7 +83,7 @@ def _folder(settings: Settings, keep: Path | None) -> Iterator[Settings]:
 async def _store(client: Any, corpus: Corpus) -> dict[str, str]:
     """Store every memory and return its id by its key."""
     ids: dict[str, str] = {}
-    with Told("Starting PostgreSQL and remembering") as told:
+    with ProgressBar("Starting PostgreSQL and remembering") as told:
         for start in range(0, len(corpus.memories), BATCH):
             batch = corpus.memories[start : start + BATCH]
             answer = await call(client, "create_memories", {"items": [memory.arguments() for memory in batch]})
@@ -84,7 +100,7 @@ async def _ask(client: Any, question: Any, expected: str) -> Asked:
     return Asked(question.question, expected, rank, score, hits)
 
 
-def _show(screen: Console, one: Asked) -> None:
+def _show(one: Asked) -> None:
     table = Table(title=f"[bold]{escape(one.question)}[/bold]", title_justify="left", expand=True)
     for name in ("", "memory", "score", "meaning", "words", "relevance"):
         table.add_column(name, justify="left" if name == "memory" else "right", ratio=1 if name == "memory" else None)
@@ -96,24 +112,12 @@ def _show(screen: Console, one: Asked) -> None:
     screen.print(table)
 
 
-def _as_json(asked: list[Asked], good: int) -> dict[str, Any]:
-    questions = [
-        {"question": one.question, "expected_id": one.expected_id, "rank": one.rank, "score": one.score}
-        for one in asked
-    ]
-    return {"questions": questions, "in_first_three": good, "asked": len(asked)}
-
-
-def _close(screen: Console, settings: Settings, chosen: Settings, keep: Path | None, result: str) -> None:
-    screen.print(f"\n[bold]{result}[/bold]")
-    if keep is None:
-        screen.print("These memories lay in a folder of their own, which is gone now; --keep FOLDER keeps them.")
-        screen.print(f"Your own memories will lie in {settings.data_path}.", soft_wrap=True)
+def _show_next_steps(settings: Settings, kept: Settings | None) -> None:
+    if kept is None:
+        say("These memories were in a temporary folder, which is removed; --keep FOLDER keeps them.")
+        say(f"Your own memories will be in {settings.data_path}.")
     else:
-        screen.print(f"These memories lie in {chosen.data_path}.", soft_wrap=True)
-    connection = json.dumps({"mcpServers": {"memory": entry(chosen if keep else settings)}}, indent=2)
-    screen.print(
-        "\nConnect an assistant with `pgengram connect CLIENT`: claude-desktop, claude-code, cursor, vscode or codex."
-    )
-    screen.print("By hand the entry is this, for Claude Desktop and Cursor; then restart the client:\n")
-    screen.print(connection, markup=False, highlight=False, soft_wrap=True)
+        say(f"These memories are in {kept.data_path}.")
+    say(f"\nConnect an assistant with `pgengram connect CLIENT`: {', '.join(CLIENTS)}.")
+    say("By hand the entry is this, for Claude Desktop and Cursor; then restart the client:\n")
+    say(json.dumps({"mcpServers": {"memory": entry(kept or settings)}}, indent=2))

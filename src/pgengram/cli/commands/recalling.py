@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from pgengram.cli import AsJson, OfProject, app, command, notes, screen
-from pgengram.cli.typed import called, memories
+from pgengram.cli.options import AsJson, OfProject
+from pgengram.cli.runtime import call_tool, command, note, opened_manager, print_json
 from pgengram.errors import InvalidInput, PgengramError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ COMPACTING: Final = (
 )
 
 
-@app.command()
 @command
 async def recall(
     context: Annotated[str, typer.Argument(help="The task or topic; left out: what matters now.")] = "",
@@ -42,18 +41,16 @@ async def recall(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Print what is remembered about a task, for an assistant.
-
-    It is one text; what is recalled cannot close the marks around it.
+    """The text is for an assistant; what is recalled cannot close the marks around it.
 
     Examples: `pgengram recall "the billing migration"`, `pgengram recall --project ark`
     """
     if hook:
         return await _answer_hook(sys.stdin.read())
-    async with memories() as manager:
+    async with opened_manager() as manager:
         recalled = await _recalled(manager, context, project, max_chars)
     if as_json:
-        screen.print_json(json.dumps(recalled))
+        print_json(recalled)
     else:
         print(recalled["context"] or "Nothing is remembered about that.")  # noqa: T201 - as it is, whatever the width
     return 0
@@ -65,7 +62,7 @@ async def _recalled(manager: MemoryManager, context: str, project: str | None, m
     if not context.strip():
         return {"context": await Library(manager).context(project=project)}
     given = {"context": context, "max_chars": max_chars, "project": project}
-    told: dict[str, Any] = (await called(manager, "recall_context", given)).model_dump(exclude_none=True)
+    told: dict[str, Any] = (await call_tool(manager, "recall_context", given)).model_dump(exclude_none=True)
     return told
 
 
@@ -78,10 +75,10 @@ async def _answer_hook(event: str) -> int:
         if told.get("hook_event_name") == "PreCompact":
             print(COMPACTING)  # noqa: T201
             return 0
-        async with memories() as manager:
+        async with opened_manager() as manager:
             known = (await _recalled(manager, "", None, 0))["context"]
     except (PgengramError, ValueError) as error:
-        notes.print(f"pgengram: {error}", highlight=False, markup=False)
+        note(f"pgengram: {error}")
         return 1
     begun = COMPACTED if told.get("source") == "compact" else BEGUN
     print(f"{begun}\n\n{known}" if known else begun)  # noqa: T201

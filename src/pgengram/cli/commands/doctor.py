@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import time
 from collections.abc import AsyncIterator
@@ -10,11 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 import psycopg
-from rich.console import Console
 from rich.markup import escape
 
 from pgengram import __version__
-from pgengram.cli.connecting import connected
+from pgengram.cli.clients.connecting import connected
+from pgengram.cli.options import AsJson
+from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.errors import PgengramError
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
@@ -38,22 +38,31 @@ class Finding:
     repair: str = ""
 
 
-async def examine(settings: Settings, *, as_json: bool) -> int:
-    """Check everything, stop at the first fault (what follows depends on it), look at the assistants, and return 1 for a fault."""
-    screen = Console()
-    findings = [finding async for finding in _findings(settings)]
+@command
+async def doctor(as_json: AsJson = False) -> int:
+    """From the binaries to a stored and found memory; then starts each assistant's entry as the assistant would.
+
+    What depends on a fault is not checked.
+
+    Example: `pgengram doctor --json`
+    """
+    findings = [finding async for finding in _findings(Settings.from_environment())]
     findings += [Finding(*seen) async for seen in connected()] or [
         Finding("Assistants", ok=True, seen="none is connected; `pgengram connect` does it")
     ]
     if as_json:
-        screen.print_json(json.dumps([asdict(finding) for finding in findings]))
+        print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            mark = "[green]✓[/green]" if finding.ok else "[red]✗[/red]"
-            screen.print(f"{mark} [bold]{finding.what}[/bold]  {escape(finding.seen)}", highlight=False, soft_wrap=True)
-            if finding.repair:
-                screen.print(f"  → {finding.repair}", highlight=False, markup=False, soft_wrap=True)
+            _show(finding)
     return 0 if all(finding.ok for finding in findings) else 1
+
+
+def _show(finding: Finding) -> None:
+    mark = "[green]✓[/green]" if finding.ok else "[red]✗[/red]"
+    screen.print(f"{mark} [bold]{finding.what}[/bold]  {escape(finding.seen)}", highlight=False, soft_wrap=True)
+    if finding.repair:
+        say(f"  → {finding.repair}")
 
 
 async def _findings(settings: Settings) -> AsyncIterator[Finding]:

@@ -1,8 +1,7 @@
-"""`pgengram add`, `edit`, `forget`, and `restore` of memories: what is remembered, changed by typing."""
+"""`pgengram add`, `edit`, `forget` and `restore`."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -13,13 +12,25 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from pgengram import fields as f
-from pgengram.cli import AsJson, agreed, app, command, completing, notes, screen
-from pgengram.cli import _pair as pair
-from pgengram.cli.showing import as_line, print_json, short, tell_errors
-from pgengram.cli.typed import Ids, called, memories, moment
+from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes, moment
+from pgengram.cli.output import as_line, print_errors, short
+from pgengram.cli.runtime import (
+    call_tool,
+    command,
+    completing,
+    confirmed,
+    known,
+    name_value,
+    note,
+    opened_manager,
+    print_answer,
+    print_json,
+    say,
+    screen,
+)
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.text.fencing import one_line
 
@@ -29,16 +40,13 @@ HINT: Final = "# Save and close to keep the changes; empty the file to leave all
 CLEARABLE: Final = ("kind", "tags", "project", "user", "occurred_at", "expires_at")
 
 
-@app.command()
 @command
 async def add(
     content: Annotated[str, typer.Argument(help="What to remember; - reads it from standard input.")],
     type: Annotated[
-        str | None, typer.Option(help=f"{', '.join(f.TYPES)}.", autocompletion=completing(f.TYPES), show_default=False)
+        str | None, typer.Option(help=f"{TYPES}.", autocompletion=completing(f.TYPES), show_default=False)
     ] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="decision, preference, fact, …", autocompletion=completing(f.KINDS))
-    ] = None,
+    kind: Annotated[str | None, typer.Option(help=KIND_HELP, autocompletion=completing(f.KINDS))] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
     importance: Annotated[float | None, typer.Option(help="0 is trivia, 1 never to forget.", min=0, max=1)] = None,
     project: Annotated[str | None, typer.Option(help="The project it belongs to.")] = None,
@@ -49,27 +57,23 @@ async def add(
     pin: Annotated[bool, typer.Option("--pin", help="Never fades.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remember something.
-
-    Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`, `git log -1 --format=%B | pgengram add -`
-    """
+    """Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`, `git log -1 --format=%B | pgengram add -`"""
     given = {
         "content": _read() if content == "-" else content,
         "type": type, "kind": kind, "tags": tag, "importance": importance, "project": project, "user": user,
         "occurred_at": moment(occurred_at), "expires_at": moment(expires_at), "related_to": related_to,
         "pinned": pin or None, "capture_mode": "explicit", "source_provider": "command line",
     }  # fmt: skip
-    async with memories() as manager:
-        stored = await called(manager, "create_memory", given)
+    async with opened_manager() as manager:
+        stored = await call_tool(manager, "create_memory", given)
     if as_json:
         print_json(stored)
         return
-    screen.print(f"{stored.message} [cyan]{short(stored.memory_id)}[/cyan]", highlight=False)
+    screen.print(Text.assemble(f"{stored.message} ", (short(stored.memory_id), "cyan")))
     for near in stored.near_duplicates or []:
-        screen.print(f"  nearly the same: {short(near['id'])} {escape(one_line(near['excerpt']))}", highlight=False)
+        say(f"  nearly the same: {short(near['id'])} {one_line(near['excerpt'])}")
 
 
-@app.command()
 @command
 async def edit(
     id: Annotated[str, typer.Argument(metavar="ID", help="An id, or its last 8 or more digits.")],
@@ -78,37 +82,30 @@ async def edit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a memory in your editor, or the named fields at once.
-
-    The editor is that of `$VISUAL` or `$EDITOR`.
+    """The editor is that of `$VISUAL` or `$EDITOR`.
 
     Examples: `pgengram edit e8d03e19`, `pgengram edit e8d03e19 importance=0.9 tags=billing,sepa`
     """
-    async with memories() as manager:
+    async with opened_manager() as manager:
         if changes:
-            given: Mapping[str, Any] = {"id": id, **dict(pair(one) for one in changes)}
+            given: Mapping[str, Any] = {"id": id, **dict(name_value(one) for one in changes)}
         else:
-            found = await called(manager, "get_memories", {"ids": [id]})
+            found = await call_tool(manager, "get_memories", {"ids": [id]})
             if not found.memories:
                 raise NotFound("memory", id, "Use `pgengram search` to find the right id.")
             given = _edited(found.memories[0])
             if len(given) == 1:
-                screen.print("Nothing was changed.")
+                say("Nothing was changed.")
                 return
         try:
-            updated = await called(manager, "update_memory", given)
+            updated = await call_tool(manager, "update_memory", given)
         except PgengramError:
             if not changes and "content" in given:
-                notes.print("Your text:", highlight=False)
-                notes.print(given["content"], markup=False, highlight=False, soft_wrap=True)
+                note(f"Your text:\n{given['content']}")
             raise
-    if as_json:
-        print_json(updated)
-    else:
-        screen.print(updated.message, highlight=False, markup=False)
+    print_answer(updated.message, updated, as_json=as_json)
 
 
-@app.command()
 @command
 async def forget(
     ids: Ids,
@@ -116,13 +113,11 @@ async def forget(
     replaced_by: Annotated[
         list[str] | None, typer.Option(help="Id of a memory that holds instead. Repeatable.")
     ] = None,
-    hard: Annotated[bool, typer.Option("--hard", help="Erase for good, after a question.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    hard: Annotated[bool, typer.Option("--hard", help="Permanently erase, after a question.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
-    """Take memories out of every search.
-
-    `pgengram restore` brings them back. With --hard nothing does.
+    """Forgotten memories don't appear in search. With --hard they are erased and cannot be restored.
 
     Examples: `pgengram forget e8d03e19 --reason "moved to another bank"`, `pgengram forget e8d03e19 --hard`
     """
@@ -130,18 +125,16 @@ async def forget(
 
     async def ask(question: str) -> bool | None:
         if not yes and sys.stdin.isatty():
-            notes.print(question, markup=False, highlight=False)
-        return agreed("Do it?", yes=yes)
+            note(question)
+        return confirmed("Apply?", yes=yes)
 
     ASKER.set(ask)
-    async with memories() as manager:
+    async with opened_manager() as manager:
         given = {"ids": ids, "reason": reason, "replaced_by_ids": replaced_by, "hard": hard}
-        done = await called(manager, "forget_memories", given)
-    if as_json:
-        print_json(done)
-    else:
-        screen.print(done.message, highlight=False, markup=False)
-        tell_errors(done.results)
+        done = await call_tool(manager, "forget_memories", given)
+    print_answer(done.message, done, as_json=as_json)
+    if not as_json:
+        print_errors(done.results)
     return 0 if all(result["ok"] for result in done.results) else 1
 
 
@@ -157,32 +150,53 @@ def _read() -> str:
         raise InvalidInput("Standard input is not in UTF-8.", "Convert it; nothing was stored.") from None
 
 
-def are_ids(words: list[str]) -> bool:
+@command
+async def restore(
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE|ID…", help="A file that `pgengram backup` has written, or ids of memories."),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Restore a backup without asking.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """A backup replaces the whole store; every row is compared before anything is removed.
+
+    Examples: `pgengram restore e8d03e19`, `pgengram restore /media/usb/memories.backup`
+    """
+    if _are_ids(what):
+        return await _restore_memories(what, as_json=as_json)
+    if len(what) > 1:
+        raise InvalidInput("Give the file of one backup, or ids of memories.")
+    from pgengram.cli.store.backups import restore_backup
+
+    return await restore_backup(Path(what[0]), yes=yes, as_json=as_json)
+
+
+def _are_ids(words: list[str]) -> bool:
     """Whether all words look like memories' ids, and none is a file."""
     return all(re.fullmatch(r"[0-9A-Fa-f-]{8,36}", word) and not Path(word).exists() for word in words)
 
 
-async def restore_memories(ids: list[str], *, as_json: bool) -> int:
-    """Bring forgotten or archived memories back; 1 when an id means none."""
+async def _restore_memories(ids: list[str], *, as_json: bool) -> int:
+    """Restore forgotten or archived memories; return 1 when an id matches none."""
     results: list[dict[str, Any]] = []
-    async with memories() as manager:
+    async with opened_manager() as manager:
         for id_ in ids:
             try:
-                done = await called(manager, "update_memory", {"id": id_, "status": "active"})
+                done = await call_tool(manager, "update_memory", {"id": id_, "status": "active"})
                 results.append({"id": done.memory_id, "ok": True, "restored": bool(done.changed_fields)})
             except (NotFound, Conflict) as error:
                 results.append({"id": id_, "ok": False, "error": error.as_dict()})
-    if as_json:
-        screen.print_json(json.dumps({"results": results}))
-    else:
-        back = sum(result.get("restored", False) for result in results)
-        screen.print(f"{back} restored, {sum(r['ok'] for r in results) - back} were there already.", highlight=False)
-        tell_errors(results)
+    back = sum(result.get("restored", False) for result in results)
+    text = f"{back} restored, {sum(result['ok'] for result in results) - back} were there already."
+    print_answer(text, {"results": results}, as_json=as_json)
+    if not as_json:
+        print_errors(results)
     return 0 if all(result["ok"] for result in results) else 1
 
 
 def _edited(memory: dict[str, Any]) -> dict[str, Any]:
-    """Have a person edit a memory, and return the change that this makes; only id and version when it makes none.
+    """Have a person edit a memory, and return the change that this makes; its id alone when it makes none.
 
     Raises:
         InvalidInput: there is no editor, it failed, or what was saved cannot be read.
@@ -190,27 +204,31 @@ def _edited(memory: dict[str, Any]) -> dict[str, Any]:
     said = {name: as_line(memory.get(name)) for name in EDITABLE}
     head = "".join(f"{name}: {value}\n" for name, value in said.items())
     saved = _from_editor(f"{HINT}{head}{RULE}\n{memory['content']}\n")
-    change: dict[str, Any] = {"id": memory["id"]}
     if not saved.strip():
-        return change
+        return {"id": memory["id"]}
     top, rule, body = saved.partition(f"{RULE}\n")
     if not rule:
         raise InvalidInput(f"The line {RULE} between the fields and the text is gone.", "Nothing was changed.")
-    for line in top.splitlines():
+    change = _changed_fields(top, said)
+    if body.rstrip("\n") != memory["content"].rstrip("\n"):
+        change["content"] = body.rstrip("\n")
+    return {"id": memory["id"], **change, **({"expected_version": memory["version"]} if change else {})}
+
+
+def _changed_fields(text: str, said: Mapping[str, str]) -> dict[str, Any]:
+    """Return the lines `name: value` that say something else than `said`, as arguments of update_memory."""
+    change: dict[str, Any] = {}
+    for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
-        name, colon, value = (part.strip() for part in line.partition(":"))
-        if not colon or name not in EDITABLE:
-            raise InvalidInput(f"{name!r} is no field of these.", f"Known are {', '.join(EDITABLE)}.")
-        if value == said[name]:
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if value == said[known(name, EDITABLE, "field")]:
             continue
         if value or name not in CLEARABLE:
             change[name] = moment(value) if name.endswith("_at") else value
         else:
             change.setdefault("clear", []).append(name)
-    if body.rstrip("\n") != memory["content"].rstrip("\n"):
-        change["content"] = body.rstrip("\n")
-    return change if len(change) == 1 else {**change, "expected_version": memory["version"]}
+    return change
 
 
 def _from_editor(text: str) -> str:

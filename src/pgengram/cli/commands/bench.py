@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import secrets
@@ -13,19 +12,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import cycle, islice
 from statistics import median, quantiles
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
-from rich.console import Console
-from rich.markup import escape
+import typer
 from rich.table import Table
+from rich.text import Text
 
 from pgengram import __version__
-from pgengram.cli.progress import Told
+from pgengram.cli.options import AsJson
+from pgengram.cli.progress import ProgressBar
+from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
 from pgengram.demo import load
 from pgengram.inputs import NewMemory, Question
 from pgengram.search import cursors, likeness
 from pgengram.service.manager import MemoryManager
-from pgengram.settings import Settings
 from pgengram.store.connection.database import vectors_parameter
 from pgengram.store.maintenance import findings, namespaces
 
@@ -103,23 +103,26 @@ class Mark:
         return {"what": self.what, **percentiles, **floor, "times_floor": round(self.race.ms / self.floor_ms, 2)}
 
 
-async def run_bench(settings: Settings, *, calls: int, as_json: bool) -> int:
-    """Measure searching, storing and embedding, and print what was measured; what is remembered stays as it is."""
-    manager = MemoryManager(settings)
-    try:
-        with Told("Starting") as told:
+@command
+async def bench(
+    calls: Annotated[int, typer.Option(help="How often each thing is done.", min=10, max=10_000)] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Times are shown beside floors of the same run; nothing in the store is changed.
+
+    Examples: `pgengram bench`, `pgengram bench --calls 500 --json`
+    """
+    async with opened_manager() as manager:
+        with ProgressBar("Starting") as told:
             await manager.current_model()
             marks = await _searching(manager, await _texts(manager, calls), calls, told)
             async with _scratch(manager) as scratch:
                 marks += await _storing(scratch, calls, told)
             report = await _report(manager, calls, marks)
-    finally:
-        await manager.close()
     if as_json:
-        print(json.dumps(report))  # noqa: T201 - for programs: not one line broken
+        print_json(report)
     else:
-        _show(Console(), report)
-    return 0
+        _show(report)
 
 
 async def _texts(manager: MemoryManager, calls: int) -> list[str]:
@@ -139,7 +142,7 @@ def _questions(texts: Sequence[str], calls: int) -> list[str]:
     ]
 
 
-async def _searching(manager: MemoryManager, texts: list[str], calls: int, told: Told) -> list[Mark]:
+async def _searching(manager: MemoryManager, texts: list[str], calls: int, told: ProgressBar) -> list[Mark]:
     """Race whole searches, which count no memory as shown, against the parts that none can do without."""
     told.step("Searching")
     model, questions = await manager.current_model(), _questions(texts, calls)
@@ -184,7 +187,7 @@ async def _searching(manager: MemoryManager, texts: list[str], calls: int, told:
     ]
 
 
-async def _storing(scratch: MemoryManager, calls: int, told: Told) -> list[Mark]:
+async def _storing(scratch: MemoryManager, calls: int, told: ProgressBar) -> list[Mark]:
     """Race whole creates against embedding the text and one commit that waits for the disk."""
     told.step("Storing")
     texts = [f"{text} ({number})" for number, text in enumerate(islice(cycle(_demo()), calls))]
@@ -235,9 +238,9 @@ async def _report(manager: MemoryManager, calls: int, marks: Sequence[Mark]) -> 
     }
 
 
-def _show(screen: Console, report: Mapping[str, Any]) -> None:
+def _show(report: Mapping[str, Any]) -> None:
     title = f"{report['memories']:,} memories of {report['namespace']}, {report['calls']} calls, milliseconds"
-    table = Table("what", title=escape(title), title_justify="left", highlight=False)
+    table = Table("what", title=Text(title), title_justify="left", highlight=False)
     for name in ("median", "95 %", "99 %", "floor", "× floor"):
         table.add_column(name, justify="right")
     table.add_column("the floor is")
@@ -248,5 +251,5 @@ def _show(screen: Console, report: Mapping[str, Any]) -> None:
         )
         table.add_row(mark["what"], *times, *floor)
     screen.print(table)
-    screen.print(f"{report['database']}; {report['embedder'] or 'no embedder'}; {report['index']}", highlight=False)
-    screen.print("What was stored for this belonged to a namespace of its own, and is erased.", highlight=False)
+    say(f"{report['database']}; {report['embedder'] or 'no embedder'}; {report['index']}")
+    say("The memories stored for this were in a namespace of their own, and are erased.")

@@ -1,0 +1,132 @@
+"""The command `pgengram`: the table of its commands, each imported when it is called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from pgengram import __version__
+
+# What the help lists, in this order: for each command the module that has it, and a line about it.
+PANELS: Final = {
+    "Begin": {
+        "demo": ("commands.demo", "Show pgengram in action, with invented memories."),
+        "connect": ("clients.connecting", "Add pgengram to an assistant's settings."),
+        "disconnect": ("clients.connecting", "Remove pgengram from an assistant's settings."),
+        "doctor": ("commands.doctor", "Check everything, and say how to repair it."),
+        "ui": ("commands.ui", "Open the web app to search and edit memories."),
+    },
+    "Memories": {
+        "add": ("commands.writing", "Remember something."),
+        "search": ("commands.finding", "Find memories by meaning and words, best first."),
+        "show": ("commands.finding", "Show whole memories with their links and clusters."),
+        "edit": ("commands.writing", "Change a memory in your editor, or single fields."),
+        "forget": ("commands.writing", "Forget memories (undo with `restore`)."),
+        "restore": ("commands.writing", "Restore forgotten memories, or a backup."),
+        "list": ("commands.finding:list_", "List memories, the newest first."),
+        "timeline": ("commands.finding", "Show what happened day by day, the latest first."),
+        "graph": ("commands.finding", "Draw what is linked to memories or means the same."),
+        "recall": ("commands.recalling", "Print what is remembered about a task as one text."),
+    },
+    "Maintenance": {
+        "stats": ("commands.maintenance", "Count memories; show the state of index and embedder."),
+        "review": ("commands.maintenance", "Show memories that need care, without changing them."),
+        "tidy": ("commands.maintenance", "Archive, prune or merge memories after a preview."),
+        "tags": ("commands.maintenance", "Show tags and their synonyms; edit the synonyms."),
+        "bench": ("commands.bench", "Measure how fast your store searches and stores."),
+    },
+    "The whole store": {
+        "export": ("store.transfer:export_", "Write all memories as lines of JSON."),
+        "import": ("store.transfer:import_", "Import memories from an export or another system."),
+        "backup": ("store.backups", "Write the whole store into one file."),
+        "migrate": ("store.backups", "Update the database schema to this version."),
+        "upgrade": ("store.backups", "Move the embedded store to the newest PostgreSQL."),
+        "reindex": ("store.reembedding", "Rebuild the index of the vectors."),
+        "reembed": ("store.reembedding", "Move all memories to another embedding model."),
+        "erase-namespace": ("store.erasing", "Permanently erase everything in a namespace."),
+        "erase-source": ("store.erasing", "Permanently erase everything from one source."),
+        "scrub": ("store.erasing", "Clear erased data out of the database's files."),
+    },
+    "Servers and programs": {
+        "call": ("commands.serving", "Call one tool as an assistant would; print JSON."),
+        "serve": ("commands.serving", "Serve MCP over HTTP."),
+        "citus": ("store.citus:machines", "Spread one store over several machines with Citus."),
+        "token": ("commands.tokens", "Manage tokens of clients that connect over HTTP."),
+    },
+}
+COMMANDS: Final = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
+
+
+class LazyCommands(Mapping[str, Any]):
+    """The commands by name, each built when somebody asks for it."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _built(name, *COMMANDS[name])
+        return self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def _built(name: str, place: str, summary: str) -> Any:
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(f"pgengram.cli.{module}"), attribute or name.replace("-", "_"))
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(help=f"{summary}\n\n{inspect.getdoc(found)}")(found)
+        found = alone
+    made = typer.main.get_command(found)
+    made.name, made.help = name, made.help or summary
+    return made
+
+
+class Root(TyperGroup):
+    """The group of all commands; its help imports none of them."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**{**given, "commands": LazyCommands()})
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete the name of a command, importing none."""
+        names: dict[str, Any] = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
+        ctx.command = TyperGroup(name=self.name, commands=names, params=self.params)
+        return ctx.command.shell_complete(ctx, incomplete)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a line for each command, below the name of its panel."""
+        del ctx
+        for panel, commands in PANELS.items():
+            with formatter.section(panel):
+                formatter.write_dl([(f"{name:<12}", summary) for name, (_, summary) in commands.items()])
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pgengram {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=Root, name="pgengram", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Long-term memory for AI assistants, in your own PostgreSQL. Without a command it serves MCP over stdio."""

@@ -1,0 +1,1 @@
+"""The programs that assistants run in, connected to pgengram and checked."""

@@ -1,0 +1,223 @@
+"""`pgengram stats`, `review`, `tidy` and `tags`: the tools of the group `maintenance`, for people and for programs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final, cast
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from pgengram.cli.options import AsJson, OfProject, Yes
+from pgengram.cli.output import plain, rows_table, short
+from pgengram.cli.runtime import (
+    FAILED,
+    command,
+    completing,
+    confirmed,
+    known,
+    name_value,
+    opened_manager,
+    print_json,
+    say,
+    screen,
+)
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.maintenance import Action, Maintenance, Reviewed, Tidied
+from pgengram.service.toolsets.reviewing import FINDINGS
+
+ACTIONS: Final = ("apply", "archive", "prune", "merge")
+FACTS: Final = ("totals", "vectors", "database")  # of statistics: numbers that are not parts of one whole
+WIDEST: Final = 24  # characters of the longest bar
+MOST_SHOWN: Final = 20  # changes of a plan
+
+
+@command
+async def stats(
+    project: OfProject = None,
+    tags: Annotated[int, typer.Option(help="How many tags to name, the most used first.", min=0, max=500)] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """How many memories there are, of what kind, how old, how important, and how fast they fade.
+
+    Examples: `pgengram stats`, `pgengram stats --project ark --tags 50 --json`
+    """
+    async with opened_manager() as manager:
+        found = (await Maintenance(manager).memory_stats(project=project, tags=tags)).model_dump(
+            mode="json", exclude={"ok"}
+        )
+    if as_json:
+        print_json(found)
+        return
+    for title, rows in found.items():
+        if rows:
+            screen.print(_table(title, rows))
+
+
+@command
+async def review(
+    find: Annotated[
+        list[str] | None, typer.Option(help="duplicates, contradictions, expired, stale, … Repeatable; all by default.")
+    ] = None,
+    project: OfProject = None,
+    as_json: AsJson = False,
+) -> None:
+    """Duplicates, contradictions, stale and incomplete memories, and what to do about each.
+
+    Examples: `pgengram review`, `pgengram review --find duplicates --find stale`
+    """
+    async with opened_manager() as manager:
+        reviewed = await _reviewed(manager, find or [], project)
+    if as_json:
+        print_json(reviewed, exclude={"confirm_token"})
+        return
+    for name, number in reviewed.found.items():
+        if findings := [finding for finding in reviewed.findings if finding["finding"] == name]:
+            _print_findings(f"{name.replace('_', ' ')}: {number}", findings)
+    seen, plan = reviewed.looked_at, reviewed.plan
+    compared = f", compared {seen['compared']:,}" if seen else ""
+    looked = f"Looked at {seen['memories']:,} memories{compared}." if seen else "Looked at each memory alone."
+    say(
+        f"{looked} {f'{len(plan)} actions are safe: `pgengram tidy apply`.' if plan else 'No action is safe without a look.'}"
+    )
+
+
+@command
+async def tidy(
+    action: Annotated[
+        str,
+        typer.Argument(
+            help="apply (what a review proposes), archive, prune or merge.", autocompletion=completing(ACTIONS)
+        ),
+    ],
+    project: OfProject = None,
+    older_than_days: Annotated[
+        int | None, typer.Option(help="To archive or prune: stored longer ago.", min=0, max=36_500)
+    ] = None,
+    below_importance: Annotated[
+        float | None, typer.Option(help="To archive or prune: less important.", min=0, max=1)
+    ] = None,
+    max_accesses: Annotated[int | None, typer.Option(help="To archive or prune: read no more often.", min=0)] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> int:
+    """Shows what would change, asks, and does all of it or nothing.
+
+    Example: `pgengram tidy archive --older-than-days 500`
+    """
+    chosen = cast("Action", known(action, ACTIONS, "action"))
+    bounds = {"older_than_days": older_than_days, "below_importance": below_importance, "max_accesses": max_accesses}
+    async with opened_manager() as manager:
+        findings = Maintenance(manager)
+        tidied = await _preview(findings, chosen, project, bounds)
+        if token := tidied.confirm_token:
+            if not as_json:
+                _print_changes(tidied)
+                if not confirmed("Apply?", yes=yes):
+                    return FAILED
+            if yes or not as_json:
+                tidied = await findings.tidy_memories(chosen, confirm_token=token)
+    if as_json:
+        print_json(tidied, exclude={"confirm_token"})
+    else:
+        say(tidied.message)
+    return 0
+
+
+@command
+async def tags(
+    synonym: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ALIAS=TAG", help="Let a word mean a tag; ALIAS= removes the synonym. Repeatable."),
+    ] = None,
+    broader: Annotated[
+        bool | None,
+        typer.Option("--broader/--no-broader", help="Take over the broader tags that are shipped, or drop them."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Example: `pgengram tags --synonym k8s=kubernetes --synonym prefs=`"""
+    from pgengram.store.maintenance import findings
+    from pgengram.store.reading import synonyms
+    from pgengram.text.tags import BROADER
+
+    wanted: dict[str, str | None] = {} if broader is None else dict(BROADER) if broader else dict.fromkeys(BROADER)
+    wanted |= {alias: tag or None for alias, tag in map(name_value, synonym or [])}
+    async with opened_manager() as manager:
+        await manager.ready()
+        async with manager.store.transaction() as tx:
+            meant = await synonyms.set_synonyms(tx, wanted) if wanted else await synonyms.synonyms(tx)
+            used = await findings.tag_counts(tx, limit=1_000)
+    if as_json:
+        print_json({"tags": used, "synonyms": meant})
+        return
+    screen.print(rows_table("tags", used))
+    screen.print(rows_table("synonyms", meant))
+
+
+async def _reviewed(manager: MemoryManager, find: list[str], project: str | None) -> Reviewed:
+    wanted = {known(name, FINDINGS, "finding") for name in find}
+    return await Maintenance(manager).review_memories(
+        find=[name for name in FINDINGS if name in wanted] or None, project=project
+    )
+
+
+async def _preview(findings: Maintenance, action: Action, project: str | None, bounds: dict[str, Any]) -> Tidied:
+    if action != "apply":
+        return await findings.tidy_memories(action, project=project, **bounds)
+    plan = (await findings.review_memories(project=project)).plan
+    return (
+        await findings.tidy_memories(action, plan) if plan else Tidied(done=False, changes=[], message="Nothing to do.")
+    )
+
+
+def _table(title: str, rows: Any) -> Table:
+    """Return a list of like things as a table, counts with a bar each, or single facts by their names."""
+    heading = title.replace("_", " ")
+    if isinstance(rows, list):
+        table = Table(title=heading, title_justify="left")
+        for name in rows[0]:
+            table.add_column(name.replace("_", " "), no_wrap=name == "id")
+        for row in rows:
+            table.add_row(*(Text(_cell(name, value)) for name, value in row.items()))
+        return table
+    if title in FACTS:
+        return rows_table(heading, {str(name).replace("_", " "): value for name, value in rows.items()})
+    table = Table("", "", "", title=heading, title_justify="left", show_header=False)
+    table.columns[1].justify = "right"
+    for name, count in rows.items():
+        table.add_row(Text(str(name)), f"{count:,}", Text(_bar(count, max(rows.values())), style="cyan"))
+    return table
+
+
+def _bar(count: int, most: int) -> str:
+    """Return a bar as long as its share of the longest; whatever is there is seen."""
+    eighths = max(round(WIDEST * 8 * count / most), 1) if count else 0
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _cell(name: str, value: Any) -> str:
+    if name == "id":
+        return short(str(value))
+    if name.endswith("_at"):
+        return datetime.fromisoformat(value).astimezone().strftime("%Y-%m-%d %H:%M")
+    return plain(value)
+
+
+def _print_findings(title: str, findings: list[dict[str, Any]]) -> None:
+    table = Table("memory", "says", "why", "propose", title=title, title_justify="left", show_lines=True)
+    for finding in findings:
+        ids = "\n".join(map(short, finding["ids"]))
+        table.add_row(*map(Text, (ids, "\n".join(finding["excerpts"]), finding["why"], finding["propose"]["action"])))
+    screen.print(table)
+
+
+def _print_changes(tidied: Tidied) -> None:
+    table = Table("memory", "operation", "changes", title=tidied.message, title_justify="left")
+    for change in tidied.changes[:MOST_SHOWN]:
+        texts = [f"{name}: {plain(old)} → {plain(new)}" for name, (old, new) in change["changes"].items()]
+        table.add_row(short(change["id"]), change["operation"], Text("\n".join(texts)))
+    screen.print(table)
+    if len(tidied.changes) > MOST_SHOWN:
+        say(f"and {len(tidied.changes) - MOST_SHOWN} more")

@@ -1,0 +1,159 @@
+"""`pgengram serve` and `pgengram call`: the tools over HTTP, and one of them called by typing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
+
+import typer
+
+from pgengram.cli.runtime import command, known, name_value, note, opened_manager, print_json
+from pgengram.errors import InvalidInput
+from pgengram.settings import Settings
+
+if TYPE_CHECKING:
+    from pgengram.mcp.oauth import Trust
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+ANY_ADDRESS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - named in order to be told apart
+
+Http = Annotated[bool, typer.Option("--http", help="Over HTTP. Without a command pgengram serves over stdio.")]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)]
+Url = Annotated[str, typer.Option(help="Address as clients know it, such as https://memory.example.org/mcp.")]
+AllowedHost = Annotated[
+    list[str] | None, typer.Option(help="A name under which clients may reach the server. Repeatable.")
+]
+AllowedOrigin = Annotated[
+    list[str] | None,
+    typer.Option(help="A web page's origin that may call, such as https://app.example.org. Repeatable."),
+]
+Certfile = Annotated[Path | None, typer.Option(help="Certificate chain, for TLS.", exists=True, dir_okay=False)]
+Keyfile = Annotated[Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)]
+NoAuth = Annotated[
+    bool, typer.Option("--no-auth", help="Serve every program of this machine without a token; on loopback only.")
+]
+Rate = Annotated[int, typer.Option(help="Calls a minute for each token.", min=1)]
+Patience = Annotated[float, typer.Option(help="Seconds in which a request must have arrived.", min=0.1)]
+Issuer = Annotated[str, typer.Option(help="OAuth issuer whose tokens are accepted too.")]
+Audience = Annotated[str, typer.Option(help="What such a token must be meant for; by default the --url.")]
+ReadScope = Annotated[str, typer.Option(help="Scope of such a token that may read.")]
+WriteScope = Annotated[str, typer.Option(help="Scope of such a token that may also write.")]
+NamespaceClaim = Annotated[str, typer.Option(help="Claim of such a token that names the namespace.")]
+NamespacePrefix = Annotated[str, typer.Option(help="What stands before that claim in the namespace's name.")]
+
+
+@command
+async def serve(
+    http: Http = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8811,
+    url: Url = "",
+    allowed_host: AllowedHost = None,
+    allowed_origin: AllowedOrigin = None,
+    certfile: Certfile = None,
+    keyfile: Keyfile = None,
+    no_auth: NoAuth = False,
+    rate: Rate = 600,
+    patience: Patience = 20.0,
+    issuer: Issuer = "",
+    audience: Audience = "",
+    read_scope: ReadScope = "memory:read",
+    write_scope: WriteScope = "memory:write",
+    namespace_claim: NamespaceClaim = "sub",
+    namespace_prefix: NamespacePrefix = "oauth:",
+) -> None:
+    """Each client needs a token that `pgengram token create` has made.
+
+    Example: `pgengram serve --http --host 192.0.2.7 --certfile cert.pem --keyfile key.pem`
+    """
+    from pgengram.mcp.http.requests import Rules
+    from pgengram.mcp.http.server import serve_http
+    from pgengram.mcp.http.sockets import bound, is_loopback
+    from pgengram.runtime import telemetry
+
+    local = is_loopback(host)
+    _refuse(http=http, half=(certfile is None) is not (keyfile is None), open_door=no_auth and not local)
+    rules = Rules(
+        hosts=_hosts(host, url, allowed_host or [], local=local),
+        origins=frozenset(origin.rstrip("/").lower() for origin in allowed_origin or []),
+        authenticate=not no_auth,
+        trust=_trust(issuer, audience or url, no_auth, read_scope, write_scope, namespace_claim, namespace_prefix),
+        resource=url or audience,
+        calls_per_minute=rate,
+        patience_s=patience,
+    )
+    telemetry.start()
+    certificate = (certfile, keyfile) if certfile and keyfile else None
+    announce = partial(_announce, naked=not local and certificate is None)
+    await serve_http(Settings.from_environment(), rules, bound(host, port), certificate=certificate, announce=announce)
+
+
+def _trust(issuer: str, audience: str, no_auth: bool, *names: str) -> Trust | None:
+    from pgengram.mcp.oauth import Trust
+
+    if issuer and (no_auth or not audience):
+        raise InvalidInput("--issuer needs --url or --audience, and excludes --no-auth.")
+    return Trust(issuer, audience, *names) if issuer else None
+
+
+def _refuse(*, http: bool, half: bool, open_door: bool) -> None:
+    if not http:
+        raise InvalidInput("--http is missing.", "Without a command pgengram serves over stdin and stdout.")
+    if half:
+        raise InvalidInput("--certfile and --keyfile go together.")
+    if open_door:
+        raise InvalidInput(
+            "Clients from other machines need a token.",
+            "Leave out --no-auth and make tokens with `pgengram token create`.",
+        )
+
+
+def _announce(address: str, *, naked: bool) -> None:
+    note(f"pgengram serves MCP at {address}")
+    if naked:
+        note("Without TLS tokens can be read on the way: give --certfile, or put a TLS proxy in front.")
+
+
+def _hosts(host: str, url: str, allowed: Sequence[str], *, local: bool) -> frozenset[str]:
+    """Return the names under which clients may reach the server.
+
+    Raises:
+        InvalidInput: it listens on every address and none is named.
+    """
+    named = {name.strip("[]").lower() for name in allowed}
+    if url:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidInput("--url must be an http:// or https:// URL.")
+        named.add(parts.hostname.lower())
+    if host not in ANY_ADDRESS:
+        named.add(host.lower())
+    elif not named:
+        raise InvalidInput(
+            f"To listen on {host or 'every address'}, name the hosts that clients use.",
+            "Give --allowed-host or --url: requests with another Host header are refused.",
+        )
+    return frozenset({*named, *(LOOPBACK if local else ())})
+
+
+@command
+async def call(
+    tool: Annotated[str, typer.Argument(help="A tool's name, such as search_memories.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="name=value…", help="Its arguments; lists and objects as JSON.")
+    ] = None,
+) -> int:
+    """Example: `pgengram call search_memories query="where do we deploy?" limit=3`"""
+    from pgengram.mcp.binding import ToolBinding
+
+    given = dict(map(name_value, arguments or []))
+    async with opened_manager() as manager:
+        offers = {offered.name: ToolBinding(offered) for offered in manager.tools}
+        binding = offers[known(tool, offers, "tool")]
+        answer = await binding.tool.run(binding.arguments(given))
+    print_json(answer)
+    return 0 if answer.ok else 1

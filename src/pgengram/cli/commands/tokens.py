@@ -1,0 +1,93 @@
+"""`pgengram token`: access for clients that connect over HTTP."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from pgengram.cli.options import AsJson
+from pgengram.cli.runtime import command, note, opened_store, print_answer, print_json, say, screen
+from pgengram.settings import Settings
+from pgengram.store.clients import tokens
+from pgengram.store.clients.tokens import AccessToken
+
+NAMED = ("id", "name", "namespace", "scope", "state")
+token = typer.Typer(
+    help="Manage tokens of clients that connect over HTTP.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@token.command()
+@command
+async def create(
+    name: Annotated[str, typer.Argument(help="Who it is for; the history names it.")],
+    namespace: Annotated[
+        str, typer.Option(help="Whose memories it gives access to; by default those of PGENGRAM_NAMESPACE.")
+    ] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="May search and read, and nothing else.")] = False,
+    days: Annotated[float | None, typer.Option(help="Expires in so many days; by default never.", min=0)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a token and show it: this once, as only a hash of it is kept.
+
+    Example: `pgengram token create "Mara's laptop" --namespace mara --days 90`
+    """
+    settings = Settings.from_environment()
+    lifetime = None if days is None else timedelta(days=days)
+    async with opened_store(settings) as store:
+        made, token = await tokens.create(
+            store, name, namespace or settings.namespace, "read-only" if read_only else "read-write", lifetime
+        )
+    if as_json:
+        print_json({"token": made, **_as_dict(token)})
+        return
+    say(made)
+    until = "until it is revoked" if token.expires_at is None else f"until {token.expires_at:%Y-%m-%d %H:%M} UTC"
+    note(f"This is shown once. Valid {until}, {token.scope}, for the namespace {token.namespace}.")
+
+
+@token.command(name="list")
+@command
+async def list_(as_json: AsJson = False) -> None:
+    """Show every token there is or was, without its secret.
+
+    Example: `pgengram token list --json`
+    """
+    async with opened_store() as store:
+        found = [_as_dict(one) for one in await tokens.list_all(store)]
+    if as_json:
+        print_json({"tokens": found})
+        return
+    if not found:
+        say("There is no token yet. Create one with `pgengram token create NAME`.")
+        return
+    table = Table("id", "name", "namespace", "scope", "state", "created", "expires", "last used")
+    for one in found:
+        moments = (str(one[key] or "–")[:16].replace("T", " ") for key in ("created_at", "expires_at", "last_used_at"))
+        table.add_row(*map(Text, (*(one[key] for key in NAMED), *moments)))
+    screen.print(table)
+
+
+@token.command()
+@command
+async def revoke(
+    id: Annotated[str, typer.Argument(help="As `pgengram token list` shows it.")], as_json: AsJson = False
+) -> None:
+    """Revoke a token, at once and for good.
+
+    Example: `pgengram token revoke 4f0c2a9be1d3`
+    """
+    async with opened_store() as store:
+        revoked = await tokens.revoke(store, id)
+    print_answer(f"{revoked.name} is revoked.", _as_dict(revoked), as_json=as_json)
+
+
+def _as_dict(token: AccessToken) -> dict[str, Any]:
+    moments = {name: getattr(token, name) for name in ("created_at", "expires_at", "last_used_at", "revoked_at")}
+    return {name: getattr(token, name) for name in NAMED} | {
+        name: at and at.isoformat(timespec="seconds") for name, at in moments.items()
+    }

@@ -1,0 +1,72 @@
+"""Arguments and options that several commands have, each declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any, Final
+
+import typer
+
+from pgengram import fields as f
+from pgengram.cli.runtime import completing
+from pgengram.errors import InvalidInput
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, or their last 8 or more digits.")]
+OfProject = Annotated[str | None, typer.Option(help="Of this project only.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=f.MAX_LIMIT, help="How many.")]
+TYPES: Final = ", ".join(f.TYPES)
+KIND_HELP: Final = "decision, preference, fact, …"
+FILTERS: Final[dict[str, Any]] = {
+    "type": Annotated[list[str] | None, typer.Option("--type", help=f"{TYPES}.", autocompletion=completing(f.TYPES))],
+    "kind": Annotated[list[str] | None, typer.Option("--kind", help=KIND_HELP, autocompletion=completing(f.KINDS))],
+    "tag": Annotated[list[str] | None, typer.Option("--tag", help="With this tag. Repeatable.")],
+    "project": OfProject,
+    "user": Annotated[str | None, typer.Option(help="About or for this person only.")],
+    "since": Annotated[str | None, typer.Option(help="Happened from: a date, or a moment with its zone.")],
+    "until": Annotated[str | None, typer.Option(help="… until.")],
+}
+Asked = dict[str, Any]  # arguments of search_memories
+
+
+def with_filters(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Give a command the options that say which memories are meant; it gets them as `asked`, for search_memories."""
+
+    @wraps(function)
+    async def run(*args: Any, **given: Any) -> None:
+        asked = {name: given.pop(name) for name in FILTERS}
+        asked["tags"] = asked.pop("tag")
+        asked |= {name: moment(asked[name]) for name in ("since", "until")}
+        since, until = (asked[name] and datetime.fromisoformat(asked[name]) for name in ("since", "until"))
+        if since and until and since > until:
+            raise InvalidInput("--since is later than --until.", "Swap them.")
+        await function(*args, asked=asked, **given)
+
+    own = signature(function, eval_str=True)
+    parameters = list(own.parameters.values())
+    place = list(own.parameters).index("asked")
+    parameters[place : place + 1] = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=option)
+        for name, option in FILTERS.items()
+    ]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def moment(given: str | None) -> str | None:
+    """Return a date or a moment that a person typed, in ISO 8601 with a zone: this machine's, where none is named.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    if given is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        raise InvalidInput(f"Not a date: {given!r}", "Write 2026-03-01, or 2026-03-01T14:30+01:00.") from None
+    return (moment if moment.tzinfo else moment.astimezone()).isoformat()

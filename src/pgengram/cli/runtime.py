@@ -1,0 +1,198 @@
+"""What commands share: how one runs, asks, prints, and reaches the store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from pgengram.errors import InvalidInput, PgengramError
+from pgengram.runtime.loop import event_loop
+from pgengram.settings import Settings
+
+if TYPE_CHECKING:
+    from pgengram.service.manager import MemoryManager
+    from pgengram.store.store import Store
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
+FAILED: Final = 1  # the exit code when something failed, or a question was answered with no
+INVALID: Final = 2  # … when an argument or a setting is wrong
+INTERRUPTED: Final = 130  # … after Ctrl+C, as shells have it
+UNREAD: Final = 141  # … when the reader of a pipe is gone
+
+screen = Console()
+notes = Console(stderr=True)
+
+
+def command(function: Callable[Parameters, Coroutine[Any, Any, int | None]]) -> Callable[Parameters, None]:
+    """Run an asynchronous command; our errors become one line on stderr and an exit code."""
+
+    @wraps(function)
+    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        try:
+            with asyncio.Runner(loop_factory=event_loop) as runner:
+                code = runner.run(function(*args, **kwargs))
+        except PgengramError as error:
+            notes.print(Text(error.code, style="red"), highlight=False, end=" ")
+            note(f"{error.message}\n{error.hint}")
+            raise typer.Exit(INVALID if isinstance(error, InvalidInput) else FAILED) from None
+        except KeyboardInterrupt:
+            note("Ended by Ctrl+C.")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # the reader has seen enough, as `head` has
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(UNREAD) from None
+        raise typer.Exit(code or 0)
+
+    return run
+
+
+# -- printing ----------------------------------------------------------------------------------------------------------
+
+
+def say(text: str) -> None:
+    """Print a text as it is: no markup, no highlighting, no line broken."""
+    screen.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print a text as it is to standard error."""
+    notes.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_json(answer: Any, **options: Any) -> None:
+    """Print a pydantic model (with `options` of its dump) or plain data as JSON."""
+    if hasattr(answer, "model_dump_json"):
+        text = answer.model_dump_json(indent=2, **{"exclude_none": True, **options})
+    else:
+        text = json.dumps(answer, indent=2, ensure_ascii=False)
+    print(text)  # noqa: T201 - rich would break long lines
+
+
+def print_answer(text: str, data: Any, *, as_json: bool) -> None:
+    """Print what a command came to: data for programs, or a sentence."""
+    if as_json:
+        print_json(data)
+    else:
+        say(text)
+
+
+# -- asking ------------------------------------------------------------------------------------------------------------
+
+
+def confirmed(question: str, *, yes: bool = False) -> bool:
+    """Whether a person says yes to a question, or said --yes; a no is told.
+
+    Raises:
+        InvalidInput: there is no terminal to ask at.
+    """
+    if yes or answer_of(lambda: typer.confirm(question, err=True)):
+        return True
+    say("Cancelled. Nothing was changed.")
+    return False
+
+
+def answer_of(ask: Callable[[], Answer]) -> Answer:
+    """Return what a person answers; Ctrl+C ends the command at once, where the loop would wait for the answer first.
+
+    Raises:
+        InvalidInput: there is no terminal to ask at.
+    """
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            "Confirmation needed, but there is no terminal.", "Nothing was changed. Use --yes to skip the prompt."
+        )
+    loops = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return ask()
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, loops)
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def completing(words: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function that completes the beginning of one of these words for a shell."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def name_value(argument: str) -> tuple[str, str]:
+    """Split an argument of the form name=value.
+
+    Raises:
+        InvalidInput: it has another form.
+    """
+    name, equals, value = argument.partition("=")
+    if not equals:
+        raise InvalidInput(f"{argument!r} is not of the form name=value.")
+    return name, value
+
+
+def known(word: str, words: Iterable[str], what: str) -> str:
+    """Return a word that must be one of `words`.
+
+    Raises:
+        InvalidInput: it is not; the hint lists them, and the most similar one first.
+    """
+    if word in words:
+        return word
+    from difflib import get_close_matches
+
+    close = get_close_matches(word.lower(), words, 1)
+    meant = f" Did you mean {close[0]}?" if close else ""
+    raise InvalidInput(f"Unknown {what}: {word!r}.{meant}", f"Use one of {', '.join(words)}.")
+
+
+# -- the store ---------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def opened_manager() -> AsyncIterator[MemoryManager]:
+    """Yield a manager with the settings of the environment, and close it afterwards."""
+    from pgengram.service.manager import MemoryManager
+
+    manager = MemoryManager(Settings.from_environment())
+    try:
+        yield manager
+    finally:
+        await manager.close()
+
+
+@asynccontextmanager
+async def opened_store(settings: Settings | None = None) -> AsyncIterator[Store]:
+    """Yield a store with the settings of the environment, its schema up to date, and close it afterwards."""
+    from pgengram.store.store import Store
+
+    store = Store(settings or Settings.from_environment())
+    try:
+        await store.open()
+        yield store
+    finally:
+        await store.close()
+
+
+async def call_tool(namespace: object, name: str, given: Mapping[str, Any]) -> Any:
+    """Call a tool of the manager, or of a group of tools, as an assistant does; an argument of None is left out.
+
+    Raises:
+        InvalidInput: an argument is wrong; nothing was changed.
+    """
+    from pgengram.mcp.binding import ToolBinding
+    from pgengram.service.tools import tools_of
+
+    [binding] = [ToolBinding(tool) for tool in tools_of(namespace) if tool.name == name]
+    return await binding.tool.run(binding.arguments({key: value for key, value in given.items() if value is not None}))

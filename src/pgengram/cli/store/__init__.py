@@ -1,0 +1,1 @@
+"""The commands for the whole store: backups, transfer, re-embedding, erasing, Citus."""

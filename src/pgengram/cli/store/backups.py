@@ -1,0 +1,157 @@
+"""`pgengram backup`, `upgrade` and `migrate`, and `restore` of a backup: whole stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import psycopg
+import typer
+
+from pgengram import postgres
+from pgengram.cli.options import AsJson
+from pgengram.cli.progress import ProgressBar
+from pgengram.cli.runtime import FAILED, command, confirmed, opened_store, print_answer, say
+from pgengram.errors import Conflict, InvalidInput, NotReady
+from pgengram.settings import Settings
+from pgengram.store.recovery import backup as archive
+from pgengram.store.recovery import backup_schedule, upgrading
+
+
+@command
+async def backup(
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="A file. Left out: one in the folder `backups` of the data folder.", dir_okay=False),
+    ] = None,
+    if_due: Annotated[
+        bool,
+        typer.Option(
+            "--if-due", help="Only when the newest daily backup is older than a day; PGENGRAM_BACKUP_DAYS are kept."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """All namespaces with their history are written, while servers go on.
+
+    Example: `pgengram backup /media/usb/memories.backup`
+    """
+    if if_due and path is not None:
+        raise InvalidInput("--if-due names its file itself.", "Leave the path out.")
+    settings = Settings.from_environment()
+    if if_due:
+        await asyncio.to_thread(_back_up_if_due, settings, as_json=as_json)
+    else:
+        await asyncio.to_thread(_back_up, settings, path, as_json=as_json)
+
+
+async def restore_backup(path: Path, *, yes: bool, as_json: bool) -> int:
+    """Replace the store by a backup, after a question; return the exit code."""
+    manifest = await asyncio.to_thread(archive.read, path)
+    about = f"a backup of {manifest.made_at} with {manifest.memories:,} memories"
+    if as_json and not yes:
+        raise InvalidInput("Confirmation needed.", "Nothing was changed. Use --yes to skip the prompt.")
+    if not confirmed(f"Replace the store by {about}?", yes=yes):
+        return FAILED
+    await asyncio.to_thread(_restore, Settings.from_environment(), path, manifest, about, as_json=as_json)
+    return 0
+
+
+@command
+async def upgrade(as_json: AsJson = False) -> None:
+    """When it is interrupted, the store stays as it was.
+
+    Example: `pgengram upgrade --json`
+    """
+    settings = Settings.from_environment()
+    if settings.database_url:
+        raise InvalidInput(
+            "PGENGRAM_DATABASE_URL names a server of your own.", "Upgrade that with PostgreSQL's own pg_upgrade."
+        )
+    await asyncio.to_thread(_upgrade, settings, as_json=as_json)
+
+
+@command
+async def migrate() -> None:
+    """A server does the same when it starts.
+
+    Example: `PGENGRAM_DATABASE_URL=postgresql://memo@db.example.org/memo pgengram migrate`
+    """
+    with ProgressBar("Migrating"):
+        async with opened_store():
+            pass
+    say("The schema is up to date.")
+
+
+def _back_up(settings: Settings, path: Path | None, *, as_json: bool) -> None:
+    with _server(settings) as url, ProgressBar("Beginning", quiet=as_json) as bar:
+        target = path or backup_schedule.folder(settings.data_path) / backup_schedule.name("manual")
+        bar.step("Writing the backup")
+        manifest = archive.make(url, target)
+    _print_made(manifest, target, as_json=as_json)
+
+
+def _back_up_if_due(settings: Settings, *, as_json: bool) -> None:
+    folder = backup_schedule.folder(settings.data_path)
+    with _server(settings) as url, psycopg.connect(url) as connection:  # its one transaction holds the lock
+        connection.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
+        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [backup_schedule.BACKUP_LOCK]).fetchone()
+        if row is None or not row[0] or not backup_schedule.is_due(folder):
+            print_answer("No backup is due.", {"made": False}, as_json=as_json)
+            return
+        target = folder / backup_schedule.name(backup_schedule.DAILY)
+        manifest = archive.make(url, target)
+        backup_schedule.keep_newest(folder, max(settings.backups_kept, 1))
+    _print_made(manifest, target, as_json=as_json)
+
+
+def _restore(settings: Settings, path: Path, manifest: archive.Manifest, about: str, *, as_json: bool) -> None:
+    with _server(settings) as url, ProgressBar("Beginning", quiet=as_json) as bar:
+        if not settings.database_url and postgres.status(settings.data_path).present > 1:
+            raise Conflict("The store is in use.", "Nothing was changed. Close the programs that use it.")
+        again = archive.restore(url, path, bar.step)
+    text = f"The store is {about}."
+    if any(asdict(again).values()):
+        text += (
+            f" As before the restore, {again.memories:,} memories and {again.namespaces:,} namespaces are erased"
+            f" and {again.tokens:,} tokens revoked."
+        )
+    print_answer(text, {"restored": True, "again": asdict(again), **asdict(manifest)}, as_json=as_json)
+
+
+def _upgrade(settings: Settings, *, as_json: bool) -> None:
+    with ProgressBar("Beginning", quiet=as_json) as bar:
+        done = upgrading.upgrade(settings.data_path, bar.step)
+    facts = {"before": done.before, "after": done.after, "memories": done.memories, "backup": str(done.backup or "")}
+    text = f"The store uses PostgreSQL {done.before}, and no newer one is installed."
+    if done.moved:
+        moved = f"PostgreSQL {done.before} → {done.after}: {done.memories:,} memories, every row compared."
+        text = f"{moved} A backup is kept: {done.backup}"
+    print_answer(text, facts, as_json=as_json)
+
+
+def _print_made(manifest: archive.Manifest, path: Path, *, as_json: bool) -> None:
+    rows = sum(table["rows"] for table in manifest.tables.values())
+    text = f"{manifest.memories:,} memories ({rows:,} rows) are in {path} ({path.stat().st_size:,} bytes)."
+    print_answer(text, {"made": True, "path": str(path), **asdict(manifest)}, as_json=as_json)
+
+
+@contextmanager
+def _server(settings: Settings) -> Iterator[str]:
+    """Yield the URL of the store's database; the embedded server runs at least as long as the block."""
+    if settings.database_url:
+        yield settings.database_url
+        return
+    if not settings.data_path.parent.exists():
+        raise NotReady(
+            f"There is no folder {settings.data_path.parent}.", "Set PGENGRAM_DATA_DIR to where the store is."
+        )
+    server = postgres.start_embedded(settings.data_path)
+    try:
+        yield server.url
+    finally:
+        server.stop()

@@ -1,0 +1,142 @@
+"""`pgengram citus`: one store on several machines."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import asdict
+from typing import Annotated, Final
+
+import typer
+from rich.table import Table
+
+from pgengram.cli.options import AsJson
+from pgengram.cli.runtime import FAILED, command, notes, print_json, say, screen
+from pgengram.errors import InvalidInput
+from pgengram.settings import Settings
+from pgengram.store.citus import citus
+from pgengram.store.citus.citus import DEFAULT_PORT, Status
+
+MOST_SHARDS: Final = 1_024
+Node = Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="The machine, as the coordinator reaches it.")]
+
+machines = typer.Typer(
+    help="Spread one store over several machines with Citus.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@machines.command("init")
+@command
+async def init(
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Number of shards, given once; 32 by default.", min=1, max=MOST_SHARDS),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Distribute the store by namespace over the machines that the coordinator knows. May be called again.
+
+    Example: `pgengram citus init --shards 64`
+    """
+    await _show("Distributing", citus.init(_url(), shards or citus.SHARDS), as_json=as_json)
+
+
+@machines.command("status")
+@command
+async def status(as_json: AsJson = False) -> int:
+    """Show the machines, what each holds, and whether row-level security is in force on all; if not, the exit code is 1.
+
+    Example: `pgengram citus status --json`
+    """
+    seen = await _show("Asking the machines", citus.status(_url()), as_json=as_json)
+    return FAILED if seen.row_level_security is False else 0
+
+
+@machines.command("add-node")
+@command
+async def add_node(
+    node: Node,
+    coordinator: Annotated[
+        str, typer.Option(metavar="HOST[:PORT]", help="The coordinator, as machines reach it; needed once.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add a machine.
+
+    Example: `pgengram citus add-node db2.example.org --coordinator db1.example.org`
+    """
+    host, port = _place(node)
+    adding = citus.add_node(_url(), host, port, _place(coordinator) if coordinator else None)
+    await _show(f"Adding {host}:{port}", adding, as_json=as_json)
+
+
+@machines.command("rebalance")
+@command
+async def rebalance(as_json: AsJson = False) -> None:
+    """Distribute the shards evenly over the machines, while servers go on.
+
+    Example: `pgengram citus rebalance`
+    """
+    await _show("Moving shards", citus.rebalance(_url()), as_json=as_json)
+
+
+@machines.command("isolate")
+@command
+async def isolate(
+    namespace: Annotated[str, typer.Argument(help="Whose memories; as in PGENGRAM_NAMESPACE.")],
+    node: Annotated[str, typer.Option(metavar="HOST[:PORT]", help="Where to; by default the emptiest machine.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Move a large namespace to a shard of its own on another machine, while servers go on.
+
+    Example: `pgengram citus isolate acme --node db3.example.org`
+    """
+    moving = citus.isolate(_url(), namespace, _place(node) if node else None)
+    await _show(f"Moving {namespace}", moving, as_json=as_json)
+
+
+def _url() -> str:
+    url = Settings.from_environment().database_url
+    if not url:
+        raise InvalidInput(
+            "The embedded PostgreSQL is for one machine.", "Set PGENGRAM_DATABASE_URL to a coordinator of Citus."
+        )
+    return url
+
+
+def _place(text: str) -> tuple[str, int]:
+    """Return host and port of HOST, HOST:PORT or [ADDRESS]:PORT."""
+    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
+    if not colon:
+        return text.strip("[]"), DEFAULT_PORT
+    if not host or not port.isdigit() or not 1 <= int(port) <= 65_535:
+        raise InvalidInput(f"{text!r} is not of the form HOST or HOST:PORT.")
+    return host.strip("[]"), int(port)
+
+
+async def _show(what: str, work: Awaitable[Status], *, as_json: bool) -> Status:
+    """Do something with the machines, and show how they are afterwards."""
+    with notes.status(what):
+        seen = await work
+    if as_json:
+        print_json(asdict(seen))
+    else:
+        _print(seen)
+    return seen
+
+
+def _print(seen: Status) -> None:
+    security = {
+        None: "waits for the first distributed row",
+        True: "is in force on every shard",
+        False: "IS OFF on a shard",
+    }
+    say(f"Citus {seen.citus}, {seen.shards} shards. Row-level security {security[seen.row_level_security]}.")
+    table = Table("machine", "part", "shards", "bytes")
+    for node in seen.nodes:
+        part = "coordinator" if node.coordinator else "worker" if node.active else "worker, inactive"
+        table.add_row(f"{node.host}:{node.port}", part, str(node.shards), f"{node.bytes:,}")
+    screen.print(table)
+    for alone in seen.alone:
+        say(f"{alone.namespace} is alone in its shard, on {alone.host}:{alone.port}.")
+    if seen.missing:
+        say(f"Not in place: {', '.join(seen.missing)}. Run `pgengram citus init`.")

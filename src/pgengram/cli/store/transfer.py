@@ -1,0 +1,159 @@
+"""`pgengram export` and `import`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final, TextIO
+
+import typer
+from rich.table import Table
+
+from pgengram.cli.options import AsJson
+from pgengram.cli.progress import ProgressBar
+from pgengram.cli.runtime import FAILED, command, completing, note, print_json, say, screen
+from pgengram.errors import Conflict, InvalidInput
+from pgengram.service.core import Core
+from pgengram.settings import Settings
+from pgengram.transfer import SYSTEMS, export_to, import_from
+from pgengram.transfer.importing import Imported
+from pgengram.transfer.records import Left
+
+INTERRUPTED: Final = "Interrupted. What was imported so far stays; run the same command again to import the rest."
+MOST_SHOWN: Final = 20  # reasons why something was not imported
+NAMES: Final = {  # of records, one and several, where a mere s would be wrong
+    "memory": ("memory", "memories"),
+    "relationship": ("link", "links"),
+    "identity": ("identity", "identities"),
+    "evidence": ("piece of evidence", "pieces of evidence"),
+    "history": ("history entry", "history entries"),
+}
+
+
+@command
+async def export_(
+    path: Annotated[str, typer.Argument(help="A file for the lines of JSON, or - for standard output.")],
+) -> None:
+    """A backup, or a way to another store. The file is complete or not there.
+
+    Example: `pgengram export memories.jsonl`
+    """
+    settings = Settings.from_environment()
+    core = Core(replace(settings, embedder="none:"))  # none is needed, and the one that is set may be gone
+    try:
+        await core.ready()
+        with _opened(path) as file, ProgressBar("Exporting") as report:
+            counts = await export_to(file, core, report)
+    finally:
+        await core.close()
+    parts = [_counted(record, number) for record, number in counts.items()] or ["nothing"]
+    note(f"Exported {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}.")
+
+
+def _counted(record: str, number: int) -> str:
+    return f"{number:,} {NAMES.get(record, (record, f'{record}s'))[number != 1].replace('_', ' ')}"
+
+
+@command
+async def import_(
+    source: Annotated[
+        str, typer.Argument(metavar="PATH", help="A file, or - for standard input; for agi also a postgresql:// URL.")
+    ],
+    system: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help=f"jsonl (an export), {', '.join([*SYSTEMS][1:-1])} or {[*SYSTEMS][-1]}.",
+            autocompletion=completing(SYSTEMS),
+        ),
+    ] = "jsonl",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Memories that are there already stay as they are. The exit code is 1 when something was not imported.
+
+    Examples: `pgengram import --from mcp-memory memory.jsonl --dry-run`, `pgengram export - | ssh ada@box pgengram import -`
+    """
+    core = Core(Settings.from_environment())
+    try:
+        await core.ready()
+        with _found(source) as path, ProgressBar("Reading" if dry_run else "Importing") as report:
+            imported = await import_from(core, system, path, dry_run=dry_run, report=report)
+    except asyncio.CancelledError:
+        note(INTERRUPTED)
+        raise
+    finally:
+        await core.close()
+    if as_json:
+        print_json(imported.as_dict())
+    else:
+        _show(imported)
+    return FAILED if imported.left else 0
+
+
+def _show(imported: Imported) -> None:
+    table = Table("record")
+    for heading in ("would be added" if imported.dry_run else "added", "there already"):
+        table.add_column(heading, justify="right")
+    for record in dict.fromkeys([*imported.added, *imported.known]):
+        table.add_row(record, f"{imported.added[record]:,}", f"{imported.known[record]:,}")
+    screen.print(table)
+    if imported.redacted:
+        say(f"Secrets were redacted in {imported.redacted:,} records.")
+    if imported.left:
+        _show_reasons(imported.left)
+
+
+def _show_reasons(left: list[Left]) -> None:
+    """Print why something was not imported, each reason once."""
+    say(f"{len(left):,} not imported:")
+    first = {one.reason: one.place for one in reversed(left)}
+    reasons = Counter(one.reason for one in left).most_common()
+    for reason, times in reasons[:MOST_SHOWN]:
+        say(f"  {first[reason]}{f' and {times - 1:,} more' if times > 1 else ''}: {reason}")
+    if len(reasons) > MOST_SHOWN:
+        say(f"  … and {len(reasons) - MOST_SHOWN:,} more reasons; --json lists all.")
+
+
+@contextmanager
+def _found(source: str) -> Iterator[str]:
+    """Yield the path of what is to be read; standard input, `-`, is kept in a file meanwhile, as it is read twice."""
+    if source != "-":
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="pgengram-") as folder:
+        path = Path(folder) / "stdin"
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield str(path)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[TextIO]:
+    """Open a file that only its owner can read, and that takes its name when it is complete."""
+    if path == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    target = Path(path)
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise InvalidInput(f"{path} cannot be written.", "Give a file in a folder that exists, or - for stdout.")
+    unfinished = target.with_name(target.name + ".unfinished")
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+        unfinished.replace(target)
+    except OSError as error:  # no right to write there, a full disk
+        raise Conflict(f"{path} cannot be written: {error.strerror or error}.", "Choose another folder.") from None
+    finally:
+        with suppress(OSError):  # where nothing could be written there is nothing to remove
+            unfinished.unlink(missing_ok=True)
