@@ -675,7 +675,7 @@ def show(screen: Console, name: str, result: dict[str, Any]) -> None:
     screen.print(table)
 
 
-def parsed() -> argparse.Namespace:
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("run", nargs="?", choices=[*RUNS, "all"], default="all")
     options.add_argument("--rounds", type=int, default=51, help="of kill")
@@ -690,7 +690,7 @@ def parsed() -> argparse.Namespace:
     options.add_argument("--leak-embedder", default="builtin:")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--json", type=Path)
-    return options.parse_args()
+    return options.parse_args(arguments)
 
 
 async def measured(names: list[str], options: argparse.Namespace) -> dict[str, Any]:

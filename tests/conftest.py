@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,12 +14,21 @@ import pytest_asyncio
 from mcp import Client
 
 import shapes
-from door import SERVER, Database, Served, clustered, connected, database_of, machines, owned_tables, read_url
+from forkserver import Forking
+from helpers import SERVER, Database, Served, clustered, connected, database_of, machines, owned_tables, read_url
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
+SCRIPTS = frozenset(str(Path(__file__).parent / name) for name in ("protocol/toy.py", "postgres/one_user.py"))
 MOST_WORKERS = 6  # each has a PostgreSQL of its own
 LONG = ("faults", "postgres", "maintenance", "journeys", "hostile", "transfer", "protocol", "http")  # the longest first
+
+# In many containers nothing may be written; then every process would compile all that it imports, and all tests.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):  # Rich reads them when it is imported
     os.environ.pop(_name, None)
@@ -54,6 +64,20 @@ def _no_signal_is_ignored() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forking(_no_settings_from_outside: None, _no_signal_is_ignored: None) -> Iterator[Forking]:
+    """Whatever is started as `python -m pgengram`, or is one of SCRIPTS, need not import its libraries again."""
+    with Forking(SCRIPTS) as forking:
+        yield forking
+
+
+@pytest.fixture(autouse=True)
+def _real_start(request: pytest.FixtureRequest, _forking: Forking) -> Iterator[None]:
+    """Start new interpreters in a test that is marked so."""
+    with _forking.paused_if(request.node.get_closest_marker("real_start") is not None):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from door import environment
+from helpers import PATIENCE_S, environment
 from pgengram.postgres import process_locks, status
 
 
@@ -23,7 +23,7 @@ def pgengram(*arguments: str, expect: int = 0, **settings: str) -> subprocess.Co
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == expect, f"{arguments}: {ended.returncode}\n{ended.stdout}\n{ended.stderr}"

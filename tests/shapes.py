@@ -2,7 +2,7 @@
 
 A shape is chosen by the environment: PGENGRAM_TEST_DATABASE_URL may name a coordinator of Citus, PGENGRAM_TEST_PGBOUNCER_URL a
 pooler before that server, PGENGRAM_TEST_REPLICA_URL a replica of it. A test is named by its file, or by its file and name.
-Statements that only a test sends, and that Citus cannot run, skip their test in `door.py`, in Citus's own words.
+Statements that only a test sends, and that Citus cannot run, skip their test in `helpers.py`, in Citus's own words.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from door import POOLER, REPLICA, on_citus
+from helpers import POOLER, REPLICA, on_citus
 
 CITUS, POOLED, READING_ELSEWHERE = "on Citus", "behind a pooler", "with a replica"
 

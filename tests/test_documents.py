@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from door import environment
+from helpers import PATIENCE_S, environment
 from machine import closed_in_the_end
 from pgengram.cli.app import app
 
@@ -122,7 +122,7 @@ def test_the_tutorial_shows_what_happens(folder: Path) -> None:
         ended = subprocess.run(
             [sys.executable, "-m", "pgengram", *shlex.split(words.replace("{staging}", staging))],
             env=environment(data_dir=str(folder)) | {"COLUMNS": "300"}, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, encoding="utf-8", timeout=120, check=False,
+            text=True, encoding="utf-8", timeout=PATIENCE_S, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr
         assert shown.strip() in ended.stdout, words

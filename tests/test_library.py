@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from door import Database, environment
+from helpers import PATIENCE_S, Database, environment
 from pgengram import Memory
 from pgengram.errors import InvalidInput, NotFound, SecretRejected
 from pgengram.settings import Settings
@@ -65,7 +65,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 def test_the_example_runs_and_leaves_nothing(database: Database) -> None:
     ended = subprocess.run(
         [sys.executable, str(EXAMPLE)], env=environment(database_url=database.url), capture_output=True, text=True,
-        timeout=120, check=False,
+        timeout=PATIENCE_S, check=False,
     )  # fmt: skip
 
     assert ended.returncode == 0, ended.stderr

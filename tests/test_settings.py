@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from door import environment
+from helpers import PATIENCE_S, environment
 from pgengram.errors import InvalidInput
 from pgengram.settings import PREFIX, Settings, settings_table
 
@@ -75,7 +75,7 @@ def test_a_server_with_a_bad_setting_says_so_on_stderr_and_ends(settings: dict[s
         input="",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from door import Database, clustered, database_of, machines
+from helpers import Database, clustered, database_of, machines
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 

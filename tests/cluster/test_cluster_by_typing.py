@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from door import Database, environment
+from helpers import Database, environment
 
 
 def typed(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import pytest
 from life import Life
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from door import Database, clustered, database_of, machines
+from helpers import Database, clustered, database_of, machines
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from door import Database
+from helpers import Database
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

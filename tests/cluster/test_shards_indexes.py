@@ -8,7 +8,7 @@ from math import isqrt
 import psycopg
 import pytest
 
-from door import Database
+from helpers import Database
 from pgengram.store.citus import citus_shards
 from pgengram.store.maintenance.indexes import FIRST_BUILD_ROWS, GROWTH, index_name, maintain
 

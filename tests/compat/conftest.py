@@ -9,7 +9,7 @@ from typing import Any
 import pytest_asyncio
 from mcp import Client
 
-from door import Database, connected, database_of, owned_tables, said
+from helpers import Database, connected, database_of, owned_tables, said
 
 Speaks = Callable[..., Awaitable[Any]]
 

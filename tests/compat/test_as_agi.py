@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from compat.conftest import refuses, says
-from door import Database
+from helpers import Database
 
 SYSTEM = "agi"
 TOOLS = {

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from compat.conftest import refuses, says
-from door import Database
+from helpers import Database
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.transfer.importing import import_from

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers import PATIENCE_S
 from pgengram.embedders import embedder_from
 from pgengram.embedders.onnx import BUILTIN_FOLDER, BUILTIN_NAME, OnnxEmbedder
 from pgengram.errors import EmbeddingFailed
@@ -31,7 +32,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 async def until_let_go(embedder: OnnxEmbedder) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while embedder.describe()["loaded"]:  # noqa: ASYNC110 - the worker thread signals nothing
             await asyncio.sleep(0.001)
 

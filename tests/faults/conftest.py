@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import door
+import helpers
 
 AT_THE_SERVER = ("test_backup", "test_restoring_the_erased")
 
@@ -14,5 +14,5 @@ def _at_the_server_itself(request: pytest.FixtureRequest) -> Iterator[None]:
     """A backup goes past a pooler: through one it is refused, which is tested beside the pooler."""
     with pytest.MonkeyPatch.context() as patch:
         if request.module.__name__ in AT_THE_SERVER:
-            patch.setattr(door, "POOLER", "")
+            patch.setattr(helpers, "POOLER", "")
         yield

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from door import Database, call, connected, database_of, environment, found, in_database, remember, until
+from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram.demo import load
 from pgengram.store.connection.database import SCHEMA_HEAD
@@ -186,7 +186,7 @@ def test_a_restore_killed_in_the_middle_changes_nothing_and_can_be_repeated(kept
         [sys.executable, "-m", "pgengram", "restore", str(kept), "--yes"], env=environment(database_url=store.url)
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not databases(store.url):
             assert time.monotonic() < deadline
             assert restoring.poll() is None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from door import call, connected, found, read, refused, remember
+from helpers import call, connected, found, read, refused, remember
 from machine import closed_in_the_end
 from pgengram.store.store import RESERVE_BYTES
 

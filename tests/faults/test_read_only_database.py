@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from door import Database, call, connected, found, refused, remember
+from helpers import Database, call, connected, found, refused, remember
 
 
 async def test_while_the_database_takes_no_writes_reading_goes_on_and_writing_says_to_call_again(

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from door import Database, call, connected, found, owned_tables, read, remember
+from helpers import Database, call, connected, found, owned_tables, read, remember
 from machine import answered, pgengram
 
 CANARY = "xylophonquince"

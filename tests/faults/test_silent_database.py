@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from door import Database, connected, found, refused, remember, until
+from helpers import PATIENCE_S, Database, connected, found, refused, remember, until
 from relay import Relay
 
 
@@ -17,7 +17,7 @@ async def test_a_database_that_says_nothing_ends_a_call_with_an_error_and_is_use
         id_ = await remember(client, "Before the silence.")
 
         relay.on.clear()
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE_S):
             error = await refused(client, "create_memory", content="Meanwhile.")
         relay.on.set()
 

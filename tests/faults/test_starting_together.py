@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from door import Database, connected, found, remember
+from helpers import PATIENCE_S, Database, connected, found, remember
 from machine import closed_in_the_end
 from pgengram.postgres import process_locks, start_embedded
 from pgengram.store.connection.database import SCHEMA_HEAD
@@ -25,7 +25,7 @@ LEFT = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tablename
 
 
 def wait_until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)

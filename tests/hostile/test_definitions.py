@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp import Client
 
-from door import Database, connected, remember
+from helpers import Database, connected, remember
 
 CANARY = "xylophonquince"
 

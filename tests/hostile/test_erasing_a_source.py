@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from door import Database, connected, found, remember
+from helpers import Database, connected, found, remember
 from machine import answered, pgengram
 from pgengram import Memory
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from mcp import Client
 
-from door import Database, call, connected, database_of, found, owned_tables, refused, remember
+from helpers import Database, call, connected, database_of, found, owned_tables, refused, remember
 from machine import answered, closed_in_the_end, pgengram
 from pgengram.postgres import start_embedded
 

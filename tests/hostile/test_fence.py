@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.types import TextContent, TextResourceContents
 from test_recall_context import PAYLOADS
 
-from door import call, connected, database_of, said
+from helpers import call, connected, database_of, said
 
 FENCE = re.compile(r"<memories-([0-9a-f]{16})>\n([^\n]+)\n(.*?)\n</memories-\1>", re.DOTALL)
 MARK = "teapot"

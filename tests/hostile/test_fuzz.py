@@ -9,7 +9,7 @@ import pytest
 from fuzz import MOST_MB, one_round
 from fuzzing import Fuzzed, fuzzed
 
-from door import Database, database_of
+from helpers import Database, database_of
 
 # Signs that mean something to SQL, to a pattern, to a query language, to JSON paths, to a format string, or to a shell.
 SIGNS = [

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from protocol_peer import Peer, said, toy
 
-from door import Database
+from helpers import Database
 from pgengram.runtime.logs import TEXT, OneLine
 
 CANARY = "xylophonquince"
@@ -91,7 +91,7 @@ def say_everything(peer: Peer) -> list[str]:
 
 def log_of(peer: Peer) -> str:
     peer.stdin.close()
-    peer.end(15)
+    peer.end()
     peer.rest()
     return peer.log.decode()
 

@@ -14,7 +14,7 @@ from namespaces import run
 from rich.console import Console
 from rich.progress import Progress
 
-from door import Database, call, connected, database_of, read, refused, remember
+from helpers import Database, call, connected, database_of, read, refused, remember
 from pgengram.errors import DatabaseFailed
 from pgengram.store.connection.database import Database as Pool
 from pgengram.store.schema.tables import LOOKUPS, OWNED, metadata

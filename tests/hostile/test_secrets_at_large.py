@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from door import connected, refused, remember
+from helpers import connected, refused, remember
 from machine import closed_in_the_end
 from pgengram.demo import load
 from pgengram.text.secrets import secrets_in

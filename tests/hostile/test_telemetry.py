@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from opentelemetry import metrics
 
-from door import Database, call, connected, refused, remember
+from helpers import Database, call, connected, refused, remember
 from machine import pgengram
 from pgengram.runtime.telemetry import measure
 

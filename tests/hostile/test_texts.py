@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import call, read, remember
+from helpers import call, read, remember
 
 SERVER = {"toolsets": "all", "embedder": "none:"}
 TEXTS = {

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from http_server import HttpServer, Issue, serving_http
 
-from door import Database, database_of, owned_tables
+from helpers import Database, database_of, owned_tables
 from pgengram.settings import Settings
 from pgengram.store.clients import tokens
 from pgengram.store.store import Store

@@ -18,11 +18,8 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from door import environment
+from helpers import PATIENCE_S, environment
 
-START_S = 60
-STOP_S = 20
-ANSWER_S = 30
 VERSION = "2026-07-28"
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": VERSION,
@@ -37,7 +34,7 @@ def outcome(*words: str, **settings: str) -> Any:
     """Run a command that prints JSON, and return it."""
     command = [sys.executable, "-m", "pgengram", *words, "--json"]
     done = subprocess.run(
-        command, env=environment(**settings), capture_output=True, encoding="utf-8", timeout=START_S, check=False
+        command, env=environment(**settings), capture_output=True, encoding="utf-8", timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -74,14 +71,14 @@ class HttpServer:
     def stop(self) -> int:
         """Ask the server to end, and return its exit code; what it logged is in `log`."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=STOP_S)
+        return self.process.wait(timeout=PATIENCE_S)
 
     def listen(self) -> None:
         """Keep what the server logs, so that it never waits for a reader."""
         assert self.process.stderr is not None
         self.log += self.process.stderr
 
-    def raw(self, data: bytes, *, timeout_s: float = ANSWER_S) -> bytes:
+    def raw(self, data: bytes, *, timeout_s: float = PATIENCE_S) -> bytes:
         """Send bytes on a connection of their own, and return everything that comes until the server closes it."""
         with socket.create_connection(self.address, timeout=timeout_s) as connection:
             connection.sendall(data)
@@ -136,7 +133,7 @@ async def client_of(server: HttpServer, token: str | None, mode: str = "auto", *
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     trusted = how.pop("verify", True)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=ANSWER_S, verify=trusted) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S, verify=trusted) as http,
         Client(streamable_http_client(server.url, http_client=http), mode=mode, **how) as client,
     ):
         yield client

@@ -18,7 +18,7 @@ import pytest_asyncio
 import uvicorn
 from http_server import ACCEPT, ENVELOPE, VERSION, HttpServer, client_of, received, status
 
-from door import Database, call, read, remember, said, until
+from helpers import PATIENCE_S, Database, call, read, remember, said, until
 from pgengram.mcp.http.middleware import MAX_BODY
 from pgengram.mcp.http.sockets import PatientConnection, bound
 from pgengram.store.clients import tokens
@@ -37,7 +37,6 @@ INSIDE = (
     "SELECT",
     "access_tokens",
 )
-PATIENCE_S = 2  # of the server under test
 
 
 @dataclass(frozen=True)
@@ -279,7 +278,7 @@ async def test_a_body_that_trickles_in_is_given_up(web: HttpServer, keys: Keys) 
     head, _, body = Probe().as_bytes(web, keys).partition(b"\r\n\r\n")
 
     def trickle() -> bytes:
-        with socket.create_connection(web.address, timeout=20) as connection:
+        with socket.create_connection(web.address, timeout=PATIENCE_S) as connection:
             connection.sendall(head + b"\r\n\r\n")
             for byte in body[:-1]:
                 try:
@@ -295,12 +294,12 @@ async def test_a_body_that_trickles_in_is_given_up(web: HttpServer, keys: Keys) 
 
 @pytest.mark.parametrize("begun", [b"", b"POST /mcp HTT", b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A:"])
 async def test_a_head_that_does_not_come_is_not_waited_for(web: HttpServer, begun: bytes) -> None:
-    assert await asyncio.to_thread(web.raw, begun, timeout_s=PATIENCE_S + 15) == b""
+    assert await asyncio.to_thread(web.raw, begun, timeout_s=PATIENCE_S) == b""
 
 
 async def test_a_second_request_that_does_not_come_whole_is_not_waited_for(web: HttpServer) -> None:
     def second() -> bytes:
-        with socket.create_connection(web.address, timeout=PATIENCE_S + 15) as connection:
+        with socket.create_connection(web.address, timeout=PATIENCE_S) as connection:
             connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             first = connection.recv(65_536)
             while b"alive" not in first:
@@ -312,7 +311,7 @@ async def test_a_second_request_that_does_not_come_whole_is_not_waited_for(web: 
 
 
 async def test_two_hundred_idle_connections_keep_nobody_out_and_are_closed(web: HttpServer, keys: Keys) -> None:
-    idle = [socket.create_connection(web.address, timeout=PATIENCE_S + 15) for _ in range(200)]
+    idle = [socket.create_connection(web.address, timeout=PATIENCE_S) for _ in range(200)]
     try:
         async with client_of(web, keys.good) as client:
             await call(client, "memory_stats")
@@ -339,7 +338,7 @@ async def test_a_client_that_does_not_take_its_answer_is_not_waited_for() -> Non
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     await until(lambda: asyncio.sleep(0, server.server_state.connections))
-    await until(lambda: asyncio.sleep(0, not server.server_state.connections), timeout_s=20)
+    await until(lambda: asyncio.sleep(0, not server.server_state.connections))
     writer.transport.abort()
     server.should_exit = True
     await serving

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from http_server import HttpServer, client_of, modern, serving_http
 
-from door import Database, call, remember
+from helpers import PATIENCE_S, Database, call, remember
 from listener import Reply, listening
 from pgengram.errors import InvalidInput
 from pgengram.mcp.oauth import Issuer, Trust
@@ -92,7 +92,7 @@ def signed(
 
 def asked(web: HttpServer, token: str, method: str = "tools/list", **params: Any) -> httpx.Response:
     headers, body = modern(method, **params)
-    return httpx.post(web.url, headers={**headers, "authorization": f"Bearer {token}"}, json=body, timeout=30)
+    return httpx.post(web.url, headers={**headers, "authorization": f"Bearer {token}"}, json=body, timeout=PATIENCE_S)
 
 
 async def test_a_token_of_the_issuer_leads_to_a_namespace_of_its_subject(

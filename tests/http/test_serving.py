@@ -22,7 +22,7 @@ from http_server import ACCEPT, HttpServer, Issue, client_of, modern, outcome, s
 from mcp import MCPError
 from mcp.types import ElicitResult
 
-from door import REPLICA, Database, call, environment, read, refused, remember, until
+from helpers import PATIENCE_S, REPLICA, Database, call, environment, read, refused, remember, until
 from pgengram.mcp import namespaces
 from pgengram.mcp.http.requests import Rates
 from pgengram.mcp.http.sockets import bound
@@ -31,7 +31,6 @@ from pgengram.store.clients import tokens
 from pgengram.store.store import Store
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
-START_S = 60
 
 
 def posted(server: HttpServer, token: str | None, method: str, **params: Any) -> httpx.Response:
@@ -39,7 +38,7 @@ def posted(server: HttpServer, token: str | None, method: str, **params: Any) ->
     headers, body = modern(method, **params)
     if token is not None:
         headers["authorization"] = f"Bearer {token}"
-    return httpx.post(server.url, headers=headers, json=body, timeout=30)
+    return httpx.post(server.url, headers=headers, json=body, timeout=PATIENCE_S)
 
 
 # -- both eras ------------------------------------------------------------------------------------------------------
@@ -95,7 +94,7 @@ async def test_a_call_needs_nothing_before_it_in_either_era(web: HttpServer, iss
             "params": {"name": "create_memory", "arguments": {"content": "A fact."}}}  # fmt: skip
     headers = {"authorization": f"Bearer {token}", "accept": ACCEPT, "mcp-session-id": "guessed"}
 
-    async with httpx.AsyncClient(timeout=30) as http:
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
         old = await http.post(web.url, headers=headers, json=body)
     new = posted(web, token, "tools/call", name="create_memory", arguments={"content": "A fact."})
 
@@ -304,7 +303,7 @@ def test_it_tells_whether_it_lives_and_whether_the_database_answers(web: HttpSer
 def test_without_a_database_it_lives_is_not_ready_and_lets_nobody_in() -> None:
     token = f"pgt_{'0' * 12}_{'x' * 43}"
     with serving_http(database_url="postgresql://u:canarypassword@127.0.0.1:1/d", embedder="none:") as server:
-        alive, ready = httpx.get(server.base + "/health"), httpx.get(server.base + "/ready", timeout=30)
+        alive, ready = httpx.get(server.base + "/health"), httpx.get(server.base + "/ready", timeout=PATIENCE_S)
         asked = posted(server, token, "tools/list")
 
     assert (alive.status_code, ready.status_code, asked.status_code) == (200, 503, 503)
@@ -312,6 +311,7 @@ def test_without_a_database_it_lives_is_not_ready_and_lets_nobody_in() -> None:
     assert "canary" not in ready.text + asked.text + "".join(server.log)
 
 
+@pytest.mark.real_start
 async def test_what_was_told_is_there_after_a_restart(web: HttpServer, issue: Issue) -> None:
     token = await issue()
     with serving_http(**web.settings) as before:
@@ -387,7 +387,7 @@ def test_it_refuses_to_start_where_that_would_be_unsafe(words: list[str], why: s
     command = [sys.executable, "-m", "pgengram", "serve", "--http", "--port", "0", *words]
     done = subprocess.run(
         command, env=environment(embedder="none:", database_url="postgresql://nobody@127.0.0.1:1/none"),
-        capture_output=True, encoding="utf-8", timeout=START_S, check=False, cwd=Path(__file__).parents[2],
+        capture_output=True, encoding="utf-8", timeout=PATIENCE_S, check=False, cwd=Path(__file__).parents[2],
     )  # fmt: skip
 
     assert done.returncode == 2

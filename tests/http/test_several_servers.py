@@ -13,7 +13,7 @@ import pytest
 from http_server import HttpServer, Issue, client_of, modern, outcome, serving_http
 from mcp import Client
 
-from door import Answer, Database, call, owned_tables, until
+from helpers import PATIENCE_S, Answer, Database, call, owned_tables, until
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,9 @@ async def in_turn(servers: list[HttpServer], token: str) -> AsyncIterator[InTurn
 
 def post(server: HttpServer, token: str) -> httpx.Response:
     headers, body = modern("tools/list")
-    return httpx.post(server.url, headers={**headers, "authorization": f"Bearer {token}"}, json=body, timeout=30)
+    return httpx.post(
+        server.url, headers={**headers, "authorization": f"Bearer {token}"}, json=body, timeout=PATIENCE_S
+    )
 
 
 async def test_a_client_goes_from_server_to_server_and_finds_all_it_stored(

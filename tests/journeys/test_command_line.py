@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from door import Database
+from helpers import PATIENCE_S, Database
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram import __version__
 from pgengram.cli.app import PANELS
@@ -29,6 +29,7 @@ def test_the_help_names_every_command() -> None:
     assert all(command in outcome for command in ("demo", "doctor", "migrate", "call", "stats"))
 
 
+@pytest.mark.real_start
 def test_a_memory_is_stored_found_and_read_by_typing(database: Database) -> None:
     url = {"database_url": database.url}
 
@@ -181,11 +182,11 @@ def test_typing_the_command_alone_explains_itself_instead_of_waiting() -> None:
     import pty
     import subprocess
 
-    from door import environment
+    from helpers import environment
 
     terminal, theirs = pty.openpty()
     ended = subprocess.run(
-        [sys.executable, "-m", "pgengram"], stdin=theirs, capture_output=True, text=True, env=environment(), timeout=60, check=False
+        [sys.executable, "-m", "pgengram"], stdin=theirs, capture_output=True, text=True, env=environment(), timeout=PATIENCE_S, check=False
     )  # fmt: skip
     os.close(terminal)
     os.close(theirs)

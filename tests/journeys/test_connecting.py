@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from door import Database
+from helpers import Database
 from machine import answered
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c

@@ -18,7 +18,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from door import Database, environment
+from helpers import PATIENCE_S, Database, environment
 from pgengram.cli import progress
 from pgengram.cli.app import app
 
@@ -90,7 +90,7 @@ def test_completion_is_offered_for_a_shell(shell: str) -> None:
     shown = subprocess.run(
         [str(Path(sys.executable).with_name("pgengram")), "--show-completion", shell],
         env=environment() | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
 
     assert shown.returncode == 0, shown.stderr
@@ -289,12 +289,12 @@ def test_an_import_that_is_broken_off_leaves_whole_memories_and_takes_the_rest_l
     words = [sys.executable, "-m", "pgengram", "import", str(file), "--json"]
 
     with subprocess.Popen(words, env=environment(**store), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE_S
         while database.as_login("SELECT count(*) FROM memories") == [(0,)]:
             assert time.monotonic() < deadline, "nothing was imported in time"
             time.sleep(0.05)
         process.send_signal(by)
-        _, answer = process.communicate(timeout=60)
+        _, answer = process.communicate(timeout=PATIENCE_S)
     stored = database.as_login(
         "SELECT count(*), count(a.memory_id) FROM memories m LEFT JOIN memory_activation a ON a.memory_id = m.id"
     )[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from door import call, connected, environment, found, hits, read, remember, until
+from helpers import call, connected, environment, found, hits, read, remember, until
 from machine import closed_in_the_end, is_over
 
 GOODBYE_S = 10  # from the end of stdin until the process and its database are gone
@@ -82,6 +82,7 @@ async def test_a_fact_that_changes_is_corrected_and_the_old_one_is_told_as_old(f
         assert await found(client, "Where does Tomas live?") == [old]
 
 
+@pytest.mark.real_start
 def test_process_and_database_are_gone_soon_after_stdin_closes(folder: Path) -> None:
     server = subprocess.Popen(
         [sys.executable, "-m", "pgengram"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from door import Database
+from helpers import Database
 from machine import answered, pgengram
 
 WORDS = {"embedder": "none:"}

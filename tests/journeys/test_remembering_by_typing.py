@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from door import Database, database_of, owned_tables
+from helpers import PATIENCE_S, Database, database_of, owned_tables
 from pgengram.cli.app import app
 
 WORDS = {"embedder": "none:"}
@@ -192,7 +192,7 @@ def test_a_shell_completes_commands_and_words() -> None:
     def completed(line: str) -> list[str]:
         words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
         return subprocess.run(
-            command, env=surroundings | words, capture_output=True, text=True, timeout=60, check=False
+            command, env=surroundings | words, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         ).stdout.split()
 
     assert completed("pgengram rec") == ["recall"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import Answer, Database, call, found, hits, read, refused, remember
+from helpers import Answer, Database, call, found, hits, read, refused, remember
 
 
 async def tidy(client: Client, action: str, **arguments: Any) -> Answer:

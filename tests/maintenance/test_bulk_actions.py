@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from door import Answer, Database, Served, call, connected, environment, found, read, refused, remember
+from helpers import Answer, Database, Served, call, connected, environment, found, read, refused, remember
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from door import Database, database_of, until
+from helpers import Database, database_of, until
 from pgengram.errors import DatabaseFailed
 from pgengram.store.connection import pooler
 from pgengram.store.connection.database import Database as Opened

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mcp import Client
 
-from door import Database, call, found, refused, remember
+from helpers import Database, call, found, refused, remember
 
 
 @pytest.mark.shows(23)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from door import Database, database_of, until
+from helpers import Database, database_of, until
 from pgengram.inputs import Change, NewMemory, Question
 from pgengram.search.question import COUNTED, WAITING, Frequencies
 from pgengram.service.manager import MemoryManager
@@ -572,7 +572,7 @@ async def test_what_is_stored_while_others_are_folded_is_folded_next(
         await go_on.wait()
         return folded
 
-    monkeypatch.setattr(PostingsCompactor, "_fold", slowly)
+    monkeypatch.setattr(PostingsCompactor, "_compact", slowly)
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
     await manager.create_memories([{"content": f"Tea {n}."} for n in range(5)])
     await begun.wait()

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from door import Database, call, connected, database_of, environment, found, read, refused, remember, until
+from helpers import Database, call, connected, database_of, environment, found, read, refused, remember, until
 from listener import Reply, listening
 from machine import answered, pgengram
 from pgengram import Memory
@@ -49,6 +49,7 @@ class Embedding:
     texts: list[str] = field(default_factory=list)
     open: Event = field(default_factory=Event)
     let_through: int = 0  # requests that are answered although it is not open
+    waiting: int = 0  # requests that are not answered yet
 
     @property
     def setting(self) -> str:
@@ -79,7 +80,9 @@ def embedding() -> Iterator[Embedding]:
         if not state.open.is_set() and state.let_through > 0 and request["input"] != ["dimensions"]:
             state.let_through -= 1
         elif request["input"] != ["dimensions"]:
+            state.waiting += 1
             state.open.wait()
+            state.waiting -= 1
         return 200, {}, state.answer(request["input"])
 
     with listening(answer) as address:
@@ -321,7 +324,7 @@ async def test_a_call_that_embedded_before_the_switch_and_stores_after_it_embeds
         await filled(client)
         embedding.close_after(0)
         storing = asyncio.create_task(remember(client, "Told at the very moment of the switch."))
-        await asyncio.sleep(0.2)  # it waits for its vector now
+        await until(lambda: asyncio.sleep(0, embedding.waiting))  # for its vector
         async with moving(database, "builtin:") as process:
             await ended(process)
         embedding.open.set()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import Answer, Database, Served, call, refused, remember
+from helpers import Answer, Database, Served, call, refused, remember
 from pgengram.store.maintenance import findings
 
 

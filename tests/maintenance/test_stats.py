@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import Answer, Database, Served, call, read, refused, remember
+from helpers import Answer, Database, Served, call, read, refused, remember
 
 BINS = [f"{n / 10:.1f}–{(n + 1) / 10:.1f}" for n in range(10)]
 

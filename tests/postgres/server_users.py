@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 
+from helpers import PATIENCE_S
 from pgengram.postgres import process_locks
 
 SETPRIV = shutil.which("setpriv")
@@ -20,7 +22,7 @@ SOMEONE = "nobody"
 AS_ROOT = os.geteuid() == 0 if sys.platform != "win32" else False
 
 
-def until(true: Callable[[], object], timeout_s: float = 60) -> None:
+def until(true: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
     """Wait until `true` holds, and fail when it does not within `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not true():
@@ -113,14 +115,15 @@ def put_out(folder: Path) -> None:
     finally:
         start.release()
     for supervisor in keepers_of(folder):
-        os.kill(supervisor, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended by itself meanwhile
+            os.kill(supervisor, signal.SIGKILL)
 
 
 def keepers_of(folder: Path) -> list[int]:
     """Return the pids of the keepers, by the home in their command line."""
     listing = subprocess.run(["ps", "-ww", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
     home = str(folder / "postgres")
-    found = [line for line in listing.splitlines() if "presence.py" in line and line.endswith(" " + home)]
+    found = [line for line in listing.splitlines() if "process_locks.py" in line and line.endswith(" " + home)]
     return [int(line.split()[0]) for line in found]
 
 

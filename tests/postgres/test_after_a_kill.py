@@ -80,7 +80,7 @@ def test_a_server_that_cannot_be_reached_is_not_doubled(settled: Path) -> None:
 
 def test_a_server_started_by_hand_is_not_doubled(settled: Path) -> None:
     cluster = settled / "postgres" / "cluster"
-    uid = system.namespace(cluster)
+    uid = system.owner(cluster)
     command = [binaries().program("postgres"), "-D", system.folder_argument(cluster, uid)]
     with subprocess.Popen(command, cwd=cluster, user=uid, group=uid, stderr=subprocess.DEVNULL) as by_hand:
         until(lambda: status(settled).running)

@@ -117,7 +117,7 @@ def test_data_of_the_older_postgresql_is_opened_with_that_one(folder: Path) -> N
     older = binaries(16)
     cluster = folder / "postgres" / "cluster"
     cluster.mkdir(parents=True, mode=0o700)
-    uid = system.maker(system.namespace(cluster))
+    uid = system.maker(system.owner(cluster))
     if uid is not None:
         os.chown(cluster, uid, uid)
     command = [older.program("initdb"), "-D", system.folder_argument(cluster, uid), "-U", "pgengram", "-A", "trust"]

@@ -67,7 +67,7 @@ def test_the_folder_is_closed_to_other_users_and_those_above_are_left_alone(tmp_
 def test_a_short_folder_that_another_could_enter_is_not_used(tmp_path: Path, squat: str) -> None:
     folder = tmp_path / ("long" + "g" * 180)
     cluster = folder / "postgres" / "cluster"
-    uid = system.namespace(cluster)
+    uid = system.owner(cluster)
     name = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:12]
     short = Path(system.SHORT) / f"pgengram-{os.geteuid() if uid is None else uid}-{name}"
     trap = tmp_path / "trap"

@@ -179,7 +179,7 @@ def test_an_unforeseen_failure_costs_one_call_and_its_words_stay_inside(server: 
     assert error_of(result)["hint"]
     assert server.call("keep", {"text": "x"})["isError"] is False
     server.stdin.close()
-    server.end(5)
+    server.end()
     assert b"RuntimeError" in server.log
     assert b"in fail" in server.log
     assert b"Error: postgresql" not in server.log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from protocol_peer import HELLO, TOY, Peer, toy, until
+from protocol_peer import HELLO, PATIENCE_S, TOY, Peer, toy, until
 
 from pgengram.mcp import stdio
 
@@ -21,6 +22,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and /proc")
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
 
 
+@pytest.mark.real_start
 def test_the_first_request_is_answered_before_anything_is_opened(tmp_path: Path) -> None:
     with toy(tmp_path / "journal", TOY_READY_S="600") as peer:
         assert peer.written() == []
@@ -32,15 +34,17 @@ def test_the_first_request_is_answered_before_anything_is_opened(tmp_path: Path)
 def test_nothing_is_opened_for_a_client_that_asks_nothing(fresh: Peer) -> None:
     fresh.stdin.close()
 
-    assert fresh.end(5)[0] == 0
+    assert fresh.end() == 0
     assert fresh.written() == ["close"]
 
 
-@pytest.mark.parametrize("module", ["numpy", "psycopg", "sqlalchemy", "alembic", "onnxruntime", "tokenizers"])
-def test_serving_imports_nothing_heavy(module: str) -> None:
-    code = f"import sys, pgengram.mcp.server; sys.exit({module!r} in sys.modules)"
+HEAVY = {"numpy", "psycopg", "sqlalchemy", "alembic", "onnxruntime", "tokenizers"}
 
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+def test_serving_imports_nothing_heavy() -> None:
+    code = f"import sys, pgengram.mcp.server; print(*{HEAVY} & set(sys.modules))"
+
+    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b""
 
 
 def test_claiming_stdio_imports_no_protocol() -> None:
@@ -58,7 +62,7 @@ def test_calls_that_finish_within_the_grace_are_answered_after_the_input_ends(se
     server.stdin.close()
 
     assert {frame["id"]: frame["result"]["isError"] for frame in server.rest()} == {1: False, 2: False}
-    assert server.end(5)[0] == 0
+    assert server.end() == 0
 
 
 def test_frames_piped_in_at_once_are_all_answered(tmp_path: Path) -> None:
@@ -84,7 +88,7 @@ def test_frames_may_come_from_a_file(tmp_path: Path) -> None:
     answers = tmp_path / "answers"
 
     with frames.open() as stdin, answers.open("w") as stdout:
-        done = subprocess.run([sys.executable, str(TOY)], stdin=stdin, stdout=stdout, timeout=15, check=False)
+        done = subprocess.run([sys.executable, str(TOY)], stdin=stdin, stdout=stdout, timeout=PATIENCE_S, check=False)
 
     assert done.returncode == 0
     assert len(answers.read_bytes().splitlines()) == 2
@@ -95,10 +99,7 @@ def test_a_call_that_outlasts_the_grace_is_cancelled_and_the_manager_is_closed(s
     server.wait_for("waiting")
     server.stdin.close()
 
-    code, took_s = server.end(10)
-
-    assert code == 0
-    assert 0.9 < took_s < 4
+    assert server.end() == 0
     assert server.written()[-2:] == ["cancelled", "close"]
 
 
@@ -111,22 +112,20 @@ def test_a_signal_ends_the_server_cleanly(server: Peer, number: int) -> None:
     server.wait_for("open")
     server.process.send_signal(number)
 
-    code, took_s = server.end(10)
-
-    assert code == 0
-    assert took_s < 3
+    assert server.end() == 0
     assert server.written() == ["open", "close"]
     assert server.log == b""
 
 
 @posix
+@pytest.mark.real_start
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_during_the_start_ends_it_quietly(tmp_path: Path, number: int) -> None:
     with toy(tmp_path / "journal", TOY_START="stuck") as peer:
         until(lambda: catches(peer.process.pid, signal.SIGHUP), "handler, the last of them")
         peer.process.send_signal(number)
 
-        assert peer.end(5)[0] == 0
+        assert peer.end() == 0
         assert peer.log == b""
 
 
@@ -146,7 +145,7 @@ def test_calls_that_finish_within_the_grace_are_answered_after_a_signal(server: 
     server.process.send_signal(signal.SIGTERM)
 
     assert [frame["result"]["isError"] for frame in server.rest()] == [False]
-    assert server.end(5)[0] == 0
+    assert server.end() == 0
 
 
 @posix
@@ -158,10 +157,7 @@ def test_a_second_signal_neither_breaks_nor_prolongs_the_end(server: Peer) -> No
     server.process.send_signal(signal.SIGINT)
     server.process.send_signal(signal.SIGTERM)
 
-    code, took_s = server.end(10)
-
-    assert code == 0
-    assert took_s < 6
+    assert server.end() == 0
     assert server.written()[-1] in ("close", "deaf")
     assert "close" in server.written()
     assert b"Traceback" not in server.log
@@ -183,10 +179,7 @@ def test_a_manager_that_does_not_close_is_given_up(tmp_path: Path) -> None:
     with toy(tmp_path / "journal", TOY_CLOSE="stuck") as peer:
         peer.hello()
         peer.stdin.close()
-        code, took_s = peer.end(12)
-
-    assert took_s < 10
-    assert code in (0, 1)
+        assert peer.end() in (0, 1)
 
 
 def test_a_blocked_loop_does_not_outlive_the_input(server: Peer) -> None:
@@ -194,10 +187,7 @@ def test_a_blocked_loop_does_not_outlive_the_input(server: Peer) -> None:
     server.wait_for("stuck")
     server.stdin.close()
 
-    code, took_s = server.end(12)
-
-    assert took_s < 10
-    assert code == 1
+    assert server.end() == 1
 
 
 @posix
@@ -207,10 +197,7 @@ def test_a_blocked_loop_does_not_outlive_a_signal(server: Peer) -> None:
     server.process.send_signal(signal.SIGTERM)
     server.process.send_signal(signal.SIGTERM)
 
-    code, took_s = server.end(12)
-
-    assert took_s < 10
-    assert code == 1
+    assert server.end() == 1
 
 
 # When the client is gone
@@ -227,7 +214,7 @@ def test_a_client_that_closes_only_its_reading_end_ends_the_server_quietly(tmp_p
     assert os.read(read, 1_000)
     os.close(read)
 
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stderr.read() == b""
     process.stdin.close()
     process.stderr.close()
@@ -254,7 +241,7 @@ def test_a_client_that_does_not_read_neither_blocks_the_loop_nor_loses_an_answer
     with os.fdopen(read, "rb") as stdout:
         answers = [stdout.readline() for _ in range(22)]
         process.stdin.close()
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert all(answer.endswith(b"}\n") for answer in answers)
 
 
@@ -282,7 +269,7 @@ def test_a_client_that_never_reads_does_not_keep_the_server(tmp_path: Path) -> N
     process.stdin.write(b'{"id":1}\n' * 15_000)
     process.stdin.close()
 
-    assert process.wait(6) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert journal.read_text() == "close\n"
     os.close(read)
 
@@ -325,11 +312,10 @@ def test_the_death_of_the_client_ends_a_server_whose_pipe_somebody_else_holds(
     tmp_path: Path, wrapper: list[str]
 ) -> None:
     with orphaned(tmp_path, [*wrapper, sys.executable, str(TOY)]) as (client, _, from_server):
-        began = time.monotonic()
         client.kill()
 
+        assert select.select([from_server], [], [], PATIENCE_S)[0]
         assert os.read(from_server, 1_000) == b""  # nobody writes any more
-        assert time.monotonic() - began < 10
         assert (tmp_path / "journal").read_text().splitlines()[-1] == "close"
 
 

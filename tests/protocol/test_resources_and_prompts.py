@@ -16,7 +16,7 @@ import pytest_asyncio
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.types import PromptReference, ResourceTemplateReference, TextContent, TextResourceContents
 
-from door import Database, call, database_of, environment, owned_tables, remember
+from helpers import Database, call, database_of, environment, owned_tables, remember
 from pgengram.fields import KINDS, TYPES
 
 ERAS = ("legacy", "auto")

@@ -25,7 +25,7 @@ if __name__ == "__main__":
         print("a print before serving")  # noqa: T201
         os.write(1, b"bytes before serving\n")
     if os.environ.get("TOY_START") == "stuck":
-        time.sleep(60)
+        time.sleep(3_600)
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -101,7 +101,7 @@ class Manager:
     async def close(self) -> None:
         self.write("close")
         if os.environ.get("TOY_CLOSE") == "stuck":
-            await asyncio.sleep(60)
+            await asyncio.sleep(3_600)
 
     @tool(ADDS, title="Keep a note")
     async def keep(

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from door import Database, call, connected, found, in_database, read, remember
+from helpers import Database, call, connected, found, in_database, read, remember
 from pgengram.errors import NotReady
 from pgengram.store.connection import pooler
 from pgengram.store.connection.database import Database as Store

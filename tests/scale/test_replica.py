@@ -21,7 +21,7 @@ from http_server import HttpServer, client_of, serving_http
 from mcp import Client
 from mcp.types import PromptReference
 
-from door import Database, call, connected, found, in_database, remember, said, until
+from helpers import PATIENCE_S, Database, call, connected, found, in_database, remember, said, until
 from pgengram.store.schema.migrate import migrate
 from relay import Relay
 
@@ -208,7 +208,7 @@ async def test_what_was_written_through_one_http_server_is_read_through_another(
 
 def ready(server: HttpServer) -> dict[str, str]:
     """Return what the server says of itself."""
-    return dict(httpx.get(f"{server.base}/ready", timeout=30).json())
+    return dict(httpx.get(f"{server.base}/ready", timeout=PATIENCE_S).json())
 
 
 class Caller:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import call, found, hits, remember
+from helpers import call, found, hits, remember
 
 NOW = "2026-05-13T12:00:00Z"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from door import Database, read_url
+from helpers import Database, read_url
 from pgengram import Memory
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.settings import Settings

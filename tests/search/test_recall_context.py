@@ -11,7 +11,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from mcp import Client
 
-from door import Served, call, found, owned_tables, remember
+from helpers import Served, call, found, owned_tables, remember
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

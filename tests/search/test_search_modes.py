@@ -12,7 +12,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from mcp import Client
 
-from door import Database, Served, call, connected, found, hits, owned_tables, refused, remember
+from helpers import Database, Served, call, connected, found, hits, owned_tables, refused, remember
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager

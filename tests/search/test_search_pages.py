@@ -13,7 +13,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from mcp import Client
 
-from door import Served, call, found, hits, owned_tables, read, refused, remember
+from helpers import Served, call, found, hits, owned_tables, read, refused, remember
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
 from pgengram.search import cursors

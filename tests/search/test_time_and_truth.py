@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import Database, call, found, hits, read, remember
+from helpers import Database, call, found, hits, read, remember
 
 PAST = "2020-01-01T00:00:00Z"
 FUTURE = "2099-01-01T00:00:00Z"

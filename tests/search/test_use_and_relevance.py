@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import Database, Served, call, found, hits, owned_tables, read, remember, until
+from helpers import Database, Served, call, found, hits, owned_tables, read, remember, until
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

@@ -20,7 +20,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the other tests' helpers, when run alone
 
-from door import Database, call, connected, remember
+from helpers import Database, call, connected, remember
 from pgengram.postgres import programs, start_embedded
 from pgengram.store.connection.database import SCHEMA_HEAD
 

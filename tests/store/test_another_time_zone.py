@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from door import Database, call, connected, remember
+from helpers import Database, call, connected, remember
 
 OCCURRED = "2026-03-01T23:30:00+00:00"  # in Kiritimati the second of March has begun, in Niue it is still noon
 

@@ -7,7 +7,7 @@ import pytest
 from dump_release import RELEASES, TEXTS
 from test_schema import CATALOG, catalog
 
-from door import Database, call, connected, database_of, hits
+from helpers import Database, call, connected, database_of, hits
 from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.schema import migrate
 from pgengram.store.schema.tables import ROLE, metadata

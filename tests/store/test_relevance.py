@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from door import Database, Served, call, database_of, read, remember
+from helpers import Database, Served, call, database_of, read, remember
 from pgengram.fields import KINDS, TYPES
 
 RATES_OF_KINDS = {

@@ -8,7 +8,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from door import Database, call, connected, database_of, found, read, refused, remember
+from helpers import Database, call, connected, database_of, found, read, refused, remember
 from pgengram.errors import NotReady
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager

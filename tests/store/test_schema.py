@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
-from door import Database, database_of
+from helpers import Database, database_of
 from pgengram.embedders import embedder_from
 from pgengram.fields import RATE_PER_DAY_OF_KIND, RATE_PER_DAY_OF_TYPE, TYPES
 from pgengram.store.connection.database import APP_ROLE, SCHEMA_HEAD

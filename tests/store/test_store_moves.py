@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from door import Database
+from helpers import Database
 from pgengram import Memory
 from pgengram.compat.crow import Crow
 from pgengram.errors import ShardMoved

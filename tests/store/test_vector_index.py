@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mcp import Client
 
-from door import Database, call, connected, database_of, until
+from helpers import Database, call, connected, database_of, until
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from door import Database
+from helpers import Database
 from pgengram.errors import Conflict
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import Database, Served, call, found, read, refused
+from helpers import Database, Served, call, found, read, refused
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 

@@ -12,7 +12,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from mcp import Client
 
-from door import Database, Served, call, found, hits, read, refused, remember
+from helpers import Database, Served, call, found, hits, read, refused, remember
 from pgengram.fields import TYPE_OF_KIND, TYPES
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from door import (
+from helpers import (
     Answer,
     Database,
     Served,

@@ -12,7 +12,7 @@ import pytest_asyncio
 from mcp import Client
 from mcp.types import Tool
 
-from door import Answer, Served, call, found, refused, remember
+from helpers import Answer, Served, call, found, refused, remember
 
 SERVER = {"toolsets": "all"}
 DIMENSIONS = 384

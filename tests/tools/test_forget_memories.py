@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from mcp import Client
 
-from door import Database, call, found, read, refused, remember, said
+from helpers import Database, call, found, read, refused, remember, said
 
 
 @pytest.mark.shows(27)

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from mcp import Client
 
-from door import Served, call, read, refused, remember, said
+from helpers import Served, call, read, refused, remember, said
 from pgengram.inputs import Change
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

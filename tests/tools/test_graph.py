@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from mcp import Client
 
-from door import NAMESPACE, Answer, Database, Served, call, connected, read, refused, remember
+from helpers import NAMESPACE, Answer, Database, Served, call, connected, read, refused, remember
 from pgengram.ids import uuid7
 from pgengram.store.connection.database import begin_sql
 from pgengram.store.graph import edges

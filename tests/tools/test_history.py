@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import Implementation
 
-from door import Answer, Database, Served, call, environment, read, refused, remember
+from helpers import Answer, Database, Served, call, environment, read, refused, remember
 from pgengram.cli.clients.mcp_client import connected as by_the_cli
 from pgengram.settings import Settings
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from mcp import Client
 
-from door import Database, Served, call, connected, read, refused, remember
+from helpers import Database, Served, call, connected, read, refused, remember
 
 
 async def stored(db: Database) -> int:

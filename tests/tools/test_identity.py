@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from mcp import Client
 
-from door import Answer, Database, Served, call, connected, refused, remember
+from helpers import Answer, Database, Served, call, connected, refused, remember
 
 SERVER = {"toolsets": "all", "embedder": "none:"}
 SECRET = "ghp_" + "a8Zk3Qp7Rt5Lw9Xc2Vb6Nm4Jh1Gf0Ds3Ty7U"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from mcp import Client
 
-from door import Answer, Database, Served, call, connected, found, hits, read, remember
+from helpers import Answer, Database, Served, call, connected, found, hits, read, remember
 
 FIRST = "The staging database is backed up to the office NAS every night by a cron job."
 NEAR = "The staging database is backed up every night to the office NAS by a cron job."

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import Answer, Database, Served, call, connected, read, refused, remember
+from helpers import Answer, Database, Served, call, connected, read, refused, remember
 
 
 async def procedure(client: Client, **metadata: Any) -> str:

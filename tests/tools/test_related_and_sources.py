@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import Database, call, hits, read, refused, remember
+from helpers import Database, call, hits, read, refused, remember
 
 UNKNOWN = "00000000-0000-7000-8000-000000000000"
 

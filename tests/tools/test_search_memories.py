@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from door import Answer, Database, Served, call, found, hits, read, refused, remember
+from helpers import Answer, Database, Served, call, found, hits, read, refused, remember
 
 FACTS = [
     "Mira's dog is called Mochi.",
@@ -229,7 +229,7 @@ NARROW = 10
 @pytest.fixture(scope="module")
 async def thousand(serving: Served) -> set[str]:
     """A thousand memories of which one in a hundred is another; returns the ids of these."""
-    from door import owned_tables
+    from helpers import owned_tables
 
     serving.db.empty(owned_tables())
     rare: set[str] = set()

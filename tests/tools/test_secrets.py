@@ -13,7 +13,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from door import Database, Served, call, connected, database_of, read, refused, remember, said
+from helpers import Database, Served, call, connected, database_of, read, refused, remember, said
 from pgengram.errors import SecretRejected
 from pgengram.inputs import Change, NewMemory
 from pgengram.service import secret_filter

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from door import Served, call, connected, found, read, remember
+from helpers import Served, call, connected, found, read, remember
 from pgengram.service.session import PAUSE_S, Session
 
 

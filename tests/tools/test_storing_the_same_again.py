@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from mcp import Client
 
-from door import Database, Served, call, connected, found, hits, read, remember
+from helpers import Database, Served, call, connected, found, hits, read, remember
 
 SAME = {
     "as it is": ("The café opens at nine.", "The café opens at nine."),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from door import Served, call, connected, found, read, refused, remember, until
+from helpers import Served, call, connected, found, read, refused, remember, until
 from pgengram.errors import InvalidInput
 from pgengram.fields import MAX_TAG, MAX_TAGS
 from pgengram.inputs import NewMemory, Question

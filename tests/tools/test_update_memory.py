@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
 
-from door import Answer, Database, Served, call, found, hits, read, refused, remember, said, until
+from helpers import Answer, Database, Served, call, found, hits, read, refused, remember, said, until
 from pgengram.inputs import CLEARABLE
 from pgengram.store.memory.changes import merge_patch
 

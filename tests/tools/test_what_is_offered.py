@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp.types import Tool
 
-from door import Served
+from helpers import Served
 
 TOOLS = ["create_memory", "create_memories", "search_memories", "get_memories", "update_memory", "forget_memories"]
 OBVIOUS = {"boolean", "number", "integer"}  # their bounds and their name say it all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from door import Served, call, connected, found, hits, refused, remember
+from helpers import Served, call, connected, found, hits, refused, remember
 
 
 async def test_words_still_find(wordless: Served) -> None:

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from mcp import Client
 
-from door import (
+from helpers import (
     Answer,
     Database,
     Served,

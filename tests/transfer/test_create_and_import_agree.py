@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from door import Database
+from helpers import Database
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.transfer import import_from

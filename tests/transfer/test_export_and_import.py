@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from door import Database, call, connected, database_of, found, owned_tables, read, remember
+from helpers import Database, call, connected, database_of, found, owned_tables, read, remember
 from machine import answered, pgengram
 from pgengram.inputs import Change, NewMemory
 from pgengram.service.manager import MemoryManager

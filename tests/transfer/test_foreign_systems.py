@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from door import Database, in_database
+from helpers import Database, in_database
 from machine import answered
 
 WORDS = {"embedder": "none:"}

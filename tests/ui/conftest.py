@@ -13,7 +13,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from door import database_of
+from helpers import PATIENCE_S, database_of
 from pgengram.settings import Settings
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -57,7 +57,7 @@ async def ui(postgres: str, crowd: Crowd) -> AsyncIterator[Ui]:
     with database_of(postgres, crowd.name) as db:
         async with (
             run_ui(db.url) as link,
-            httpx.AsyncClient(base_url=link.partition("/enter")[0], timeout=60) as client,
+            httpx.AsyncClient(base_url=link.partition("/enter")[0], timeout=PATIENCE_S) as client,
         ):
             entered = await client.get(link)
             assert entered.status_code == 200

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from ui_process import run_ui
 
-from door import database_of
+from helpers import database_of
 
 if TYPE_CHECKING:
     from conftest import Crowd

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 from ui_process import HOSTILE, PLAIN, Ui, marks, run_ui, shown
 
-from door import Database, database_of, environment, until
+from helpers import PATIENCE_S, Database, database_of, environment, until
 from pgengram.inputs import Change, NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.ui import drawing
@@ -108,7 +108,7 @@ async def test_hits_stay_while_a_slow_search_is_under_way(
         assert waiting.headers["hx-retarget"] == "#looking"
         assert 'hx-target="#hits"' in waiting.text
         done.set()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while "hx-retarget" in (found := await client.get("/", params={"q": "gate"}, headers=part)).headers:
                 pass
 
@@ -385,7 +385,7 @@ def test_a_port_in_use_is_said_with_the_next_step() -> None:
         port = str(taken.getsockname()[1])
         done = subprocess.run(
             [sys.executable, "-m", "pgengram", "ui", "--no-browser", "--port", port],
-            env=environment(), capture_output=True, text=True, timeout=60, check=False,
+            env=environment(), capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
 
     assert done.returncode == 2
@@ -709,7 +709,7 @@ async def test_a_database_that_is_gone_is_told_and_comes_back(postgres: str, tem
         name = psycopg.conninfo.conninfo_to_dict(db.url)["dbname"]
         async with (
             run_ui(db.url, embedder="none:") as link,
-            httpx.AsyncClient(base_url=link.partition("/enter")[0], timeout=60) as client,
+            httpx.AsyncClient(base_url=link.partition("/enter")[0], timeout=PATIENCE_S) as client,
         ):
             await client.get(link)
             with psycopg.connect(postgres, autocommit=True) as login:
@@ -736,6 +736,7 @@ async def _answers(client: httpx.AsyncClient) -> bool:
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these always have a browser")
+@pytest.mark.real_start
 def test_without_a_browser_or_a_terminal_the_link_is_printed_and_said_what_to_do(database: Database) -> None:
     surroundings = {name: value for name, value in environment(database_url=database.url, embedder="none:").items()
                     if name not in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")}  # fmt: skip

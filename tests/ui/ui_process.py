@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from door import Database, environment
+from helpers import PATIENCE_S, Database, environment
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
@@ -37,7 +37,7 @@ class Ui:
 
     async def page(self, path: str, *, code: int = 200, headers: dict[str, str] | None = None, **params: Any) -> str:
         """Return a page once it is worked out."""
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 answer = await self.client.get(path, params=params or None, headers=headers)
                 if 'class="waiting"' not in answer.text and 'id="work"' not in answer.text:
@@ -83,12 +83,12 @@ async def run_ui(database_url: str, **settings: str) -> AsyncIterator[str]:
     )  # fmt: skip
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             yield (await process.stdout.readline()).decode().strip()
     finally:
         if process.returncode is None:
             process.terminate()
-        await asyncio.wait_for(process.wait(), 30)
+        await asyncio.wait_for(process.wait(), PATIENCE_S)
 
 
 async def fill(settings: Settings) -> dict[str, str]:

@@ -16,11 +16,11 @@ from pgengram.store.maintenance import postings_compaction
 
 Report = Callable[[str], Awaitable[None]]
 
-# Every table with a namespace, whatever version made it; those that others point at come last, so that nothing is deleted
+# Every table with a namespace's rows, whatever version made it, but not the list of what was erased; those that others point at come last, so that nothing is deleted
 # row by row through them.
 OWNED: Final = """
 SELECT c.relname AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace_id'
-WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND NOT a.attisdropped
+WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND NOT a.attisdropped AND c.relname <> 'deletion_log'
 ORDER BY EXISTS (SELECT 1 FROM pg_constraint f WHERE f.confrelid = c.oid AND f.contype = 'f'), c.relname
 """
 COUNT: Final = sql.SQL("SELECT count(*) AS rows FROM {} WHERE namespace_id = %(namespace_id)s")
