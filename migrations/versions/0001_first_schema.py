@@ -56,11 +56,11 @@ CREATE UNIQUE INDEX embedding_models_filling ON embedding_models (state) WHERE s
     """,
     r"""
 CREATE TABLE deletion_log (
-  namespace_id INTEGER NOT NULL,
+  former_namespace_id INTEGER NOT NULL,
   namespace_since TIMESTAMP WITH TIME ZONE NOT NULL,
   memory_id UUID,
   at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT deletion_log_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (namespace_id, namespace_since, memory_id)
+  CONSTRAINT deletion_log_former_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (former_namespace_id, namespace_since, memory_id)
 )
     """,
     r"""

@@ -95,6 +95,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {  # of each type's keys both spelling
     type_: {alias: name for name in detail.model_fields for alias in (name, to_camel(name))}
     for type_, detail in DETAILS.items()
 }
+# Detail of procedures that their outcomes count.
+COUNTED: Final = frozenset({"success_count", "total_attempts", "failure_points", "average_duration"})
 CONFIDENCE_NAME: Final[dict[str, str]] = {"semantic": "confidence", "strategic": "confidence_score"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from math import log
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
+from pgengram.errors import PgengramError
 from pgengram.text.fencing import one_line
 
 Shown = dict[str, Any]
@@ -167,6 +169,11 @@ def around_view(found: dict[str, list[dict[str, Any]]]) -> Shown:
         if in_all > len(rows):
             around[f"{name}_in_all"] = in_all
     return around
+
+
+def problems_view(problems: Mapping[str, PgengramError]) -> list[Shown]:
+    """Return what was asked for and is no memory, each with the error of its own."""
+    return [{"id": given, "error": problem.as_dict()} for given, problem in problems.items()]
 
 
 def receipt_view(receipt: dict[str, Any]) -> Shown:

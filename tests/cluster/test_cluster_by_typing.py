@@ -55,7 +55,7 @@ def test_the_state_of_a_cluster_is_shown_to_people_and_to_programs(cluster_db: D
 
     assert shown.returncode == 0
     assert "is in force on every shard" in shown.stdout
-    assert answer["wall"] is True
+    assert answer["row_level_security"] is True
     assert answer["missing"] == []
     assert sum(node["shards"] for node in answer["nodes"]) == answer["shards"]
 

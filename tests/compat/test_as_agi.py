@@ -156,6 +156,32 @@ async def test_an_empty_cluster_is_like_nothing_and_activation_counts_once(clien
     assert (insights["name"], insights["activationCount"], insights["totalMemories"]) == ("Garden", 1, 0)
 
 
+async def test_a_cluster_that_is_called_up_gives_its_memories_as_rows(client: Client, db: Database) -> None:
+    cluster = await says(client, "create_memory_cluster", name="Garden", cluster_type="theme")
+    id_ = await created(client, "Tulips need cold winters.")
+    db.rows(
+        """INSERT INTO memory_cluster_members (namespace_id, cluster_id, memory_id)
+        SELECT namespace_id, %s, id FROM memories WHERE id = %s""",
+        [cluster["id"], id_],
+    )
+
+    [memory] = await says(client, "activate_cluster", cluster_id=cluster["id"])
+
+    assert (memory["id"], memory["status"], memory["content"]) == (id_, "active", "Tulips need cold winters.")
+    shown = await says(client, "get_memory", memory_id=id_)
+    assert (
+        memory.items()
+        <= (
+            shown
+            | {
+                "lastAccessed": memory["lastAccessed"],
+                "accessCount": memory["accessCount"],
+                "relevanceScore": memory["relevanceScore"],
+            }
+        ).items()
+    )
+
+
 async def test_working_memory_is_held_consolidated_and_cleared(client: Client, db: Database) -> None:
     one = await says(client, "create_working_memory", content="The user likes tea.", context={"ttl": 60})
     two = await says(

@@ -20,6 +20,7 @@ import pytest
 from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram.demo import load
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.recovery import backup, backup_schedule
 
@@ -163,13 +164,13 @@ async def test_a_store_in_use_is_not_replaced(kept: Path, store: Database) -> No
 def test_one_restore_of_a_database_at_a_time_and_others_of_the_server_do_not_wait(kept: Path, store: Database) -> None:
     lock = "SELECT pg_advisory_lock(%s, hashtext(%s))"
     with psycopg.connect(in_database(store.url, "postgres"), autocommit=True) as another:
-        another.execute(lock, [backup.RESTORE_LOCK, name_of(store.url)])
+        another.execute(lock, [locks.RESTORE, name_of(store.url)])
         ended = pgengram("restore", str(kept), "--yes", database_url=store.url, expect=1)
     assert "under way" in ended.stderr
     assert contents(store) == ["Added later.", "Kept."]
 
     with psycopg.connect(in_database(store.url, "postgres"), autocommit=True) as another:
-        another.execute(lock, [backup.RESTORE_LOCK, "another"])
+        another.execute(lock, [locks.RESTORE, "another"])
         pgengram("restore", str(kept), "--yes", database_url=store.url)
     assert contents(store) == ["Kept."]
 

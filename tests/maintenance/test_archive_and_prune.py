@@ -137,7 +137,7 @@ async def test_a_memory_changed_since_it_was_shown_stops_everything(client: Clie
 
     error = await refused(client, "tidy_memories", action="archive", confirm_token=token)
 
-    assert error["code"] == "CONFLICT"
+    assert error["code"] == "CONFIRM_REQUIRED"
     assert ids[1] in error["message"]
     assert set(status(db).values()) == {"active"}
 

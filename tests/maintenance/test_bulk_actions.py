@@ -126,6 +126,62 @@ async def test_what_is_merged_hands_over_its_links(client: Client) -> None:
     }  # fmt: skip
 
 
+async def test_what_is_replaced_in_a_plan_held_until_its_replacement_did(client: Client) -> None:
+    old = await remember(client, "Mira lives in Porto.", occurred_at="2020-01-01T00:00:00Z")
+    new = await remember(client, "Mira lives in Faro.", occurred_at="2022-01-01T00:00:00Z")
+
+    await applied(client, {"action": "forget", "ids": [old], "replaced_by": [new]})
+
+    assert (await read(client, old))["valid_to"] == "2022-01-01T00:00:00Z"
+    assert await found(client, "Where does Mira live?", as_of="2023-01-01T00:00:00Z") == [new]
+    assert await found(client, "Where does Mira live?", as_of="2021-01-01T00:00:00Z") == [old]
+
+
+async def test_a_merge_hands_over_sources_confidence_and_what_is_empty(client: Client) -> None:
+    page, book = ({"kind": "url", "ref": f"https://example.org/{name}"} for name in ("page", "book"))
+    stays = await remember(client, "Lena paints boats in the harbour.", sources=[page], confidence=0.4)
+    goes = await remember(
+        client,
+        "Lena paints boats.",
+        sources=[book, page],
+        confidence=0.9,
+        emotion="concern",
+        metadata={"category": ["art"]},
+    )
+
+    await applied(client, {"action": "merge", "ids": [goes], "into": stays})
+
+    memory = await read(client, stays)
+    assert [source["ref"] for source in memory["sources"]] == [page["ref"], book["ref"]]
+    assert (memory["confidence"], memory["emotion"], memory["detail"]["category"]) == (0.9, "concern", ["art"])
+    assert memory["content"] == "Lena paints boats in the harbour."
+
+
+async def test_a_merge_keeps_what_is_to_stay_for_ever(client: Client) -> None:
+    soon = await remember(client, "Lena paints boats in the harbour.", expires_at="2090-01-01T00:00:00Z")
+    ever = await remember(client, "Lena paints boats.")
+
+    await applied(client, {"action": "merge", "ids": [ever], "into": soon})
+
+    assert "expires_at" not in await read(client, soon)
+
+
+async def test_a_merge_that_would_hold_too_much_metadata_is_refused(client: Client, db: Database) -> None:
+    one, other = [
+        await remember(client, f"Lena paints {what}.", metadata={what: "x" * 60_000}) for what in ("boats", "ships")
+    ]
+    before = everything(db)
+
+    error = await refused(
+        client, "tidy_memories", action="apply", plan=[{"action": "merge", "ids": [other], "into": one}]
+    )
+
+    assert error["code"] == "INVALID_INPUT"
+    assert one in error["message"]
+    assert "metadata" in error["message"]
+    assert everything(db) == before
+
+
 async def test_a_memory_changed_since_the_preview_stops_the_whole_plan(client: Client, db: Database) -> None:
     ids = [await remember(client, f"Boat {n} is blue.") for n in range(3)]
     preview = await tidy(client, plan=[{"action": "archive", "ids": ids[:2]}, {"action": "confirm", "ids": [ids[2]]}])
@@ -134,7 +190,8 @@ async def test_a_memory_changed_since_the_preview_stops_the_whole_plan(client: C
 
     error = await refused(client, "tidy_memories", action="apply", confirm_token=preview["confirm_token"])
 
-    assert error["code"] == "CONFLICT"
+    assert error["code"] == "CONFIRM_REQUIRED"
+    assert ids[2] in error["message"]
     assert everything(db) == before
 
 
@@ -185,6 +242,7 @@ async def test_a_token_outlives_the_server_that_gave_it_but_not_its_minute(serve
         ([{"action": "merge", "ids": ["{pinned}"], "into": "{a}"}], "INVALID_INPUT", "pinned"),
         ([{"action": "archive", "ids": ["{gone}"]}], "CONFLICT", "invalidated"),
         ([{"action": "merge", "ids": ["{a}"], "into": "{gone}"}], "CONFLICT", "not active"),
+        ([{"action": "forget", "ids": ["{a}"], "replaced_by": ["{gone}"]}], "INVALID_INPUT", "forgotten itself"),
         ([{"action": "archive", "ids": ["{a}"], "color": "red"}], "INVALID_INPUT", "color"),
         ([{"action": "keep", "ids": ["{a}"]}] * 201, "LIMIT_EXCEEDED", "200"),
         ([{"action": "forget", "ids": ["{a}"], "reason": TOKEN}], "SECRET_REJECTED", "plan"),

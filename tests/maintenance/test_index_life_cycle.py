@@ -13,7 +13,7 @@ import pytest
 
 from helpers import Database, database_of, until
 from pgengram.errors import DatabaseFailed
-from pgengram.store.connection import pooler
+from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import Database as Opened
 from pgengram.store.maintenance import indexes
 from pgengram.store.maintenance.indexes import (
@@ -282,7 +282,7 @@ async def test_one_that_looked_before_another_had_built_does_not_build_again(
 
 
 async def test_while_another_builds_the_old_state_is_told(enough: Vectors) -> None:
-    async with pooler.alone(enough.db.url, indexes.MAINTENANCE_LOCK):
+    async with pooler.alone(enough.db.url, locks.INDEXES):
         assert await enough.maintained() is False
         assert enough.indexes() == []
 

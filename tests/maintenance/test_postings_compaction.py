@@ -20,7 +20,7 @@ from pgengram.settings import Settings
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces, postings_compaction
 from pgengram.store.maintenance.postings_compaction import FOLD_AT, SEGMENT, PostingsCompactor, to_merge
-from pgengram.store.memory import bulk_actions, statements
+from pgengram.store.memory import plans, statements
 
 WORDS = [
     "tea",
@@ -410,9 +410,9 @@ async def test_batches_that_change_memories_with_the_same_words_at_once_never_wa
             elif what == "tell again":
                 await manager.create_memories([{"content": texts[id_], "tags": ["again"]} for id_ in ids])
             else:
-                step = bulk_actions.Step("tag", [UUID(id_) for id_ in ids], tags=["cocoa"])
+                step = plans.Step("tag", [UUID(id_) for id_ in ids], tags=["cocoa"])
                 async with manager.store.transaction() as tx:
-                    await bulk_actions.do(tx, [step], await bulk_actions.lock(tx, step.named), session_id=None)
+                    await (await plans.ChangePlan.read(tx, [step])).execute(tx, session_id=None)
 
         await asyncio.gather(*(change(ids) for ids in batches))
 

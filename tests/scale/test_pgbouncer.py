@@ -16,11 +16,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 from helpers import Database, call, connected, found, in_database, read, remember
 from pgengram.errors import NotReady
-from pgengram.store.connection import pooler
+from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import Database as Store
 from pgengram.store.maintenance import indexes
 from pgengram.store.recovery import backup
-from pgengram.store.schema.migrate import MIGRATION_LOCK, current_version, migrate
+from pgengram.store.schema.migrate import current_version, migrate
 
 GIVEN = os.environ.get("PGENGRAM_TEST_PGBOUNCER_URL", "")
 KEY = 4711
@@ -128,7 +128,7 @@ def test_a_database_is_migrated_through_it_once_and_the_lock_is_given_back(bounc
 
     assert current_version(url) is not None
     with psycopg.connect(url) as connection:
-        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [MIGRATION_LOCK]).fetchone()
+        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [locks.MIGRATION]).fetchone()
     assert row == (True,)
 
 

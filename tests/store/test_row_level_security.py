@@ -200,7 +200,7 @@ async def test_a_login_that_would_pass_through_the_wall_is_refused(two_namespace
         url = psycopg.conninfo.make_conninfo(two_namespaces.url, user=name, password="only-for-this-test")
         manager = MemoryManager(Settings(database_url=url, embedder="none:"))
 
-        with pytest.raises(NotReady, match="wall"):
+        with pytest.raises(NotReady, match="row-level security"):
             await manager.ready()
 
         await manager.close()

@@ -74,3 +74,13 @@ async def test_a_text_changed_without_an_embedder_keeps_no_vector_of_the_old_one
         await call(other, "update_memory", id=id_, content="The new text.")
 
     assert served.db.value("SELECT count(*) FROM memory_vectors") == 0
+
+
+async def test_hundreds_of_texts_that_have_words_in_common_are_stored_in_one_call(wordless: Served) -> None:
+    def texts(batch: int) -> list[dict[str, str]]:
+        said = [" ".join(f"word{(n * step) % 41}" for step in range(1, 26)) for n in range(1, 201)]
+        return [{"content": f"The nightly report says {words} in hall {batch}-{n}."} for n, words in enumerate(said)]
+
+    for batch in range(3):
+        answer = await call(wordless.client, "create_memories", items=texts(batch))
+        assert answer["created"] == 200

@@ -239,9 +239,10 @@ class Agi(CompatAdapter):
         context: Annotated[str | None, f.Text, Field(max_length=f.MAX_REASON)] = None,
     ) -> Raw:  # fmt: skip
         """Call a cluster up: counts it once, and gives up to ten of its memories. Errors: NOT_FOUND."""
-        return Raw(
-            [row_of(one) for one in (await Clusters(self.memory).activate_cluster(cluster_id, context)).memories]
-        )
+        called_up = (await Clusters(self.memory).activate_cluster(cluster_id, context)).memories
+        ids = [one["id"] for one in called_up]
+        read = (await self.memory.get_memories(ids, touch=False)).memories if ids else []
+        return Raw([row_of(one) for one in read])
 
     @tool(READS, title="Insights of a cluster")
     async def get_cluster_insights(self, cluster_id: f.MemoryId) -> Raw:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from typing import Any, Final
 
@@ -20,6 +19,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pgengram.mcp.schema import Schema
 from pgengram.runtime.context import Asker
 
+log = logging.getLogger(__name__)
+
 Context = ServerRequestContext[Any]
 
 QUESTION: Final = "confirm"  # the name of our only question, and of the only field of its form
@@ -32,44 +33,53 @@ FORM: Final[Schema] = {
 class Unanswered(Exception):
     """A question that the client takes to its user and answers by repeating the call (from protocol 2026-07-28 on)."""
 
-    def __init__(self, question: ElicitRequestFormParams, mark: str) -> None:
+    def __init__(self, question: ElicitRequestFormParams, token: str) -> None:
         super().__init__()
         self._question = question
-        self._mark = mark
+        self._token = token
 
     def as_result(self) -> InputRequiredResult:
         """Return the answer that has the client put the question."""
         return InputRequiredResult(
-            input_requests={QUESTION: ElicitRequest(params=self._question)}, request_state=self._mark
+            input_requests={QUESTION: ElicitRequest(params=self._question)}, request_state=self._token
         )
 
 
-def asker_of(context: Context, params: CallToolRequestParams) -> Asker:
-    """Return a way to ask this client's user yes or no; it gives None for a client that cannot ask."""
+class _Elicitation:
+    """Asks the user of one call's client, in the way of its protocol's era.
 
-    async def ask(text: str) -> bool | None:
-        if not _can_ask(context):
-            return None
-        question = ElicitRequestFormParams(message=text, requested_schema=FORM)
-        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()  # a yes is good for these very words
-            answer = (params.input_responses or {}).get(QUESTION)
-            if not isinstance(answer, ElicitResult) or params.request_state != mark:
-                raise Unanswered(question, mark)
-            return _agreed(answer)
+    The newer one takes the question along as a result and brings the answer with the same call made again: the token
+    goes with it as the request's state.
+    """
+
+    def __init__(self, context: Context, params: CallToolRequestParams) -> None:
+        self._context = context
+        self._params = params
+
+    @property
+    def answer(self) -> tuple[str, bool] | None:
+        answer = (self._params.input_responses or {}).get(QUESTION)
+        token = self._params.request_state
+        return (token, _agreed(answer)) if token and isinstance(answer, ElicitResult) else None
+
+    async def ask(self, question: str, token: str) -> bool | None:
+        if self._context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            raise Unanswered(ElicitRequestFormParams(message=question, requested_schema=FORM), token)
         try:
-            return _agreed(await context.session.elicit_form(text, FORM, context.request_id))
+            return _agreed(await self._context.session.elicit_form(question, FORM, self._context.request_id))
         except MCPError as error:  # it said that it can ask, and cannot: there is still the token
-            logging.getLogger(__name__).warning("the client could not ask its user: error %s", error.error.code)
+            log.warning("the client could not ask its user: error %s", error.error.code)
             return None
 
-    return ask
 
+def asker_of(context: Context, params: CallToolRequestParams) -> Asker | None:
+    """Return a way to ask this client's user yes or no; None for a client that cannot ask.
 
-def _can_ask(context: Context) -> bool:
-    """Whether the client shows forms to its user; one that names no way of asking means forms."""
+    A client that names no way of asking means forms.
+    """
     ways = None if context.session.client_capabilities is None else context.session.client_capabilities.elicitation
-    return ways is not None and (ways.form is not None or ways.url is None)
+    can_ask = ways is not None and (ways.form is not None or ways.url is None)
+    return _Elicitation(context, params) if can_ask else None
 
 
 def _agreed(answer: ElicitResult) -> bool:

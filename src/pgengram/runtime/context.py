@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from typing import Protocol
 
-Asker = Callable[[str], Awaitable[bool | None]]
+
+class Asker(Protocol):
+    """A way to put yes-or-no questions to the user of the client that makes a call.
+
+    answer: the token of a question that an earlier call asked, and whether the user agreed, when this call brings the
+    answer.
+    """
+
+    @property
+    def answer(self) -> tuple[str, bool] | None:
+        """The answer that this call brings."""
+
+    async def ask(self, question: str, token: str) -> bool | None:
+        """Return whether the user agrees; None when the client cannot ask.
+
+        Waits for a person: never call it inside a transaction.
+        """
+
+
 ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by whoever carries a call here
 ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)  # who calls: the client's own name
-
-
-async def asked(question: str) -> bool | None:
-    """Put a yes-or-no question to the user through the client; None when this client cannot ask.
-
-    Waits for a person: never call it inside a transaction.
-    """
-    asker = ASKER.get()
-    return None if asker is None else await asker(question)

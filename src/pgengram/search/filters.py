@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pgengram.inputs import Question
 from pgengram.search.vector_index import Way
+from pgengram.store.schema.visibility import UNEXPIRED
 
 WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id"
 OF_ACTIVATION: Final = {"min_importance", "max_importance"}  # what needs it
@@ -41,7 +42,7 @@ CONDITIONS: Final[dict[str, str]] = {
 ONE_OF: Final = """EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id
   AND t.tag = ANY(%({name})s))"""
 SUBSTRING: Final = "m.content ILIKE %(substring)s"
-VISIBLE: Final = "m.status = %(status)s AND (m.expires_at IS NULL OR m.expires_at > now())"
+VISIBLE: Final = f"m.status = %(status)s AND {UNEXPIRED}"
 OTHERS: Final = f"m.status <> 'active' AND {VISIBLE}"  # says so in the text, and memories_hidden can be used
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from pgengram.store.connection.database import Row
+from pgengram.store.schema.visibility import HIDDEN
 
 HIT_COLUMNS: Final = """
   m.id, m.type, m.kind, m.status, m.content, m.metadata, m.speaker, m."user", m.project, m.collection, m.session_id, m.source,
@@ -13,17 +14,12 @@ HIT_COLUMNS: Final = """
   pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
   ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id ORDER BY position, tag) AS tags
 """
-# Few memories are hidden, so everything else is told by their absence. Uses memories_hidden.
-HIDDEN: Final = """hidden AS MATERIALIZED (
-  SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
-    AND (status <> 'active' OR expires_at <= now()))"""
-# How many of them there are, by reason. Uses memories_hidden.
-COUNT_HIDDEN: Final = """
+# How many memories a search does not show, by reason. Uses memories_hidden.
+COUNT_HIDDEN: Final = f"""
 SELECT jsonb_strip_nulls(jsonb_build_object('expired', nullif(count(*) FILTER (WHERE status = 'active'), 0),
   'archived', nullif(count(*) FILTER (WHERE status = 'archived'), 0),
   'forgotten', nullif(count(*) FILTER (WHERE status = 'invalidated'), 0))) AS hidden
-FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
-  AND (status <> 'active' OR expires_at <= now())
+FROM memories WHERE namespace_id = %(namespace_id)s AND {HIDDEN}
 """
 
 

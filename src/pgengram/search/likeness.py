@@ -8,10 +8,10 @@ from uuid import UUID
 
 from pgengram.inputs import Question
 from pgengram.search.filters import scope_of
-from pgengram.search.hits import HIDDEN
 from pgengram.search.ranking import by_meaning, searched, set_for_index, sized
 from pgengram.search.vector_index import VectorIndex
 from pgengram.store.connection.database import Transaction
+from pgengram.store.schema.visibility import HIDDEN_IDS
 
 # Where a memory lies: the mean of its parts. Uses memory_vectors_pkey.
 PLACES: Final = """
@@ -39,7 +39,7 @@ async def neighbours(
     places = await tx.rows(PLACES, {"ids": list(ids), "model_id": model.id})
     scope = searched(scope_of(Question()), model, tx.namespace_id)
     await set_for_index(tx, scope)
-    nearest = NEAREST.format(hidden=HIDDEN, sized=sized(model, scope), by_meaning=by_meaning(model, scope))
+    nearest = NEAREST.format(hidden=HIDDEN_IDS, sized=sized(model, scope), by_meaning=by_meaning(model, scope))
     found: dict[UUID, tuple[float, UUID]] = {}
     for place in places:
         given: dict[str, Any] = {**scope.parameters, "vector": place["vector"], "above": above}

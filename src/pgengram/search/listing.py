@@ -9,9 +9,10 @@ from uuid import UUID
 from pgengram.inputs import Question, Sort
 from pgengram.search.cursors import Cursor
 from pgengram.search.filters import OCCURRED, WITH_ACTIVATION, Scope, scope_of
-from pgengram.search.hits import COUNT_HIDDEN, HIDDEN, HIT_COLUMNS, Hits
+from pgengram.search.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.reading import history
+from pgengram.store.schema.visibility import HIDDEN_IDS
 
 SORT_KEYS: Final[dict[str, str]] = {
     "created": "m.created_at",
@@ -71,7 +72,7 @@ async def _sorted(tx: Transaction, scope: Scope, sort: Sort, limit: int, place: 
 # The best of each rate of fading are the first of its index, whatever the time is; a page begins near its place in the index
 # and there after the last memory of the page before. Uses memory_activation_rank.
 MOST_RELEVANT: Final = f"""
-WITH {HIDDEN}, moment AS MATERIALIZED (
+WITH {HIDDEN_IDS}, moment AS MATERIALIZED (
   SELECT extract(epoch FROM %(now)s::timestamptz)::double precision / 86400 - 20000 AS days
 ), best AS MATERIALIZED (
   SELECT top.memory_id, top.line FROM decay_classes c CROSS JOIN moment CROSS JOIN LATERAL (

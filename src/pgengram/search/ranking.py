@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from pgengram.inputs import Mode
 from pgengram.search.filters import WITH_ACTIVATION, Scope
-from pgengram.search.hits import COUNT_HIDDEN, HIDDEN, HIT_COLUMNS, Hits
+from pgengram.search.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.search.question import Asked
 from pgengram.search.vector_index import Embedded, VectorIndex, Way
 from pgengram.store.connection.database import NO_SORT, Transaction
 from pgengram.store.maintenance.indexes import PROBES_NARROWED
 from pgengram.store.reading import conflicts, history
+from pgengram.store.schema.visibility import HIDDEN_IDS
 from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
 
 # Weights, chosen on the five even conversations of LoCoMo and rounded by hand. Chosen anew without one of them they find as
@@ -309,7 +310,7 @@ WITH {sets}, asked AS MATERIALIZED (
 
 
 def _scope_set(scope: Scope) -> str:
-    return ALLOWED.format(activation=scope.activation, conditions=scope.conditions) if scope.narrowed else HIDDEN
+    return ALLOWED.format(activation=scope.activation, conditions=scope.conditions) if scope.narrowed else HIDDEN_IDS
 
 
 def _by_meaning_alone(model: VectorIndex | None, scope: Scope, reach: int) -> str:
@@ -328,7 +329,7 @@ def _by_meaning_alone(model: VectorIndex | None, scope: Scope, reach: int) -> st
 
 WHY: Final = ", ".join(f"{{0}}.why_{name}" for name in SHOWN_SIGNALS)
 # The hits with all that leaves; without a hit still one row, of a memory that has no id.
-COUNTED: Final = f"told AS MATERIALIZED (SELECT * FROM sized CROSS JOIN ({COUNT_HIDDEN}) AS hidden)"
+COUNTED: Final = f"counted AS MATERIALIZED (SELECT * FROM sized CROSS JOIN ({COUNT_HIDDEN}) AS hidden)"
 # Which are linked as contradicting is said with them, so that few answers need another question. Uses
 # memory_relationships_pkey and memory_relationships_to.
 CONTRADICTED: Final = """coalesce(
@@ -337,8 +338,8 @@ CONTRADICTED: Final = """coalesce(
     (SELECT true FROM memory_relationships r
      WHERE r.namespace_id = %(namespace_id)s AND r.to_id = m.id AND r.type = 'contradicts' LIMIT 1), false) AS contradicted"""
 SHOWN: Final = f"""
-SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.why_near_by, {WHY.format("s")}, s.found_by, s.score, told.*
-FROM told LEFT JOIN (cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}) ON true
+SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.why_near_by, {WHY.format("s")}, s.found_by, s.score, counted.*
+FROM counted LEFT JOIN (cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}) ON true
 ORDER BY s.score DESC, m.id DESC
 """
 # Scores of words alone do not depend on who else is a candidate, so a later page may take more of them.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import UUID
 
 from pydantic import ValidationError
 
@@ -116,14 +115,18 @@ class Core:
     async def relate(self, drafts: Sequence[memories.Draft]) -> list[NotFound | Conflict | None]:
         """Find the memories that drafts name in `related_to`; return for each draft what is wrong with its ids, if anything."""
         given = list(dict.fromkeys(key for draft in drafts for key in draft.request.related_to))
-        if not given:
-            return [None for _ in drafts]
-        async with self.store.transaction() as tx:
-            found, missing = await self.resolved(tx, given)
-        errors = {one["id"]: _as_error(one) for one in missing}
+        there = memories.Resolved({}, {})
+        if given:
+            async with self.store.transaction() as tx:
+                there = await memories.resolve(tx, given)
         for draft in drafts:
-            draft.related = list(dict.fromkeys(found[key] for key in draft.request.related_to if key in found))
-        return [next((errors[key] for key in draft.request.related_to if key in errors), None) for draft in drafts]
+            draft.related = list(
+                dict.fromkeys(there.found[key] for key in draft.request.related_to if key in there.found)
+            )
+        return [
+            next((there.problems[key] for key in draft.request.related_to if key in there.problems), None)
+            for draft in drafts
+        ]
 
     async def store_drafts(
         self, drafts: list[memories.Draft], *, whole: bool = False, then: Then | None = None
@@ -193,25 +196,6 @@ class Core:
 
     # -- ids and vectors -------------------------------------------------------------------------------------------
 
-    async def resolved(self, tx: Transaction, given: Sequence[str]) -> tuple[dict[str, UUID], list[dict[str, Any]]]:
-        """Return the memories that exist, by the id asked for, and an error for each other id."""
-        meant = await memories.resolve(tx, list(dict.fromkeys(given)))
-        there = await memories.read(tx, [id_ for ids in meant.values() for id_ in ids], self.model_key)
-        found: dict[str, UUID] = {}
-        missing: list[dict[str, Any]] = []
-        for key, ids in meant.items():
-            ids = [id_ for id_ in ids if id_ in there]
-            if len(ids) == 1:
-                found[key] = ids[0]
-            else:
-                error = (
-                    Conflict(f"{len(ids)} memories end in {key}.", "Give more digits.")
-                    if ids
-                    else NotFound("memory", key)
-                )
-                missing.append({"id": key, "error": error.as_dict()})
-        return found, missing
-
     async def one(self, tx: Transaction, given: str) -> Row:
         """Return the one memory that an id or its end means, whole.
 
@@ -219,10 +203,9 @@ class Core:
             NotFound: there is none.
             Conflict: there are several.
         """
-        found, missing = await self.resolved(tx, [given])
-        if missing:
-            raise _as_error(missing[0])
-        row = (await memories.read(tx, list(found.values()), self.model_key)).get(found[given])
+        there = await memories.resolve(tx, [given])
+        there.refuse_problems()
+        row = (await memories.read(tx, there.ids, self.model_key)).get(there.ids[0])
         if row is None:  # erased in this very moment
             raise NotFound("memory", given)
         return row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
@@ -14,7 +13,6 @@ from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
 from pgengram.errors import (
-    ConfirmRequired,
     Conflict,
     InvalidInput,
     ItemRefused,
@@ -23,20 +21,20 @@ from pgengram.errors import (
     SecretRejected,
 )
 from pgengram.inputs import Change, NewMemory, Question, checked, refusal
-from pgengram.runtime.context import asked
 from pgengram.runtime.retry import retrying
 from pgengram.search import budget, cursors, listing
+from pgengram.service import confirming
 from pgengram.service.core import Core
 from pgengram.service.secret_filter import without_secrets_in
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
 from pgengram.service.toolsets import offered
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance.indexes import METHODS, choose_method, maintain
-from pgengram.store.memory import changes, confirmations, deletion, memories
+from pgengram.store.memory import changes, deletion, memories
 from pgengram.store.memory import statements as s
+from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.store.memory.upsert import WriteResult
 from pgengram.store.reading import history
-from pgengram.text.fencing import one_line
 from pgengram.text.words import words
 from pgengram.views import (
     Forgotten,
@@ -52,57 +50,13 @@ from pgengram.views import (
     hit_view,
     memory_view,
     near_view,
+    problems_view,
     receipt_view,
 )
 
 RECALLED: Final = 30  # memories looked at for a context
 MAX_COUNTED: Final = 10_000
 FREELY: Final = 20  # memories forgotten at once without asking
-SHOWN_IN_QUESTION: Final = 5  # memories that a question to the user quotes
-WHOLE_ID: Final = 32  # hex digits
-
-
-@dataclass(frozen=True, slots=True)
-class DeletionPlan:
-    """Memories to be forgotten or erased: their rows, ids that mean none, and the rows of what holds instead."""
-
-    rows: dict[UUID, Row]
-    missing: list[dict[str, Any]]
-    instead: dict[UUID, Row]
-    hard: bool
-
-    @property
-    def action(self) -> str:
-        """What a token confirms."""
-        return "erase" if self.hard else "forget"
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """What a token is good for: these memories as they were shown."""
-        versions = {str(id_): row["version"] for id_, row in self.rows.items()}
-        return {"versions": versions, "replaced_by": sorted(map(str, self.instead))}
-
-    @property
-    def needs_a_yes(self) -> bool:
-        """Whether somebody has to agree first; where nothing is found, nothing can be lost."""
-        return bool(self.rows) and (self.hard or len(self.rows) > FREELY)
-
-    @property
-    def question(self) -> str:
-        """What the user is asked; the same words for the same memories."""
-        what = "Erase for good" if self.hard else "Forget"
-        shown = [f"- {one_line(cut(row['content']))}" for row in [*self.rows.values()][:SHOWN_IN_QUESTION]]
-        more = len(self.rows) - len(shown)
-        return "\n".join([f"{what} {len(self.rows)} memories?", *shown, *([f"and {more} more"] if more else [])])
-
-    @property
-    def not_found(self) -> list[dict[str, Any]]:
-        """The results of ids that mean no memory."""
-        return [{"id": one["id"], "ok": False, "error": one["error"]} for one in self.missing]
-
-    def was_forgotten(self, id_: UUID) -> bool:
-        """Whether a memory had been forgotten before."""
-        return bool(self.rows[id_]["status"] == "invalidated")
 
 
 def message_of(result: WriteResult) -> str:
@@ -133,6 +87,14 @@ def noticed(result: WriteResult) -> dict[str, Any]:
         "previously_corrected": [corrected_view(one.id, one.similarity, one.row) for one in result.corrected],
     }
     return {name: value for name, value in seen.items() if value}
+
+
+def _removed(row: Row) -> dict[str, Any]:
+    return {"id": str(row["id"]), "ok": True, "already_forgotten": row["status"] == "invalidated"}
+
+
+def _not_removed(made: ChangePlan) -> list[dict[str, Any]]:
+    return [one | {"ok": False} for one in problems_view(made.problems)]
 
 
 class MemoryManager(Core):
@@ -299,28 +261,25 @@ class MemoryManager(Core):
             return await self._whole(tx, ids, include, touch=not tx.read_only)
 
     async def _whole(self, tx: Transaction, ids: Sequence[str], include: Sequence[str], *, touch: bool = False) -> Read:
-        found, missing = await self.resolved(tx, ids)
+        there = await memories.resolve(tx, ids)
+        missing = problems_view(there.problems)
         if touch:
-            await tx.run(s.REINFORCE, {"ids": list(found.values()), "weight": changes.USE_WEIGHT})
-        rows = await memories.read(tx, list(found.values()), self.model_key)
+            await tx.run(s.REINFORCE, {"ids": there.ids, "weight": changes.USE_WEIGHT})
+        rows = await memories.read(tx, there.ids, self.model_key)
         await history.complete(tx, list(rows.values()), None)
         around = await history.around(tx, list(rows), include)
         if "history" in include:
             await self._tell_erased(tx, missing)
         return Read(
             ok=bool(rows),
-            memories=[
-                memory_view(rows[id_]) | around_view(around[id_])
-                for id_ in dict.fromkeys(found.values())
-                if id_ in rows
-            ],
+            memories=[memory_view(rows[id_]) | around_view(around[id_]) for id_ in there.ids if id_ in rows],
             missing=missing,
         )
 
     @staticmethod
     async def _tell_erased(tx: Transaction, missing: list[dict[str, Any]]) -> None:
         """Add to whole ids without a memory the history of what was there."""
-        whole = {UUID(one["id"]): one for one in missing if len(one["id"].replace("-", "")) == WHOLE_ID}
+        whole = {UUID(one["id"]): one for one in missing if len(one["id"].replace("-", "")) == memories.WHOLE_ID}
         for id_, found in (await history.around(tx, list(whole), ["history"])).items():
             if found["history"]:
                 whole[id_] |= around_view(found)
@@ -415,27 +374,24 @@ class MemoryManager(Core):
             )
         if replacements:
             return await self._replace(ids, replacements, replaced_by_ids, reason, dry_run=dry_run)
-        async with self.store.transaction() as tx:
-            plan = await self._deletion_plan(tx, ids, replaced_by_ids, hard=hard)
-            if confirm_token and not dry_run:
-                await confirmations.redeem(tx, confirm_token, plan.action, plan.named)
-            if not dry_run and (confirm_token or not plan.needs_a_yes):
-                return await self._execute(tx, plan, reason)
-            would = await self._preview(tx, plan)
+
+        async def plan(tx: Transaction, _: Any = None) -> ChangePlan:
+            return await self._removal(tx, ids, replaced_by_ids, reason, hard=hard)
+
         if dry_run:
-            return would
-        agreed = await asked(plan.question)
-        if agreed is False:
-            raise ConfirmRequired("The user was asked and did not agree.", "Nothing was changed. Leave it at that.")
-        async with self.store.transaction() as tx:
-            if agreed:
-                again = await self._deletion_plan(tx, ids, replaced_by_ids, hard=hard)
-                if again.question != plan.question:
-                    raise ConfirmRequired("The memories were changed while the user was asked.")
-                return await self._execute(tx, again, reason)
-            would.confirm_token = await confirmations.ask(tx, plan.action, plan.named)
-        would.message += f" Nothing is done yet. If the user agrees, repeat the call with confirm_token within {confirmations.SECONDS} s."
-        return would
+            async with self.store.transaction() as tx:
+                return await self._preview(tx, await plan(tx))
+        return await confirming.confirmed(
+            self.store,
+            "erase" if hard else "forget",
+            confirm_token,
+            plan=plan,
+            needs_confirmation=lambda made: (
+                bool(made.effects) and (hard or len(made.rows) + len(made.problems) > FREELY)
+            ),
+            preview=self._preview,
+            execute=self._remove,
+        )
 
     async def _replace(
         self, ids: Sequence[str], items: Sequence[Any], replaced_by_ids: Sequence[str], reason: str, *, dry_run: bool
@@ -447,16 +403,15 @@ class MemoryManager(Core):
         if refused:
             raise ItemRefused(*next(iter(refused.items())))
         async with self.store.transaction() as tx:
-            plan = await self._deletion_plan(tx, ids, replaced_by_ids, hard=False)
-            if plan.missing:
-                raise NotFound("memory", plan.missing[0]["id"])
+            (await memories.resolve(tx, ids)).refuse_problems()
+            made = await self._removal(tx, ids, replaced_by_ids, reason)
             if dry_run:
-                return await self._preview(tx, plan)
+                return await self._preview(tx, made)
         done: list[Forgotten] = []
 
         async def forget(tx: Transaction, result: list[WriteResult]) -> None:
             instead = [*replaced_by_ids, *(str(one.id) for one in result)]
-            done.append(await self._execute(tx, await self._deletion_plan(tx, ids, instead, hard=False), reason))
+            done.append(await self._remove(tx, await self._removal(tx, ids, instead, reason)))
 
         result = await self.store_drafts([*drafts.values()], then=forget)
         return done[-1].model_copy(update={"replacement_ids": [str(one.id) for one in result]})
@@ -483,75 +438,55 @@ class MemoryManager(Core):
                 del drafts[index]
         return drafts, dict(sorted(refused.items()))
 
-    async def _deletion_plan(
-        self, tx: Transaction, ids: Sequence[str], replaced_by_ids: Sequence[str], *, hard: bool
-    ) -> DeletionPlan:
-        """Return which memories are meant, locked, and refuse what cannot hold instead of them."""
-        replacements, unknown = await self.resolved(tx, replaced_by_ids)
-        if unknown:
-            raise NotFound("memory", unknown[0]["id"])
-        found, missing = await self.resolved(tx, ids)
-        targets = list(dict.fromkeys(found.values()))
-        if set(targets) & set(replacements.values()):
-            raise InvalidInput("A memory cannot replace itself.")
-        await tx.rows(s.LOCK, {"ids": targets})
-        rows = await memories.read(tx, targets, self.model_key)
-        instead = await memories.read(tx, list(replacements.values()), self.model_key)
-        for row in instead.values():
-            if row["status"] == "invalidated":
-                raise InvalidInput(f"{row['id']} is forgotten itself, so it cannot hold instead.")
-        return DeletionPlan({id_: rows[id_] for id_ in targets if id_ in rows}, missing, instead, hard)
+    @staticmethod
+    async def _removal(
+        tx: Transaction, ids: Sequence[str], replaced_by_ids: Sequence[str], reason: str = "", *, hard: bool = False
+    ) -> ChangePlan:
+        """Return the plan of forgetting or erasing memories, and refuse what cannot hold instead of them."""
+        instead = await memories.resolve(tx, replaced_by_ids)
+        instead.refuse_problems()
+        there = await memories.resolve(tx, ids)
+        step = Step("erase" if hard else "forget", there.ids, reason=reason or None, replaced_by=instead.ids)
+        made = await ChangePlan.read(tx, [step], problems=there.problems)
+        made.check_replacements(step)
+        return made
 
-    async def _preview(self, tx: Transaction, plan: DeletionPlan) -> Forgotten:
+    @staticmethod
+    async def _preview(tx: Transaction, made: ChangePlan) -> Forgotten:
         """Say what would go, and how much of each."""
-        removed = await deletion.belongings(tx, list(plan.rows)) if plan.hard else {}
+        [step] = made.steps
+        hard, rows = step.action == "erase", [made.rows[id_] for id_ in step.ids if id_ in made.rows]
+        removed = await deletion.belongings(tx, step.ids) if hard else {}
+        shown = [
+            _removed(row) | {"content": cut(row["content"])} | ({"would_remove": removed[row["id"]]} if hard else {})
+            for row in rows
+        ]
         return Forgotten(
-            ok=bool(plan.rows),
-            results=[
-                {
-                    "id": str(id_),
-                    "ok": True,
-                    "already_forgotten": plan.was_forgotten(id_),
-                    "content": cut(row["content"]),
-                }
-                | ({"would_remove": removed[id_]} if plan.hard else {})
-                for id_, row in plan.rows.items()
-            ]
-            + plan.not_found,
+            ok=bool(rows),
+            results=[*shown, *_not_removed(made)],
             forgotten=0,
-            message=f"{len(plan.rows)} memories would be {'erased for good' if plan.hard else 'forgotten'}.",
+            message=f"{len(rows)} memories would be {'erased for good' if hard else 'forgotten'}.",
         )
 
-    async def _execute(self, tx: Transaction, plan: DeletionPlan, reason: str) -> Forgotten:
+    async def _remove(self, tx: Transaction, made: ChangePlan) -> Forgotten:
         """Forget or erase what is meant."""
-        if plan.hard:
-            receipts = await deletion.erase(tx, list(plan.rows), session_id=self.session.current())
+        receipts = await made.execute(tx, session_id=self.session.current())
+        [step] = made.steps
+        if step.action == "erase":
             return Forgotten(
                 ok=bool(receipts),
-                results=[receipt_view(one) for one in receipts] + plan.not_found,
+                results=[*map(receipt_view, receipts.values()), *_not_removed(made)],
                 forgotten=0,
                 erased=len(receipts),
-                message=f"{len(receipts)} erased for good, {len(plan.missing)} not found.",
+                message=f"{len(receipts)} erased for good, {len(made.problems)} not found.",
             )
-        await memories.hold_words(tx, list(plan.rows))
-        for row in plan.rows.values():
-            news = reason != (row["reason"] or "") and bool(reason)
-            if row["status"] != "invalidated" or news or plan.instead:
-                await changes.forget(
-                    tx,
-                    row,
-                    reason=reason or None,
-                    replaced_by=list(plan.instead),
-                    session_id=self.session.current(),
-                    replaced_from=min((one["valid_from"] for one in plan.instead.values()), default=None),
-                )
-        results = [{"id": str(id_), "ok": True, "already_forgotten": plan.was_forgotten(id_)} for id_ in plan.rows]
+        results = [_removed(made.rows[id_]) for id_ in step.ids if id_ in made.rows]
         fresh = sum(not result["already_forgotten"] for result in results)
         return Forgotten(
-            ok=bool(plan.rows),
-            results=[*results, *plan.not_found],
+            ok=bool(results),
+            results=[*results, *_not_removed(made)],
             forgotten=fresh,
-            message=f"{fresh} forgotten, {len(results) - fresh} forgotten before, {len(plan.missing)} not found.",
+            message=f"{fresh} forgotten, {len(results) - fresh} forgotten before, {len(made.problems)} not found.",
         )
 
     # -- maintenance ----------------------------------------------------------------------------------------------------
@@ -560,21 +495,19 @@ class MemoryManager(Core):
     async def erase(self, ids: Sequence[str], *, trace: bool = True) -> int:
         """Remove memories for good and return how many there were; without a trace not even their history stays."""
         async with self.store.transaction() as tx:
-            found, _ = await self.resolved(tx, ids)
-            named = list(dict.fromkeys(found.values()))
-            await deletion.erase(tx, named, session_id=self.session.current(), listed=trace)
+            made = await self._removal(tx, ids, [], hard=True)
+            receipts = await made.execute(tx, session_id=self.session.current(), listed=trace)
             if not trace:
-                await tx.run(s.ERASE_HISTORY, {"ids": named})
-        return len(named)
+                await tx.run(s.ERASE_HISTORY, {"ids": list(receipts)})
+        return len(receipts)
 
     @retrying
     async def erase_source(self, source: str) -> int:
         """Remove all memories that come from one source for good, and return how many there were."""
         async with self.store.transaction() as tx:
             found = await deletion.from_source(tx, source)
-            if found:
-                await deletion.erase(tx, list(found), session_id=self.session.current())
-        return len(found)
+            made = ChangePlan([Step("erase", list(found))], found)
+            return len(await made.execute(tx, session_id=self.session.current()))
 
     async def reindex(self, method: str) -> str:
         """Build the vector index anew by `method`, ivfflat or hnsw, and say what there is now.

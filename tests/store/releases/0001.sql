@@ -78,7 +78,7 @@ CREATE TABLE public.episodic_memories (
 );
 ALTER TABLE ONLY public.episodic_memories FORCE ROW LEVEL SECURITY;
 CREATE TABLE public.deletion_log (
-    namespace_id integer NOT NULL,
+    former_namespace_id integer NOT NULL,
     namespace_since timestamp with time zone NOT NULL,
     memory_id uuid,
     at timestamp with time zone DEFAULT now() NOT NULL
@@ -454,7 +454,7 @@ ALTER TABLE ONLY public.embedding_models
 ALTER TABLE ONLY public.episodic_memories
     ADD CONSTRAINT episodic_memories_pkey PRIMARY KEY (namespace_id, memory_id);
 ALTER TABLE ONLY public.deletion_log
-    ADD CONSTRAINT deletion_log_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (namespace_id, namespace_since, memory_id);
+    ADD CONSTRAINT deletion_log_former_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (former_namespace_id, namespace_since, memory_id);
 ALTER TABLE ONLY public.memories
     ADD CONSTRAINT memories_pkey PRIMARY KEY (namespace_id, id);
 ALTER TABLE ONLY public.memory_activation

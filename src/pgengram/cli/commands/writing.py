@@ -21,7 +21,6 @@ from pgengram.cli.runtime import (
     call_tool,
     command,
     completing,
-    confirmed,
     known,
     name_value,
     note,
@@ -121,14 +120,10 @@ async def forget(
 
     Examples: `pgengram forget e8d03e19 --reason "moved to another bank"`, `pgengram forget e8d03e19 --hard`
     """
+    from pgengram.cli.asking import TerminalAsker
     from pgengram.runtime.context import ASKER
 
-    async def ask(question: str) -> bool | None:
-        if not yes and sys.stdin.isatty():
-            note(question)
-        return confirmed("Apply?", yes=yes)
-
-    ASKER.set(ask)
+    ASKER.set(TerminalAsker(yes=yes))
     async with opened_manager() as manager:
         given = {"ids": ids, "reason": reason, "replaced_by_ids": replaced_by, "hard": hard}
         done = await call_tool(manager, "forget_memories", given)

@@ -18,6 +18,7 @@ from pgengram.cli.progress import ProgressBar
 from pgengram.cli.runtime import FAILED, command, confirmed, opened_store, print_answer, say
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.settings import Settings
+from pgengram.store.connection import locks
 from pgengram.store.recovery import backup as archive
 from pgengram.store.recovery import backup_schedule, upgrading
 
@@ -99,7 +100,7 @@ def _back_up_if_due(settings: Settings, *, as_json: bool) -> None:
     folder = backup_schedule.folder(settings.data_path)
     with _server(settings) as url, psycopg.connect(url) as connection:  # its one transaction holds the lock
         connection.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
-        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [backup_schedule.BACKUP_LOCK]).fetchone()
+        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [locks.BACKUP]).fetchone()
         if row is None or not row[0] or not backup_schedule.is_due(folder):
             print_answer("No backup is due.", {"made": False}, as_json=as_json)
             return

@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
-from uuid import UUID
 
 import typer
 
+from pgengram.cli.asking import TerminalAsker
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import rows_table
 from pgengram.cli.progress import ProgressBar
@@ -18,18 +18,21 @@ from pgengram.cli.runtime import (
     FAILED,
     answer_of,
     command,
-    confirmed,
     opened_store,
     print_answer,
     print_json,
     say,
     screen,
 )
-from pgengram.errors import ConfirmRequired, InvalidInput
+from pgengram.errors import InvalidInput
+from pgengram.runtime.context import ASKER
+from pgengram.service import confirming
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces
 from pgengram.store.memory import confirmations, deletion
+from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.store.store import Store
+from pgengram.views import Answer, Shown
 
 ACTION: Final = "erase source"
 MOST_SHOWN: Final = 20  # memories of a preview
@@ -86,33 +89,62 @@ async def erase_source(
 
     Example: `pgengram erase-source https://example.org/rumours.html`
     """
+    interactive = sys.stdin.isatty() and not as_json
+    if interactive:
+        ASKER.set(TerminalAsker(prompt="Permanently erase all of them?"))
+
+    async def preview(tx: Transaction, plan: ChangePlan) -> ErasedSource:
+        shown = await _preview(tx, source, plan)
+        if not as_json:
+            _show_source(shown)
+        return shown
+
+    async def execute(tx: Transaction, plan: ChangePlan) -> ErasedSource:
+        receipts = await plan.execute(tx, session_id=None)
+        erased_at = next(iter(receipts.values()))["erased_at"]
+        return ErasedSource(source=source, erased_at=_iso(erased_at), ids=[str(id_) for id_ in receipts])
+
     async with opened_store() as store:
-        async with store.transaction() as tx:
-            found, would_remove = await _from_source(tx, source)
-            preview = {"source": source, "memories": len(found), "would_remove": would_remove}
-            asks = not (yes or confirm_token)
-            if asks and (as_json or not sys.stdin.isatty()):
-                preview["confirm_token"] = await confirmations.ask(tx, ACTION, _named(source, found))
-        if asks:
-            _show_source(preview, found, as_json=as_json)
-            if "confirm_token" in preview or not confirmed("Permanently erase all of them?"):
-                return FAILED
-        async with store.transaction() as tx:
-            erased = await _erase(tx, source, found, confirm_token)
-    text = f"{len(erased['ids']):,} memories were erased. `pgengram scrub` clears them out of the files."
-    print_answer(text, erased, as_json=as_json)
-    return 0
+        try:
+            erased = await confirming.confirmed(
+                store,
+                ACTION,
+                confirm_token,
+                plan=lambda tx, _: _from_source(tx, source),
+                needs_confirmation=lambda _: not yes,
+                preview=preview,
+                execute=execute,
+            )
+        except confirming.Declined:
+            return FAILED
+    text = f"{len(erased.ids or ()):,} memories were erased. `pgengram scrub` clears them out of the files."
+    if erased.confirm_token:
+        again = f"--confirm-token {erased.confirm_token} within {confirmations.SECONDS} s"
+        text = f"Nothing is done yet. To erase them, repeat the command with {again}."
+    data = erased.model_dump(mode="json", exclude_none=True, exclude={"ok", "message"})
+    print_answer(text, data, as_json=as_json)
+    return FAILED if erased.confirm_token else 0
 
 
-async def _erase(tx: Transaction, source: str, shown: dict[UUID, str], confirm_token: str) -> dict[str, Any]:
-    """Erase what comes from a source, if it is what was shown; return the receipt."""
-    found, _ = await _from_source(tx, source)
-    if confirm_token:
-        await confirmations.redeem(tx, confirm_token, ACTION, _named(source, found))
-    elif found.keys() != shown.keys():
-        raise ConfirmRequired("The memories were changed meanwhile.")
-    receipts = await deletion.erase(tx, list(found), session_id=None)
-    return {"source": source, "erased_at": _iso(receipts[0]["erased_at"]), "ids": [str(id_) for id_ in found]}
+class ErasedSource(Answer):
+    """What would be erased, with what confirms it; or what was."""
+
+    source: str
+    memories: int | None = None
+    would_remove: dict[str, int] | None = None
+    confirm_token: str | None = None
+    first: list[Shown] | None = None
+    erased_at: str | None = None
+    ids: list[str] | None = None
+
+
+async def _preview(tx: Transaction, source: str, plan: ChangePlan) -> ErasedSource:
+    """Count what belongs to the memories of a source, and quote the first of them."""
+    counted: Counter[str] = Counter()
+    for belongings in (await deletion.belongings(tx, list(plan.rows))).values():
+        counted.update(belongings)
+    first = [{"id": str(id_), "content": row["content"][:SHOWN_LETTERS]} for id_, row in plan.rows.items()]
+    return ErasedSource(source=source, memories=len(plan.rows), would_remove=dict(counted), first=first[:MOST_SHOWN])
 
 
 @command
@@ -126,34 +158,22 @@ async def scrub(as_json: AsJson = False) -> None:
     print_answer(_cleared(cleared), _as_dict(cleared), as_json=as_json)
 
 
-async def _from_source(tx: Transaction, source: str) -> tuple[dict[UUID, str], dict[str, int]]:
-    """Return the memories of a source, and how much there is of all of them in each table."""
+async def _from_source(tx: Transaction, source: str) -> ChangePlan:
+    """Return the plan of erasing all memories of a source."""
     found = await deletion.from_source(tx, source)
     if not found:
         raise InvalidInput(
             f"No memory comes from {source!r}.",
-            "Sources are compared letter by letter: with `source`, the `ref` or `label` in `sources`, or a system imported from.",
+            "Sources are compared letter by letter: with `source`, the `ref` or `label` in `sources`, or a system "
+            "imported from.",
         )
-    counted: Counter[str] = Counter()
-    for belongings in (await deletion.belongings(tx, list(found))).values():
-        counted.update(belongings)
-    return found, dict(counted)
+    return ChangePlan([Step("erase", list(found))], found)
 
 
-def _named(source: str, found: dict[UUID, str]) -> dict[str, Any]:
-    return {"source": source, "ids": sorted(map(str, found))}
-
-
-def _show_source(preview: dict[str, Any], found: dict[UUID, str], *, as_json: bool) -> None:
-    first = list(found.items())[:MOST_SHOWN]
-    if as_json:
-        print_json(preview | {"first": [{"id": str(id_), "content": text[:SHOWN_LETTERS]} for id_, text in first]})
-        return
-    _show(f"from {preview['source']}", {"memories": preview["memories"], **preview["would_remove"]})
-    for _, text in first:
-        say(f"- {' '.join(text[:SHOWN_LETTERS].split())}")
-    if token := preview.get("confirm_token"):
-        say(f"Nothing is done yet. Repeat with --confirm-token {token} within {confirmations.SECONDS} s.")
+def _show_source(shown: ErasedSource) -> None:
+    _show(f"from {shown.source}", {"memories": shown.memories or 0, **(shown.would_remove or {})})
+    for one in shown.first or ():
+        say(f"- {' '.join(one['content'].split())}")
 
 
 async def _scrubbed(store: Store) -> namespaces.Scrubbed:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import Field
 
 from pgengram import fields as f
-from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, NotFound, PgengramError
+from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Request
-from pgengram.runtime.context import asked
+from pgengram.service import confirming
+from pgengram.service.confirming import Kept
 from pgengram.service.core import Core
 from pgengram.service.tools import ADDS, CHANGES, READS, tool
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import confirmations, memories
+from pgengram.store.memory import memories
 from pgengram.text.fencing import one_line
 from pgengram.views import Answer, Shown, cut, moment, shown
 
@@ -23,7 +26,6 @@ MAX_KEYWORDS: Final = 32
 MAX_CLUSTERS: Final = 20  # asked for by id at once
 MAX_SHOWN: Final = 200  # member ids of one cluster
 DAYS_TOGETHER: Final = 7  # back to which activate_cluster tells what was called up with it
-DELETE: Final = "delete cluster"
 WHERE: Final = "Use get_memory_clusters to find the right id."
 FIELDS: Final = (
     "type", "name", "description", "keywords", "emotional_signature", "importance", "activation_count", "last_activated_at",
@@ -39,6 +41,26 @@ Keywords = Annotated[list[f.Tag], f.AnyOf, Field(max_length=MAX_KEYWORDS, descri
 Description = Annotated[str, f.Text, Field(max_length=f.MAX_REASON, description="What belongs in it.")]
 Signature = Annotated[f.Metadata, Field(description="How it feels; any JSON object.")]
 Strength = Annotated[f.Bound, Field(description="How much they belong to it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDeletion:
+    """A cluster that is to be removed, as it is shown."""
+
+    id: UUID
+    cluster: Shown
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What a yes is valid for: this cluster, with this name and so many memories."""
+        shown = hashlib.sha256(self.question.encode("utf-8", "replace")).hexdigest()
+        return {"cluster_id": str(self.id), "fingerprint": shown}
+
+    @property
+    def question(self) -> str:
+        """What the user is asked."""
+        name, count = one_line(self.cluster["name"]), self.cluster["memory_count"]
+        return f"Delete the cluster {name!r}? Its {count} memories stay."
 
 
 class NewCluster(Request):
@@ -243,28 +265,26 @@ class Clusters:
 
     async def _delete(self, change: ClusterChange) -> ClusterChanged:
         """Show what would go and ask for a yes, or with the yes remove it."""
-        async with self.core.store.transaction() as tx:
-            cluster_id = await self._cluster(tx, change.cluster_id)
-            arguments = {"cluster_id": str(cluster_id)}
-            if change.confirm_token is not None:
-                await confirmations.redeem(tx, change.confirm_token, DELETE, arguments)
-                return await _delete(tx, cluster_id)
-            cluster = await _view(tx, cluster_id)
-        agreed = await asked(
-            f"Delete the cluster {one_line(cluster['name'])!r}? Its {cluster['memory_count']} memories stay."
-        )
-        if agreed is False:
-            raise ConfirmRequired("The user was asked and did not agree.", "Nothing was changed. Leave it at that.")
-        async with self.core.store.transaction() as tx:
-            if agreed:
-                return await _delete(tx, await self._cluster(tx, str(cluster_id)))
-            token = await confirmations.ask(tx, DELETE, arguments)
-        return ClusterChanged(
-            results=[],
-            message=f"Nothing is deleted yet. If the user agrees, repeat the call with confirm_token within {confirmations.SECONDS} s.",
-            cluster=cluster,
-            deleted=False,
-            confirm_token=token,
+
+        async def plan(tx: Transaction, _: Kept | None) -> ClusterDeletion:
+            id_ = await self._cluster(tx, change.cluster_id)
+            return ClusterDeletion(id_, await _view(tx, id_))
+
+        async def preview(_: Transaction, made: ClusterDeletion) -> ClusterChanged:
+            return ClusterChanged(results=[], message=made.question, cluster=made.cluster, deleted=False)
+
+        async def execute(tx: Transaction, made: ClusterDeletion) -> ClusterChanged:
+            await clusters.drop(tx, made.id)
+            return ClusterChanged(results=[], message="Deleted; its memories are still there.", deleted=True)
+
+        return await confirming.confirmed(
+            self.core.store,
+            "delete cluster",
+            change.confirm_token or "",
+            plan=plan,
+            needs_confirmation=lambda _: True,
+            preview=preview,
+            execute=execute,
         )
 
     async def _cluster(self, tx: Transaction, given: str) -> UUID:
@@ -296,11 +316,6 @@ class Clusters:
             except (NotFound, Conflict) as error:
                 problems.append((key, error))
         return list(dict.fromkeys(found)), problems
-
-
-async def _delete(tx: Transaction, id_: UUID) -> ClusterChanged:
-    await clusters.drop(tx, id_)
-    return ClusterChanged(results=[], message="Deleted; its memories are still there.", deleted=True)
 
 
 async def _view(tx: Transaction, id_: UUID) -> Shown:

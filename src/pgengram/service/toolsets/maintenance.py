@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from math import log
 from typing import Annotated, Any, Final, Literal
-from uuid import UUID
 
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
-from pgengram.errors import ConfirmRequired, InvalidInput, LimitExceeded, NotFound
+from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.inputs import Request, checked
-from pgengram.runtime.context import asked
+from pgengram.search.vector_index import VectorIndex
+from pgengram.service import confirming
+from pgengram.service.confirming import Kept
 from pgengram.service.core import Core
 from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
-from pgengram.store.memory import bulk_actions, confirmations, duplicates, memories
-from pgengram.store.memory.bulk_actions import Effect, Step
+from pgengram.store.memory import confirmations, duplicates, memories, plans
+from pgengram.store.memory.plans import ChangePlan, Step, fingerprint
 from pgengram.store.reading.synonyms import set_synonyms
 from pgengram.store.reading.synonyms import synonyms as all_synonyms
 from pgengram.text.fencing import one_line
@@ -37,7 +36,6 @@ MAX_OFFSET: Final = 10_000_000
 MAX_AT_ONCE: Final = 1_000  # memories that one archiving or pruning takes
 FINDING_EXCERPT_CHARS: Final = 120
 NAMED: Final = 50  # projects, providers and collections that are counted by name
-QUOTED: Final = 5  # memories that a question to the user quotes
 NONE_GIVEN: Final = "none given"
 
 Action = Literal["apply", "archive", "prune", "merge", "synonyms"]
@@ -169,13 +167,18 @@ class Maintenance:
         """
         wanted = [name for name in FINDINGS if find is None or name in find]
         model = await self.core.current_model()
-        async with self.core.store.transaction() as tx:
+        async with self.core.store.snapshot() as tx:  # so that the versions are those of the texts that it compared
             review = Review(tx, project, max_groups)
             if {"duplicates", "contradictions"} & {*wanted}:
                 await review.compare(model, threshold=self._near(threshold), offset=offset)
             await review.judge([name for name in wanted if name in findings.CONDITIONS], timedelta(days=stale_days))
             steps = [step for name in wanted for step in review.steps.get(name, ())][: f.MAX_BATCH]
-            token = await confirmations.ask(tx, "apply", _kept(steps, await _read(tx, steps))) if steps else None
+            named = list({id_ for step in steps for id_ in step.named})
+            plan = ChangePlan(steps, await memories.read(tx, named, tx.model_id), replayable=True)
+        token = None
+        if steps:
+            async with self.core.store.transaction() as tx:
+                token = await confirmations.ask(tx, "apply", plan.kept)
         return Reviewed(
             findings=[finding for name in wanted for finding in review.findings.get(name, ())],
             found={name: review.found.get(name, 0) for name in wanted},
@@ -216,10 +219,6 @@ class Maintenance:
         Use after review_memories. A first call shows what would change; repeat it with confirm_token within 60 s. Errors: CONFIRM_REQUIRED, CONFLICT.
         """
         given = await self._checked(action, plan or [], synonyms)
-        if confirm_token:
-            return await self._confirmed(action, given, confirm_token)
-        if action == "apply" and not given:
-            raise InvalidInput("apply needs a plan, or the confirm_token of one.", "review_memories proposes a plan.")
         chosen = {
             "older_than_days": older_than_days,
             "below_importance": below_importance,
@@ -227,31 +226,41 @@ class Maintenance:
         }
         model = await self.core.current_model() if action == "merge" else None
         left, meant = 0, None
-        async with self.core.store.transaction() as tx:
-            if action == "apply":
-                steps = await self._steps(tx, given)
-            elif action == "merge":
-                review = Review(tx, project, f.MAX_BATCH)
-                await review.compare(model, threshold=self._near(None), offset=0)
-                steps = review.steps.get("duplicates", [])
-            elif action == "synonyms":
-                meant = await set_synonyms(tx, synonyms) if synonyms else await all_synonyms(tx)
-                steps, left = await _retagged(tx, meant, project)
-            else:
-                steps, left = await _faded(tx, action, chosen, project)
-            rows = await _read(tx, steps)
-        bulk_actions.check(steps, rows)
-        kept, effects = _kept(steps, rows), bulk_actions.effects(steps, rows)
-        if not effects:
-            return Tidied(done=False, changes=[], synonyms=meant, message="There is nothing to do.")
-        allowed = await asked(_question(kept, effects, rows))
-        if allowed is None:
-            asking = await self._to_be_confirmed(action, kept, effects, left)
-            return asking.model_copy(update={"synonyms": meant})
-        if not allowed:
+
+        async def plan_now(tx: Transaction, kept: Kept | None) -> ChangePlan:
+            """Return the plan that was agreed to, unless another one is given with the token; without a token what is asked for."""
+            nonlocal left, meant
+            steps = await self._steps(tx, given) if given else None
+            if kept is not None and (steps is None or fingerprint(steps) == kept["fingerprint"]):
+                steps = [Step.from_json(step) for step in kept["steps"]]
+            elif steps is None:
+                steps, left, meant = await self._chosen(tx, action, chosen, project, synonyms, model)
+            made = await ChangePlan.read(tx, steps, replayable=True)
+            made.check()
+            return made
+
+        async def preview(_: Transaction, made: ChangePlan) -> Tidied:
+            shown = Tidied(done=False, changes=_changes(made), plan=made.kept["steps"], message=f"{made.summary}.")
+            return shown.model_copy(update={"left": left or None, "synonyms": meant})
+
+        async def execute(tx: Transaction, made: ChangePlan) -> Tidied:
+            if not made.effects:
+                return Tidied(done=False, changes=[], synonyms=meant, message="There is nothing to do.")
+            await made.execute(tx, session_id=self.core.session.current())
+            return Tidied(done=True, changes=_changes(made), message=f"{made.summary}: done.")
+
+        try:
+            return await confirming.confirmed(
+                self.core.store,
+                action,
+                confirm_token,
+                plan=plan_now,
+                needs_confirmation=lambda made: bool(made.effects),
+                preview=preview,
+                execute=execute,
+            )
+        except confirming.Declined:
             return Tidied(done=False, changes=[], synonyms=meant, message="The user said no: no memory was changed.")
-        async with self.core.store.transaction() as tx:
-            return await self._carried_out(tx, kept)
 
     async def _checked(
         self, action: Action, plan: Sequence[Any], synonyms: Mapping[str, Any] | None
@@ -266,52 +275,42 @@ class Maintenance:
         given = [checked(PlannedAction, item) for item in plan]
         return [one.model_copy(update={"tags": await self.core.tags(one.tags)}) for one in given]
 
-    async def _confirmed(self, action: Action, given: Sequence[PlannedAction], token: str) -> Tidied:
-        async with self.core.store.transaction() as tx:
-            kept = await confirmations.redeem(tx, token, action)
-            if given and [step.as_json() for step in await self._steps(tx, given)] != kept["steps"]:
-                raise ConfirmRequired("The confirm_token was given for other actions.")
-            return await self._carried_out(tx, kept)
-
     async def _steps(self, tx: Transaction, given: Sequence[PlannedAction]) -> list[Step]:
         """Return a caller's plan with whole ids."""
-        found, missing = await self.core.resolved(tx, [id_ for one in given for id_ in one.named])
-        if missing:
-            raise NotFound("memory", missing[0]["id"])
+        there = await memories.resolve(tx, dict.fromkeys(id_ for one in given for id_ in one.named))
+        there.refuse_problems()
         return [
             Step(
                 one.action,
-                list(dict.fromkeys(found[id_] for id_ in one.ids)),
-                found[one.into] if one.into else None,
+                list(dict.fromkeys(there.found[id_] for id_ in one.ids)),
+                there.found[one.into] if one.into else None,
                 one.tags,
                 one.reason,
-                [found[id_] for id_ in one.replaced_by],
+                [there.found[id_] for id_ in one.replaced_by],
             )
             for one in given
         ]
 
-    async def _to_be_confirmed(
-        self, action: str, kept: Mapping[str, Any], effects: Sequence[Effect], left: int
-    ) -> Tidied:
-        async with self.core.store.transaction() as tx:
-            token = await confirmations.ask(tx, action, kept)
-        return Tidied(
-            done=False,
-            changes=[effect.as_json() for effect in effects],
-            plan=kept["steps"],
-            confirm_token=token,
-            left=left or None,
-            message=f"{_summed(effects)}: nothing was changed yet. Call again with confirm_token within 60 s.",
-        )
-
-    async def _carried_out(self, tx: Transaction, kept: Mapping[str, Any]) -> Tidied:
-        """Do what was shown, when every memory is still what it was."""
-        steps = [Step.from_json(step) for step in kept["steps"]]
-        rows = await bulk_actions.lock(tx, [UUID(id_) for id_ in kept["versions"]])
-        bulk_actions.refuse_changed(kept["versions"], rows)
-        bulk_actions.check(steps, rows)
-        done = await bulk_actions.do(tx, steps, rows, session_id=self.core.session.current())
-        return Tidied(done=True, changes=[effect.as_json() for effect in done], message=f"{_summed(done)}: done.")
+    async def _chosen(
+        self,
+        tx: Transaction,
+        action: Action,
+        chosen: Mapping[str, Any],
+        project: str | None,
+        synonyms: Mapping[str, Any] | None,
+        model: VectorIndex | None,
+    ) -> tuple[list[Step], int, dict[str, str] | None]:
+        """Return the steps of an action that picks its memories itself, how many are left for later, and what tags mean."""
+        if action == "apply":
+            raise InvalidInput("apply needs a plan, or the confirm_token of one.", "review_memories proposes a plan.")
+        if action == "merge":
+            review = Review(tx, project, f.MAX_BATCH)
+            await review.compare(model, threshold=self._near(None), offset=0)
+            return review.steps.get("duplicates", []), 0, None
+        if action == "synonyms":
+            meant = await set_synonyms(tx, synonyms) if synonyms else await all_synonyms(tx)
+            return *await _retagged(tx, meant, project), meant
+        return *await _faded(tx, action, chosen, project), None
 
 
 async def _faded(
@@ -319,7 +318,7 @@ async def _faded(
 ) -> tuple[list[Step], int]:
     """Return what archiving or pruning would take, and how many more there are."""
     bounds = USUAL[action].model_copy(update={name: value for name, value in chosen.items() if value is not None})
-    ids, found = await bulk_actions.faded(
+    ids, found = await plans.faded(
         tx,
         status="active" if action == "archive" else "archived",
         age=timedelta(days=bounds.older_than_days),
@@ -333,40 +332,13 @@ async def _faded(
 
 async def _retagged(tx: Transaction, meant: Mapping[str, str], project: str | None) -> tuple[list[Step], int]:
     """Return the memories that still have a tag which means another one, and how many more there are."""
-    used, found = await bulk_actions.tagged(tx, list(meant), project=project, limit=MAX_AT_ONCE)
+    used, found = await plans.tagged(tx, list(meant), project=project, limit=MAX_AT_ONCE)
     pairs = [f"{alias}={meant[alias]}" for alias in sorted({alias for tags in used.values() for alias in tags})]
     return [Step("retag", list(used), tags=pairs)] if used else [], found - len(used)
 
 
-async def _read(tx: Transaction, steps: Sequence[Step]) -> dict[UUID, Row]:
-    """Return the memories that a plan speaks of."""
-    return await memories.read(tx, list({id_ for step in steps for id_ in step.named}), tx.model_id)
-
-
-def _kept(steps: Sequence[Step], rows: Mapping[UUID, Row]) -> dict[str, Any]:
-    """Return what a yes stands for: the steps, and the version of each memory that they speak of."""
-    return {"steps": [step.as_json() for step in steps], "versions": bulk_actions.versions(rows)}
-
-
-def _summed(effects: Sequence[Effect]) -> str:
-    """Say how many memories which operation concerns."""
-    numbers: dict[str, int] = {}
-    for effect in effects:
-        numbers[effect.operation] = numbers.get(effect.operation, 0) + 1
-    return ", ".join(f"{operation} {number}" for operation, number in numbers.items())
-
-
-def _question(kept: Mapping[str, Any], effects: Sequence[Effect], rows: Mapping[UUID, Row]) -> str:
-    """Return what the user is asked; the same words for the same memories in the same versions, and no others."""
-    mark = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:8]
-    erases = any(effect.operation == "erase" for effect in effects)
-    lines = [f"Tidy memories up: {_summed(effects)}? (plan {mark})"]
-    lines += [
-        f"- {effect.operation}: {cut(one_line(rows[effect.id]['content']), FINDING_EXCERPT_CHARS)}"
-        for effect in effects[:QUOTED]
-    ]
-    lines += [f"and {len(effects) - QUOTED} more"] if len(effects) > QUOTED else []
-    return "\n".join([*lines, *(["What is erased cannot be brought back."] if erases else [])])
+def _changes(made: ChangePlan) -> list[Shown]:
+    return [effect.as_json() for effect in made.effects]
 
 
 # ------------------------------------------------------------------------------------------------------------ statistics

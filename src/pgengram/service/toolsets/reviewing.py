@@ -13,7 +13,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
 from pgengram.store.maintenance.findings import Pair
 from pgengram.store.memory import memories
-from pgengram.store.memory.bulk_actions import Step
+from pgengram.store.memory.plans import Step
 from pgengram.text.differences import differences, overlap
 from pgengram.text.fencing import one_line
 from pgengram.text.turn_features import TURN

@@ -218,16 +218,12 @@ class Working:
             NotFound: one of them is not there.
             Conflict: one of them is no working memory, or its time is over.
         """
-        found, missing = await self.core.resolved(tx, ids)
-        for one in missing:
-            error = one["error"]
-            if error["code"] == NotFound.code:
-                raise NotFound("working memory", one["id"], WHERE_TO_LOOK)
-            raise Conflict(error["message"], error["hint"])
-        meant = list(dict.fromkeys(found.values()))
-        await tx.rows(s.LOCK, {"ids": meant})
-        rows = await working.read(tx, meant)
-        for given, id_ in found.items():
+        there = await memories.resolve(tx, ids)
+        for given, problem in there.problems.items():
+            raise NotFound("working memory", given, WHERE_TO_LOOK) if isinstance(problem, NotFound) else problem
+        await tx.rows(s.LOCK, {"ids": there.ids})
+        rows = await working.read(tx, there.ids)
+        for given, id_ in there.found.items():
             if id_ not in rows:
                 raise Conflict(f"{given} is no working memory.", WHERE_TO_LOOK)
             left = rows[id_]["seconds_left"]

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.ids import uuid7
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.changes import merge_patch, same_json
 from pgengram.text.normalising import folded
@@ -21,10 +22,6 @@ JSON_ASPECTS: Final = (
 )  # fmt: skip
 ASPECTS: Final = (*JSON_ASPECTS, "threat_sensitivity", "change_resistance")
 EVIDENCE_EXCERPT_CHARS: Final = 160  # characters of a memory that is evidence
-LOCK_CLASS: Final = 0x70_67_69_64
-
-# Whoever records takes what the newest recording or the belief holds along, so there is one at a time for each namespace.
-LOCK_NAMESPACE: Final = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, %(namespace_id)s::integer)"
 
 # A namespace has few of these; the newest is told by the moment it was recorded. Uses memory_identities_pkey.
 IDENTITIES: Final = """
@@ -104,7 +101,7 @@ async def record(tx: Transaction, given: Mapping[str, Any], *, session_id: str |
 
     Returns the names of those that differ from it; when none does, nothing is recorded.
     """
-    await tx.row(LOCK_NAMESPACE)
+    await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.IDENTITY})
     before = next(iter(await newest(tx, 1)), dict.fromkeys(ASPECTS))
     after = {name: given[name] if name in given else before[name] for name in ASPECTS}
     changed = [name for name in ASPECTS if not same_json(before[name], after[name])]
@@ -177,7 +174,7 @@ async def believe(
         NotFound: no belief has the id.
         Conflict: the text is that of another belief.
     """
-    await tx.row(LOCK_NAMESPACE)
+    await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.IDENTITY})
     there = None if id_ is None else await belief(tx, id_)
     text = given.get("belief")
     twin = None if text is None else await tx.row(FIND_TWIN, {"hash": belief_hash(text)})

@@ -19,10 +19,10 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.errors import Conflict, PgengramError
-from pgengram.store.connection import background
+from pgengram.store.connection import background, locks
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories
+from pgengram.store.memory import memories, merging
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.deletion import erase
 from pgengram.views import moment
@@ -41,10 +41,6 @@ ATTEMPTS: Final = 3  # when somebody tells the text of a memory that is just bei
 LOOK_AGAIN_S: Final = 900.0  # a server that ended may have left some
 RETRY_S: Final = 60.0  # after the database was away
 LEAST_PAUSE_S: Final = 0.05
-LOCK_CLASS: Final = 0x70_67_77_6D
-
-# What is not there yet cannot be locked: one call at a time for each namespace looks for a text and holds it.
-LOCK_NAMESPACE: Final = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, %(namespace_id)s::integer)"
 
 # All of these use memories_hidden; there are few working memories.
 SECONDS_LEFT: Final = """
@@ -168,7 +164,7 @@ async def hold(
 
     Returns its id and whether it is new.
     """
-    await tx.row(LOCK_NAMESPACE)
+    await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.WORKING})
     given = {"seconds": seconds, "promote": promote, "context": None if context is None else Jsonb(context)}
     there = await tx.row(FIND_HELD, {"hash": draft.hash})
     if there is None:
@@ -177,7 +173,9 @@ async def hold(
         return outcome.id, True
     id_: UUID = there["id"]
     before = (await read(tx, [id_]))[id_]
-    await tx.run(s.ADD_TAGS, {"id": id_, "tags": memories.more_tags(before, draft)})
+    await tx.run(
+        s.ADD_TAGS, {"id": id_, "tags": merging.united_tags(before["tags"], draft.tags)[len(before["tags"]) :]}
+    )
     longer = await tx.row(HOLD_LONGER, {**given, "id": id_, "importance": draft.row["importance"]})
     after = (await read(tx, [id_]))[id_]
     if after["tags"] != before["tags"]:

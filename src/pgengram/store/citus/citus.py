@@ -16,8 +16,9 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import APP_ROLE, FIND_NAMESPACE, RENEW_MARK, WHO_AM_I, has_citus
-from pgengram.store.schema.migrate import MIGRATION_LOCK, migrate
+from pgengram.store.schema.migrate import migrate
 
 SHARDS: Final = 32  # pieces of the whole store; the most machines that it can spread over without splitting one
 DEFAULT_PORT: Final = 5432
@@ -29,7 +30,6 @@ NO_EXTENSION: Final = (
     "citus there: docs/how-to/run-a-cluster.md.",
 )
 
-LOCK: Final = "SELECT pg_advisory_xact_lock(%(key)s)"
 VERSION: Final = "SELECT extversion AS version FROM pg_extension WHERE extname = 'citus'"
 # Uses pg_dist_node; one row for each machine, the coordinator's group is 0.
 NODES: Final = """
@@ -153,7 +153,7 @@ async def init(url: str, shards: int = SHARDS) -> Status:
         if not any(node.takes_shards and node.active for node in await _nodes(connection)):
             raise NotReady("This coordinator knows no worker.", "Run `pgengram citus add-node HOST` for each first.")
         async with connection.transaction():
-            await connection.execute(LOCK, {"key": MIGRATION_LOCK})
+            await connection.execute(locks.WAIT, {"key": locks.MIGRATION})
             await _distribute(connection, shards)
         await _let_role_travel(connection)
         return await _status(connection)

@@ -334,7 +334,7 @@ class Database:
         with _translated():
             async with self._lent(self._open_pool()) as connection:
                 await self._note_model(connection, await connection.execute(enter()), enter)
-                yield Transaction(connection, namespace_id, model_id=None, distributed=self.distributed)
+                yield Transaction(connection, namespace_id, self._model_id, distributed=self.distributed)
 
     @contextlib.asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram.ids import uuid7
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.schema.visibility import VISIBLE
 
 ALIKE: Final = 0.7  # cosine from which a memory belongs to a cluster by itself, and clusters are similar
 MOST_ASSIGNED: Final = 3  # clusters a new memory is put into by itself
@@ -28,7 +29,6 @@ ACTIVE_MODEL: Final = "(SELECT id FROM embedding_models WHERE state = 'active')"
 # from end to end while nothing is known of a table that has just been filled.
 MEMORY: Final = """CROSS JOIN LATERAL (SELECT m.type, m.content, m.created_at, m.status, m.expires_at FROM memories m
   WHERE m.namespace_id = %(namespace_id)s AND m.id = {id} OFFSET 0) AS m"""
-VISIBLE: Final = "m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())"
 OF_GIVEN: Final = MEMORY.format(id="given.id")
 OF_MEMBER: Final = MEMORY.format(id="s.memory_id")
 

@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.schema.visibility import UNEXPIRED
 
 # The from-memory is locked, so that its version grows by one for each change of its edges. The lock lets others point at
 # it meanwhile: two memories that are linked to each other at once do not wait in a circle. Uses memories_pkey.
@@ -139,7 +140,7 @@ Direction = Literal["out", "in", "both"]
 # memory_relationships_pkey (out) and memory_relationships_to (in), memories by memories_pkey, best first and only until
 # there are enough: the neighbours of a hub are not all looked at. What a memory was consolidated from is archived, and
 # still where its edge of that type leads.
-STEP: Final = """
+STEP: Final = f"""
 WITH frontier AS MATERIALIZED (
   SELECT * FROM unnest(%(ids)s::uuid[], %(strengths)s::double precision[]) AS f(id, strength)
 ), known AS MATERIALIZED (
@@ -162,7 +163,7 @@ WITH frontier AS MATERIALIZED (
 SELECT b.* FROM (SELECT * FROM best ORDER BY strength DESC, id OFFSET 0) AS b
 CROSS JOIN LATERAL (SELECT m.status, m.expires_at FROM memories m
   WHERE m.namespace_id = %(namespace_id)s AND m.id = b.id OFFSET 0) AS m
-WHERE (m.status = 'active' OR m.status = 'archived' AND b.type = 'consolidation') AND (m.expires_at IS NULL OR m.expires_at > now())
+WHERE (m.status = 'active' OR m.status = 'archived' AND b.type = 'consolidation') AND {UNEXPIRED}
 ORDER BY b.strength DESC, b.id LIMIT %(limit)s
 """
 

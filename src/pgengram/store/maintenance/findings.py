@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.schema.visibility import HIDDEN_IDS, UNEXPIRED, VISIBLE
 from pgengram.text.turn_features import TURN
 
 AGES: Final = {1: "under a day", 7: "under a week", 30: "under a month", 90: "under 3 months", 365: "under a year"}
@@ -52,19 +53,18 @@ GROUP BY GROUPING SETS ((), (state), (type), (kind), (project), (source_provider
 OF_PROJECT: Final = "AND m.project = %(project)s"
 
 # Uses memory_tags_by_tag and memories_pkey.
-TAGS: Final = """
+TAGS: Final = f"""
 SELECT t.tag, count(*) AS memories, count(*) OVER () AS tags
 FROM memory_tags t JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = t.memory_id
-WHERE t.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now()) {condition}
+WHERE t.namespace_id = %(namespace_id)s AND {VISIBLE} {{condition}}
 GROUP BY t.tag ORDER BY memories DESC, t.tag LIMIT %(limit)s
 """
 
 _SHOWN: Final = """m.id, left(m.content, 200) AS excerpt, m.created_at"""
-_VISIBLE: Final = "m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())"
 
 # Uses memories_by_time.
 RECENT: Final = (
-    f"SELECT {_SHOWN} FROM memories m WHERE m.namespace_id = %(namespace_id)s AND {_VISIBLE} {{condition}} "  # noqa: S608
+    f"SELECT {_SHOWN} FROM memories m WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE} {{condition}} "
     f"ORDER BY m.created_at DESC, m.id DESC LIMIT {TOP}"
 )
 # The most read are looked up one after the other until there are enough that count. Uses memory_activation_pkey and memories_pkey.
@@ -73,9 +73,9 @@ SELECT m.*, a.access_count, a.last_accessed_at FROM (
   SELECT memory_id, access_count, last_accessed_at FROM memory_activation
   WHERE namespace_id = %(namespace_id)s AND access_count > 0 ORDER BY access_count DESC, memory_id DESC) AS a
 CROSS JOIN LATERAL (SELECT {_SHOWN} FROM memories m
-  WHERE m.namespace_id = %(namespace_id)s AND m.id = a.memory_id AND {_VISIBLE} {{condition}} OFFSET 0) AS m
+  WHERE m.namespace_id = %(namespace_id)s AND m.id = a.memory_id AND {VISIBLE} {{condition}} OFFSET 0) AS m
 LIMIT {TOP}
-"""  # noqa: S608
+"""
 
 # Uses memory_relationships_pkey and memories_pkey.
 RELATIONSHIPS: Final = """
@@ -140,12 +140,12 @@ async def count(tx: Transaction, *, project: str | None, tags: int) -> Counted:
 
 
 # Uses memories_pkey and memory_activation_pkey, mostly by reading them whole.
-HEALTH: Final = """
+HEALTH: Final = f"""
 SELECT m.type, count(*) AS total_memories, avg(a.importance) AS avg_importance, avg(a.access_count)::double precision AS avg_access_count,
   count(*) FILTER (WHERE a.last_accessed_at > now() - interval '1 day') AS accessed_last_day,
   avg(pgengram_relevance(a.relevance_anchor, a.rate_per_day, now())) AS avg_relevance
 FROM memories m JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
-WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE}
 GROUP BY m.type ORDER BY m.type
 """
 
@@ -189,13 +189,13 @@ CONDITIONS: Final[dict[str, str]] = {
 
 # One pass over the active memories; of each finding the number, and the oldest memories. Uses memories_pkey,
 # memory_activation_pkey and memory_tags_pkey.
-JUDGE: Final = """
+JUDGE: Final = f"""
 WITH judged AS (
   SELECT m.id, f.finding FROM memories m
   JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
-  CROSS JOIN LATERAL (VALUES {values}) AS f(finding, holds)
+  CROSS JOIN LATERAL (VALUES {{values}}) AS f(finding, holds)
   WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND f.holds
-    AND (f.finding = 'expired' OR m.expires_at IS NULL OR m.expires_at > now()) {condition}
+    AND (f.finding = 'expired' OR {UNEXPIRED}) {{condition}}
 ), ranked AS (
   SELECT id, finding, count(*) OVER (PARTITION BY finding) AS found,
     row_number() OVER (PARTITION BY finding ORDER BY id) AS place FROM judged
@@ -235,23 +235,20 @@ NEIGHBOURS: Final = 10  # looked at around each memory
 CHUNK: Final = 100  # memories whose neighbours are looked for in one statement
 
 # The newest first, as ids of version 7 sort by time. Uses memories_pkey backwards.
-CANDIDATES: Final = """
+CANDIDATES: Final = f"""
 SELECT m.id FROM memories m
-WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now()) {condition}
+WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE} {{condition}}
 ORDER BY m.id DESC LIMIT %(limit)s OFFSET %(offset)s
 """
 # Uses memories_by_time or memories_by_project.
-COUNT_CANDIDATES: Final = """
+COUNT_CANDIDATES: Final = f"""
 SELECT count(*) AS memories FROM memories m
-WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now()) {condition}
+WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE} {{condition}}
 """
 # The nearest of each memory by their first parts, through the model's index where it is there (its number must stand in the
 # text for the partial index to be chosen), else by looking at every vector. Uses memory_vectors_pkey, memories_hidden.
 NEAREST: Final = """
-WITH hidden AS MATERIALIZED (
-  SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND (status <> 'active' OR expires_at IS NOT NULL)
-    AND (status <> 'active' OR expires_at <= now())
-), asked AS MATERIALIZED (
+WITH {hidden}, asked AS MATERIALIZED (
   SELECT v.memory_id AS id, v.embedding FROM memory_vectors v
   WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = ANY(%(ids)s) AND v.model_id = {model} AND v.part = 0
 )
@@ -297,7 +294,7 @@ async def near_pairs(
 ) -> list[Pair]:
     """Return each pair of one of `ids` and one of its ten nearest whose cosine is at least `threshold`."""
     distance = BY_INDEX.format(dimensions=dimensions) if indexed else EXACTLY
-    statement = NEAREST.format(model=model, distance=distance, neighbours=NEIGHBOURS + 1)
+    statement = NEAREST.format(hidden=HIDDEN_IDS, model=model, distance=distance, neighbours=NEIGHBOURS + 1)
     rows = await tx.rows(statement, {"ids": list(ids), "threshold": threshold})
     return [Pair(row["one"], row["other"], row["similarity"]) for row in rows]
 

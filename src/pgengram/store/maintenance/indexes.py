@@ -16,7 +16,7 @@ from psycopg.rows import class_row
 
 from pgengram.errors import PgengramError
 from pgengram.store.citus import citus_shards
-from pgengram.store.connection import background, pooler
+from pgengram.store.connection import background, locks, pooler
 from pgengram.store.connection.database import PROBES, Database, has_citus, set_local
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,6 @@ LEAST_RECALL: Final = 0.95  # rebuilt when fewer of the true ten nearest are fou
 ROUNDING: Final = 5e-4  # of a cosine of half-precision vectors, which the index keeps at unit length
 SAMPLES: Final = 32  # stored vectors that stand for questions when recall is measured
 CHECK_EVERY_S: Final = 300.0
-MAINTENANCE_LOCK: Final = 0x70_67_65_69
 LEAST_BUILD_BYTES: Final = 256 << 20  # of memory while an index is built: the more, the faster
 # Asked for; with it there are sqrt(n) lists for 4.8 million vectors of 384 dimensions.
 MOST_BUILD_BYTES: Final = 1 << 30
@@ -208,14 +207,14 @@ async def _maintained(url: str, model_id: int, dimensions: int) -> tuple[bool, i
         if await _value(connection, GROWN_SINCE_ANALYZE, {}):
             await connection.execute(ANALYZE)
         if rows >= FIRST_BUILD_ROWS and not _is_fresh(build, rows):
-            async with pooler.alone(url, MAINTENANCE_LOCK) as locked:
+            async with pooler.alone(url, locks.INDEXES) as locked:
                 if locked:
                     build = await _build_of(connection, model_id)  # another process may have built it meanwhile
                 if locked and not _is_fresh(build, rows):
                     await _renew(connection, build, model_id, dimensions, rows)
                     build = await _build_of(connection, model_id)
         if build.usable and distributed and await _unfit(connection, model_id):
-            async with pooler.alone(url, MAINTENANCE_LOCK) as locked:
+            async with pooler.alone(url, locks.INDEXES) as locked:
                 for piece in await _unfit(connection, model_id) if locked else []:
                     await citus_shards.rebuild(connection, piece, lists_for(piece.rows))
         return build.usable, rows

@@ -11,8 +11,8 @@ import psycopg
 from psycopg import sql
 
 from pgengram.errors import InvalidInput
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import Database, Row, Transaction
-from pgengram.store.maintenance import postings_compaction
 
 Report = Callable[[str], Awaitable[None]]
 
@@ -20,7 +20,7 @@ Report = Callable[[str], Awaitable[None]]
 # row by row through them.
 OWNED: Final = """
 SELECT c.relname AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace_id'
-WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND NOT a.attisdropped AND c.relname <> 'deletion_log'
+WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND NOT a.attisdropped
 ORDER BY EXISTS (SELECT 1 FROM pg_constraint f WHERE f.confrelid = c.oid AND f.contype = 'f'), c.relname
 """
 COUNT: Final = sql.SQL("SELECT count(*) AS rows FROM {} WHERE namespace_id = %(namespace_id)s")
@@ -29,10 +29,11 @@ FIND: Final = "SELECT id FROM namespaces WHERE name = %(name)s"
 # Whoever stores something for this namespace holds the row in the weaker mode that foreign keys take, or waits here.
 HOLD: Final = "SELECT id FROM namespaces WHERE id = %(id)s FOR UPDATE"
 # Of the namespace's erased memories nothing more need be known than that all of them are gone.
-UNLIST: Final = "DELETE FROM deletion_log USING namespaces n WHERE n.id = %(id)s AND namespace_id = n.id AND namespace_since = n.created_at"
-LIST: Final = (
-    "INSERT INTO deletion_log (namespace_id, namespace_since) SELECT id, created_at FROM namespaces WHERE id = %(id)s"
-)
+UNLIST: Final = """
+DELETE FROM deletion_log USING namespaces n
+WHERE n.id = %(id)s AND former_namespace_id = n.id AND namespace_since = n.created_at
+"""
+LIST: Final = "INSERT INTO deletion_log (former_namespace_id, namespace_since) SELECT id, created_at FROM namespaces WHERE id = %(id)s"
 REMOVE: Final = "DELETE FROM namespaces WHERE id = %(id)s"
 PATIENTLY: Final = "SELECT set_config('statement_timeout', '0', true)"
 AS_LOGIN: Final = "SELECT set_config('role', 'none', true)"
@@ -76,9 +77,7 @@ async def erase_namespace(database: Database, name: str) -> dict[str, int]:
         if tx.distributed:  # each role has connections of its own to a worker, and the second would wait for the first
             await tx.run(AS_LOGIN)
         await as_login(tx, HOLD, {"id": key})
-        await tx.row(
-            postings_compaction.WAIT_FOR_TURN, {"turn": postings_compaction.TURN}
-        )  # lists of words point at no namespace
+        await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.POSTINGS})  # lists of words point at no namespace
         removed = await _counted(tx)
         for row in await tx.rows(OWNED):
             await tx.run(DELETE.format(sql.Identifier(row["name"])))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from pgengram.errors import PgengramError
-from pgengram.store.connection import background, pooler
+from pgengram.store.connection import background, locks, pooler
 
 if TYPE_CHECKING:
     from pgengram.store.connection.database import Transaction
@@ -28,10 +28,7 @@ QUIET_S: Final = 2.0  # without a new memory, before folding begins
 LATEST_S: Final = 10.0  # after which it begins all the same, unless this is an import
 FULL: Final = 65_536  # memories of an import at which it begins in its midst: until then it would slow the import down
 TIMEOUT_MS: Final = 120_000  # for a segment; nobody waits for it but who changes one of its memories
-TURN: Final = 1_885_824_362  # of advisory locks: one process at a time folds the words of a namespace
 
-TRY_TURN: Final = "SELECT pg_try_advisory_xact_lock(%(turn)s, %(namespace_id)s) AS taken"
-WAIT_FOR_TURN: Final = "SELECT pg_advisory_xact_lock(%(turn)s, %(namespace_id)s)"
 # Uses memory_words_waiting.
 COUNT_WAITING: Final = """
 SELECT count(*) AS memories FROM (
@@ -173,7 +170,7 @@ async def _fold_some(tx: Transaction, *, at_least: int) -> int:
 
     As each merging at least doubles a segment, the words of a memory are written anew few times until it is full.
     """
-    turn = await tx.row(TRY_TURN, {"turn": TURN})
+    turn = await tx.row(locks.TRY_IN_NAMESPACE, {"key": locks.POSTINGS})
     waiting = await tx.row(COUNT_WAITING, {"limit": SEGMENT})
     if not (turn and turn["taken"] and waiting and waiting["memories"] >= at_least):
         return 0

@@ -21,7 +21,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from pgengram.embedders import Embedder
 from pgengram.errors import Conflict, DatabaseFailed
-from pgengram.store.connection import pooler
+from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import (
     FIND_MODEL_OF_STATE,
     RENEW_MARK,
@@ -33,14 +33,7 @@ from pgengram.store.connection.database import (
 )
 from pgengram.store.graph import clusters
 from pgengram.store.maintenance.indexes import AS_MAINTENANCE, COUNT_ROWS, FIRST_BUILD_ROWS, index_name, maintain
-from pgengram.store.schema.embedding_models import (
-    LOCK_MODELS,
-    MODELS_LOCK,
-    SET_STATE,
-    StoredModel,
-    add_model,
-    model_of_state,
-)
+from pgengram.store.schema.embedding_models import SET_STATE, StoredModel, add_model, model_of_state
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -48,7 +41,6 @@ if TYPE_CHECKING:
 
 Step = Literal["embedding", "indexing", "switching", "removing", "done"]
 
-MOVE_LOCK: Final = 0x70_67_65_72  # one process at a time moves a store
 MOVE_LOCK_WAIT_S: Final = 5.0  # a process that was killed holds it for a moment
 CANCEL_WAIT_S: Final = 600.0  # until a move under way has noticed that it is cancelled; it may be building an index
 BATCH: Final = 32  # memories embedded and stored together: what is lost when a move is broken off
@@ -145,7 +137,7 @@ async def progress(database: Database) -> Progress | None:
 async def cancel(database: Database) -> str | None:
     """Give up a move and remove its vectors; return its model, or None when there is no move."""
     async with database.as_login() as connection:
-        await connection.execute(LOCK_MODELS, {"key": MODELS_LOCK})
+        await connection.execute(locks.WAIT, {"key": locks.MODELS})
         row = await (await connection.execute(FIND_MODEL_OF_STATE, {"state": "filling"})).fetchone()
         if row is not None:
             await connection.execute(SET_STATE, {"id": row["id"], "state": "retired"})
@@ -189,7 +181,7 @@ async def move(database: Database, embedder: Embedder, setting: str, report: Rep
 async def _begun(database: Database, name: str, dimensions: int, setting: str) -> StoredModel:
     """Return the model to be filled, marked so; a store without an active model takes it as such at once."""
     async with database.as_login() as connection:
-        await connection.execute(LOCK_MODELS, {"key": MODELS_LOCK})
+        await connection.execute(locks.WAIT, {"key": locks.MODELS})
         found = {
             state: await (await connection.execute(FIND_MODEL_OF_STATE, {"state": state})).fetchone()
             for state in ("active", "filling")
@@ -352,7 +344,7 @@ class _Move:
 async def _alone(database: Database, wait_s: float) -> AsyncIterator[int]:
     """Be the only one to move this store for as long as a block runs; yield the process of PostgreSQL's that says so."""
     for _ in range(round(wait_s / PAUSE_S)):
-        async with pooler.alone(database.url, MOVE_LOCK) as holder:
+        async with pooler.alone(database.url, locks.REEMBEDDING) as holder:
             if holder is not None:
                 yield holder
                 return

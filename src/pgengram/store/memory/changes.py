@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
-from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
+from pgengram.details import CONFIDENCE_NAME, COUNTED, DETAILS, split_metadata
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.inputs import Change, NewMemory, checked
 from pgengram.store.connection.database import Row, Transaction
@@ -30,7 +30,6 @@ BASE: Final = (
 SEARCHED: Final = frozenset({"content", "speaker", "tags", "occurred_at", "metadata", "status"})
 STATUS_AFTER: Final = {"active": "archived", "archived": "active", "invalidated": "active"}  # by hand, and no other way
 MAX_FAILURE_POINTS: Final = 100  # the newest are kept
-COUNTED: Final = frozenset({"success_count", "total_attempts", "failure_points", "average_duration"})
 USE_WEIGHT: Final = 0.1  # what one use adds to a memory's relevance; it fades like the rest
 
 
@@ -69,20 +68,20 @@ def plan(row: Row, change: Change) -> Plan:
     _check_status(row["status"], wanted.get("status"))
     for name in BASE:
         if name in wanted and wanted[name] != row[name]:
-            _note(made, name, row[name], wanted[name])
+            note(made, name, row[name], wanted[name])
             made.base[name] = Jsonb(wanted[name]) if name == "sources" and wanted[name] else wanted[name]
     if "importance" in wanted and wanted["importance"] != row["importance"]:
-        _note(made, "importance", row["importance"], wanted["importance"])
+        note(made, "importance", row["importance"], wanted["importance"])
         made.importance = wanted["importance"]
     if "tags" in wanted and (tags := list(dict.fromkeys(t.strip() for t in wanted["tags"] or []))) != row["tags"]:
-        _note(made, "tags", row["tags"], tags)
+        note(made, "tags", row["tags"], tags)
         made.tags = tags
     _plan_status(made, row)
     if change.confirm:
         if not made.changes:
             made.operation = "confirm"
         now = datetime.now(UTC)
-        _note(made, "last_confirmed_at", row["last_confirmed_at"], now)
+        note(made, "last_confirmed_at", row["last_confirmed_at"], now)
         made.base["last_confirmed_at"] = now
     _plan_what_follows(made, row)
     return made
@@ -95,7 +94,7 @@ def _plan_status(made: Plan, row: Row) -> None:
     made.operation = "restore" if made.base["status"] == "active" else "archive"
     for name in ("valid_to", "reason", "replaced_by"):
         if row[name] is not None:
-            _note(made, name, row[name], None)
+            note(made, name, row[name], None)
             made.base[name] = None
 
 
@@ -130,12 +129,12 @@ def _plan_metadata(made: Plan, row: Row, change: Change, wanted: dict[str, Any])
     for name, value in values.items():
         old, is_json = row["detail"].get(name), model.model_fields[name].annotation is Any
         if not (same_json(old, value) if is_json else _same(old, value)):
-            _note(made, f"detail.{name}", old, value)
+            note(made, f"detail.{name}", old, value)
             made.detail[name] = Jsonb(value) if is_json and value is not None else value
     merged = merge_patch({} if "metadata" in change.clear else row["metadata"], extra)
     if not same_json(merged, row["metadata"]):
         checked(NewMemory, {"content": "-", "metadata": merged})  # many small changes may add up to too much
-        _note(made, "metadata", row["metadata"], merged)
+        note(made, "metadata", row["metadata"], merged)
         made.base["metadata"] = Jsonb(merged)
     made.extra_metadata = sorted(extra)
 
@@ -163,7 +162,7 @@ def _plan_outcome(made: Plan, row: Row, change: Change) -> None:
         took = timedelta(seconds=change.duration)
         after["average_duration"] = took if usual is None or not tried else usual + (took - usual) / (tried + 1)
     for name, value in after.items():
-        _note(made, f"detail.{name}", detail[name], value)
+        note(made, f"detail.{name}", detail[name], value)
         made.detail[name] = Jsonb(value) if name == "failure_points" else value
 
 
@@ -222,7 +221,8 @@ def _duration(text: str) -> timedelta | None:
     return timedelta(days=int(days or 0)) + (-clock if sign == "-" else clock)
 
 
-def _note(made: Plan, name: str, old: Any, new: Any) -> None:
+def note(made: Plan, name: str, old: Any, new: Any) -> None:
+    """Note the old and the new value of a field in the plan of a change, as history shows them."""
     made.changes[name] = [_described(moment(old)), _described(moment(new))]
 
 
@@ -318,6 +318,6 @@ async def forget(
     made = Plan()
     for name, value in after.items():
         if value != row[name]:
-            _note(made, name, row[name], value)
+            note(made, name, row[name], value)
     await memories.add_history(tx, row["id"], found["version"], "forget", changes=made.changes, session_id=session_id)
     await clusters.renew_of(tx, [row["id"]])

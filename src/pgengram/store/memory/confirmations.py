@@ -1,4 +1,4 @@
-"""Changes that wait for a yes: a token for one action on one set of arguments, good once and for a minute.
+"""Changes that wait for a yes: a token for one action on one set of arguments, valid once and for a minute.
 
 Only the token's hash is stored, so whoever reads the table cannot confirm anything; it is stored at all so that a restart
 between the preview and the yes loses nothing.
@@ -16,7 +16,8 @@ from psycopg.types.json import Jsonb
 from pgengram.errors import ConfirmRequired
 from pgengram.store.connection.database import Transaction
 
-SECONDS: Final = 60  # how long a token is good
+SECONDS: Final = 60  # how long a token is valid
+SECONDS_OF_A_QUESTION: Final = 600  # the same where a person reads the question first
 TOKEN_BYTES: Final = 9  # 72 bits: not to be guessed in a minute, and short enough to be copied without a slip
 
 # Tokens whose minute is over go when the next one is made. Uses memory_confirmations_pkey.
@@ -35,10 +36,12 @@ WHERE namespace_id = %(namespace_id)s AND token_hash = %(token_hash)s AND action
   AND expires_at > statement_timestamp()
 RETURNING arguments
 """
+# Uses memory_confirmations_pkey.
+DROP: Final = "DELETE FROM memory_confirmations WHERE namespace_id = %(namespace_id)s AND token_hash = %(token_hash)s"
 
 
-async def ask(tx: Transaction, action: str, arguments: Mapping[str, Any]) -> str:
-    """Return a single-use token that confirms `action` with `arguments` within the next 60 seconds.
+async def ask(tx: Transaction, action: str, arguments: Mapping[str, Any], seconds: int = SECONDS) -> str:
+    """Return a single-use token that confirms `action` with `arguments` within the next `seconds`.
 
     Args:
         tx: the transaction of the preview; the token is there once it commits.
@@ -49,36 +52,36 @@ async def ask(tx: Transaction, action: str, arguments: Mapping[str, Any]) -> str
     await tx.run(SWEEP)
     await tx.run(
         ADD,
-        {"token_hash": _hash(token), "action": action, "arguments": Jsonb(dict(arguments)), "seconds": SECONDS},
+        {"token_hash": _hash(token), "action": action, "arguments": Jsonb(dict(arguments)), "seconds": seconds},
     )
     return token
 
 
-async def redeem(
-    tx: Transaction, token: str, action: str, arguments: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+async def redeem(tx: Transaction, token: str, action: str) -> dict[str, Any]:
     """Use up `token` and return the arguments it was given for.
 
-    The token is used up with the transaction: when the action fails and rolls back, the token is still good.
+    The token is used up with the transaction: when the action fails and rolls back, the token stays valid.
 
     Args:
         tx: the transaction that does what was confirmed.
         token: what `ask` returned.
         action: the same word as there.
-        arguments: when given, what the token must have been given for.
 
     Raises:
-        ConfirmRequired: the token is unknown, used, older than a minute, or for something else.
+        ConfirmRequired: the token is unknown, used, out of date, or for another action.
     """
     row = await tx.row(TAKE, {"token_hash": _hash(token), "action": action})
     if row is None:
         raise ConfirmRequired(
-            "The confirm_token is not good: it is unknown, used, older than 60 s, or for another action."
+            "The confirm_token is not valid: it is unknown, used, older than 60 s, or for another action."
         )
-    stored: dict[str, Any] = row["arguments"]
-    if arguments is not None and stored != dict(arguments):
-        raise ConfirmRequired("The confirm_token was given for other ids or arguments, or a memory has changed since.")
-    return stored
+    arguments: dict[str, Any] = row["arguments"]
+    return arguments
+
+
+async def discard(tx: Transaction, token: str) -> None:
+    """Make `token` worthless."""
+    await tx.run(DROP, {"token_hash": _hash(token)})
 
 
 def _hash(token: str) -> bytes:

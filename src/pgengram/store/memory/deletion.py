@@ -51,11 +51,11 @@ UPDATE memory_history h SET changes = '{"relationship": []}'
 WHERE h.namespace_id = %(namespace_id)s AND h.operation IN ('link', 'unlink')
   AND (h.changes #>> '{relationship,0,to_id}' = ANY(%(names)s) OR h.changes #>> '{relationship,1,to_id}' = ANY(%(names)s))
 """
-# A plan that waits for a yes may hold words about what it is for. Reads all of this namespace's, which are few.
-DROP_PLANS: Final = """
-DELETE FROM memory_confirmations c WHERE c.namespace_id = %(namespace_id)s
-  AND (c.expires_at <= statement_timestamp()
-       OR EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS name WHERE position(name IN c.arguments::text) > 0))
+# A plan that waits for a yes may hold words about what it is for; the versions that were shown stay, so that whoever agrees is
+# told what was erased meanwhile. Reads all of this namespace's, which are few.
+STRIP_PLANS: Final = """
+UPDATE memory_confirmations c SET arguments = c.arguments - 'steps' WHERE c.namespace_id = %(namespace_id)s
+  AND EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS name WHERE position(name IN c.arguments::text) > 0)
 """
 # Uses memory_history_pkey.
 LIST_DELETED: Final = """
@@ -67,30 +67,30 @@ RETURNING memory_id, at
 """
 # A backup that is older does not bring back what stands here. Uses the unique index of deletion_log.
 LIST: Final = """
-INSERT INTO deletion_log (namespace_id, namespace_since, memory_id)
+INSERT INTO deletion_log (former_namespace_id, namespace_since, memory_id)
 SELECT n.id, n.created_at, asked.id FROM namespaces n, unnest(%(ids)s::uuid[]) AS asked(id) WHERE n.id = %(namespace_id)s
-ON CONFLICT (namespace_id, namespace_since, memory_id) DO UPDATE SET at = excluded.at
+ON CONFLICT (former_namespace_id, namespace_since, memory_id) DO UPDATE SET at = excluded.at
 """
 
 
 # Reads all memories of this namespace: nothing indexes what their sources are called.
 FROM_SOURCE: Final = """
-SELECT id, content FROM memories
+SELECT id, version, status, content FROM memories
 WHERE namespace_id = %(namespace_id)s AND (source = %(source)s OR metadata #>> '{imported,from}' = %(source)s
   OR EXISTS (SELECT 1 FROM jsonb_array_elements(sources) AS s WHERE %(source)s IN (s ->> 'ref', s ->> 'label')))
-ORDER BY id
+ORDER BY id FOR UPDATE
 """
 
 
-async def from_source(tx: Transaction, source: str) -> dict[UUID, str]:
-    """Return the text of each memory that comes from a source, of every status, by its id.
+async def from_source(tx: Transaction, source: str) -> dict[UUID, Row]:
+    """Lock the memories that come from a source, of every status, and return each by its id: version, status and content.
 
     Args:
         tx: of the namespace.
         source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system that it was imported from.
     """
     await tx.run(PATIENTLY)  # they may be many, and so may those that are erased next
-    return {row["id"]: row["content"] for row in await tx.rows(FROM_SOURCE, {"source": source})}
+    return {row["id"]: row for row in await tx.rows(FROM_SOURCE, {"source": source})}
 
 
 async def belongings(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
@@ -117,7 +117,7 @@ async def erase(
         await _point_elsewhere(tx, row, set(ids), session_id)
     await tx.run(STRIP_HISTORY, named)
     await tx.run(STRIP_EDGES, named)
-    await tx.run(DROP_PLANS, named)
+    await tx.run(STRIP_PLANS, named)
     entries = await tx.rows(LIST_DELETED, named)
     touched = await clusters.of(tx, ids)
     await tx.run(s.ERASE, named)

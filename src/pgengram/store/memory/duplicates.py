@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 from pgengram import fields as f
 from pgengram.store.connection.database import NO_SORT, Row, Transaction, vectors_parameter
 from pgengram.store.memory.memories import Draft, Outcome
+from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.differences import differences, overlap
 from pgengram.text.words import apart, extra_terms
 
@@ -127,7 +128,7 @@ SELECT * FROM (
         CROSS JOIN LATERAL (
           SELECT m.id, m.type, m.status, m.content, m.content_hash, m.speaker, m.occurred_at, m.reason, m.replaced_by
           FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id
-            AND (m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now()) OR m.status = 'invalidated')
+            AND ({VISIBLE} OR m.status = 'invalidated')
             AND m."user" IS NOT DISTINCT FROM a."user" AND m.project IS NOT DISTINCT FROM a.project
             AND m.collection IS NOT DISTINCT FROM a.collection OFFSET 0) AS m) AS j
   WHERE j.similarity >= %(least)s) AS ranked
@@ -178,45 +179,51 @@ SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY plac
 """
 
 
-# What is told, its words, and the memories that have most of them: those with its rarest ones, and of the forgotten ones, which
-# no search by words finds, any. Uses memory_words_waiting, memory_posting_lists_pkey, memories_hidden and memory_words_pkey.
+# What is given, its words, and the memories that have most of them: those with its rarest ones, and of the forgotten ones, which
+# no search by words finds, any. The share of the words is counted array by array: over rows, 200 texts that have words in common
+# would be compared 200 times as often. Uses memory_words_waiting, memory_posting_lists_pkey, memories_hidden and memory_words_pkey.
 BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(%(told)s) AS g(
     place integer, content text, extra text[], "user" text, project text, collection text)
-), terms AS MATERIALIZED (
-  SELECT a.place, t.term, count(*) OVER (PARTITION BY a.place) AS all_of_them
-  FROM asked a, pgengram_terms(a.content, a.extra) AS t
+), wanted AS MATERIALIZED (
+  SELECT a.place, array_agg(t.term) AS terms FROM asked a, pgengram_terms(a.content, a.extra) AS t GROUP BY a.place
+), words AS MATERIALIZED (
+  SELECT DISTINCT term FROM wanted, unnest(terms) AS t(term)
 ), waiting AS MATERIALIZED (
-  SELECT t.term, w.memory_id FROM memory_words w CROSS JOIN LATERAL unnest(w.terms) AS t(term)
-  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND t.term IN (SELECT term FROM terms)
+  SELECT t.term, w.memory_id, row_number() OVER (PARTITION BY t.term ORDER BY w.memory_id DESC) AS rank
+  FROM memory_words w CROSS JOIN LATERAL unnest(w.terms) AS t(term)
+  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND t.term IN (SELECT term FROM words)
 ), known AS MATERIALIZED (
   SELECT d.term, coalesce(w.memories, 0) + (SELECT coalesce(sum(cardinality(l.memory_ids)), 0) FROM memory_posting_lists l
        WHERE l.namespace_id = %(namespace_id)s AND l.term = d.term) AS memories
-  FROM (SELECT DISTINCT term FROM terms) AS d
-  LEFT JOIN (SELECT term, count(*) AS memories FROM waiting GROUP BY term) AS w USING (term)
+  FROM words d LEFT JOIN (SELECT term, count(*) AS memories FROM waiting GROUP BY term) AS w USING (term)
 ), rare AS MATERIALIZED (
   SELECT place, term FROM (
-    SELECT terms.place, term, row_number() OVER (PARTITION BY terms.place ORDER BY memories) AS rank
-    FROM terms JOIN known USING (term) WHERE memories > 0) AS ranked
+    SELECT wanted.place, term, row_number() OVER (PARTITION BY wanted.place ORDER BY memories) AS rank
+    FROM wanted CROSS JOIN LATERAL unnest(terms) AS t(term) JOIN known USING (term) WHERE memories > 0) AS ranked
   WHERE rank <= {WORDS_LOOKED_UP}
-), near AS MATERIALIZED (
-  SELECT place, memory_id, 1.0 AS similarity FROM (
+), found AS MATERIALIZED (
+  SELECT place, memory_id FROM (
     SELECT p.place, p.memory_id, row_number() OVER (PARTITION BY p.place ORDER BY count(*) DESC) AS rank
     FROM (
-      SELECT rare.place, waiting.memory_id FROM rare JOIN waiting USING (term)
+      SELECT rare.place, waiting.memory_id FROM rare JOIN waiting ON waiting.term = rare.term AND waiting.rank <= {MAX_POSTINGS}
       UNION ALL
       SELECT rare.place, l.id FROM rare CROSS JOIN LATERAL (
         SELECT id FROM memory_posting_lists l, unnest(l.memory_ids) AS id
         WHERE l.namespace_id = %(namespace_id)s AND l.term = rare.term LIMIT {MAX_POSTINGS}) AS l) AS p
-    GROUP BY p.place, p.memory_id) AS found
+    GROUP BY p.place, p.memory_id) AS counted
   WHERE rank <= {NEAREST}
   UNION ALL
-  SELECT a.place, m.id, 1.0 FROM asked a CROSS JOIN memories m
+  SELECT wanted.place, m.id FROM wanted CROSS JOIN memories m
   WHERE m.namespace_id = %(namespace_id)s AND m.status = 'invalidated'
+), near AS MATERIALIZED (
+  SELECT * FROM (
+    SELECT found.place, found.memory_id, (SELECT count(*) FROM unnest(wanted.terms) AS t(term)
+      WHERE t.term = ANY(w.terms))::double precision / cardinality(wanted.terms) AS similarity
+    FROM found JOIN wanted USING (place)
+    JOIN memory_words w ON w.namespace_id = %(namespace_id)s AND w.memory_id = found.memory_id AND w.terms && wanted.terms) AS shared
+  WHERE similarity >= %(least)s
 )"""
-SHARED: Final = """(SELECT count(*) FILTER (WHERE t.term = ANY(w.terms))::double precision / max(t.all_of_them)
-          FROM memory_words w JOIN terms t ON t.place = n.place
-          WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = n.memory_id)"""
 
 
 async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None:
@@ -229,7 +236,7 @@ async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -
         for t in candidates
     ]  # fmt: skip
     rows = await tx.rows(
-        BY_WORDS + JUDGED.format(similarity=SHARED), {"told": Jsonb(candidates_json), "least": MOST_OF_IT}
+        BY_WORDS + JUDGED.format(similarity="n.similarity"), {"told": Jsonb(candidates_json), "least": MOST_OF_IT}
     )
     by_place = {t.place: t for t in candidates}
     measured = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -13,10 +13,11 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
-from pgengram.errors import Conflict, ModelSwitched
+from pgengram.errors import Conflict, ModelSwitched, NotFound
 from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory
 from pgengram.store.connection.database import Row, Transaction, vectors_parameter
+from pgengram.store.memory import merging
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, derived
 from pgengram.text.turn_features import TURN
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 SET_OTHERWISE: Final = {
     "embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type", "sources", "related_to", "dedup_policy",
 }  # fmt: skip
+WHOLE_ID: Final = 32  # hex digits
+SHORT_ID: Final = 8  # of its last digits, by which there is an index
 LASTING: Final = ("active", "archived")  # the states in which new edges and clusters may lead to a memory
 DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
 
@@ -236,7 +239,7 @@ def _may_change(row: Row | None, again: Draft) -> bool:
     """Whether telling an active memory again may change more of it than when it was confirmed last."""
     if row is None or row["status"] != "active":
         return False
-    more = not set(again.tags) <= set(row["tags"]) or united_sources(row, again) != row["sources"]
+    more = not set(again.tags) <= set(row["tags"]) or _sources(row, again) != row["sources"]
     return more or row["expires_at"] is not None or again.row["idempotency_key"] is not None
 
 
@@ -251,12 +254,11 @@ async def _take_over(tx: Transaction, outcome: Outcome, again: Draft, row: Row, 
     changed: dict[str, Any] = {}
     if expires_at != row["expires_at"]:
         changed["expires_at"] = [f.as_utc(row["expires_at"]), f.as_utc(expires_at)]
-    more = more_tags(row, again)
-    tags = [*row["tags"], *more]
-    if more:
-        await tx.run(s.ADD_TAGS, {"id": outcome.id, "tags": more})
+    tags = merging.united_tags(row["tags"], again.tags)
+    if tags != row["tags"]:
+        await tx.run(s.ADD_TAGS, {"id": outcome.id, "tags": tags[len(row["tags"]) :]})
         changed["tags"] = [row["tags"], tags]
-    sources = united_sources(row, again)
+    sources = _sources(row, again)
     if sources != row["sources"]:
         changed["sources"] = [row["sources"], sources]
     if not changed:
@@ -271,21 +273,8 @@ async def _take_over(tx: Transaction, outcome: Outcome, again: Draft, row: Row, 
     row |= {"version": row["version"] + 1, "expires_at": expires_at, "tags": tags, "sources": sources}
 
 
-def more_tags(row: Row, again: Draft) -> list[str]:
-    """Return the tags that a memory gains by being told again, as many as it has room for."""
-    return [tag for tag in again.tags if tag not in row["tags"]][: max(0, f.MAX_TAGS - len(row["tags"]))]
-
-
-def united_sources(row: Row, again: Draft) -> list[dict[str, Any]] | None:
-    """Return the sources of a memory and of its being told again, each once, as many as one memory may have."""
-
-    def who(source: dict[str, Any]) -> list[Any]:
-        return [source.get(name) for name in ("kind", "ref", "label", "author", "observed_at")]
-
-    sources = list(row["sources"] or [])
-    known = [who(source) for source in sources]
-    sources += [source for source in again.row["sources"] or [] if who(source) not in known]
-    return sources[: f.MAX_SOURCES] or None
+def _sources(row: Row, again: Draft) -> list[dict[str, Any]] | None:
+    return merging.united_sources(row["sources"], again.row["sources"])
 
 
 def refuse_forgotten(row: Row) -> None:
@@ -305,15 +294,45 @@ async def read(tx: Transaction, ids: Sequence[UUID], model_id: int | None) -> di
     return {row["id"]: row for row in await tx.rows(s.READ, {"ids": list(ids), "model_id": model_id})}
 
 
-async def resolve(tx: Transaction, given: Sequence[str]) -> dict[str, list[UUID]]:
-    """Return for each id or end of an id the memories it may mean: none, one, or several."""
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Which memories ids and ends of ids mean, by what was given; and what is wrong with each of the others."""
+
+    found: dict[str, UUID]
+    problems: dict[str, NotFound | Conflict]
+
+    @property
+    def ids(self) -> list[UUID]:
+        """The memories, each once, in the order in which they were named."""
+        return list(dict.fromkeys(self.found.values()))
+
+    def refuse_problems(self) -> None:
+        """Raise what is wrong with the first of those that are no memory.
+
+        Raises:
+            NotFound: there is no such memory.
+            Conflict: several end in the same digits.
+        """
+        for problem in self.problems.values():
+            raise problem
+
+
+async def resolve(tx: Transaction, given: Iterable[str]) -> Resolved:
+    """Return which memories are meant by ids or ends of ids."""
     plain = {key: key.replace("-", "").lower() for key in given}
-    short = [digits[-8:] for digits in plain.values() if len(digits) < 32]
-    rows = await tx.rows(s.FIND_BY_SHORT_ID, {"short_ids": short}) if short else []
-    return {
-        key: [UUID(hex=digits)] if len(digits) == 32 else [row["id"] for row in rows if row["id"].hex.endswith(digits)]
-        for key, digits in plain.items()
-    }
+    whole = [UUID(hex=digits) for digits in plain.values() if len(digits) == WHOLE_ID]
+    short = [digits[-SHORT_ID:] for digits in plain.values() if len(digits) < WHOLE_ID]
+    there = [row["id"] for row in await tx.rows(s.FIND_BY_ID, {"ids": whole, "short_ids": short})] if plain else []
+    resolved = Resolved({}, {})
+    for key, digits in plain.items():
+        ids = [id_ for id_ in there if id_.hex.endswith(digits)]
+        if len(ids) == 1:
+            resolved.found[key] = ids[0]
+        elif ids:
+            resolved.problems[key] = Conflict(f"{len(ids)} memories end in {key}.", "Give more digits.")
+        else:
+            resolved.problems[key] = NotFound("memory", key)
+    return resolved
 
 
 async def set_columns(tx: Transaction, table: str, id_: UUID, values: dict[str, Any]) -> None:

@@ -195,11 +195,13 @@ WHERE m.namespace_id = %(namespace_id)s AND m.id = ANY(%(ids)s)
 
 # Uses memories_pkey. Rows are locked in the order of their ids, so that two bulk changes cannot wait in a circle.
 LOCK: Final = """
-SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) ORDER BY id FOR UPDATE
+SELECT id, version FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) ORDER BY id FOR UPDATE
 """
 
-# Uses memories_by_short_id.
-FIND_BY_SHORT_ID: Final = """
+# Uses memories_pkey and memories_by_short_id.
+FIND_BY_ID: Final = """
+SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s)
+UNION
 SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND short_id = ANY(%(short_ids)s)
 """
 

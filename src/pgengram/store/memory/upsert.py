@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Final
 from uuid import UUID
 
 from pgengram import fields as f
-from pgengram.details import split_metadata
 from pgengram.errors import Conflict
 from pgengram.inputs import Change
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
-from pgengram.store.memory import changes, memories
+from pgengram.store.memory import changes, memories, merging
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.duplicates import (
     MAX_REPORTED,
@@ -57,10 +58,6 @@ class WriteResult:
         return self.outcome.created
 
 
-# Two near tellings at once are told one after the other when one of them may stand for the other.
-TAKE_TURNS: Final = "SELECT pg_advisory_xact_lock(1885824361, %(namespace_id)s)"
-
-
 async def write_memories(
     tx: Transaction,
     drafts: Sequence[Draft],
@@ -87,7 +84,7 @@ async def write_memories(
         candidate.looks = candidate.draft.request.dedup_policy != "insert" and candidate.draft.row["status"] == "active"
     looked_at = [t for t in result if t.looks]
     if any(t.draft.request.dedup_policy in ("merge", "skip_if_near") for t in looked_at):
-        await tx.row(TAKE_TURNS)
+        await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.NEAR_DUPLICATES})
     if looked_at and model is not None:
         await find(tx, looked_at, model, least)
     elif looked_at:
@@ -179,10 +176,8 @@ async def _stood_for(
 async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) -> Outcome:
     """Unite a draft with a memory that says nearly the same.
 
-    The longer text holds, the one that was there when both are as long. Tags, sources and metadata are united: of two lists
-    all elements, of two other values the one told now. Importance and confidence are the greater ones, what was empty is
-    filled, and every other field stays. A memory that was changed since it was found near is left alone, and the draft is
-    stored beside it.
+    The longer text holds, the one that was there when both are as long; `merging.change` says what becomes of the other fields. A
+    memory that was changed since it was found near is left alone, and the draft is stored beside it.
     """
     await tx.rows(s.LOCK, {"ids": [id_]})
     row = (await memories.read(tx, [id_], model_id)).get(id_)
@@ -190,10 +185,9 @@ async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) 
         [outcome] = await memories.insert(tx, [draft], model_id)
         return outcome
     longer = len(draft.row["content"]) > len(row["content"])
-    change = Change(
-        id=str(id_), confirm=True, **_union(row, draft), **({"content": draft.row["content"]} if longer else {})
-    )
-    made = changes.plan(row, change)
+    result = draft.row | {"expires_at": draft.expires_at, "last_confirmed_at": datetime.now(UTC)}
+    text = {"content": draft.row["content"]} if longer else {}
+    made = changes.plan(row, merging.change(row, [result], **text))
     made.operation = "merge"
     if not longer:
         made.changes["told"] = [None, draft.row["content"]]  # kept: the text that does not hold
@@ -201,37 +195,6 @@ async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) 
     await changes.apply(tx, row, made, parts=parts, model_id=model_id, session_id=draft.row["session_id"])
     taken = [name for name in made.changed_fields if name not in ("last_confirmed_at", "told")]
     return Outcome(id_, created=False, how="merged", before=row, taken_over=taken)
-
-
-def _union(row: Row, draft: Draft) -> dict[str, Any]:
-    """Return the fields of a memory with which it also says what a draft does beside its text."""
-    result, new = draft.request, draft.row
-    made: dict[str, Any] = {
-        "tags": list(dict.fromkeys([*row["tags"], *draft.tags]))[: f.MAX_TAGS],
-        "importance": max(row["importance"], new["importance"]),
-        "sources": memories.united_sources(row, draft) or [],
-        "metadata": dict(_united_metadata(row, result.metadata)),
-    }
-    if result.confidence is not None:
-        made["confidence"] = max(row["confidence"] or 0, result.confidence)
-    for name in ("kind", "emotion", "source", "source_provider", "capture_mode"):
-        if row[name] is None and getattr(result, name) is not None:
-            made[name] = getattr(result, name)
-    if result.pinned:
-        made["pinned"] = True
-    if result.expires_at is not None:
-        made["expires_at"] = result.expires_at
-    return made
-
-
-def _united_metadata(row: Row, result: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    known, extra = split_metadata(row["type"], result)
-    for stored, given in ((row["detail"], known), (row["metadata"], extra)):
-        for key, value in given.items():
-            there = stored.get(key)
-            if value is not None and key not in changes.COUNTED - {"failure_points"}:
-                both = isinstance(there, list) and isinstance(value, list)
-                yield key, [*there, *(one for one in value if one not in there)] if both else value
 
 
 async def _link(tx: Transaction, candidate: WriteCandidate) -> None:

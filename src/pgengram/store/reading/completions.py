@@ -7,36 +7,35 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.store.connection.database import Transaction
-
-VISIBLE: Final = "m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())"
+from pgengram.store.schema.visibility import VISIBLE
 
 # Uses memories_pkey, from its end: the newest ids first.
 IDS_BY_BEGINNING: Final = f"""
 SELECT m.id FROM memories m
 WHERE m.namespace_id = %(namespace_id)s AND m.id BETWEEN %(first)s AND %(last)s AND {VISIBLE}
 ORDER BY m.id DESC LIMIT %(limit)s
-"""  # noqa: S608
+"""
 
 # Uses memories_by_short_id.
 IDS_BY_END: Final = f"""
 SELECT m.id FROM memories m
 WHERE m.namespace_id = %(namespace_id)s AND m.short_id >= %(begun)s AND m.short_id < %(begun)s || 'g' AND {VISIBLE}
 ORDER BY m.id DESC LIMIT %(limit)s
-"""  # noqa: S608
+"""
 
 # Uses memory_tags_by_tag and memories_pkey; all tags are read, as those that are used most come first.
 TAGS: Final = f"""
 SELECT t.tag AS word FROM memory_tags t JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = t.memory_id
 WHERE t.namespace_id = %(namespace_id)s AND starts_with(t.tag, %(begun)s) AND {VISIBLE}
 GROUP BY t.tag ORDER BY count(*) DESC, t.tag LIMIT %(limit)s
-"""  # noqa: S608
+"""
 
 # Uses memories_by_project.
 PROJECTS: Final = f"""
 SELECT m.project AS word FROM memories m
 WHERE m.namespace_id = %(namespace_id)s AND m.project IS NOT NULL AND starts_with(lower(m.project), lower(%(begun)s)) AND {VISIBLE}
 GROUP BY m.project ORDER BY count(*) DESC, m.project LIMIT %(limit)s
-"""  # noqa: S608
+"""
 
 
 async def ids(tx: Transaction, begun: str, limit: int) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.differences import differences, overlap
 
 ALIKE: Final = 0.6  # share of words in common, from which on two texts are about the same
@@ -19,7 +20,7 @@ SCOPE: Final = ("user", "project", "collection", "speaker", "occurred_at")  # di
 LINKED: Final = "linked as contradicting"
 
 # Uses memory_relationships_pkey for the edges that go out, memory_relationships_to for the others, and memories_pkey.
-CONTRADICTED: Final = """
+CONTRADICTED: Final = f"""
 SELECT e.one, e.other FROM (
   SELECT r.from_id AS one, r.to_id AS other FROM memory_relationships r
   WHERE r.namespace_id = %(namespace_id)s AND r.from_id = ANY(%(ids)s) AND r.type = 'contradicts'
@@ -27,7 +28,7 @@ SELECT e.one, e.other FROM (
   SELECT r.to_id, r.from_id FROM memory_relationships r
   WHERE r.namespace_id = %(namespace_id)s AND r.to_id = ANY(%(ids)s) AND r.type = 'contradicts') AS e
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = e.other
-WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+WHERE {VISIBLE}
 """
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from pgengram.errors import InvalidInput
 from pgengram.fields import MAX_TAG
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import Transaction
 from pgengram.store.store import Store
 from pgengram.text.tags import SYNONYMS, flattened, normalised_tag
@@ -30,9 +31,6 @@ DROP: Final = """
 DELETE FROM memory_tag_synonyms WHERE namespace_id = %(namespace_id)s AND alias = ANY(%(aliases)s::text[])
 """
 
-# Uses no index: it serialises the edits of one namespace, so that two cannot close a circle together.
-SERIALISE: Final = "SELECT pg_advisory_xact_lock(hashtextextended('pgengram synonyms', %(namespace_id)s))"
-
 _edits = 0  # of this process; every cache of it asks anew after one
 
 
@@ -53,7 +51,7 @@ async def set_synonyms(tx: Transaction, wanted: Mapping[str, str | None]) -> dic
     meant = {_tag(alias): None if tag is None else _tag(tag) for alias, tag in wanted.items()}
     if own := [alias for alias, tag in meant.items() if alias == tag]:
         raise InvalidInput(f"{own[0]} cannot be a synonym of itself.")
-    await tx.rows(SERIALISE)
+    await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.SYNONYMS})
     dropped = [alias for alias, tag in meant.items() if tag is None and alias not in SYNONYMS]
     kept = {alias: alias if tag is None else tag for alias, tag in meant.items() if alias not in dropped}
     overrides = {alias: tag for alias, tag in (await _own(tx) | kept).items() if alias not in dropped}

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pgengram.errors import NotFound
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.schema.visibility import VISIBLE
 
 if TYPE_CHECKING:
     from numpy import float16
@@ -18,9 +19,9 @@ BEFORE_ALL: Final = UUID(int=0)
 
 # Reads all of the namespace's memories, as memories without a day of their own count on the day they were stored. Uses
 # memories_by_time for finding the namespace's.
-DAYS: Final = """
+DAYS: Final = f"""
 SELECT (CASE WHEN m.occurred_at IS NULL THEN m.created_at ELSE m.occurred_at END AT TIME ZONE 'UTC')::date AS day, count(*) AS memories FROM memories m
-WHERE m.namespace_id = %(namespace_id)s AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE}
 GROUP BY day ORDER BY day DESC LIMIT %(limit)s
 """
 # Reads all of the namespace's edges; uses memory_relationships_pkey and memories_pkey.
@@ -38,14 +39,14 @@ WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part
 ORDER BY hashtext(v.memory_id::text) LIMIT %(limit)s
 """
 # Goes through memory_vectors_pkey and memories_pkey side by side; uses memory_cluster_members_by_memory and memory_clusters_pkey.
-VECTORS: Final = """
+VECTORS: Final = f"""
 SELECT m.id, m.type, v.embedding, c.name AS cluster FROM memory_vectors v
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.memory_id
 LEFT JOIN LATERAL (SELECT c.name FROM memory_cluster_members b
   JOIN memory_clusters c ON c.namespace_id = %(namespace_id)s AND c.id = b.cluster_id
   WHERE b.namespace_id = %(namespace_id)s AND b.memory_id = m.id ORDER BY b.strength DESC, c.id LIMIT 1) AS c ON true
 WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part = 0 AND v.memory_id > %(after)s
-  AND m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now())
+  AND {VISIBLE}
 ORDER BY v.memory_id LIMIT %(limit)s
 """
 # Uses memory_activation_pkey.

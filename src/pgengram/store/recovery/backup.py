@@ -26,7 +26,7 @@ from psycopg.conninfo import make_conninfo
 from pgengram import __version__
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.postgres import programs
-from pgengram.store.connection import pooler
+from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import HAS_CITUS, SCHEMA_HEAD
 from pgengram.store.recovery import deletion_log
 from pgengram.store.schema.migrate import FIND_VERSION, HAS_VERSION, IS_DISTRIBUTED, known_versions, migrate
@@ -35,7 +35,6 @@ FORMAT: Final = 1
 MANIFEST, DUMP = "manifest.json", "database.dump"
 CHUNK: Final = 1 << 20
 NAME_LENGTH: Final = 50  # of 63, which leaves room for what is added to it
-RESTORE_LOCK: Final = 0x70_67_65_72  # with the database's name: one at a time replaces it
 NOT_ONE: Final = "Give the path of a file that `pgengram backup` has written. Nothing was changed."
 
 # Values are compared as text, which the server shall write in one way only; rows hidden by row-level security shall be an error, not missing.
@@ -259,7 +258,7 @@ def _compare(url: str, manifest: Manifest) -> None:
 
 def _alone(server: psycopg.Connection[Any], name: str) -> None:
     """Make sure that nobody restores the database at the same moment and that nobody uses it."""
-    [locked] = _one(server, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [RESTORE_LOCK, name[:NAME_LENGTH]])
+    [locked] = _one(server, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [locks.RESTORE, name[:NAME_LENGTH]])
     if not locked:
         raise Conflict("Another restore of this database is under way.", "Wait for it; nothing was changed.")
     [others] = _one(server, CONNECTED, [name])

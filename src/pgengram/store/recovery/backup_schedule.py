@@ -28,7 +28,6 @@ LOOK_S: Final = 3_600  # a machine that sleeps wakes up to an overdue backup
 PATIENCE_S: Final = 3  # for a backup that is broken off, when the server ends
 DAILY: Final = "daily"
 SUFFIX: Final = ".backup"
-BACKUP_LOCK: Final = 0x70_67_65_62  # one server at a time makes the daily backup
 
 
 def folder(data_dir: Path) -> Path:

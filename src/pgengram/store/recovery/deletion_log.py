@@ -22,19 +22,19 @@ BATCH: Final = 200  # memories erased in one transaction
 HAS_LIST: Final = "SELECT to_regclass('public.deletion_log') IS NOT NULL"
 # What is there again was brought back on purpose, by an import. Reads the whole list.
 ERASED: Final = """
-SELECT e.namespace_id, e.namespace_since, e.memory_id, e.at FROM deletion_log e
+SELECT e.former_namespace_id, e.namespace_since, e.memory_id, e.at FROM deletion_log e
 WHERE NOT EXISTS (SELECT 1 FROM namespaces n JOIN memories m ON m.namespace_id = n.id
-  WHERE n.id = e.namespace_id AND n.created_at = e.namespace_since AND m.id = e.memory_id)
+  WHERE n.id = e.former_namespace_id AND n.created_at = e.namespace_since AND m.id = e.memory_id)
 """
 # Only what is newer than the restored list itself was erased after the backup; of that, what the backup has brought back.
 # Uses the unique index and the primary keys.
 ADD: Final = """
 WITH new AS (
-  INSERT INTO deletion_log AS e (namespace_id, namespace_since, memory_id, at)
+  INSERT INTO deletion_log AS e (former_namespace_id, namespace_since, memory_id, at)
   SELECT * FROM unnest(%s::integer[], %s::timestamptz[], %s::uuid[], %s::timestamptz[])
-  ON CONFLICT (namespace_id, namespace_since, memory_id) DO UPDATE SET at = excluded.at WHERE e.at < excluded.at
-  RETURNING namespace_id, namespace_since, memory_id)
-SELECT n.name, new.memory_id FROM new JOIN namespaces n ON n.id = new.namespace_id AND n.created_at = new.namespace_since
+  ON CONFLICT (former_namespace_id, namespace_since, memory_id) DO UPDATE SET at = excluded.at WHERE e.at < excluded.at
+  RETURNING former_namespace_id, namespace_since, memory_id)
+SELECT n.name, new.memory_id FROM new JOIN namespaces n ON n.id = new.former_namespace_id AND n.created_at = new.namespace_since
 WHERE new.memory_id IS NULL OR EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = n.id AND m.id = new.memory_id)
 """
 REVOKED: Final = "SELECT revoked_at, id FROM access_tokens WHERE revoked_at IS NOT NULL"

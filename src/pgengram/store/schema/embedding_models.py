@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import NotReady
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import FIND_MODEL_OF_STATE, RENEW_MARK, Database, Row
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ ON CONFLICT (name) DO NOTHING
 """
 NOTE_EMBEDDER: Final = "UPDATE embedding_models SET embedder = %(embedder)s WHERE name = %(name)s"
 SET_STATE: Final = "UPDATE embedding_models SET state = %(state)s WHERE id = %(id)s"
-LOCK_MODELS: Final = "SELECT pg_advisory_xact_lock(%(key)s)"
-MODELS_LOCK: Final = 0x70_67_65_6D  # one at a time says which model is the active one
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ async def first_model(database: Database, name: str, dimensions: int, embedder: 
         NotReady: vectors of another length are stored under this name.
     """
     async with database.as_login() as connection:
-        await connection.execute(LOCK_MODELS, {"key": MODELS_LOCK})
+        await connection.execute(locks.WAIT, {"key": locks.MODELS})
         row = await (await connection.execute(FIND_MODEL_OF_STATE, {"state": "active"})).fetchone()
         if row is not None:
             return StoredModel(**row)

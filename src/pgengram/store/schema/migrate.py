@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from pgengram.errors import NotReady
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import HAS_CITUS, SCHEMA_HEAD
 
 if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-MIGRATION_LOCK: Final = 0x70_67_65_6E  # any number will do, as long as every version uses the same
 
 NO_VECTOR: Final = ("0A000", "58P01", "42704")  # no such extension on this server, or one without halfvec
 HAS_VERSION: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
@@ -104,7 +104,7 @@ def _upgrade(url: str) -> str | None:
         # The lock is a transaction's, for a pooler's sake, and each migration is another: so it is held by the first connection.
         with engine.connect() as turn, engine.connect() as connection:
             turn.execute(text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)"))
-            turn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+            turn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": locks.MIGRATION})
             before = current_version(url)
             if before is not None and before not in known:
                 raise NotReady(

@@ -126,11 +126,11 @@ client_rates = Table(
 deletion_log = Table(
     "deletion_log",
     metadata,
-    Column("namespace_id", Integer, nullable=False),
+    Column("former_namespace_id", Integer, nullable=False),
     _moment("namespace_since", nullable=False),  # after a restore the same id may be given to somebody else
     Column("memory_id", UUID),  # none: the namespace with everything
     _moment("at", nullable=False, server_default=func.now()),
-    UniqueConstraint("namespace_id", "namespace_since", "memory_id", postgresql_nulls_not_distinct=True),
+    UniqueConstraint("former_namespace_id", "namespace_since", "memory_id", postgresql_nulls_not_distinct=True),
 )
 
 decay_classes = Table(

@@ -1,0 +1,24 @@
+"""Asking the person at the terminal before memories are erased or forgotten in bulk."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from pgengram.cli.runtime import confirmed, note
+
+
+class TerminalAsker:
+    """Puts questions to the person at the terminal; with `yes` they have agreed to everything before."""
+
+    answer: Final = None
+
+    def __init__(self, *, yes: bool = False, prompt: str = "Apply?") -> None:
+        self._yes = yes
+        self._prompt = prompt
+
+    async def ask(self, question: str, token: str) -> bool | None:  # noqa: ARG002 - the process itself holds the token
+        """Show what would be done, and wait for yes or no."""
+        if not self._yes and sys.stdin.isatty():
+            note(question)
+        return confirmed(self._prompt, yes=self._yes)

@@ -1,0 +1,94 @@
+"""Merging: what a memory takes over from others that say nearly the same, stored ones or one that is just being written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pgengram import fields as f
+from pgengram.details import CONFIDENCE_NAME, COUNTED, DETAILS
+from pgengram.inputs import Change, checked
+
+FILLED: Final = ("kind", "emotion", "source", "source_provider", "capture_mode")  # taken over where the memory has none
+# Detail that isn't united: what is counted, and what is a column of the memory.
+LEFT_OUT: Final = COUNTED - {"failure_points"} | {"event_time", *CONFIDENCE_NAME.values()}
+SAME_SOURCE: Final = ("kind", "ref", "label", "author", "observed_at")
+
+
+def change(row: Mapping[str, Any], others: Sequence[Mapping[str, Any]], **more: Any) -> Change:
+    """Return the change that gives the memory in `row` what `others` say besides their text.
+
+    Tags, sources and metadata are united; of two values under one key the one that was confirmed last holds, two lists become one.
+    Importance, confidence and the day of confirmation are the greatest ones, it stays as long as the one that stays longest, a field
+    that is empty is filled, and every other field keeps its value.
+
+    Args:
+        row: as `memories.read` gives it.
+        others: rows of the same shape.
+        more: fields to change besides.
+
+    Raises:
+        InvalidInput: together they would hold more metadata than one memory may.
+    """
+    rows = [row, *others]
+    ends = [one["expires_at"] for one in rows]
+    united: dict[str, Any] = {
+        "tags": united_tags(row["tags"], *(one["tags"] for one in others)),
+        "sources": united_sources(row["sources"], *(one["sources"] for one in others)),
+        "importance": max(one["importance"] for one in rows),
+        "pinned": any(one["pinned"] for one in rows),
+        "expires_at": None if None in ends else max(ends),
+        **{name: next((one[name] for one in rows if one[name] is not None), None) for name in FILLED},
+        **{
+            name: max((one[name] for one in rows if one[name] is not None), default=None)
+            for name in ("confidence", "last_confirmed_at")
+        },
+    }
+    given = {name: value for name, value in united.items() if value != row[name]} | more
+    if metadata := _united_metadata(row, rows):
+        given["metadata"] = metadata
+    emptied = [name for name, value in given.items() if value is None]
+    return checked(Change, {"id": str(row["id"]), "clear": emptied} | {n: v for n, v in given.items() if v is not None})
+
+
+def united_tags(tags: Sequence[str], *others: Sequence[str]) -> list[str]:
+    """Return tags and those of others, each once, as many as one memory may have."""
+    return list(dict.fromkeys([*tags, *(tag for more in others for tag in more)]))[: max(len(tags), f.MAX_TAGS)]
+
+
+def united_sources(sources: Any, *others: Any) -> list[dict[str, Any]] | None:
+    """Return sources and those of others, each once, as many as one memory may have; None for none."""
+    united = list(sources or [])
+    known = [[source.get(name) for name in SAME_SOURCE] for source in united]
+    for source in (source for more in others for source in more or []):
+        if (who := [source.get(name) for name in SAME_SOURCE]) not in known:
+            known.append(who)
+            united.append(source)
+    return united[: f.MAX_SOURCES] or None
+
+
+def _united_metadata(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the keys of metadata, detail among them, that the memory in `row` has otherwise or not at all."""
+    united: dict[str, Any] = {}
+    for one in sorted(rows, key=lambda one: one["last_confirmed_at"] or one["created_at"]):
+        for key, value in _said(one):
+            united[key] = _both(united.get(key), value)
+    own = dict(_said(row))
+    return {key: value for key, value in united.items() if key not in own or value != own[key]}
+
+
+def _said(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the detail and metadata of a memory; what every memory of its type has unless it is told otherwise says nothing."""
+    usual = {name: field.default for name, field in DETAILS[row["type"]].model_fields.items()}
+    for name, value in (row["detail"] or {}).items():
+        if name not in LEFT_OUT and value is not None and value != usual[name]:
+            yield name, value
+    yield from ((key, value) for key, value in row["metadata"].items() if value is not None)
+
+
+def _both(there: Any, value: Any) -> Any:
+    if isinstance(there, list) and isinstance(value, list):
+        return [*there, *(one for one in value if one not in there)]
+    if isinstance(there, dict) and isinstance(value, dict):
+        return there | {key: _both(there.get(key), one) for key, one in value.items()}
+    return value
