@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 begun = time.perf_counter()
-from pgengram.postgres import binaries, start_embedded  # noqa: E402 - its import is timed
+from pgengram.postgres import find_binaries, start_embedded  # noqa: E402 - its import is timed
 
 IMPORT_S = time.perf_counter() - begun
 LIMITS_S = {"cold": 10.0, "warm": 1.0, "attach": 0.1}
@@ -54,12 +54,14 @@ def main() -> None:
     chosen = options.parse_args()
     times = measured(chosen.rounds)
 
-    print(f"import {IMPORT_S:.3f} s · PostgreSQL {binaries().version} · {platform.platform()} · {os.cpu_count()} CPUs")
+    print(
+        f"import {IMPORT_S:.3f} s · PostgreSQL {find_binaries().version} · {platform.platform()} · {os.cpu_count()} CPUs"
+    )
     print(f"{'':8}{'min s':>8}{'median s':>10}{'limit s':>9}")
     for name, found in times.items():
         print(f"{name:8}{found['min_s']:8.3f}{found['median_s']:10.3f}{LIMITS_S.get(name, ''):>9}")
     if chosen.json:
-        report = {"postgres": binaries().version, "rounds": chosen.rounds, "import_s": IMPORT_S, "times": times}
+        report = {"postgres": find_binaries().version, "rounds": chosen.rounds, "import_s": IMPORT_S, "times": times}
         chosen.json.write_text(json.dumps(report | {"limits_s": LIMITS_S}, indent=2) + "\n", encoding="utf-8")
 
 

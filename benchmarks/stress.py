@@ -208,7 +208,7 @@ def database_pids(data: Path) -> list[int]:
 def keeper_pids(data: Path) -> list[int]:
     """Return the keeper of the folder's PostgreSQL."""
     home = str(data / "postgres")
-    return [pid for pid, (_, args) in processes().items() if "presence.py" in args and args.endswith(" " + home)]
+    return [pid for pid, (_, args) in processes().items() if "process_locks.py" in args and args.endswith(" " + home)]
 
 
 def kill(pids: list[int]) -> None:

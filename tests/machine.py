@@ -22,7 +22,7 @@ def pgengram(*arguments: str, expect: int = 0, **settings: str) -> subprocess.Co
         env=environment(**settings) | {"COLUMNS": "200"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=PATIENCE_S,
         check=False,
     )

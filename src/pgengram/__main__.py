@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from pgengram.runtime.consoles import use_utf8
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -19,6 +21,7 @@ COMPLETING: Final = "_PGENGRAM_COMPLETE"  # a shell sets it when it asks what a 
 
 def main() -> None:
     """Serve, or run the command line."""
+    use_utf8()
     if len(sys.argv) == 1 and COMPLETING not in os.environ:
         serve()
     else:
@@ -49,7 +52,7 @@ def serve() -> None:
             "Try `pgengram demo` to see it at work, or `pgengram --help` for all commands.\n"
         )
         raise SystemExit(2)
-    from pgengram.mcp.stdio import claim_stdio
+    from pgengram.mcp.stdio.fds import claim_stdio
 
     claim_stdio()  # first of all: nothing but the protocol may reach the client, whatever is printed from here on
     import gc

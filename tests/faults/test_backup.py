@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -14,15 +14,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 
 from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram.demo import load
+from pgengram.inputs import NewMemory
+from pgengram.runtime import processes
+from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.recovery import backup, backup_schedule
+from windows_like import WindowsLoop
 
 MEMORIES = 60
 
@@ -258,13 +264,36 @@ def test_without_the_setting_no_backup_is_made(folder: Path) -> None:
     assert not (folder / "backups").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no groups of processes")
-def test_a_daily_backup_that_is_broken_off_leaves_no_process() -> None:
-    leader = subprocess.Popen(["/bin/sh", "-c", "sleep 60 & wait"], start_new_session=True)
+def test_a_daily_backup_is_made_by_a_loop_that_starts_no_processes(folder: Path) -> None:
+    async def lives() -> None:
+        manager = MemoryManager(Settings(data_dir=str(folder), embedder="none:", backup_days="1"))
+        await manager.open()
+        await manager.create_memory(NewMemory(content="Worth a backup."))
 
-    backup_schedule._end(leader.pid)
+        async def made() -> bool:
+            return bool(backup_schedule.daily(folder / "backups"))
 
-    assert leader.wait(10) == -signal.SIGTERM
-    listing = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
-    members = [line.split() for line in listing.splitlines() if line.split()[0] == str(leader.pid)]
-    assert all(state.startswith("Z") for _, state in members), "only what nobody has buried yet"
+        await until(made)
+        await manager.close()
+
+    with asyncio.Runner(loop_factory=WindowsLoop) as runner:
+        runner.run(lives())
+
+    assert backup.read(backup_schedule.daily(folder / "backups")[0]).memories == 1
+
+
+SLOW = "import time; print('started', flush=True); time.sleep(600)"
+LEADER = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLOW!r}]).wait()"
+
+
+def test_a_backup_that_is_broken_off_leaves_none_of_its_processes() -> None:
+    with subprocess.Popen([sys.executable, "-c", LEADER], stdout=subprocess.PIPE, text=True) as leader:
+        assert leader.stdout is not None
+        assert leader.stdout.readline() == "started\n"
+        family = psutil.Process(leader.pid).children(recursive=True)
+
+        processes.end_tree(leader.pid, 60)
+
+        assert family
+        assert not any(map(processes.lives, family))
+        assert leader.stdout.read() == ""  # nobody holds the pipe any more

@@ -13,7 +13,7 @@ from machine import answered, closed_in_the_end, copied, is_over, pgengram
 from pgengram import postgres
 from pgengram.errors import Conflict, NotReady
 from pgengram.postgres import process_locks, supervisor
-from pgengram.postgres.binaries import binaries
+from pgengram.postgres.binaries import find_binaries
 from pgengram.store.recovery import backup, upgrading
 
 OLD, NEW = 16, 18
@@ -35,7 +35,7 @@ def old_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A store that was made by the older PostgreSQL, to be copied."""
     with closed_in_the_end(tmp_path_factory.mktemp("old") / "data") as folder:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(supervisor, "binaries", lambda major=None: binaries(major or OLD))
+            patch.setattr(supervisor, "find_binaries", lambda major=None: find_binaries(major or OLD))
             made = postgres.start_embedded(folder)
         ships = json.dumps([{"content": f"Ship {number}."} for number in range(MEMORIES)])
         pgengram("call", "create_memories", f"items={ships}", data_dir=str(folder), embedder="none:")

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from helpers import PATIENCE_S, Database
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram import __version__
-from pgengram.cli.app import PANELS
+from pgengram.cli.app import PANELS, app
+from pgengram.runtime import libraries
 
 WORDS = {"embedder": "none:"}
 
@@ -111,6 +113,28 @@ def test_the_doctor_finds_everything_well(database: Database) -> None:
         finding["what"] for finding in findings
     }
     assert database.as_login("SELECT count(*) FROM memories") == [(0,)]
+
+
+def test_what_is_piped_is_utf8_whatever_the_code_page(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+
+    assert "✓ Database" in pgengram("doctor", database_url=database.url, **WORDS).stdout
+
+
+def test_the_doctor_names_the_missing_libraries_of_microsoft_and_what_installs_them(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libraries, "NEEDED", ("missing140.dll",))
+    monkeypatch.setenv("PGENGRAM_DATABASE_URL", database.url)
+
+    examined = CliRunner().invoke(app, ["doctor", "--json"])
+
+    found = {one["what"]: one for one in json.loads(examined.stdout)}
+    assert examined.exit_code == 1
+    assert found["Visual C++ runtime"]["seen"] == "missing140.dll cannot be loaded"
+    assert "winget install" in found["Visual C++ runtime"]["repair"]
+    assert "missing140.dll" in found["Embedder"]["seen"]
+    assert "winget install" in found["Embedder"]["repair"]
 
 
 def test_the_doctor_says_what_is_wrong_and_how_to_repair_it() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+import os
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +23,9 @@ from helpers import Database
 from machine import answered
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients import jsonc
+from pgengram.cli.clients import jsonc, mcp_client
+from pgengram.runtime import files
+from windows_like import refused
 
 OURS = {"command": "/old/place/pgengram"}
 TYPED = {"claude-code", "vscode"}
@@ -169,6 +174,57 @@ def test_a_link_into_somebodys_dotfiles_stays_a_link(tmp_path: Path) -> None:
 
     assert path.is_symlink()
     assert "memory" in servers_of(kept.read_text(encoding="utf-8"))
+
+
+def test_a_file_that_the_client_holds_open_is_written_when_it_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = file_of("cursor", "{}")
+    monkeypatch.setattr(files, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(os, "replace", refused(os.replace, 9, when=lambda _, target: target == path))
+
+    typed("connect", "cursor", "--yes")
+
+    assert "memory" in servers("cursor")
+
+
+def test_a_file_that_the_client_does_not_let_go_stays_as_it_was_and_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = file_of("cursor", "{}")
+    monkeypatch.setattr(files, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(os, "replace", refused(os.replace, math.inf, when=lambda _, target: target == path))
+
+    answer = " ".join(typed("connect", "cursor", "--yes", expect=1).output.split())
+
+    assert "used by another process" in answer
+    assert "Quit the program that has it open" in answer
+    assert path.read_text(encoding="utf-8") == "{}"
+    assert [*path.parent.iterdir()] == [path]
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere an open file can be replaced")
+def test_a_file_that_is_really_open_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = file_of("cursor", "{}")
+    monkeypatch.setattr(files, "PATIENCE_S", 1.0)
+
+    with path.open():
+        answer = typed("connect", "cursor", "--yes", expect=1).output
+
+    assert "Quit the program that has it open" in " ".join(answer.split())
+    typed("connect", "cursor", "--yes")
+
+
+def test_the_command_is_found_where_a_python_without_virtual_environment_puts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = tmp_path / "Scripts"
+    scripts.mkdir()
+    (scripts / mcp_client.PROGRAM).touch()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sysconfig, "get_path", lambda _, scheme: str(scripts if "user" in scheme else tmp_path))
+
+    typed("connect", "cursor", "--yes")
+
+    assert servers("cursor")["memory"]["command"] == str(scripts / mcp_client.PROGRAM)
 
 
 def test_nothing_is_written_unless_somebody_agrees() -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from helpers import Database, owned_tables
 from pgengram.errors import ConfirmRequired
 from pgengram.inputs import Change
-from pgengram.service.manager import MemoryManager
 from pgengram.runtime.context import ASKER
+from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.store.maintenance import findings
 from pgengram.views import Answer

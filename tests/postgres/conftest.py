@@ -12,15 +12,16 @@ import pytest
 from server_users import AS_ROOT, SETPRIV, SOMEONE, Users, put_out
 
 from machine import copied
+from pgengram.runtime.files import remove_tree
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A data folder that does not exist yet; its path leaves room for a socket's, as not every `tmp_path` does."""
-    with tempfile.TemporaryDirectory(prefix="pgengram-test-") as above:
-        made = Path(above) / "data"
-        yield made
-        put_out(made)
+    above = Path(tempfile.mkdtemp(prefix="pgengram-test-"))
+    yield above / "data"
+    put_out(above / "data")
+    remove_tree(above)  # Windows may hold a file of a process that has just ended
 
 
 @pytest.fixture(scope="session")

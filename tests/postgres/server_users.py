@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -12,10 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import psycopg
 
 from helpers import PATIENCE_S
-from pgengram.postgres import process_locks
+from pgengram.postgres import process_locks, system
 
 SETPRIV = shutil.which("setpriv")
 SOMEONE = "nobody"
@@ -68,7 +68,7 @@ class User:
         self.hears("stopped")
 
     def die(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
 
     def asks(self, sql: str) -> list[tuple[object, ...]]:
@@ -97,7 +97,7 @@ class Users:
         return self.launch().ready()
 
     def server_is_gone(self) -> bool:
-        return not process_locks.is_held(os.path.join(self.home, process_locks.SERVER))
+        return process_locks.is_gone(self.home)
 
     def keeper_is_gone(self) -> bool:
         return not process_locks.is_held(os.path.join(self.home, process_locks.SUPERVISOR))
@@ -105,7 +105,7 @@ class Users:
 
 def put_out(folder: Path) -> None:
     """End the server of `folder` and its supervisor, whoever uses it."""
-    home = str(folder / "postgres")
+    home = str(system.home_of(folder))
     if not os.path.exists(os.path.join(home, process_locks.START)):
         return
     start = process_locks.Lock(home, process_locks.START)
@@ -114,20 +114,20 @@ def put_out(folder: Path) -> None:
         assert process_locks.stop_server(home)
     finally:
         start.release()
-    for supervisor in keepers_of(folder):
-        with suppress(ProcessLookupError):  # it may have ended by itself meanwhile
-            os.kill(supervisor, signal.SIGKILL)
+    for supervisor in supervisors_of(folder):
+        with suppress(psutil.NoSuchProcess):  # it may have ended by itself meanwhile
+            process = psutil.Process(supervisor)
+            process.kill()
+            process.wait(PATIENCE_S)
 
 
-def keepers_of(folder: Path) -> list[int]:
-    """Return the pids of the keepers, by the home in their command line."""
-    listing = subprocess.run(["ps", "-ww", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
-    home = str(folder / "postgres")
-    found = [line for line in listing.splitlines() if "process_locks.py" in line and line.endswith(" " + home)]
-    return [int(line.split()[0]) for line in found]
+def supervisors_of(folder: Path) -> list[int]:
+    """Return the pids of the supervisors, by the home in their command line."""
+    ours = [process_locks.__file__, str(system.home_of(folder))]
+    return [one.pid for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[-2:] == ours]
 
 
-def keeper_of(users: Users) -> int:
+def supervisor_of(users: Users) -> int:
     """Return the pid of the one supervisor there is."""
-    [supervisor] = keepers_of(users.folder)
+    [supervisor] = supervisors_of(users.folder)
     return supervisor

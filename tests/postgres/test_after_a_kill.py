@@ -8,27 +8,44 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
-from server_users import Users, until
+from server_users import Users, supervisor_of, until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import binaries, process_locks, start_embedded, status, system
+from pgengram.postgres import find_binaries, process_locks, start_embedded, status, system
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
+
+
+def test_a_machine_that_slept_finds_its_server_and_its_users_as_they_were(users: Users) -> None:
+    user = users.start()
+    server = psutil.Process(status(users.folder).pid)
+    asleep = [user.process.pid, supervisor_of(users), server.pid, *(child.pid for child in server.children())]
+    for pid in asleep:
+        psutil.Process(pid).suspend()
+    time.sleep(3 * process_locks.POLL_S)  # the supervisor has missed its looks
+    for pid in asleep:
+        psutil.Process(pid).resume()
+
+    assert user.asks("SELECT 1") == [(1,)]
+    assert psutil.Process(server.pid) == server
+    assert users.start().asks("SELECT 1") == [(1,)]
 
 
 def test_what_was_committed_survives_a_killed_postmaster(users: Users) -> None:
     user = users.start()
     user.asks("CREATE TABLE kept AS SELECT generate_series(1, 100000) AS n")
 
-    os.kill(status(users.folder).pid or 0, signal.SIGKILL)
+    psutil.Process(status(users.folder).pid).kill()
     user.answer("start")  # in the same process, which still counts as present with the dead server
     user.ready()
 
     assert user.asks("SELECT count(*) FROM kept") == [(100000,)]
 
 
+@posix
 def test_a_start_waits_for_the_last_process_of_a_killed_server(users: Users) -> None:
     user = users.start()
     with closing(psycopg.connect(user.url)) as connection:
@@ -46,6 +63,7 @@ def test_a_start_waits_for_the_last_process_of_a_killed_server(users: Users) -> 
         assert coming.ready().asks("SELECT 1") == [(1,)]
 
 
+@posix
 def test_a_pid_file_with_the_pid_of_a_stranger_does_not_stop_the_start(users: Users) -> None:
     user = users.start()
     cluster = users.folder / "postgres" / "cluster"
@@ -65,6 +83,7 @@ def test_a_pid_file_with_the_pid_of_a_stranger_does_not_stop_the_start(users: Us
         stranger.kill()
 
 
+@posix
 def test_a_server_that_cannot_be_reached_is_not_doubled(settled: Path) -> None:
     database = start_embedded(settled)
     (settled / "postgres" / "cluster" / ".s.PGSQL.5432").unlink()
@@ -78,10 +97,11 @@ def test_a_server_that_cannot_be_reached_is_not_doubled(settled: Path) -> None:
     database.stop()
 
 
+@posix
 def test_a_server_started_by_hand_is_not_doubled(settled: Path) -> None:
     cluster = settled / "postgres" / "cluster"
     uid = system.owner(cluster)
-    command = [binaries().program("postgres"), "-D", system.folder_argument(cluster, uid)]
+    command = [find_binaries().program("postgres"), "-D", system.folder_argument(cluster, uid)]
     with subprocess.Popen(command, cwd=cluster, user=uid, group=uid, stderr=subprocess.DEVNULL) as by_hand:
         until(lambda: status(settled).running)
         (cluster / ".s.PGSQL.5432").unlink()

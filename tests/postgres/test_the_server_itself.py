@@ -10,7 +10,7 @@ import pytest
 from server_users import until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import EmbeddedPostgres, binaries, process_locks, start_embedded, status, system
+from pgengram.postgres import EmbeddedPostgres, binaries, find_binaries, process_locks, start_embedded, status, system
 
 SETTINGS = {
     "fsync": "on",
@@ -114,7 +114,7 @@ def test_a_wait_for_the_start_of_another_ends(settled: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="written with the users of Unix")
 def test_data_of_the_older_postgresql_is_opened_with_that_one(folder: Path) -> None:
-    older = binaries(16)
+    older = find_binaries(16)
     cluster = folder / "postgres" / "cluster"
     cluster.mkdir(parents=True, mode=0o700)
     uid = system.maker(system.owner(cluster))
@@ -142,13 +142,13 @@ def test_without_the_carrier_the_other_way_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(binaries, "PACKAGE", "no_such_package")
 
     with pytest.raises(NotReady) as refused:
-        binaries()
+        find_binaries()
 
     assert "PGENGRAM_DATABASE_URL" in refused.value.hint
 
 
 def test_the_newest_postgresql_is_found_without_importing_its_carrier() -> None:
-    assert binaries().version.startswith("18.")
+    assert find_binaries().version.startswith("18.")
     assert binaries.PACKAGE not in sys.modules
 
 
@@ -176,4 +176,15 @@ def test_parallel_workers_do_not_depend_on_the_small_shared_folder_of_a_containe
     real = os.statvfs("/dev/shm")
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((4096, 4096, size // 4096, *real[3:])))
 
-    assert kind in system.shared_memory()
+    assert kind in system.shared_memory(None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="about /dev/shm")
+@pytest.mark.parametrize(("mode", "kind"), [(0o755, "sysv"), (0o1777, "posix")])
+def test_parallel_workers_leave_a_shared_folder_alone_that_the_servers_user_may_not_write_into(
+    mode: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(mode)
+    monkeypatch.setattr(system, "SHARED_MEMORY", str(tmp_path))
+
+    assert kind in system.shared_memory(system.SERVER_UID)

@@ -1,16 +1,12 @@
 """The supervisor ends a server that nobody uses any more, and no other."""
 
-import os
-import signal
-import sys
 from pathlib import Path
 
+import psutil
 import pytest
-from server_users import Users, keeper_of, until
+from server_users import Users, supervisor_of, until
 
 from pgengram.postgres import process_locks
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
 
 
 def test_the_supervisor_leaves_the_server_to_whoever_came_back(users: Users) -> None:
@@ -39,7 +35,7 @@ def test_the_supervisor_waits_for_a_user_who_is_just_coming(users: Users) -> Non
 
 def test_a_killed_keeper_is_replaced_by_the_next_user(users: Users) -> None:
     users.start()
-    os.kill(keeper_of(users), signal.SIGKILL)
+    psutil.Process(supervisor_of(users)).kill()
     until(users.keeper_is_gone)
 
     users.start()
@@ -50,7 +46,7 @@ def test_a_killed_keeper_is_replaced_by_the_next_user(users: Users) -> None:
 def test_the_supervisor_is_small_and_idle(users: Users) -> None:
     users.start()
     until(lambda: not users.keeper_is_gone())
-    supervisor = Path(f"/proc/{keeper_of(users)}")
+    supervisor = Path(f"/proc/{supervisor_of(users)}")
     if not supervisor.exists():
         pytest.skip("asks the proc file system")
 

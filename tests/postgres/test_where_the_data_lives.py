@@ -13,7 +13,16 @@ import pytest
 from server_users import AS_ROOT, SETPRIV, Users, put_out, until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import Binaries, binaries, process_locks, start_embedded, status, supervisor, system
+from pgengram.postgres import (
+    Binaries,
+    binaries,
+    find_binaries,
+    process_locks,
+    start_embedded,
+    status,
+    supervisor,
+    system,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets and modes of Unix")
 
@@ -154,14 +163,14 @@ def test_data_that_root_restored_from_a_backup_is_given_to_the_server_again(sett
 @pytest.fixture
 def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Binaries:
     """PostgreSQL in a virtual environment that only root can enter."""
-    found = binaries()
+    found = find_binaries()
     package = found.bin.parents[1]
     environment = tmp_path / "venv"
     environment.mkdir(mode=0o700)
     for part in (f"{package.name}/{found.bin.parent.name}", f"{package.name}.libs"):
         subprocess.run(["cp", "-r", "--parents", part, str(environment)], cwd=package.parent, check=True)
     inside = Binaries(environment / package.name / found.bin.parent.name / "bin", found.major)
-    monkeypatch.setattr(supervisor, "binaries", lambda _=None: inside)
+    monkeypatch.setattr(supervisor, "find_binaries", lambda _=None: inside)
     return inside
 
 

@@ -1,7 +1,8 @@
 """A small server over the real edge: its manager remembers nothing, but can be slow, stuck, loud and broken.
 
 Run as a script it serves stdio. The environment sets it up: TOY_JOURNAL is a file that its life is written to,
-TOY_READY_S how long it takes to get ready; TOY_LOUD makes it print before it serves, TOY_START and TOY_CLOSE make it stuck there.
+TOY_READY_S how long it takes to get ready; TOY_LOUD makes it print before it serves, TOY_START and TOY_CLOSE make it stuck there;
+TOY_WINDOWS gives it a loop that waits for sockets only.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pgengram.mcp.stdio import claim_stdio
+from pgengram.mcp.stdio.fds import claim_stdio
+from pgengram.runtime import loop
 
 if __name__ == "__main__":
     claim_stdio()
@@ -180,4 +183,13 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    factory = None
+    if os.environ.get("TOY_WINDOWS"):
+        sys.path.append(str(Path(__file__).parents[1]))
+        from windows_like import WindowsLoop
+
+        factory = WindowsLoop
+
+        loop.WAITS_FOR_PIPES = False
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())

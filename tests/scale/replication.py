@@ -25,7 +25,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from pgengram.errors import NotReady
 from pgengram.postgres import start_embedded, status
-from pgengram.postgres.binaries import binaries
+from pgengram.postgres.binaries import find_binaries
 
 WAIT_S = 60
 # Servers run by root cannot pass each other's folders. With a path too long for a socket, the sockets lie where they can.
@@ -108,7 +108,11 @@ def replicated(*, synchronous: bool = False) -> Iterator[Pair]:
             home = folder / "replica" / "postgres"
             home.mkdir(mode=0o700, parents=True)
             (folder / "replica").chmod(0o711)
-            command = [binaries().program("pg_basebackup"), f"--dbname={primary.url}", f"--pgdata={home / 'cluster'}"]
+            command = [
+                find_binaries().program("pg_basebackup"),
+                f"--dbname={primary.url}",
+                f"--pgdata={home / 'cluster'}",
+            ]
             subprocess.run([*command, "--write-recovery-conf", "--checkpoint=fast"], check=True, capture_output=True)
             replica = start_embedded(folder / "replica")
             running.append(replica)

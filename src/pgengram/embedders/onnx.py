@@ -18,6 +18,7 @@ from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.protocol import Embedder, Scheme
 from pgengram.embedders.vectors import spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
+from pgengram.runtime import libraries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -246,6 +247,10 @@ def _session(model: Path) -> onnxruntime.InferenceSession:
     # As of 1.31 it would keep a device's id in the home directory and tell its maker of each model that is loaded. It looks at
     # this when it is loaded itself; what it offers to call comes too late.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    if lacking := libraries.missing():
+        raise EmbeddingFailed(
+            f"The embedding model needs {' and '.join(lacking)}, which Windows does not bring.", libraries.INSTALL
+        )
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 

@@ -14,7 +14,7 @@ from mcp_types import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from pgengram.mcp.stdio import (
+from pgengram.mcp.stdio.lines import (
     INVALID_REQUEST,
     MAX_LINE,
     PARSE_ERROR,

@@ -21,13 +21,10 @@ from mcp_types import (
 )
 
 from pgengram.errors import PgengramError
-from pgengram.mcp.stdio import (
-    INTERNAL_ERROR,
-    Channel,
-    ParentWatchdog,
-    claim_stdio,
-    refusal,
-)
+from pgengram.mcp.stdio.channel import Channel
+from pgengram.mcp.stdio.fds import claim_stdio
+from pgengram.mcp.stdio.lines import INTERNAL_ERROR, refusal
+from pgengram.mcp.stdio.watchdog import ParentWatchdog
 from pgengram.runtime.logs import log_to_stderr
 
 if TYPE_CHECKING:
@@ -43,7 +40,7 @@ log = logging.getLogger(__name__)
 MAX_IN_FLIGHT: Final = 256  # calls at once; further ones wait unread in the pipe
 DRAIN_S: Final = 1.0  # for calls in flight at the end; the SDK's client sends SIGTERM 2 s after closing the pipe
 UNWIND_S: Final = 1.0  # for cancelled calls to let go
-CLOSE_S: Final = 4.5  # for the manager to close; with the two above below stdio.STOP_S
+CLOSE_S: Final = 4.5  # for the manager to close; with the two above below watchdog.STOP_S
 EXIT_S: Final = 1.0  # for the interpreter once all is closed
 
 
@@ -154,7 +151,7 @@ async def serve_stdio(
     """Serve `manager` over the claimed stdio until the client leaves or a signal comes; then close it and return.
 
     The first request is answered before the manager is opened. Calls in flight at the end have `DRAIN_S` to finish and
-    are cancelled then. Whatever is stuck, the process has ended `stdio.STOP_S` seconds after the reason to end.
+    are cancelled then. Whatever is stuck, the process has ended `watchdog.STOP_S` seconds after the reason to end.
     """
     log_to_stderr(settings.log_level)
     loop = asyncio.get_running_loop()

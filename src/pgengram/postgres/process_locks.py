@@ -134,14 +134,15 @@ def sweep(home: str) -> None:
 
 
 def announced(home: str) -> list[str]:
-    """Return the lines of postmaster.pid, none when there is no such file.
+    """Return the lines of postmaster.pid, none when there is no such file; on Windows the data folder may be garbled.
 
     They are pid, data folder, start time, port, socket folder, listening address, shared memory and state, written
     one after the other while the server starts. Left by a crash they describe a server that is gone.
     """
     try:
         with open(os.path.join(home, CLUSTER, "postmaster.pid"), "rb") as file:
-            return [os.fsdecode(line).strip() for line in file.read().splitlines()]
+            # PostgreSQL for Windows writes the path in the code page, which is not what Python reads paths in.
+            return [line.decode(sys.getfilesystemencoding(), "surrogateescape").strip() for line in file]
     except FileNotFoundError:
         return []
 
@@ -220,16 +221,20 @@ def _remove_socket_folder(folder: str, port: int) -> None:
 
 
 def _ask_to_stop(home: str, mode: str) -> None:
-    cluster = os.path.join(home, CLUSTER)
+    pid = announced(home)[0]
     if sys.platform == "win32":
-        with open(os.path.join(cluster, "postmaster.opts"), encoding="utf-8") as file:
-            folder = os.path.dirname(file.read().split(' "')[0])
-        call([os.path.join(folder, "pg_ctl.exe"), "stop", "-W", "-m", mode, "-D", cluster])
+        # PostgreSQL's stand-in for a signal there: one byte into this pipe, answered by one byte, as pg_ctl does it.
+        try:
+            with open(rf"\\.\pipe\pgsignal_{pid}", "r+b", buffering=0) as pipe:
+                pipe.write({"fast": b"\x02", "immediate": b"\x03"}[mode])
+                pipe.read(1)
+        except OSError:
+            return  # it is ending, or busy with another signal: whoever asked looks whether it has gone
         return
     signal = {"fast": "INT", "immediate": "QUIT"}[mode]
     # Sent by the server's own user, so that root signals nobody else whatever the file says.
-    owner = os.stat(cluster).st_uid if os.geteuid() == 0 else None
-    call(["/bin/sh", "-c", 'kill -s "$0" "$1"', signal, announced(home)[0]], owner)
+    owner = os.stat(os.path.join(home, CLUSTER)).st_uid if os.geteuid() == 0 else None
+    call(["/bin/sh", "-c", 'kill -s "$0" "$1"', signal, pid], owner)
 
 
 def call(command: list[str], uid: int | None = None) -> int:

@@ -15,8 +15,9 @@ from typing import Final
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgengram.errors import NotReady
-from pgengram.postgres.binaries import INSTALLS, Binaries, binaries
+from pgengram.postgres.binaries import INSTALLS, Binaries, find_binaries
 from pgengram.postgres.process_locks import NO_WINDOW
+from pgengram.runtime.files import UNREADABLE, for_c_programs
 
 SAID_LINES: Final = 6
 
@@ -52,7 +53,7 @@ def dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
         "--format=custom",
         "--no-unlogged-table-data",
         f"--snapshot={snapshot}",
-        f"--file={path}",
+        f"--file={_readable(path)}",
     )
 
 
@@ -69,17 +70,33 @@ def restore(programs: Binaries, url: str, path: Path, without: str) -> None:
         NotReady: pg_restore failed.
     """
     entries = path.with_suffix(".list")
-    found = _ended(programs, "pg_restore", ["--list", str(path)])
+    found = _ended(programs, "pg_restore", ["--list", _readable(path)])
     wanted = [line for line in found.splitlines() if without not in line]
     entries.write_text("\n".join(wanted) + "\n", encoding="utf-8")
-    _run(programs, "pg_restore", url, "--no-owner", "--exit-on-error", f"--use-list={entries}", str(path))
+    _run(
+        programs,
+        "pg_restore",
+        url,
+        "--no-owner",
+        "--exit-on-error",
+        f"--use-list={_readable(entries)}",
+        _readable(path),
+    )
+
+
+def _readable(path: Path) -> str:
+    """Return an existing file's path as PostgreSQL's programs can read it."""
+    found = for_c_programs(path)
+    if found is None:
+        raise NotReady(UNREADABLE.format(path=path), "Give the path of a file in a folder such as C:\\pgengram.")
+    return str(found)
 
 
 def _carried() -> list[Binaries]:
     found = []
     for major in INSTALLS:
         try:
-            found.append(binaries(major))
+            found.append(find_binaries(major))
         except NotReady:
             continue
     return [one for one in found if Path(one.program("pg_dump")).exists() and Path(one.program("pg_restore")).exists()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -22,8 +21,10 @@ from psycopg import pq
 
 from pgengram.errors import Conflict, NotReady
 from pgengram.postgres import process_locks, system
-from pgengram.postgres.binaries import Binaries, binaries, reachable
+from pgengram.postgres.binaries import Binaries, find_binaries, settled
 from pgengram.postgres.process_locks import Lock
+from pgengram.postgres.system import home_of
+from pgengram.runtime.files import CODE_PAGE, move, remove_tree
 
 USER = DATABASE = "pgengram"
 FORMER = "cluster.former"  # beside the data that took its place
@@ -67,7 +68,7 @@ autovacuum_max_workers = 2
 max_wal_size = 1GB
 wal_buffers = 16MB
 checkpoint_timeout = 15min
-{shared_memory}{newer}
+{shared_memory}{newer}{libraries}
 # Nobody replicates from here.
 wal_level = minimal
 max_wal_senders = 0
@@ -127,7 +128,7 @@ class EmbeddedPostgres:
         Raises:
             NotReady: we were the last and the server does not end.
         """
-        home = str(_home(self.data_dir))
+        home = str(home_of(self.data_dir))
         start = Lock(home, process_locks.START)
         if self._here.fd < 0 or not os.path.isdir(home):
             return
@@ -154,7 +155,7 @@ def exchange(server: EmbeddedPostgres, other: Path, unchanged: Callable[[], bool
     Raises:
         Conflict: somebody else uses the server, or has written since.
     """
-    home = _home(server.data_dir)
+    home = home_of(server.data_dir)
     start = Lock(str(home), process_locks.START)
     if not start.take(LOCK_S):
         raise Conflict("Another process is starting or stopping the database.", IN_USE)
@@ -162,32 +163,32 @@ def exchange(server: EmbeddedPostgres, other: Path, unchanged: Callable[[], bool
         if len(process_locks.present(str(home))) > 1 or not unchanged():
             raise Conflict("The store is in use.", IN_USE)
         _leave(str(home), server._here)
-        (home / process_locks.CLUSTER).rename(home / FORMER)
-        (_home(other) / process_locks.CLUSTER).rename(home / process_locks.CLUSTER)
+        move(home / process_locks.CLUSTER, home / FORMER)
+        move(home_of(other) / process_locks.CLUSTER, home / process_locks.CLUSTER)
     finally:
         start.release()
 
 
 def take_back(data_dir: Path) -> None:
     """Put the data that an exchange replaced back into its place."""
-    home = _home(data_dir)
+    home = home_of(data_dir)
     start = Lock(str(home), process_locks.START)
     if not start.take(LOCK_S):
         raise Conflict("Another process is starting or stopping the database.", IN_USE)
     try:
         process_locks.stop_server(str(home))
         if (home / FORMER).exists():
-            shutil.rmtree(home / process_locks.CLUSTER)
-            (home / FORMER).rename(home / process_locks.CLUSTER)
+            remove_tree(home / process_locks.CLUSTER)
+            move(home / FORMER, home / process_locks.CLUSTER)
     finally:
         start.release()
 
 
 def throw_away(data_dir: Path) -> None:
     """Remove the data that an exchange replaced."""
-    former = _home(data_dir) / FORMER
+    former = home_of(data_dir) / FORMER
     if former.exists():
-        shutil.rmtree(former)
+        remove_tree(former)
 
 
 def ignore(_: str) -> None:
@@ -216,7 +217,7 @@ def status(data_dir: Path) -> Status:
         NotReady: the folder is closed to us.
     """
     try:
-        return _seen(_home(data_dir.absolute()))
+        return _seen(home_of(data_dir.absolute()))
     except PermissionError as error:
         raise NotReady(f"The data folder {data_dir} cannot be used: {error}.", ELSEWHERE) from error
 
@@ -237,14 +238,10 @@ def _seen(home: Path) -> Status:
     )
 
 
-def _home(data_dir: Path) -> Path:
-    return data_dir / "postgres"
-
-
 def _prepared(data_dir: Path) -> Path:
-    home = _home(data_dir)
     as_root = sys.platform != "win32" and os.geteuid() == 0
     data_dir.mkdir(mode=0o711 if as_root else 0o700, parents=True, exist_ok=True)
+    home = system.settled_home(data_dir)
     home.mkdir(mode=0o700, exist_ok=True)
     if sys.platform != "win32":
         found = home.stat()
@@ -289,7 +286,7 @@ def _ensure_supervisor(home: Path) -> None:
 
 
 def _ensure_running(data_dir: Path, deadline: float, report: Callable[[str], None]) -> None:
-    home = _home(data_dir)
+    home = home_of(data_dir)
     processes = Lock(str(home), process_locks.SERVER)
     launched = False
     report_at = time.monotonic() + REPORT_S
@@ -312,19 +309,18 @@ def _ensure_running(data_dir: Path, deadline: float, report: Callable[[str], Non
 
 
 def _launch(data_dir: Path, processes: Lock, report: Callable[[str], None]) -> None:
-    home = _home(data_dir)
+    home = home_of(data_dir)
     cluster = home / process_locks.CLUSTER
     if not cluster.exists() and (home / FORMER).exists():
-        (home / FORMER).rename(cluster)  # an exchange was broken off between its two steps
+        move(home / FORMER, cluster)  # an exchange was broken off between its two steps
     uid = system.owner(cluster)
-    programs = binaries(_major(cluster) if cluster.exists() else None)
-    if uid is not None:
-        programs = reachable(programs, data_dir)
+    programs = find_binaries(_major(cluster) if cluster.exists() else None)
+    programs = settled(programs, data_dir, by_another_user=uid is not None)
     if not cluster.exists():
         report("Preparing the database…")
         _initialise(home, programs, uid, processes)
     report("Starting the database…")
-    _configure(home, programs.major, uid)
+    _configure(home, programs, uid)
     _start(home, programs, uid, processes)
 
 
@@ -332,7 +328,7 @@ def _initialise(home: Path, programs: Binaries, uid: int | None, processes: Lock
     """Make the data folder beside its final place, so that it is there as a whole or not at all."""
     draft = home / "cluster.new"
     if draft.exists():
-        shutil.rmtree(draft)  # an earlier attempt was interrupted; its processes have gone, we hold their lock
+        remove_tree(draft)  # an earlier attempt was interrupted; its processes have gone, we hold their lock
     draft.mkdir(mode=0o700)
     maker = system.maker(uid)
     if maker is not None:
@@ -343,7 +339,7 @@ def _initialise(home: Path, programs: Binaries, uid: int | None, processes: Lock
     (draft / "pgengram.conf").touch(mode=0o600)
     if uid is not None:
         system.give(draft, uid)
-    draft.rename(home / process_locks.CLUSTER)
+    move(draft, home / process_locks.CLUSTER)
 
 
 def _initdb(home: Path, draft: Path, programs: Binaries, maker: int | None, processes: Lock) -> None:
@@ -355,15 +351,16 @@ def _initdb(home: Path, draft: Path, programs: Binaries, maker: int | None, proc
         command += ["--auth=scram-sha-256", f"--pwfile={_new_password(home)}"]
     else:
         command += ["--auth-local=trust", "--auth-host=reject"]  # nobody else can enter the socket's folder
+    cwd = Path(home.anchor) if sys.platform == "win32" else draft  # Windows renames no folder that somebody is in
     said = ""
     for ctype in CTYPES:  # full text search cuts words by it, and not every system has the good one
-        code, said = system.run([*command, f"--lc-ctype={ctype}"], cwd=draft, uid=maker, keep=_kept(processes))
+        code, said = system.run([*command, f"--lc-ctype={ctype}"], cwd=cwd, uid=maker, keep=_kept(processes))
         if code == 0:
             return
     raise NotReady(f"PostgreSQL could not make its data folder.\n{_tail(said)}")
 
 
-def _configure(home: Path, major: int, uid: int | None) -> None:
+def _configure(home: Path, programs: Binaries, uid: int | None) -> None:
     if sys.platform == "win32":
         listen, port, sockets = "127.0.0.1", system.free_port(), ""
     else:
@@ -374,15 +371,16 @@ def _configure(home: Path, major: int, uid: int | None) -> None:
         listen=listen,
         port=port,
         sockets=sockets,
-        shared_memory=system.shared_memory(),
-        newer=NEWER if major >= 18 else "",
+        shared_memory=system.shared_memory(uid),
+        newer=NEWER if programs.major >= 18 else "",
+        libraries=programs.settings,
     )
     cluster = home / process_locks.CLUSTER
     draft = home / "pgengram.conf"
-    draft.write_text(text, encoding="utf-8")
+    draft.write_text(text, encoding=CODE_PAGE or "utf-8")
     if uid is not None:
         os.chown(draft, uid, -1)
-    draft.replace(cluster / "pgengram.conf")
+    move(draft, cluster / "pgengram.conf")
     process_locks.trim_log(str(home))
 
 

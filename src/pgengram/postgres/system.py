@@ -14,15 +14,58 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import platformdirs
+
 from pgengram.errors import NotReady
 from pgengram.postgres.process_locks import CLUSTER, LOG, NO_WINDOW, is_private
+from pgengram.runtime import files
 
 SERVER_UID = 60906  # run by root: neither a person's nor a service's, in a range that systemd keeps free
 SOCKET = ".s.PGSQL.5432"
 SOCKET_PATH_BYTES = 103  # macOS; Linux has 107
 SHORT = "/tmp"  # noqa: S108 # the only short folder everywhere; what we make in it is private and checked before use
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 # PostgreSQL writes there, we only look at it
 SHARED_MEMORY_BYTES = 268_435_456  # containers often have 64 MB in /dev/shm, which a parallel index build outgrows
+POINTER = "postgres.path"  # in a data folder whose path PostgreSQL cannot read: says where its server's home is instead
 KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "SYSTEMROOT", "WINDIR", "COMSPEC", "PATHEXT", "TEMP", "TMP")
+
+
+def home_of(data_dir: Path) -> Path:
+    """Return the folder of a data folder's server, spelled as PostgreSQL can read it."""
+    pointer = data_dir / POINTER
+    if pointer.exists():
+        return Path(pointer.read_text(encoding="utf-8"))
+    found = files.for_c_programs(data_dir) if data_dir.exists() else None
+    return (found or data_dir) / "postgres"
+
+
+def settled_home(data_dir: Path) -> Path:
+    """Return the same; where PostgreSQL cannot read the path, first make a folder elsewhere that only this user may enter.
+
+    Raises:
+        NotReady: there is no place for that.
+    """
+    pointer = data_dir / POINTER
+    if not pointer.exists() and files.for_c_programs(data_dir) is None:
+        try:
+            home = Path(tempfile.mkdtemp(prefix="pgengram-", dir=common_folder()))
+            protect(home)
+            draft = data_dir / f"{POINTER}.{home.name}"
+            draft.write_text(str(home), encoding="utf-8")
+            draft.rename(pointer)
+        except FileExistsError:  # somebody else was faster
+            draft.unlink()
+            home.rmdir()
+        except OSError as error:
+            raise NotReady(
+                files.UNREADABLE.format(path=data_dir), "Set PGENGRAM_DATA_DIR to a folder such as C:\\pgengram."
+            ) from error
+    return home_of(data_dir)
+
+
+def common_folder() -> Path:
+    """Return the folder for programs' data outside the users' own, on Windows `C:\\ProgramData`."""
+    return platformdirs.site_data_path(appauthor=False)
 
 
 def owner(cluster: Path) -> int | None:
@@ -195,20 +238,27 @@ def free_port() -> int:
         return port
 
 
-def shared_memory() -> str:
-    """Return the settings for memory shared by parallel workers."""
+def shared_memory(uid: int | None) -> str:
+    """Return the settings for memory shared by parallel workers, of a server run by `uid` or by us."""
     if sys.platform != "linux":
         return ""
-    found = os.statvfs("/dev/shm") if os.path.isdir("/dev/shm") else None  # noqa: S108 # asked for its size only
-    enough = found is not None and found.f_frsize * found.f_blocks >= SHARED_MEMORY_BYTES
-    return f"dynamic_shared_memory_type = {'posix' if enough else 'sysv'}\n"
+    return f"dynamic_shared_memory_type = {'posix' if _room_in_memory(uid) else 'sysv'}\n"
+
+
+def _room_in_memory(uid: int | None) -> bool:
+    try:
+        found, mode = os.statvfs(SHARED_MEMORY), os.stat(SHARED_MEMORY).st_mode
+    except OSError:
+        return False
+    writable = os.access(SHARED_MEMORY, os.W_OK | os.X_OK) and (uid is None or mode & 0o003 == 0o003)
+    return writable and found.f_frsize * found.f_blocks >= SHARED_MEMORY_BYTES
 
 
 def protect(secret: Path) -> None:
-    """Let nobody but the current user read the file."""
+    """Let nobody but the current user read the file, or enter the folder."""
     if sys.platform == "win32":
         icacls = shutil.which("icacls") or "icacls"
-        grant = f"{os.environ['USERNAME']}:F"
+        grant = f"{os.environ['USERNAME']}:{'(OI)(CI)' if secret.is_dir() else ''}F"
         subprocess.run([icacls, str(secret), "/inheritance:r", "/grant:r", grant], check=True, capture_output=True)
     else:
-        secret.chmod(0o600)
+        secret.chmod(0o700 if secret.is_dir() else 0o600)

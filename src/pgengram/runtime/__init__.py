@@ -1,1 +1,1 @@
-"""The process itself: its event loop, its logs, its metrics."""
+"""The process itself, its logs and metrics, and what differs between operating systems: loop, streams, files, processes."""

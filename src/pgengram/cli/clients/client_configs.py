@@ -21,6 +21,7 @@ from urllib.parse import quote, urlencode
 from pgengram.cli.clients import jsonc, mcp_client
 from pgengram.embedders import spelled
 from pgengram.errors import Conflict, InvalidInput
+from pgengram.runtime.files import move
 from pgengram.settings import PREFIX, Settings
 
 Entry = dict[str, Any]
@@ -29,6 +30,7 @@ NAME: Final = "memory"  # of our entry, unless another is chosen
 NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
 CONTEXT: Final = 2  # lines around a change
 BOM: Final = "\ufeff"  # which some editors put first
+HELD_OPEN: Final = "Nothing was changed. Quit the program that has it open, or make it writable, and call again."
 BY_HAND: Final = "Nothing was changed. Repair the file, or add by hand what --print shows."
 
 
@@ -283,13 +285,19 @@ def write(edit: Edit) -> Path | None:
         if _bytes(path) != edit.before:
             raise Conflict(f"{path} was changed at this very moment.", "Nothing was changed by us. Call again.")
         if edit.before is not None and not os.access(path, os.W_OK):
-            raise PermissionError(13, "it may not be written")
+            raise Conflict(f"{path}: it may not be written.", HELD_OPEN)
         path.parent.mkdir(parents=True, exist_ok=True)
-        backup = None
-        if edit.before is not None:
-            backup = _spare(path)
+        backup = None if edit.before is None else _spare(path)
+        if backup is not None and edit.before is not None:
             _fill(backup, edit.before, like=path)
-        _fill(path, edit.after, like=path)
+        try:
+            _fill(path, edit.after, like=path)
+        except PermissionError:
+            if backup is not None:
+                backup.unlink()
+            raise
+    except PermissionError as error:
+        raise Conflict(f"{path}: {error.strerror or error}.", HELD_OPEN) from None
     except OSError as error:
         raise Conflict(f"{path}: {error.strerror or error}.", BY_HAND) from None
     return backup
@@ -311,7 +319,7 @@ def _fill(path: Path, content: bytes, *, like: Path) -> None:
                     PermissionError
                 ):  # only root may give a file away; to oneself it belongs already
                     os.chown(unfinished, known.st_uid, known.st_gid)
-        Path(unfinished).replace(path)
+        move(Path(unfinished), path)
     finally:
         Path(unfinished).unlink(missing_ok=True)
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import sysconfig
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from pgengram import __version__
 from pgengram.errors import PgengramError
 from pgengram.settings import PREFIX, Settings
 
+PROGRAM: Final = "pgengram.exe" if sys.platform == "win32" else "pgengram"
 UNPACKED: Final = {"archive-v0", "environments-v2"}  # folders of uv's cache in which what uvx runs lies
 
 
@@ -74,10 +76,14 @@ def entry(settings: Settings) -> dict[str, Any]:
 
 def _command() -> dict[str, Any]:
     """Return how to start this program: by its own path, or by uvx if that runs it, as the folder then is not to stay."""
-    beside = Path(sys.executable).with_name("pgengram.exe" if sys.platform == "win32" else "pgengram")
+    folders = (
+        Path(sys.executable).parent,
+        *(Path(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme(key))) for key in ("prefix", "user")),
+    )
     uvx = shutil.which("uvx")
-    if uvx and UNPACKED & set(beside.parts):
+    if uvx and UNPACKED & set(folders[0].parts):
         return {"command": uvx, "args": ["pgengram"]}
-    if beside.exists():
-        return {"command": str(beside)}
+    for command in (folder / PROGRAM for folder in folders):
+        if command.exists():
+            return {"command": str(command)}
     return {"command": sys.executable, "args": ["-m", "pgengram"]}

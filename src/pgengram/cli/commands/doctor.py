@@ -17,6 +17,7 @@ from pgengram.cli.options import AsJson
 from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.errors import PgengramError
 from pgengram.inputs import NewMemory, Question
+from pgengram.runtime import libraries
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
@@ -69,6 +70,14 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
     yield Finding(
         "Program", ok=True, seen=f"pgengram {__version__}, Python {platform.python_version()}, {platform.platform()}"
     )
+    if libraries.NEEDED:
+        lacking = ", ".join(libraries.missing())
+        yield Finding(
+            "Visual C++ runtime",
+            ok=not lacking,
+            seen=f"{lacking} cannot be loaded" if lacking else "installed",
+            repair=libraries.INSTALL if lacking else "",
+        )
     what = "Settings"
     manager = None
     try:

@@ -26,6 +26,7 @@ from psycopg.conninfo import make_conninfo
 from pgengram import __version__
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.postgres import programs
+from pgengram.runtime.files import move
 from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import HAS_CITUS, SCHEMA_HEAD
 from pgengram.store.recovery import deletion_log
@@ -348,7 +349,7 @@ def _unfinished(path: Path) -> Iterator[tuple[Path, Path]]:
             one.unlink(missing_ok=True)
             os.close(os.open(one, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield draft, dump
-        draft.replace(path)
+        move(draft, path)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}.", "Give another path.") from error
     finally:

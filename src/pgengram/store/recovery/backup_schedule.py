@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import signal
+import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import NotReady
+from pgengram.postgres.process_locks import NO_WINDOW
+from pgengram.runtime.processes import end_tree
 from pgengram.settings import PREFIX, Settings
 from pgengram.store.connection import background
 
@@ -107,26 +108,19 @@ class BackupScheduler:
     async def _make(self) -> None:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
         ours = {PREFIX + key.upper(): str(value) for key, value in asdict(self._settings).items() if value}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "pgengram", "backup", "--if-due", env=inherited | ours, start_new_session=True,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        process = subprocess.Popen(  # noqa: ASYNC220 # Windows' loop for psycopg starts no processes; ours alone
+            [sys.executable, "-m", "pgengram", "backup", "--if-due"],
+            env=inherited | ours,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            creationflags=NO_WINDOW,
+        )
         try:
-            _, said = await process.communicate()
+            _, said = await asyncio.to_thread(process.communicate)
             if process.returncode:
                 log.warning("No daily backup: %s", said.decode(errors="replace").strip())
         finally:
             if process.returncode is None:
-                _end(process.pid)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(PATIENCE_S):
-                        await process.wait()
-
-
-def _end(pid: int) -> None:
-    """End a process that leads a group, and with it the pg_dump that it has started."""
-    with contextlib.suppress(ProcessLookupError):
-        if sys.platform == "win32":
-            os.kill(pid, signal.SIGTERM)
-        else:
-            os.killpg(pid, signal.SIGTERM)
+                await asyncio.to_thread(end_tree, process.pid, PATIENCE_S)

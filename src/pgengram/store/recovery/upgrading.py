@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from pgengram import postgres
 from pgengram.errors import Conflict, NotReady, PgengramError
 from pgengram.postgres import process_locks
 from pgengram.postgres.supervisor import LOCK_S
+from pgengram.postgres.system import home_of
+from pgengram.runtime.files import remove_tree
 from pgengram.store.recovery import backup, backup_schedule
 
 TRIAL: Final = "upgrade"  # the folder in which the new data is made
@@ -46,7 +47,7 @@ def upgrade(data_dir: Path, tell: Callable[[str], None] = lambda _: None) -> Upg
         NotReady: there is no store, no PostgreSQL of its version is carried, or something failed.
         Conflict: somebody else uses the store.
     """
-    before, newest = postgres.status(data_dir).major, postgres.binaries().major
+    before, newest = postgres.status(data_dir).major, postgres.find_binaries().major
     if before is None:
         raise NotReady(f"There is no embedded store in {data_dir}.", "Set PGENGRAM_DATA_DIR to where it is.")
     if before >= newest:
@@ -57,7 +58,7 @@ def upgrade(data_dir: Path, tell: Callable[[str], None] = lambda _: None) -> Upg
     tell(f"Starting PostgreSQL {before}")
     former = postgres.start_embedded(data_dir)
     try:
-        if len(process_locks.present(str(data_dir / "postgres"))) > 1:
+        if len(process_locks.present(str(home_of(data_dir)))) > 1:
             raise Conflict(
                 "The store is in use.", "Close the assistants and other programs that use it, then call again."
             )
@@ -84,8 +85,8 @@ def _tried(trial: Path, data_dir: Path, kept: Path, tell: Callable[[str], None])
         backup.restore(new.url, kept, tell)
     finally:
         new.stop()
-    theirs = data_dir / "postgres" / process_locks.CLUSTER / OWN_SETTINGS
-    ours = trial / "postgres" / process_locks.CLUSTER / OWN_SETTINGS
+    theirs = home_of(data_dir) / process_locks.CLUSTER / OWN_SETTINGS
+    ours = home_of(trial) / process_locks.CLUSTER / OWN_SETTINGS
     if theirs.exists():
         ours.write_bytes(theirs.read_bytes())
     postgres.start_embedded(trial).stop()
@@ -114,14 +115,15 @@ def _holds(url: str, manifest: backup.Manifest) -> bool:
 
 def _cleared(trial: Path) -> None:
     """Remove what an attempt has left, a server that still runs on it included."""
-    home = trial / "postgres"
     if not trial.exists():
         return
+    home = home_of(trial)
     start = process_locks.Lock(str(home), process_locks.START)
     if home.exists() and start.take(LOCK_S):
         try:
             process_locks.stop_server(str(home))
         finally:
             start.release()
-    with suppress(FileNotFoundError):  # the supervisor may remove its own files
-        shutil.rmtree(trial)
+    for folder in (home, trial):
+        with suppress(FileNotFoundError):  # the supervisor may remove its own files
+            remove_tree(folder)

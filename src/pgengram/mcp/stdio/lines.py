@@ -1,0 +1,105 @@
+"""Bytes cut into lines, and the id and refusal of a line that cannot be read as a message."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+MAX_LINE: Final = 8 * 2**20  # bytes; the HTTP transport of the SDK stops at 4 MiB
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+INTERNAL_ERROR: Final = -32603
+
+Id = int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """What is left of a line longer than `MAX_LINE`: its two ends, in which its id may be."""
+
+    head: bytes
+    tail: bytes
+
+
+Line = bytes | Oversized
+
+
+class Lines:
+    """Cuts chunks into lines and never holds more than one line's limit."""
+
+    KEPT = 1_024  # bytes kept of each end of an oversized line
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self._limit = limit
+        self._partial = bytearray()
+        self._head: bytes | None = None  # set while an oversized line is being skipped
+
+    def feed(self, chunk: bytes) -> list[Line]:
+        """Return the lines that `chunk` completes, without their line ends."""
+        *whole, rest = chunk.split(b"\n")
+        lines: list[Line] = []
+        for piece in whole:
+            self._grow(piece)
+            lines.append(self._take())
+        self._grow(rest)
+        return lines
+
+    def close(self) -> list[Line]:
+        """Return the last line when it has no line end."""
+        return [self._take()] if self._partial or self._head is not None else []
+
+    def _grow(self, piece: bytes) -> None:
+        self._partial += piece
+        if self._head is None and len(self._partial) > self._limit:
+            self._head = bytes(self._partial[: self.KEPT])
+        if self._head is not None:
+            del self._partial[: -self.KEPT]
+
+    def _take(self) -> Line:
+        line, head = bytes(self._partial), self._head
+        self._partial, self._head = bytearray(), None
+        return line.removesuffix(b"\r") if head is None else Oversized(head, line)
+
+
+# A string that never ends runs to the end of the text: with that, no input takes more than one pass.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_ID_VALUE = re.compile(rb'\s*:\s*(-?\d{1,18}|"[^"\\]{0,256}")\s*[,}]')
+_ID_AT_END = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,256}")\s*\}\s*\Z')
+_SCANNED = 2**16  # bytes at the start of a broken frame in which its id is looked for
+
+
+def recovered_id(line: Line) -> Id:
+    """Return the id of a frame that cannot be parsed, or None when it cannot be told for sure.
+
+    Only a member of the outermost object counts: an `"id"` among the arguments belongs to somebody else.
+    """
+    head, tail = (line.head, line.tail) if isinstance(line, Oversized) else (line[:_SCANNED], line[-Lines.KEPT :])
+    found = _outermost_id(head) or _ID_AT_END.search(tail)
+    if found is None:
+        return None
+    try:
+        value = json.loads(found[1])
+    except ValueError:
+        return None
+    return value if isinstance(value, int | str) else None
+
+
+def _outermost_id(text: bytes) -> re.Match[bytes] | None:
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in b"{[":
+            depth += 1
+        elif token[0] in b"}]":
+            depth -= 1
+        elif depth == 1 and token[0] == b'"id"' and (value := _ID_VALUE.match(text, token.end())):
+            return value
+    return None
+
+
+def refusal(id_: Id, code: int, message: str) -> bytes:
+    """Return a JSON-RPC error as a line."""
+    frame = {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": message}}
+    return json.dumps(frame, separators=(",", ":")).encode() + b"\n"

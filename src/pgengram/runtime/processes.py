@@ -1,0 +1,93 @@
+"""Other processes: whether the client that started us lives, and the end of a process with its children."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import psutil
+
+# Programs that only start others and wait: the client is whoever started them.
+WRAPPERS: Final = frozenset(
+    {
+        "uv", "uvx", "pipx", "poetry", "hatch", "pdm", "rye", "pixi", "conda", "mamba", "mise", "asdf", "direnv",
+        "npx", "npx-cli.js", "npm", "npm-cli.js", "pnpm", "yarn", "bunx",
+        "env", "sudo", "timeout", "nice", "nohup", "setsid", "stdbuf", "disclaimer", "tini", "dumb-init", "docker-init",
+        "sh", "bash", "dash", "zsh", "fish", "ksh", "cmd",
+    }
+)  # fmt: skip
+# On Windows a console script starts Python, and the Python of a virtual environment starts another one.
+LAUNCHERS: Final = frozenset({"pgengram", "python", "pythonw", "py"}) if sys.platform == "win32" else frozenset()
+MAX_ANCESTORS: Final = 16
+DEAD: Final = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
+
+def ancestors_gone(parent: int) -> Callable[[], bool]:
+    """Return a question: has the client that started us ended?
+
+    The client is the nearest ancestor that is not a wrapper; it and every wrapper below it have to live. A process
+    that was already an orphan has nobody to watch.
+
+    Args:
+        parent: the pid of the process that started us, asked as early as possible.
+    """
+    family = _family()
+
+    def gone() -> bool:
+        orphaned = sys.platform != "win32" and parent > 1 and os.getppid() != parent
+        return orphaned or not all(map(lives, family))
+
+    return gone
+
+
+def lives(process: psutil.Process) -> bool:
+    """Return whether a process still runs; one that has ended and whose parent has not asked for its code does not."""
+    try:
+        return process.is_running() and (sys.platform == "win32" or process.status() not in DEAD)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def is_wrapper(command: Sequence[str]) -> bool:
+    """Return whether a command line belongs to a program that only stands between us and the client."""
+    words = [word for word in command if not word.startswith("-") or word == command[0]][:2]
+    return any(_program(word) in WRAPPERS for word in words) or _program(command[0]) in LAUNCHERS
+
+
+def end_tree(pid: int, patience_s: float) -> None:
+    """Kill a process and everything that it has started, and wait `patience_s` for their end."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        process.suspend()  # it starts no more
+        tree = [process, *process.children(recursive=True)]
+        for one in tree:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(tree, patience_s)
+
+
+def _family() -> list[psutil.Process]:
+    """Return the processes from our parent up to the client."""
+    family: list[psutil.Process] = []
+    with suppress(psutil.NoSuchProcess):
+        above = psutil.Process().parent()
+        while above is not None and above.pid > 1 and len(family) < MAX_ANCESTORS:
+            family.append(above)
+            above = above.parent() if is_wrapper(_command(above)) else None
+    return family
+
+
+def _command(process: psutil.Process) -> list[str]:
+    """Return the command line of a process, or its name alone where that belongs to another user."""
+    with suppress(psutil.AccessDenied):
+        return list(process.cmdline()) or [str(process.name())]
+    return [str(process.name())]
+
+
+def _program(path: str) -> str:
+    name = re.split(r"[/\\]", path)[-1].removeprefix("-").lower()  # a login shell calls itself -zsh
+    return re.sub(r"\.(exe|cmd|bat|ps1)$", "", name)

@@ -1,0 +1,99 @@
+"""The libraries that we bring for PostgreSQL load everywhere, and the server uses them."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from audit import audited
+from pgengram.errors import NotReady
+from pgengram.postgres import binaries, find_binaries, start_embedded, supervisor
+
+NAMES = {"windows": "vector.dll", "linux": "vector.so"}
+replaced = pytest.mark.skipif(
+    (sys.platform, platform.machine()) not in binaries.PLATFORMS,
+    reason="the carrier's library is used on this platform",
+)
+
+
+def loaded(url: str) -> list[str]:
+    """Return the files that a server process has loaded after it compared two vectors."""
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        connection.execute("SELECT '[1,2,3]'::vector <=> '[3,2,1]'::vector")
+        maps = Path(f"/proc/{connection.info.backend_pid}/maps").read_text(encoding="utf-8")
+    return [line.split()[-1] for line in maps.splitlines() if "vector" in line]
+
+
+def test_what_we_bring_runs_on_every_processor_and_needs_nothing_that_a_system_lacks() -> None:
+    assert list(audited(binaries.LIBRARIES)) == []
+
+
+def test_each_platform_has_its_library_under_its_name_and_nothing_else_lies_beside() -> None:
+    listed = [line.split()[1] for line in (binaries.LIBRARIES / "SHA256SUMS").read_text(encoding="ascii").splitlines()]
+    files = {path.relative_to(binaries.LIBRARIES).as_posix() for path in binaries.LIBRARIES.glob("*/*/*")}
+
+    assert sorted(listed) == sorted(files)
+    for name in binaries.PLATFORMS.values():
+        assert f"{name}/18/{NAMES[name.partition('-')[0]]}" in listed
+
+
+@replaced
+def test_the_audit_finds_what_is_wrong_with_the_library_that_ours_replaces() -> None:
+    theirs = find_binaries().bin.parent / "lib" / "postgresql" / binaries.VECTOR
+
+    assert any("any processor may enter" in fault for fault in audited(theirs))
+
+
+@replaced
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_the_server_compares_vectors_with_our_library(tmp_path: Path) -> None:
+    server = start_embedded(tmp_path / "data")
+    try:
+        assert set(loaded(server.url)) == {str(find_binaries().libraries / binaries.VECTOR)}  # type: ignore[operator]
+    finally:
+        server.stop()
+
+
+@replaced
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_an_older_server_has_our_library_in_a_copy_of_its_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Path(tempfile.mkdtemp(prefix="pgengram.", dir="/var/tmp"))
+    monkeypatch.setattr(binaries, "COMMON", shelf)
+    monkeypatch.setattr(supervisor, "find_binaries", lambda _=None: find_binaries(16))
+    shelf.chmod(0o711)
+    server = start_embedded(tmp_path / "data")
+    try:
+        [library] = set(loaded(server.url))
+        ours = find_binaries(16).libraries
+        assert ours is not None
+        assert "runtime" in Path(library).parts
+        assert digest(Path(library)) == digest(ours / binaries.VECTOR)
+    finally:
+        server.stop()
+        shutil.rmtree(shelf)
+
+
+@replaced
+def test_a_damaged_library_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(binaries.LIBRARIES, tmp_path / "libraries")
+    name = binaries.PLATFORMS[sys.platform, platform.machine()]
+    library = tmp_path / "libraries" / name / "18" / binaries.VECTOR
+    library.write_bytes(library.read_bytes()[:-1])
+    monkeypatch.setattr(binaries, "LIBRARIES", tmp_path / "libraries")
+
+    with pytest.raises(NotReady, match=r"vector.* is damaged"):
+        find_binaries(18)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
