@@ -132,6 +132,7 @@ def build(platform: Platform, major: int, source: Path, install: Path, work: Pat
     library.parent.mkdir(parents=True)
     command = [
         sys.executable, "-m", "ziglang", "cc", "-target", platform.target, *FLAGS.split(), *platform.flags,
+        f"-ffile-prefix-map={install}=postgresql",  # errors in headers name their file
         f"-DVACUUM_DELAY_ARGUMENT={'false' if major >= 18 else ''}", *(f"-I{folder}" for folder in folders),
         *sorted(path.name for path in source.glob("*.c")), *imports, "-o", library,
     ]  # fmt: skip

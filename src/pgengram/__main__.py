@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.runtime.consoles import use_utf8
+from pgengram.runtime.platforms import refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,6 +23,7 @@ COMPLETING: Final = "_PGENGRAM_COMPLETE"  # a shell sets it when it asks what a 
 def main() -> None:
     """Serve, or run the command line."""
     use_utf8()
+    refuse_unsupported()
     if len(sys.argv) == 1 and COMPLETING not in os.environ:
         serve()
     else:

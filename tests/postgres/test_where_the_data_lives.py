@@ -7,7 +7,9 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import psycopg
 import pytest
 from server_users import AS_ROOT, SETPRIV, Users, put_out, until
@@ -133,6 +135,31 @@ def test_a_folder_that_is_not_one_is_refused_with_the_setting_to_change(tmp_path
         start_embedded(tmp_path / "file" / "data")
 
     assert "PGENGRAM_DATA_DIR" in refused.value.hint
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asks the drive's letter there")
+def test_a_network_drive_is_refused_and_left_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    share = SimpleNamespace(mountpoint=str(folder.parent.resolve()), fstype="nfs4")
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: [SimpleNamespace(mountpoint="/", fstype="ext4"), share])
+
+    with pytest.raises(NotReady, match=r"network drive \(nfs4\)") as refused:
+        start_embedded(folder)
+
+    assert "PGENGRAM_DATA_DIR" in refused.value.hint
+    assert not folder.exists() or not any(folder.iterdir())
+
+
+def test_a_data_folder_that_was_copied_in_part_is_refused_and_left_alone(folder: Path) -> None:
+    start_embedded(folder).stop()
+    cluster = folder / "postgres" / "cluster"
+    (cluster / "global" / "pg_control").unlink()
+    before = sorted(path.relative_to(cluster) for path in cluster.rglob("*"))
+
+    with pytest.raises(NotReady, match="is incomplete: global/pg_control is missing") as refused:
+        start_embedded(folder)
+
+    assert "pgengram restore" in refused.value.hint
+    assert sorted(path.relative_to(cluster) for path in cluster.rglob("*")) == before
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root can give a folder away")

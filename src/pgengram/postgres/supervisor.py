@@ -240,6 +240,7 @@ def _seen(home: Path) -> Status:
 
 def _prepared(data_dir: Path) -> Path:
     as_root = sys.platform != "win32" and os.geteuid() == 0
+    system.require_own_disk(data_dir)
     data_dir.mkdir(mode=0o711 if as_root else 0o700, parents=True, exist_ok=True)
     home = system.settled_home(data_dir)
     home.mkdir(mode=0o700, exist_ok=True)
@@ -315,6 +316,8 @@ def _launch(data_dir: Path, processes: Lock, report: Callable[[str], None]) -> N
         move(home / FORMER, cluster)  # an exchange was broken off between its two steps
     uid = system.owner(cluster)
     programs = find_binaries(_major(cluster) if cluster.exists() else None)
+    if cluster.exists():
+        system.require_whole(cluster)
     programs = settled(programs, data_dir, by_another_user=uid is not None)
     if not cluster.exists():
         report("Preparing the database…")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import platformdirs
+import psutil
 
 from pgengram.errors import NotReady
 from pgengram.postgres.process_locks import CLUSTER, LOG, NO_WINDOW, is_private
@@ -27,6 +28,10 @@ SHORT = "/tmp"  # noqa: S108 # the only short folder everywhere; what we make in
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 # PostgreSQL writes there, we only look at it
 SHARED_MEMORY_BYTES = 268_435_456  # containers often have 64 MB in /dev/shm, which a parallel index build outgrows
 POINTER = "postgres.path"  # in a data folder whose path PostgreSQL cannot read: says where its server's home is instead
+DRIVE_REMOTE = 4  # of GetDriveType
+NETWORK = ("nfs", "cifs", "smb", "afpfs", "webdav", "davfs", "fuse.sshfs", "fuse.rclone", "ceph", "glusterfs")
+ON_NETWORK = "The data folder {folder} lies on a network drive ({kind}), where PostgreSQL can lose data."
+PARTS = ("postgresql.conf", "global/pg_control", "base", "pg_xact", "pg_wal")  # of every data folder
 KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "SYSTEMROOT", "WINDIR", "COMSPEC", "PATHEXT", "TEMP", "TMP")
 
 
@@ -66,6 +71,46 @@ def settled_home(data_dir: Path) -> Path:
 def common_folder() -> Path:
     """Return the folder for programs' data outside the users' own, on Windows `C:\\ProgramData`."""
     return platformdirs.site_data_path(appauthor=False)
+
+
+def require_own_disk(data_dir: Path) -> None:
+    """Refuse a data folder on a network drive: locks and flushed writes do not hold there as PostgreSQL needs them.
+
+    Raises:
+        NotReady: it lies on one.
+    """
+    kind = _network_drive(data_dir)
+    if kind:
+        raise NotReady(
+            ON_NETWORK.format(folder=data_dir, kind=kind),
+            "Set PGENGRAM_DATA_DIR to a folder on a disk of this machine.",
+        )
+
+
+def _network_drive(folder: Path) -> str | None:
+    real = folder.resolve()
+    if sys.platform == "win32":
+        import ctypes
+
+        remote = real.drive.startswith("\\\\") or ctypes.windll.kernel32.GetDriveTypeW(real.anchor) == DRIVE_REMOTE
+        return real.drive if remote else None
+    mounts = [one for one in psutil.disk_partitions(all=True) if real.is_relative_to(one.mountpoint)]
+    kind = max(mounts, key=lambda one: len(one.mountpoint)).fstype if mounts else ""
+    return kind if kind.startswith(NETWORK) else None
+
+
+def require_whole(cluster: Path) -> None:
+    """Refuse a data folder of which a part is missing, before PostgreSQL writes into it.
+
+    Raises:
+        NotReady: it was copied or restored in part.
+    """
+    lacking = [part for part in PARTS if not (cluster / part).exists()]
+    if lacking:
+        raise NotReady(
+            f"{cluster} is incomplete: {', '.join(lacking)} is missing.",
+            "Copy the whole folder again while pgengram does not run, or move it away and run `pgengram restore`.",
+        )
 
 
 def owner(cluster: Path) -> int | None:
