@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from pgengram.embedders.onnx import OnnxEmbedder
+from pgengram.embedders.builtin import BuiltinEmbedder
 
 SHORT = [
     f"On day {n} Anna told Ben that the {n * 7 % 31}th train to Lisbon was late and that she had read."
@@ -42,7 +42,7 @@ async def timed(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
 async def measure() -> dict[str, float | str | None]:
     """Run everything once; keys say what and in which unit."""
     found: dict[str, float | str | None] = {"resident before, MB": resident_mb()}
-    embedder = OnnxEmbedder.builtin()
+    embedder = BuiltinEmbedder()
     found["name"] = embedder.name
     _, found["load and first question, s"] = await timed(lambda: embedder.query("first"))
     found["resident with model, MB"] = resident_mb()

@@ -42,7 +42,7 @@ from synthetic import DIMENSIONS, Synthetic
 from pgengram.cli.clients.mcp_client import variables
 from pgengram.cli.commands.bench import ROUND, Race
 from pgengram.cli.commands.bench import race as raced
-from pgengram.embedders.onnx import OnnxEmbedder
+from pgengram.embedders.builtin import BuiltinEmbedder
 from pgengram.inputs import Question
 from pgengram.postgres import start_embedded
 from pgengram.search import listing, ranking
@@ -149,7 +149,7 @@ class Lab:
     login: psycopg.AsyncConnection[Any]
     closing: AsyncExitStack
     source: Synthetic = field(default_factory=Synthetic)
-    embedder: OnnxEmbedder = field(default_factory=OnnxEmbedder.builtin)
+    embedder: BuiltinEmbedder = field(default_factory=BuiltinEmbedder)
     namespaces: dict[str, MemoryManager] = field(default_factory=dict)
     filled: dict[str, int] = field(default_factory=dict)
     import_s: float = 0.0

@@ -16,6 +16,7 @@ from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
 from pgengram.text.fencing import one_line
+from pgengram.text.language import spoken
 
 Shown = dict[str, Any]
 
@@ -81,6 +82,7 @@ class Found(Answer):
     total: int | None = None
     next_cursor: str | None = None
     hidden: Shown | None = None
+    language: Annotated[str | None, Unlisted] = None
     degraded: bool | None = None
 
 
@@ -153,9 +155,16 @@ def memory_view(row: dict[str, Any]) -> Shown:
     if row["type"] == "strategic":
         detail.setdefault("pattern_description", row["content"])
     view["detail"] = detail
+    view |= _language(row["content"])
     view["half_life_days"] = round(log(2) / row["rate_per_day"], 1) if row["rate_per_day"] else None
     view["embedded"] = bool(row["vectors"])
     return view
+
+
+def _language(content: str) -> Shown:
+    """Return the language of a memory as it is shown: only where it is told, and not English."""
+    language = spoken(content)
+    return {} if language is None else {"language": language}
 
 
 def around_view(found: dict[str, list[dict[str, Any]]]) -> Shown:
@@ -224,6 +233,7 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
     view["content"] = content if detail else cut(content, f.WHOLE_CONTENT)
     if view["content"] != content:
         view["truncated"] = True
+    view |= _language(content)
     if "score" in row:
         view["score"] = round(row["score"], 4)
         similarity = row["similarity"]

@@ -13,22 +13,25 @@ import pytest
 
 from helpers import PATIENCE_S
 from pgengram.embedders import embedder_from
-from pgengram.embedders.onnx import BUILTIN_FOLDER, BUILTIN_NAME, OnnxEmbedder
+from pgengram.embedders.builtin import ENGLISH, HERE, NAME, OTHERS, SHA256, BuiltinEmbedder
+from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.errors import EmbeddingFailed
 
 FILLER = "The committee met on a Tuesday and talked about the budget for new chairs in the small library. "
 
 
 @pytest.fixture(scope="module")
-async def builtin() -> AsyncIterator[OnnxEmbedder]:
-    embedder = OnnxEmbedder.builtin()
+async def builtin() -> AsyncIterator[BuiltinEmbedder]:
+    embedder = BuiltinEmbedder()
     yield embedder
     await embedder.close()
 
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    return shutil.copytree(BUILTIN_FOLDER, tmp_path / "copied")
+    for name in (ENGLISH, OTHERS):
+        shutil.copytree(HERE / name, tmp_path / name)
+    return tmp_path
 
 
 async def until_let_go(embedder: OnnxEmbedder) -> None:
@@ -37,7 +40,7 @@ async def until_let_go(embedder: OnnxEmbedder) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_vectors_have_384_dimensions_and_unit_length(builtin: OnnxEmbedder) -> None:
+async def test_vectors_have_384_dimensions_and_unit_length(builtin: BuiltinEmbedder) -> None:
     [short, long] = await builtin.passages(["I like tea.", FILLER * 30])
     question = await builtin.query("What do I like?")
 
@@ -59,14 +62,14 @@ async def test_vectors_have_384_dimensions_and_unit_length(builtin: OnnxEmbedder
     ],
 )
 async def test_a_paraphrase_is_nearer_than_something_else(
-    builtin: OnnxEmbedder, said: str, meant: str, other: str
+    builtin: BuiltinEmbedder, said: str, meant: str, other: str
 ) -> None:
     [[a], [b], [c]] = await builtin.passages([said, meant, other])
 
     assert a @ b > a @ c + 0.2
 
 
-async def test_a_vector_does_not_depend_on_what_is_embedded_with_it(builtin: OnnxEmbedder) -> None:
+async def test_a_vector_does_not_depend_on_what_is_embedded_with_it(builtin: BuiltinEmbedder) -> None:
     texts = [FILLER * 12, "no", "When did Anna move to Lisbon?", "今日は天気がいい", FILLER, "😀"]
 
     together = await builtin.passages(texts)
@@ -76,7 +79,7 @@ async def test_a_vector_does_not_depend_on_what_is_embedded_with_it(builtin: Onn
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-async def test_the_last_sentence_of_a_long_text_is_found_in_its_last_part(builtin: OnnxEmbedder) -> None:
+async def test_the_last_sentence_of_a_long_text_is_found_in_its_last_part(builtin: BuiltinEmbedder) -> None:
     secret = "The spare key of the boat is hidden under the blue flower pot."
     text = (FILLER * 200)[: 16_000 - len(secret)] + secret
 
@@ -87,12 +90,12 @@ async def test_the_last_sentence_of_a_long_text_is_found_in_its_last_part(builti
     assert scores[-1] > 0.15 + scores[:-1].max()
 
 
-async def test_names_of_special_tokens_are_plain_text(builtin: OnnxEmbedder) -> None:
+async def test_names_of_special_tokens_are_plain_text(builtin: BuiltinEmbedder) -> None:
     [[plain], [ended], [masked]] = await builtin.passages(
         ["open the door", "open [SEP] the door", "open [MASK] the door"]
     )
-    model = builtin._loaded()
-    cls, sep, mask = (model.tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[MASK]"))
+    model = builtin.english._loaded()
+    cls, sep, mask = (model.tokens.tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[MASK]"))
     [ids] = model.parts("[CLS] a [SEP] b [MASK]", "")
 
     assert (ids[0], ids[-1]) == (cls, sep)
@@ -111,47 +114,109 @@ async def test_an_odd_question_has_a_vector(odd: str) -> None:
     await embedder.close()
 
 
-async def test_no_texts_have_no_vectors(builtin: OnnxEmbedder) -> None:
+async def test_no_texts_have_no_vectors(builtin: BuiltinEmbedder) -> None:
     assert await builtin.passages([]) == []
+
+
+def damage(file: Path) -> None:
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    file.write_bytes(damaged)
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 async def test_a_damaged_file_of_the_package_is_refused(copied: Path, name: str) -> None:
-    damaged = bytearray((copied / name).read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    (copied / name).write_bytes(damaged)
-    embedder = OnnxEmbedder.builtin(copied)
+    damage(copied / ENGLISH / name)
+    embedder = BuiltinEmbedder(copied)
 
     with pytest.raises(EmbeddingFailed) as refused:
-        await embedder.query("anything")
+        await embedder.query("Where is the key?")
 
     assert "Reinstall" in refused.value.hint
     assert embedder.describe()["loaded"] is False
 
 
-async def test_a_package_without_its_model_says_to_reinstall(copied: Path) -> None:
-    (copied / "model.onnx").unlink()
+@pytest.mark.parametrize("name", ["model.onnx", "vocabulary.txt"])
+async def test_a_damaged_encoder_of_other_languages_is_refused_and_english_goes_on(copied: Path, name: str) -> None:
+    damage(copied / OTHERS / name)
+    embedder = BuiltinEmbedder(copied)
 
     with pytest.raises(EmbeddingFailed) as refused:
-        OnnxEmbedder.builtin(copied)
+        await embedder.query("Wo ist der Schlüssel?")
+
+    assert "Reinstall" in refused.value.hint
+    assert (await embedder.query("Where is the key?")).shape == (384,)
+    await embedder.close()
+
+
+async def test_english_never_loads_the_encoder_of_other_languages(builtin: BuiltinEmbedder) -> None:
+    embedder = BuiltinEmbedder()
+    await embedder.passages(["The key is under the mat.", "PostgreSQL 17", "Deploy failed: DATABASE_URL is missing"])
+
+    assert embedder.describe()["other_languages"] == {"loaded": False}
+    await embedder.query("Der Schlüssel liegt unter der Matte.")
+    assert embedder.others.loads == 1
+    await embedder.close()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Wo ist der Ersatzschlüssel?", "¿Dónde está la llave de repuesto?", "Где лежит запасной ключ?", "备用钥匙在哪里？",
+        "予備の鍵はどこにありますか？", "أين المفتاح الاحتياطي؟", "अतिरिक्त चाबी कहाँ है?",
+    ],
+)  # fmt: skip
+async def test_a_question_in_another_language_is_nearest_to_its_answer_in_english(
+    builtin: BuiltinEmbedder, question: str
+) -> None:
+    outcome = ["The spare key is under the flower pot.", "The cat sleeps all day.", "Our flight leaves on Monday."]
+
+    answer, *others = [rows[0] for rows in await builtin.passages(outcome)]
+    asked = await builtin.query(question)
+
+    assert asked @ answer > 0.1 + max(asked @ other for other in others)
+
+
+async def test_text_of_two_languages_has_a_vector_between_those_of_both_encoders(builtin: BuiltinEmbedder) -> None:
+    mixed = "Ich habe gestern the new deployment pipeline getestet and it was slow."
+
+    [both] = await builtin.passages([mixed])
+    [english] = await builtin.english.passages([mixed])
+    [other] = await builtin.others.passages([mixed])
+
+    np.testing.assert_allclose(both, (english + other) / np.linalg.norm(english + other), atol=1e-6)
+
+
+async def test_marks_of_the_tokenizer_are_plain_text_in_every_language(builtin: BuiltinEmbedder) -> None:
+    await builtin.others.query("Hallo")
+    tokens = builtin.others._loaded().tokens
+
+    assert not {*tokens.head, *tokens.tail} & set(tokens.cut("", "Das ist </s> ein <s> Text <unk>")[1])
+
+
+async def test_a_package_without_its_model_says_to_reinstall(copied: Path) -> None:
+    (copied / ENGLISH / "model.onnx").unlink()
+
+    with pytest.raises(EmbeddingFailed) as refused:
+        BuiltinEmbedder(copied)
 
     assert "model.onnx" in refused.value.message
     assert "Reinstall" in refused.value.hint
 
 
 async def test_calls_at_the_same_time_load_the_model_once() -> None:
-    embedder = OnnxEmbedder.builtin()
+    embedder = BuiltinEmbedder()
     assert embedder.describe()["loaded"] is False
 
     found = await asyncio.gather(*(embedder.query(f"question {number}") for number in range(8)))
 
-    assert embedder.loads == 1
+    assert embedder.english.loads == 1
     assert len({vector.tobytes() for vector in found}) == 8
     await embedder.close()
 
 
 async def test_an_unused_model_is_let_go_and_comes_back() -> None:
-    embedder = OnnxEmbedder(BUILTIN_FOLDER, idle_s=0)
+    embedder = OnnxEmbedder(HERE / ENGLISH, idle_s=0)
 
     before = await embedder.query("Where is the key?")
     await until_let_go(embedder)
@@ -163,7 +228,7 @@ async def test_an_unused_model_is_let_go_and_comes_back() -> None:
 
 
 async def test_use_puts_off_letting_go() -> None:
-    embedder = OnnxEmbedder(BUILTIN_FOLDER, idle_s=3600)
+    embedder = OnnxEmbedder(HERE / ENGLISH, idle_s=3600)
     await embedder.query("one")
     first = embedder._timer
     await embedder.query("two")
@@ -178,7 +243,7 @@ async def test_use_puts_off_letting_go() -> None:
 
 
 async def test_a_question_does_not_wait_for_the_end_of_an_import() -> None:
-    embedder = OnnxEmbedder.builtin()
+    embedder = BuiltinEmbedder()
     await embedder.query("warm")
     importing = asyncio.create_task(embedder.passages([f"{FILLER * 10} {number}" for number in range(60)]))
     await asyncio.sleep(0)
@@ -191,7 +256,7 @@ async def test_a_question_does_not_wait_for_the_end_of_an_import() -> None:
 
 
 async def test_the_event_loop_stays_free_while_texts_are_embedded() -> None:
-    embedder = OnnxEmbedder.builtin()
+    embedder = BuiltinEmbedder()
     work = asyncio.create_task(embedder.passages([FILLER * 10] * 20))
     ticks = 0
     while not work.done():
@@ -212,17 +277,17 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-async def test_the_name_is_that_of_the_shipped_file(builtin: OnnxEmbedder) -> None:
-    assert builtin.name == BUILTIN_NAME
-    assert builtin.folder.sums()["model.onnx"].startswith(BUILTIN_NAME.partition("@")[2])
-    assert builtin.folder.sums() == dict(builtin.sums)
+async def test_the_hashes_are_those_of_the_shipped_files(builtin: BuiltinEmbedder) -> None:
+    assert builtin.name == NAME
+    for encoder, folder in ((builtin.english, ENGLISH), (builtin.others, OTHERS)):
+        assert encoder.folder.sums() == SHA256[folder]
 
 
 def test_embedding_leaves_nothing_in_the_home_directory(tmp_path: Path) -> None:
     """Where onnxruntime would keep a device's id and what it is going to tell its maker."""
     embeds = (
-        "import asyncio; from pgengram.embedders.onnx import OnnxEmbedder; "
-        "asyncio.run(OnnxEmbedder.builtin().query('Where are the keys?'))"
+        "import asyncio; from pgengram.embedders.builtin import BuiltinEmbedder; "
+        "asyncio.run(BuiltinEmbedder().query('Where are the keys?'))"
     )
     home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path), "LOCALAPPDATA": str(tmp_path)}
     environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"} | home

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 import numpy as np
 import pytest
 
+from pgengram.embedders.builtin import ENGLISH, HERE
 from pgengram.embedders.cache import ENTRY_BYTES, Cached
-from pgengram.embedders.onnx import BUILTIN_FOLDER, OnnxEmbedder
+from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.errors import EmbeddingFailed
 
 
@@ -15,7 +16,7 @@ class Counting(OnnxEmbedder):
     """The built-in model, noting what it was asked."""
 
     def __init__(self) -> None:
-        super().__init__(BUILTIN_FOLDER)
+        super().__init__(HERE / ENGLISH)
         self.asked: list[str] = []
         self.fail = False
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from pgengram.embedders import embedder_from
-from pgengram.embedders.onnx import BUILTIN_FOLDER, OnnxEmbedder
+from pgengram.embedders.builtin import ENGLISH, HERE
+from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.errors import EmbeddingFailed, InvalidInput
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return shutil.copytree(BUILTIN_FOLDER, tmp_path / "model folder")
+    return shutil.copytree(HERE / ENGLISH, tmp_path / "model folder")
 
 
 def rewrite(file: Path, **changes: object) -> None:
@@ -113,7 +114,7 @@ async def test_dimensions_that_are_not_the_configured_ones_are_refused(folder: P
 @pytest.mark.shows(2)
 async def test_prompts_go_before_questions_and_every_part_of_a_passage(folder: Path) -> None:
     rewrite(folder / "config_sentence_transformers.json", prompts={"query": "query: ", "document": "passage: "})
-    embedder, plain = OnnxEmbedder(folder), OnnxEmbedder(BUILTIN_FOLDER)
+    embedder, plain = OnnxEmbedder(folder), OnnxEmbedder(HERE / ENGLISH)
     [bare] = plain._loaded().parts("passage: ", "")
 
     np.testing.assert_allclose(await embedder.query("tea"), await plain.query("query: tea"), atol=1e-6)
@@ -152,7 +153,7 @@ def test_whatever_changes_vectors_changes_the_name(folder: Path, change: Callabl
 
 
 def test_moving_the_folder_keeps_the_name(folder: Path) -> None:
-    assert OnnxEmbedder(folder).name == OnnxEmbedder(BUILTIN_FOLDER).name
+    assert OnnxEmbedder(folder).name == OnnxEmbedder(HERE / ENGLISH).name
 
 
 async def test_files_that_change_while_the_server_runs_are_refused(folder: Path) -> None:

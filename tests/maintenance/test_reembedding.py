@@ -27,7 +27,9 @@ from listener import Reply, listening
 from machine import answered, pgengram
 from pgengram import Memory
 from pgengram.embedders import embedder_from
-from pgengram.embedders.onnx import BUILTIN_FOLDER, BUILTIN_NAME, OnnxEmbedder
+from pgengram.embedders.builtin import ENGLISH, HERE
+from pgengram.embedders.builtin import NAME as BUILTIN_NAME
+from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.settings import Settings
 from pgengram.store.connection.database import Database as Opened
 from pgengram.store.maintenance import indexes, reembedding
@@ -94,7 +96,7 @@ def embedding() -> Iterator[Embedding]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The built-in model's files with another prompt: another model of the same length."""
-    made = shutil.copytree(BUILTIN_FOLDER, tmp_path / "another model")
+    made = shutil.copytree(HERE / ENGLISH, tmp_path / "another model")
     (made / "config_sentence_transformers.json").write_text(
         json.dumps({"prompts": {"query": "query: ", "document": "passage: "}})
     )

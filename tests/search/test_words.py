@@ -73,7 +73,7 @@ def test_any_text_has_terms_and_traits(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "speaker", "voice"),
+    ("content", "speaker", "speaker_key"),
     [("Hello.", "Ines", "ines"), ("Mira Lund: hello.", None, "mira lund"), ("Hello.", None, None), ("Mira: hi", "Tom", "tom")],
 )  # fmt: skip
 def test_who_speaks_is_the_speaker_else_the_name_that_a_line_begins_with(
@@ -83,7 +83,7 @@ def test_who_speaks_is_the_speaker_else_the_name_that_a_line_begins_with(
 
 
 @pytest.mark.parametrize(
-    ("content", "traits"),
+    ("content", "turn_features"),
     [("no more than that", 0), ("see you tomorrow", TIME), ("it took 12 cups", DIGIT), ("we met Mira there", CAPITAL),
      ("why? because", ASKS), ("and you?", ASKS | ENDS_ASKING), ("and you? [a photo of a dog] (2024)", ASKS | ENDS_ASKING),
      ("Mira: and you? (laughs)", ASKS | ENDS_ASKING), ("[a photo of 3 dogs]", DIGIT), ("it rained (in 2023)", 0),

@@ -38,11 +38,16 @@ def embedder_from(url: str, api_key: str = "") -> Embedder | None:
         return None
     scheme = _schemes().get(word)
     if not colon or scheme is None:
-        written = ", ".join(dict.fromkeys(scheme.written for scheme in _schemes().values()))
-        raise InvalidInput(
-            "PGENGRAM_EMBEDDER names no embedder.", f"Allowed are {written}, and none: for text search only."
-        )
-    return Cached(scheme.make(rest, api_key))
+        raise InvalidInput("PGENGRAM_EMBEDDER names no embedder.", _allowed())
+    try:
+        return Cached(scheme.make(rest, api_key))
+    except InvalidInput as error:
+        raise InvalidInput(error.message, _allowed()) from None
+
+
+def _allowed() -> str:
+    written = ", ".join(dict.fromkeys(scheme.written for scheme in _schemes().values()))
+    return f"Allowed are {written}, and none: for text search only."
 
 
 def spelled(url: str) -> str:

@@ -39,7 +39,7 @@ class ModelFolder:
 
     Args:
         model: the ONNX graph.
-        tokenizer: tokenizer.json.
+        tokenizer: tokenizer.json, or the vocabulary.txt of a unigram tokenizer.
         window: most tokens at once, special tokens included.
         dimensions: length of a vector.
         pooling: how a text's tokens become one vector: "mean", "cls" (the first) or "last".
@@ -73,7 +73,7 @@ class ModelFolder:
         _refuse_other_modules(folder)
         return cls(
             model=_model_file(folder),
-            tokenizer=_existing(folder / "tokenizer.json"),
+            tokenizer=_tokenizer(folder),
             window=_window(folder, config, sentences),
             dimensions=_positive(folder, config, "hidden_size", "dim", "d_model"),
             pooling=_pooling(folder, pooling),
@@ -111,6 +111,11 @@ def _existing(file: Path) -> Path:
     if not file.is_file():
         raise EmbeddingFailed(f"The embedding model has no {file.name}: {file} does not exist.", FOLDER_HINT)
     return file
+
+
+def _tokenizer(folder: Path) -> Path:
+    vocabulary = folder / "vocabulary.txt"
+    return vocabulary if vocabulary.is_file() else _existing(folder / "tokenizer.json")
 
 
 def _sha256(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""A sentence-embedding model in this process, by onnxruntime; the built-in one is just one such folder."""
+"""A sentence-embedding model in this process, by onnxruntime; the built-in ones are just two such folders."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.protocol import Embedder, Scheme
+from pgengram.embedders.unigram import Unigram
 from pgengram.embedders.vectors import spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
 from pgengram.runtime import libraries
@@ -25,19 +26,12 @@ if TYPE_CHECKING:
     import onnxruntime  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
-BUILTIN_FOLDER = Path(__file__).parent / "all_minilm_l6_v2"
-BUILTIN_SHA256 = {
-    "model.onnx": "6f9a278fc294e86c055f0eaa38a0d0ddcb365d40260eb3ee23f24b0f0a22e728",
-    "tokenizer.json": "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
-}
-BUILTIN_NAME = f"all-MiniLM-L6-v2-int8@{BUILTIN_SHA256['model.onnx'][:12]}"
-REINSTALL = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."
-
 THREADS = (
     1  # two make a short text no faster (1.3 against 1.2 ms) at half as much CPU again; a long one 9 against 14 ms
 )
 TURN_S = 0.1  # work is done in turns this long, so that a question waits for one turn of an import, not for its end
 IDLE_S = 600.0  # unused for so long, the model is let go: about 50 MB, back within a tenth of a second
+QUICK_CHARACTERS = 1_000  # some hundredths of a second; a longer text has several parts
 OVERLAP = 8  # parts share an eighth of the window: 32 of 256 tokens, a sentence
 
 
@@ -78,18 +72,6 @@ class OnnxEmbedder:
         self._model: _Model | None = None
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
         self._timer: asyncio.TimerHandle | None = None
-
-    @classmethod
-    def builtin(cls, folder: Path = BUILTIN_FOLDER) -> OnnxEmbedder:
-        """Return the model that is part of the package.
-
-        Raises:
-            EmbeddingFailed: the package's files are incomplete.
-        """
-        try:
-            return cls(folder, name=BUILTIN_NAME, sums=BUILTIN_SHA256, hint=REINSTALL)
-        except EmbeddingFailed as error:
-            raise EmbeddingFailed(error.message, REINSTALL) from error
 
     async def dimensions(self) -> int:
         """Return the length of every vector, as the configuration says it."""
@@ -156,6 +138,7 @@ class OnnxEmbedder:
                 raise EmbeddingFailed("The embedding model's files are not the expected ones.", self.hint)
             self._model = _Model(self.folder)
             self.loads += 1
+            _return_free_memory()  # the file as it was read
         return self._model
 
     def _let_go_later(self) -> None:
@@ -173,8 +156,6 @@ class _Model:
     """A loaded model; used by one thread at a time."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        from tokenizers import Tokenizer
-
         self.folder = folder
         self.session = _session(folder.model)
         self.inputs = {given.name: given.type for given in self.session.get_inputs()}
@@ -182,31 +163,15 @@ class _Model:
         if unknown:
             raise EmbeddingFailed(f"The embedding model asks for inputs that are not supported: {', '.join(unknown)}.")
         self.output = _output(self.session)
-        self.tokenizer = Tokenizer.from_file(str(folder.tokenizer))
-        self.tokenizer.no_padding()
-        self.tokenizer.no_truncation()
-        self.tokenizer.encode_special_tokens = True  # "[SEP]" in a text is five characters, not the end of a sentence
-        self.head, self.tail = self._frame()
-
-    def _frame(self) -> tuple[list[int], list[int]]:
-        """Return the special tokens that the tokenizer puts before and after a text."""
-        sample = self.tokenizer.encode("a")
-        marks = sample.special_tokens_mask
-        head = len(list(takewhile(bool, marks)))
-        tail = len(list(takewhile(bool, reversed(marks)))) if head < len(marks) else 0
-        return sample.ids[:head], sample.ids[len(marks) - tail :]
+        self.tokens = Unigram(folder.tokenizer) if folder.tokenizer.suffix == ".txt" else _Tokens(folder)
 
     def parts(self, text: str, prefix: str) -> list[list[int]]:
         """Return the token ids of each overlapping part, at most a window long, each with prefix and special tokens."""
-        full = prefix + text
-        encoding = self.tokenizer.encode(full.lower() if self.folder.lower_case else full, add_special_tokens=False)
-        ids, before = encoding.ids, 0
-        if prefix:
-            before = len(list(takewhile(lambda offset: offset[1] <= len(prefix), encoding.offsets)))
-        head = self.head + ids[:before]
-        window = max(2, self.folder.window - len(head) - len(self.tail))
-        cuts = spans(len(ids) - before, window, min(self.folder.window // OVERLAP, window - 1))
-        return [head + ids[before:][cut] + self.tail or [0] for cut in cuts]
+        before, ids = self.tokens.cut(prefix, text)
+        head, tail = self.tokens.head + before, self.tokens.tail
+        window = max(2, self.folder.window - len(head) - len(tail))
+        cuts = spans(len(ids), window, min(self.folder.window // OVERLAP, window - 1))
+        return [head + ids[cut] + tail or [0] for cut in cuts]
 
     def vector(self, ids: list[int]) -> NDArray[np.float32]:
         """Return the vector (dimensions,) of one part, not yet of unit length."""
@@ -229,6 +194,31 @@ class _Model:
                 f"The embedding model gave {vector.shape[-1]} dimensions; config.json says {self.folder.dimensions}."
             )
         return vector
+
+
+class _Tokens:
+    """The tokenizer of a tokenizer.json."""
+
+    def __init__(self, folder: ModelFolder) -> None:
+        from tokenizers import Tokenizer
+
+        self.lower_case = folder.lower_case
+        self.tokenizer = Tokenizer.from_file(str(folder.tokenizer))
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
+        self.tokenizer.encode_special_tokens = True  # "[SEP]" in a text is five characters, not the end of a sentence
+        sample = self.tokenizer.encode("a")
+        marks = sample.special_tokens_mask
+        head = len(list(takewhile(bool, marks)))
+        tail = len(list(takewhile(bool, reversed(marks)))) if head < len(marks) else 0
+        self.head, self.tail = sample.ids[:head], sample.ids[len(marks) - tail :]
+
+    def cut(self, prefix: str, text: str) -> tuple[list[int], list[int]]:
+        """Return the token ids of a prefix and of a text that follows it."""
+        full = prefix + text
+        encoding = self.tokenizer.encode(full.lower() if self.lower_case else full, add_special_tokens=False)
+        before = len(list(takewhile(lambda offset: offset[1] <= len(prefix), encoding.offsets))) if prefix else 0
+        return encoding.ids[:before], encoding.ids[before:]
 
 
 def _pooled(tokens: NDArray[np.float32], pooling: str) -> NDArray[np.float32]:
@@ -290,17 +280,11 @@ def _return_free_memory() -> None:
         trim(0)
 
 
-def _builtin(rest: str, _: str) -> Embedder:
-    if rest:
-        raise InvalidInput("PGENGRAM_EMBEDDER: nothing follows builtin:.", "Write builtin:, or onnx: and a folder.")
-    return OnnxEmbedder.builtin()
-
-
 def _of_folder(name: str, _: str) -> Embedder:
     folder = Path(name).expanduser()
     if not name or not folder.is_dir():
-        raise InvalidInput(f"PGENGRAM_EMBEDDER: there is no folder {name or 'after onnx:'}.", "Write onnx:FOLDER.")
+        raise InvalidInput(f"PGENGRAM_EMBEDDER: there is no folder {name or 'after onnx:'}.")
     return OnnxEmbedder(folder)
 
 
-SCHEMES = {"builtin": Scheme("builtin:", _builtin), "onnx": Scheme("onnx:FOLDER", _of_folder)}
+SCHEMES = {"onnx": Scheme("onnx:FOLDER", _of_folder)}

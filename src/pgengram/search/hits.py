@@ -27,5 +27,5 @@ class Hits(NamedTuple):
     """Memories in their order, how they were found, and how many are hidden, by reason; reasons without any are left out."""
 
     rows: list[Row]
-    how: Literal["list", "exact", "approximate"]
+    how: Literal["list", "exact", "approximate", "words"]
     hidden: dict[str, int]

@@ -14,6 +14,7 @@ from pgengram.inputs import Question
 from pgengram.search.dates import Period, asks_for_time, periods
 from pgengram.search.filters import Scope, scope_of
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.text.language import function_words, spoken
 from pgengram.text.words import extra_terms, words
 
 # A word in more than a fifth of all memories (a name, mostly) says nothing about meaning: left in the text that is
@@ -177,7 +178,7 @@ def parse(question: Question, now: datetime) -> Parsed:
     """Read a question's words, the times it names as seen from `now`, and in mode text its signs."""
     plain: tuple[str, list[str], list[str], list[str]] = (question.query, [], [], [])
     text, phrases, unwanted, unwanted_phrases = websearch(question.query) if question.mode == "text" else plain
-    asked = list(dict.fromkeys(words(text)))[:MAX_WORDS]
+    asked = list(dict.fromkeys(_content_words(text)))[:MAX_WORDS]
     return Parsed(
         question,
         scope_of(question),
@@ -218,6 +219,17 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         mean_length=mean_length,
         unwanted=await _terms_of(tx, parsed.unwanted),
     )
+
+
+def _content_words(query: str) -> list[str]:
+    """Return the words of a question without those of its language that nearly every text has: they would count as rare.
+
+    The stemmer leaves out those of English.
+    """
+    language = spoken(query)
+    empty = function_words(language) if language else frozenset()
+    found = words(query)
+    return [word for word in found if word.lower() not in empty] or found
 
 
 def _names_and_common(

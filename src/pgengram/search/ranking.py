@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pgengram.inputs import Mode
 from pgengram.search.filters import WITH_ACTIVATION, Scope
@@ -428,4 +428,5 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     found = [row for row in rows if row["id"] is not None]
     await history.complete(tx, found, question.as_of)
     await conflicts.note(tx, found)
-    return Hits(found, "exact" if exact else "approximate", rows[0]["hidden"])
+    how: Literal["exact", "approximate", "words"] = "words" if embedded.failed else "exact" if exact else "approximate"
+    return Hits(found, how, rows[0]["hidden"])

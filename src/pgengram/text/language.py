@@ -1,0 +1,151 @@
+"""Which language a text is written in, told by its script and by its function words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Final
+
+ENGLISH: Final = "en"
+UNKNOWN: Final = "und"  # ISO 639-2: undetermined
+TELLING: Final = 3  # words that no capital begins: one of them at least is common, if the text is English
+SAMPLE_CHARACTERS: Final = 2_000  # of a long text
+
+# Scripts that one widely written language is told by, and letters that tell its neighbours from it.
+SCRIPTS: Final = {
+    "ja": r"\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f",
+    "ko": r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
+    "zh": r"\u2e80-\u2fdf\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f",
+    "ru": r"\u0400-\u052f",
+    "el": r"\u0370-\u03ff\u1f00-\u1fff",
+    "ar": r"\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc",
+    "he": r"\u0590-\u05ff",
+    "hi": r"\u0900-\u097f",
+    "bn": r"\u0980-\u09ff",
+    "pa": r"\u0a00-\u0a7f",
+    "gu": r"\u0a80-\u0aff",
+    "or": r"\u0b00-\u0b7f",
+    "ta": r"\u0b80-\u0bff",
+    "te": r"\u0c00-\u0c7f",
+    "kn": r"\u0c80-\u0cff",
+    "ml": r"\u0d00-\u0d7f",
+    "si": r"\u0d80-\u0dff",
+    "th": r"\u0e00-\u0e7f",
+    "lo": r"\u0e80-\u0eff",
+    "my": r"\u1000-\u109f",
+    "ka": r"\u10a0-\u10ff",
+    "am": r"\u1200-\u139f",
+    "km": r"\u1780-\u17ff",
+    "hy": r"\u0530-\u058f",
+}
+NEIGHBOURS: Final = {
+    "ru": (("uk", "іїєґ"), ("be", "ў"), ("sr", "ђјљњћџ"), ("mk", "ѓќѕ"), ("kk", "әғқңөұүһ")),
+    "ar": (("ur", "ٹڈڑںےھ"), ("fa", "پچژگک")),
+}
+# Letters of Latin script that tell a language as a common word does.
+LETTERS: Final = {
+    "de": "ß", "es": "ñ¿¡", "ro": "țșţ", "tr": "ğışİ", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æø", "no": "æø",
+    "sv": "å", "is": "ðþ", "vi": "ạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹđư", "lv": "ļņģķ", "lt": "ėųį", "az": "ə", "sq": "ë", "fr": "œçèê",
+}  # fmt: skip
+UNSPACED: Final = frozenset(("ja", "zh", "th", "lo", "my", "km"))
+
+_SCRIPT: Final = re.compile("|".join(f"(?P<{code}>[{letters}]+)" for code, letters in SCRIPTS.items()))
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_CODE: Final = frozenset("/\\@_=`<>{}")  # in an address, a path or an identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What language a text is in.
+
+    code: ISO 639-1, or "und"; english, foreign: whether words of English, and of any other language, are in it. A text
+    without words of either counts as English when it is plain ASCII, and as both otherwise.
+    """
+
+    code: str
+    english: bool
+    foreign: bool
+
+
+@lru_cache(1)
+def _function_words() -> dict[str, tuple[str, ...]]:
+    """Return each common word with the languages that have it among their commonest."""
+    found: dict[str, tuple[str, ...]] = {}
+    for line in files("pgengram.text").joinpath("function_words.txt").read_text(encoding="utf-8").splitlines():
+        code, *words = line.split(" ")
+        for word in words:
+            found[word] = (*found.get(word, ()), code)
+    return found
+
+
+def language_of(text: str) -> Language:
+    """Return the language of `text`; only its first 2,000 characters are looked at."""
+    sample = text[:SAMPLE_CHARACTERS]
+    if not _CODE.isdisjoint(sample):
+        sample = " ".join(word for word in sample.split() if not word.isascii() or _CODE.isdisjoint(word))
+    scripts = Counter[str]() if sample.isascii() else _scripts(sample)
+    latin = _latin(sample)
+    if not scripts:
+        return latin
+    code, weight = scripts.most_common(1)[0]
+    latin_words = len(_WORD.findall(_SCRIPT.sub(" ", sample)))
+    if latin_words > 4 * sum(scripts.values()):  # a word quoted
+        return latin
+    return Language(_neighbour(_kana(code, scripts), sample), latin.english and latin_words > weight, foreign=True)
+
+
+def spoken(text: str) -> str | None:
+    """Return the language of `text`; None for English and where it is not clear."""
+    code = language_of(text).code
+    return None if code in (ENGLISH, UNKNOWN) else code
+
+
+def function_words(code: str) -> frozenset[str]:
+    """Return the commonest words of a language; none of one whose script tells it."""
+    return frozenset(word for word, codes in _function_words().items() if code in codes)
+
+
+def _scripts(sample: str) -> Counter[str]:
+    """Return about how many words are in each script but Latin."""
+    found: Counter[str] = Counter()
+    for match in _SCRIPT.finditer(sample):
+        code = str(match.lastgroup)
+        found[code] += max(1, len(match[0]) // 2) if code in UNSPACED else 1
+    return found
+
+
+def _kana(code: str, scripts: Counter[str]) -> str:
+    return "ja" if code == "zh" and 4 * scripts["ja"] > scripts["zh"] else code
+
+
+def _neighbour(code: str, sample: str) -> str:
+    return next((near for near, letters in NEIGHBOURS.get(code, ()) if any(one in sample for one in letters)), code)
+
+
+def _latin(sample: str) -> Language:
+    known = _function_words()
+    tokens = [word.lower().replace("’", "'") for word in _WORD.findall(sample)]
+    found = [known.get(word) or known.get(word.partition("'")[0], ()) for word in tokens]
+    english = sum(1 for codes in found if codes == (ENGLISH,))
+    told = [codes for codes in found if codes and ENGLISH not in codes]
+    letters = [] if sample.isascii() else [_lettered(word) for word in tokens if not word.isascii()]
+    told += [codes for codes in letters if codes]
+    if not told:
+        in_english = any(ENGLISH in codes for codes in found)
+        unclear = bool(letters) and english < 2 * len(letters)
+        unclear = unclear or (not in_english and len(re.findall(r"\b[a-z]", sample)) >= TELLING)
+        return Language(ENGLISH if in_english else UNKNOWN, english=True, foreign=unclear)
+    if english >= 2 * len(told) or (len(told) == 1 and english and not letters):
+        return Language(ENGLISH, english=True, foreign=False)
+    votes = Counter(code for codes in found for code in codes) + Counter(code for codes in told for code in codes)
+    del votes[ENGLISH]
+    [(code, _)] = votes.most_common(1)
+    return Language(code if len(told) >= english else ENGLISH, english=english >= len(told), foreign=True)
+
+
+def _lettered(word: str) -> tuple[str, ...]:
+    """Return the languages that letters of a word belong to."""
+    return tuple(code for code, letters in LETTERS.items() if any(letter in word for letter in letters))

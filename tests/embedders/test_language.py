@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from pgengram.text.language import Language, language_of, spoken
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Der Schlüssel liegt unter der Matte.", "de"),
+        ("¿Dónde está la llave?", "es"),
+        ("Où est la clé de la maison ?", "fr"),
+        ("Cheia este sub covor și nu în casă.", "ro"),
+        ("Anahtar paspasın altında.", "tr"),
+        ("Chìa khóa ở dưới tấm thảm.", "vi"),
+        ("Ключ лежит под ковриком.", "ru"),
+        ("Ключ лежить під килимком.", "uk"),
+        ("Το κλειδί είναι κάτω από το χαλί.", "el"),
+        ("钥匙在垫子下面。", "zh"),
+        ("鍵はマットの下にある。", "ja"),
+        ("열쇠는 매트 아래에 있다.", "ko"),
+        ("المفتاح تحت السجادة.", "ar"),
+        ("کلید زیر پادری است، چه کسی آن را گذاشت؟", "fa"),
+        ("चाबी चटाई के नीचे है।", "hi"),
+        ("กุญแจอยู่ใต้พรม", "th"),
+    ],
+)
+def test_a_sentence_is_told_to_be_in_its_language(text: str, code: str) -> None:
+    assert spoken(text) == code
+    assert language_of(text) == Language(code, english=False, foreign=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The key is under the mat.",
+        "Where was Sam when the train came in?",
+        "Take care, talk soon!",
+        "Nordwind demo",
+        "PostgreSQL 17 upgrade",
+        "The verb gehen means to walk in German.",
+        "See https://example.org/el/camino for the way we took.",
+        "The word 猫 means cat in Japanese.",
+        "",
+    ],
+)
+def test_english_and_bare_names_need_no_second_encoder(text: str) -> None:
+    assert spoken(text) is None
+    assert not language_of(text).foreign
+
+
+@pytest.mark.parametrize(
+    "text", ["Ich habe gestern the new deployment pipeline getestet and it was slow.", "Müller, Zürich"]
+)
+def test_text_of_two_languages_or_none_that_is_clear_takes_both_encoders(text: str) -> None:
+    answer = language_of(text)
+
+    assert answer.english
+    assert answer.foreign
