@@ -49,8 +49,8 @@ async def test_a_program_goes_the_whole_way(settings: Settings) -> None:
 
 async def test_what_is_wrong_raises_and_changes_nothing(settings: Settings) -> None:
     async with Memory(settings) as memory:
-        with pytest.raises(InvalidInput, match="kind"):
-            await memory.add("x", kind="colour")  # type: ignore[typeddict-item, arg-type, unused-ignore]
+        with pytest.raises(InvalidInput, match="emotion"):
+            await memory.add("x", emotion="colour")  # type: ignore[typeddict-item, arg-type, unused-ignore]
         with pytest.raises(SecretRejected):
             await memory.add("The password: hunter2-Tr0ub4dor&3")
         assert (await memory.search()).count == 0

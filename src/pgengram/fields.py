@@ -20,6 +20,7 @@ MAX_BATCH: Final = 200
 MAX_SOURCES: Final = 16
 MAX_GET: Final = 20
 MAX_NODES: Final = 500  # memories that one walk along links shows
+LEAST_DIGITS: Final = 8  # of a short id
 MAX_LIMIT: Final = 100
 MAX_QUERY: Final = 8_000
 MAX_METADATA_BYTES: Final = 65_536
@@ -135,15 +136,28 @@ def _depth(value: Any) -> int:
     return depth
 
 
+def _trimmed(value: str) -> str:
+    return value.strip(" \t\r\n")
+
+
 def _not_blank(value: object) -> object:
     if isinstance(value, str) and not value.strip():
         raise ValueError("must contain more than white space")
     return value
 
 
+def bare_id(value: object) -> object:
+    """Return an id without what stands around it: `memory://`, brackets, quotes, "…" where digits were left out."""
+    if not isinstance(value, str):
+        return value
+    text = re.sub(r"^\W*(?:memory|id)\W+", "", value.strip(), flags=re.IGNORECASE).strip("[](){}<>\"'`#,; ")
+    parts = [part for part in re.split(r"…|\.{2,}", text) if len(part.replace("-", "")) >= LEAST_DIGITS]
+    return parts[-1].strip() if parts else text
+
+
 def _hexadecimal(value: str) -> str:
-    if not re.fullmatch(r"[0-9A-Fa-f-]{8,36}", value) or not 8 <= len(value.replace("-", "")) <= 32:
-        raise ValueError("must be a memory's id, or its last 8 to 32 hex digits")
+    if not re.fullmatch(r"[0-9A-Fa-f-]{8,36}", value) or not LEAST_DIGITS <= len(value.replace("-", "")) <= 32:
+        raise ValueError("must be a memory's id, or its last 8 to 32 hex digits; search_memories finds it")
     return value
 
 
@@ -186,7 +200,7 @@ def comma_separated(value: object) -> object:
 
 Text = BeforeValidator(_whole_text)
 Name = Annotated[
-    str, Text, BeforeValidator(_not_blank), AfterValidator(_short)
+    str, Text, BeforeValidator(_not_blank), AfterValidator(_trimmed), AfterValidator(_short)
 ]  # its limit would repeat 20 times in tools/list
 Moment = Annotated[AwareDatetime, AfterValidator(_within_calendars)]
 Expiry = Annotated[Moment, AfterValidator(_within_a_century)]
@@ -194,7 +208,7 @@ Past = Annotated[Moment, AfterValidator(_not_ahead)]
 
 Content = Annotated[
     str, Field(max_length=MAX_CONTENT, description="One self-contained statement; names, absolute dates."),
-    Text, BeforeValidator(_not_blank),
+    Text, BeforeValidator(_not_blank), AfterValidator(_trimmed),
 ]  # fmt: skip
 Importance = Annotated[
     float, Field(ge=0, le=1, allow_inf_nan=False, description="0 is trivia, 1 never to forget."),
@@ -202,7 +216,7 @@ Importance = Annotated[
 ]  # fmt: skip
 Bound = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_below_eleven)]
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="How sure it is.")]
-Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank), AfterValidator(str.strip)]
+Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank), AfterValidator(_trimmed)]
 Tags = Annotated[
     list[Tag], Field(max_length=MAX_TAGS, description="Labels; also comma-separated."),
     BeforeValidator(comma_separated),
@@ -212,8 +226,10 @@ Metadata = Annotated[
     Field(description="The type's detail (steps, context, category, …); other keys are kept."),
 ]  # fmt: skip
 AnyJson = Annotated[Any, AfterValidator(_storable)]
-Reason = Annotated[str, Text, Field(max_length=MAX_REASON)]
-BareId = Annotated[str, AfterValidator(_hexadecimal)]  # where another tool tells what an id looks like
+Reason = Annotated[str, Text, Field(max_length=MAX_REASON), AfterValidator(_trimmed)]
+BareId = Annotated[
+    str, BeforeValidator(bare_id), AfterValidator(_hexadecimal)
+]  # where another tool tells what an id looks like
 MemoryId = Annotated[BareId, Field(description="An id, or its last 8 or more hex digits.")]
 Vector = Annotated[list[float], Field(max_length=4_000, description="Leave out: made from the text.")]
 AnyOf = BeforeValidator(comma_separated)

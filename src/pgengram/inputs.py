@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
@@ -159,6 +158,9 @@ class Change(Provenance):
     clear: Annotated[list[str], AfterValidator(_clearable), Field(description="Names of fields to empty.")] = []
     expected_version: Annotated[int | None, Field(ge=1, description="Refuse if changed since.")] = None
     dry_run: Annotated[bool, Field(description="Only say what would change.")] = False
+    # Many expect these two; tools/list, which every model reads, leaves them out.
+    add_tags: SkipJsonSchema[f.Tags] = []
+    remove_tags: SkipJsonSchema[f.Tags] = []
 
     @model_validator(mode="after")
     def _sets_or_clears(self) -> Change:
@@ -172,9 +174,18 @@ class Change(Provenance):
         return self
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it changes nothing."""
+        named = self.given or self.clear or self.add_tags or self.remove_tags
+        return not named and not self.confirm and self.outcome is None
+
+    @property
     def given(self) -> dict[str, Any]:
         """The fields to set, without those that only steer the call."""
-        steering = {"id", "clear", "expected_version", "dry_run", "confirm", "outcome", "failure_point", "duration"}
+        steering = {
+            *("id", "clear", "expected_version", "dry_run", "confirm", "outcome", "failure_point", "duration"),
+            *("add_tags", "remove_tags"),
+        }
         return {
             name: getattr(self, name)
             for name in type(self).model_fields
@@ -214,16 +225,31 @@ class Filters(Request):
     not_confirmed_since: SkipJsonSchema[f.Moment | None] = None
     source_provider: SkipJsonSchema[f.Name | None] = None
     _tag_groups: list[list[str]] | None = PrivateAttr(None)
+    _spellings: dict[str, list[str]] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.since and self.until and self.since > self.until:
+            raise ValueError(
+                f"since is later than until; exchange them: since={f.as_utc(self.until)}, until={f.as_utc(self.since)}"
+            )
+        return self
 
     @property
     def tag_groups(self) -> list[list[str]]:
         """For each tag that is asked for all those it may be stored as."""
         return tag_groups(self.tags or [], SYNONYMS) if self._tag_groups is None else self._tag_groups
 
-    def with_synonyms(self, synonyms: Mapping[str, str]) -> Self:
-        """Return these filters with a namespace's synonyms instead of the shipped ones."""
+    @property
+    def spellings(self) -> Mapping[str, list[str]]:
+        """How the user, project and collection that are asked for are stored, where that is known."""
+        return self._spellings
+
+    def as_stored(self, synonyms: Mapping[str, str], spellings: Mapping[str, list[str]]) -> Self:
+        """Return these filters with a namespace's synonyms instead of the shipped ones, and its spellings of names."""
         made = self.model_copy()
         made._tag_groups = tag_groups(self.tags or [], synonyms)
+        made._spellings = dict(spellings)
         return made
 
 
@@ -254,17 +280,6 @@ class Question(Filters):
 
 
 RequestType = TypeVar("RequestType", bound=BaseModel)
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
-
-
-def spelled_as_here(given: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
-    """Return `given` with a name such as minImportance as min_importance, where only that is known and not given besides."""
-
-    def meant(name: str) -> str:
-        snake = _HUMP.sub(r"_\1", name).lower()
-        return snake if name not in known and snake in known and snake not in given else name
-
-    return {meant(name): value for name, value in given.items()}
 
 
 def checked(model: type[RequestType], given: Any) -> RequestType:
@@ -273,8 +288,6 @@ def checked(model: type[RequestType], given: Any) -> RequestType:
     Raises:
         InvalidInput: it does not fit; the message names the field and what is allowed, never the value.
     """
-    if isinstance(given, dict):
-        given = spelled_as_here(given, model.model_fields)
     try:
         return model.model_validate(given)
     except ValidationError as error:

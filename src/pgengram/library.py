@@ -21,12 +21,14 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 
 from pgengram import fields as f
 from pgengram.errors import NotFound
-from pgengram.inputs import Change, DedupPolicy, Mode, NewMemory, Question, Sort, checked
+from pgengram.inputs import DedupPolicy, Mode, Sort
+from pgengram.service.arguments import Arguments
 from pgengram.service.manager import MemoryManager
+from pgengram.service.tools import tools_of
 from pgengram.service.toolsets.graph import Explored, Graph, Linked
 from pgengram.service.toolsets.maintenance import Maintenance, Statistics
 from pgengram.settings import Settings
-from pgengram.views import Forgotten, Found, Recalled, Shown, Stored, StoredMany, Updated
+from pgengram.views import Forgotten, Found, Read, Recalled, Shown, Stored, StoredMany, Updated
 
 Around = Literal["history", "relations", "clusters"]
 Direction = Literal["both", "out", "in"]
@@ -125,6 +127,7 @@ class Memory:
 
     def __init__(self, settings: Settings | None = None, **chosen: Unpack[SettingNames]) -> None:
         self.manager = MemoryManager(replace(settings or Settings.from_environment(), **chosen))
+        self._tools: dict[str, Arguments] = {}
 
     async def __aenter__(self) -> Self:
         await self.manager.ready()
@@ -139,6 +142,12 @@ class Memory:
         """Let go of the database and the model."""
         await self.manager.close()
 
+    async def _call(self, toolset: object, tool: str, **given: Any) -> Any:
+        """Call a tool as an assistant does: arguments are read as they are meant, and the answer says how."""
+        if tool not in self._tools:
+            self._tools |= {one.name: Arguments(one) for one in tools_of(toolset)}
+        return await self._tools[tool].read(given).run()
+
     # -- writing ---------------------------------------------------------------------------------------------------
 
     async def add(self, content: str, **said: Unpack[New]) -> Stored:
@@ -148,7 +157,8 @@ class Memory:
             InvalidInput: a field is wrong; nothing was stored.
             SecretRejected: a text holds a password, key or token; nothing was stored.
         """
-        return await self.manager.create_memory(checked(NewMemory, {"content": content, **said}))
+        stored: Stored = await self._call(self.manager, "create_memory", content=content, **said)
+        return stored
 
     async def add_many(self, items: Sequence[dict[str, Any]], *, atomic: bool = False) -> StoredMany:
         """Remember up to 200 things, each with `content` and what `add` takes; a bad one is reported and spares the others.
@@ -156,7 +166,8 @@ class Memory:
         Raises:
             ItemRefused: with `atomic`, one of them is wrong; nothing was stored.
         """
-        return await self.manager.create_memories([*items], atomic)
+        stored: StoredMany = await self._call(self.manager, "create_memories", items=[*items], atomic=atomic)
+        return stored
 
     async def update(self, id: str, **changes: Unpack[Changed]) -> Updated:
         """Change fields of a memory.
@@ -165,7 +176,8 @@ class Memory:
             NotFound: there is no such memory.
             Conflict: it is at another version than `expected_version`, or would say the same as another.
         """
-        return await self.manager.update_memory(checked(Change, {"id": id, **changes}))
+        updated: Updated = await self._call(self.manager, "update_memory", id=id, **changes)
+        return updated
 
     async def forget(self, *ids: str, reason: str = "", replaced_by: Sequence[str] = ()) -> Forgotten:
         """Take up to 20 memories out of every search; `restore` brings them back.
@@ -173,7 +185,9 @@ class Memory:
         Raises:
             ConfirmRequired: they are more than 20.
         """
-        return await self.manager.forget_memories([*ids], reason, [*replaced_by])
+        given = {"ids": [*ids], "reason": reason, "replaced_by_ids": [*replaced_by]}
+        forgotten: Forgotten = await self._call(self.manager, "forget_memories", **given)
+        return forgotten
 
     async def restore(self, id: str) -> Updated:
         """Bring a forgotten or archived memory back.
@@ -208,19 +222,24 @@ class Memory:
         Raises:
             NotFound: there is no such memory.
         """
-        return await Graph(self.manager).link_memories(from_id, [*to_ids], type, strength, properties)
+        given = {"from_id": from_id, "to_ids": [*to_ids], "type": type, "strength": strength, "properties": properties}
+        linked: Linked = await self._call(Graph(self.manager), "link_memories", **given)
+        return linked
 
     # -- finding ---------------------------------------------------------------------------------------------------
 
     async def search(self, query: str = "", **narrowed: Unpack[Narrowed]) -> Found:
         """Find memories by meaning and words, best first; without a query the newest. `results` are dictionaries."""
-        return await self.manager.search_memories(checked(Question, {"query": query, **narrowed}))
+        found: Found = await self._call(self.manager, "search_memories", query=query, **narrowed)
+        return found
 
     async def recall(
         self, context: str, *, max_chars: int = 4_000, project: str | None = None, user: str | None = None
     ) -> Recalled:
         """Gather what is remembered about a task as one text for a model, between marks that it cannot close."""
-        return await self.manager.recall_context(context, max_chars, project, user)
+        given = {"context": context, "max_chars": max_chars, "project": project, "user": user}
+        recalled: Recalled = await self._call(self.manager, "recall_context", **given)
+        return recalled
 
     async def get(self, id: str, *include: Around) -> Shown:
         """Return one memory whole, forgotten ones too, by its id or its last 8 or more digits.
@@ -228,7 +247,7 @@ class Memory:
         Raises:
             NotFound: there is none.
         """
-        found = await self.manager.get_memories([id], [*include])
+        found: Read = await self._call(self.manager, "get_memories", ids=[id], include=[*include])
         if not found.memories:
             raise NotFound("memory", id, "Use search to find the right id.")
         return found.memories[0]
@@ -239,8 +258,11 @@ class Memory:
         Raises:
             NotFound: there is no such memory.
         """
-        return await Graph(self.manager).explore_memories([*ids], depth=depth, direction=direction, limit=limit)
+        given = {"ids": [*ids], "depth": depth, "direction": direction, "limit": limit}
+        explored: Explored = await self._call(Graph(self.manager), "explore_memories", **given)
+        return explored
 
     async def stats(self, project: str | None = None) -> Statistics:
         """Count the memories by all they are sorted by."""
-        return await Maintenance(self.manager).memory_stats(project=project)
+        counted: Statistics = await self._call(Maintenance(self.manager), "memory_stats", project=project)
+        return counted

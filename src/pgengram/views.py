@@ -40,9 +40,14 @@ IDS = ("replaced_by", "superseded_by")
 
 
 class Answer(BaseModel):
-    """What every tool answers at least; `redacted` names the secrets that were taken out of what is stored."""
+    """What every tool answers at least.
+
+    redacted: the sorts of secrets that were taken out of what is stored; read: how arguments were read that were given
+    otherwise, by their names.
+    """
 
     ok: bool = True
+    read: Annotated[dict[str, str] | None, Unlisted] = None
     redacted: Annotated[list[str] | None, Unlisted] = None
 
 
@@ -82,6 +87,7 @@ class Found(Answer):
     total: int | None = None
     next_cursor: str | None = None
     hidden: Shown | None = None
+    note: Annotated[str | None, Unlisted] = None
     language: Annotated[str | None, Unlisted] = None
     degraded: bool | None = None
 
@@ -92,6 +98,7 @@ class Recalled(Answer):
     count: int
     context: str
     memory_ids: list[str]
+    note: Annotated[str | None, Unlisted] = None
     degraded: bool | None = None
 
 
@@ -210,7 +217,7 @@ def near_view(id_: UUID, similarity: float, content: str, differs_in: list[str])
         "id": str(id_),
         "excerpt": cut(content, RELATED_EXCERPT_CHARS),
         "similarity": round(similarity, 4),
-        "possible_conflict": bool(differs_in),
+        "possible_conflict": not {*differs_in} <= {"user", "project", "collection"},
         **({"differs_in": differs_in} if differs_in else {}),
     }
 

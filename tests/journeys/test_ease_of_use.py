@@ -254,7 +254,7 @@ def test_square_brackets_are_text_and_no_markup(store: dict[str, str], command: 
 
 
 def test_an_error_that_quotes_square_brackets_is_told(store: dict[str, str]) -> None:
-    assert "[/red]" in typed(store, "search", "x", "--since", "[/red]", expect=2).stderr
+    assert "[/red]" in typed(store, "call", "search_memories", "[/red]=x", expect=2).stderr
 
 
 # -- when something is wrong -------------------------------------------------------------------------------------------

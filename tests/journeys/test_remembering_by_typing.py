@@ -100,7 +100,7 @@ def test_a_memory_is_changed_in_the_editor(store: dict[str, str]) -> None:
     typed(store, "edit", id_[-8:], EDITOR=change)
     same = typed(store, "edit", id_[-8:], EDITOR="true")
     bad = typed(
-        store, "edit", id_[-8:], EDITOR="sed -i.old -e s/Nice/Rome/ -e 's/^importance:.*/importance: 7/'", expect=2
+        store, "edit", id_[-8:], EDITOR="sed -i.old -e s/Nice/Rome/ -e 's/^importance:.*/importance: -7/'", expect=2
     )
     none = typed(store, "edit", id_[-8:], EDITOR="no-such-editor", expect=2)
 
@@ -170,8 +170,8 @@ def test_a_hook_never_stops_a_session_or_a_compaction() -> None:
     ("words", "said"),
     [
         (["add", " "], "white space"),
-        (["add", "x", "--kind", "colour"], "kind"),
-        (["search", "x", "--since", "soon"], "2026-03-01"),
+        (["add", "x", "--type", "colour"], "type"),
+        (["search", "x", "--since", "soon"], "2026-01-31"),
         (["list", "--sort", "beauty"], "sort"),
         (["list", "--forgotten", "--archived"], "exclude"),
         (["show", "xyz"], "hex digits"),

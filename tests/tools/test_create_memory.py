@@ -233,8 +233,8 @@ async def test_the_type_follows_from_the_kind_when_it_is_not_told(client: Client
 
 
 CONTENTS = {
-    "spaces around": "  two before, three after   ",
-    "windows lines": "first\r\nsecond\r\n",
+    "spaces inside": "two  before,   three after",
+    "windows lines": "first\r\nsecond",
     "emoji": "👩‍👩‍👧‍👦 and 🏳️‍🌈",
     "composed": unicodedata.normalize("NFC", "Zoë Åström"),
     "decomposed": unicodedata.normalize("NFD", "Zoë Åström"),
@@ -270,20 +270,17 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "no content": ({"type": "semantic"}, "content"),
     "content of another type": ({"content": 12}, "content"),
     "unknown type": ({"content": "x", "type": "emotional"}, "type"),
-    "unknown kind": ({"content": "x", "kind": "rumour"}, "kind"),
     "unknown emotion": ({"content": "x", "emotion": "anger"}, "emotion"),
     "unknown mode": ({"content": "x", "capture_mode": "guessed"}, "capture_mode"),
     "importance above 1": ({"content": "x", "importance": 1.01}, "importance"),
     "importance below 0": ({"content": "x", "importance": -0.1}, "importance"),
     "confidence above 1": ({"content": "x", "confidence": 2}, "confidence"),
-    "a moment without zone": ({"content": "x", "occurred_at": "2026-01-01T00:00:00"}, "occurred_at"),
-    "no moment": ({"content": "x", "occurred_at": "yesterday"}, "occurred_at"),
+    "one of two days": ({"content": "x", "occurred_at": "03/04/2026"}, "2026-04-03"),
+    "no moment": ({"content": "x", "occurred_at": "when it rained"}, "occurred_at"),
     "seventeen tags": ({"content": "x", "tags": [f"t{n}" for n in range(17)]}, "tags"),
     "a long tag": ({"content": "x", "tags": ["t" * 65]}, "tags"),
-    "a blank tag": ({"content": "x", "tags": [" "]}, "tags"),
     "a NUL in a tag": ({"content": "x", "tags": ["a\0"]}, "tags"),
     "a long name": ({"content": "x", "user": "u" * 257}, "user"),
-    "a blank name": ({"content": "x", "user": " "}, "user"),
     "a NUL in a name": ({"content": "x", "project": "p\0"}, "project"),
     "detail out of bounds": ({"content": "x", "type": "episodic", "metadata": {"emotional_valence": 1.5}}, "valence"),
     "detail of another kind": ({"content": "x", "metadata": {"category": 7}}, "category"),
@@ -357,8 +354,8 @@ async def test_an_unknown_argument_is_refused_with_a_hint(client: Client, db: Da
 
 
 @pytest.mark.shows(4)
-async def test_a_weight_on_a_scale_of_ten_is_refused_with_the_way_to_say_it(client: Client) -> None:
-    error = await refused(client, "create_memory", content="x", importance=8)
+async def test_a_weight_that_may_be_of_three_or_of_ten_is_refused_with_the_way_to_say_it(client: Client) -> None:
+    error = await refused(client, "create_memory", content="x", importance=2)
 
     assert "divide by 10" in error["message"]
 
@@ -434,7 +431,7 @@ async def test_a_vector_that_cannot_be_compared_is_refused(client: Client, db: D
 
 async def test_a_vector_that_is_no_number_is_refused() -> None:
     from pgengram.errors import InvalidInput
-    from pgengram.service.core import unit_vector
+    from pgengram.service.active_model import unit_vector
 
     with pytest.raises(InvalidInput):
         unit_vector([float("nan")] * 384, 384)
@@ -489,6 +486,6 @@ async def test_whatever_is_stored_is_read_back(
 
     event(f"created: {stored.created}")
     if stored.created:
-        assert memory["content"] == content
+        assert memory["content"] == content.strip(" \t\r\n")
         assert memory["importance"] == importance
         assert memory.get("metadata", {}) == extra

@@ -126,14 +126,15 @@ async def test_what_happened_on_another_day_or_was_said_by_another_is_not_skippe
 
 
 @pytest.mark.parametrize("scope", ["user", "project", "collection"])
-async def test_only_memories_of_the_same_scope_are_near(client: Client, scope: str) -> None:
+async def test_only_memories_of_the_same_scope_are_near_unless_they_say_the_same(client: Client, scope: str) -> None:
     mine = await remember(client, FIRST, **{scope: "mine"})
-    await remember(client, FIRST)
-    await remember(client, FIRST, **{scope: "another"})
+    await remember(client, LONGER, **{scope: "another"})
+    theirs = await remember(client, NEAR, **{scope: "theirs"})
 
     answer = await call(client, "create_memory", content=NEAR, **{scope: "mine"})
 
-    assert [near["id"] for near in answer["near_duplicates"]] == [mine]
+    differing = {near["id"]: near.get("differs_in") for near in answer["near_duplicates"]}
+    assert differing == {mine: None, theirs: [scope]}
 
 
 async def test_forgotten_and_expired_memories_are_no_near_duplicates(client: Client) -> None:
@@ -350,12 +351,12 @@ async def test_what_was_forgotten_for_a_reason_is_told_of_when_it_is_told_again(
         assert corrected["score"] > 0.9
 
 
-async def test_what_was_forgotten_of_another_project_is_not_told_of(client: Client) -> None:
+async def test_what_was_forgotten_of_another_project_is_told_of_where_it_says_just_the_same(client: Client) -> None:
     gone = await remember(client, FIRST, project="harbour")
     await call(client, "forget_memories", ids=[gone], reason="Sold.")
 
-    assert "previously_corrected" not in await call(client, "create_memory", content=FIRST)
-    assert "previously_corrected" in await call(client, "create_memory", content=FIRST, project="harbour")
+    assert "previously_corrected" not in await call(client, "create_memory", content=LONGER)
+    assert "previously_corrected" in await call(client, "create_memory", content=FIRST)
 
 
 async def test_a_batch_is_told_what_was_forgotten(client: Client) -> None:

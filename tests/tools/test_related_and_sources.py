@@ -112,7 +112,7 @@ async def test_sources_are_changed_and_cleared(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "sources",
-    [[{}], [{"trust": 2, "kind": "x"}], [{"kind": "x", "colour": "red"}], "a letter", [{"kind": "x"}] * 17,
+    [[{}], [{"trust": 2, "kind": "x"}], [{"kind": "x", "colour": "red"}], 7, [{"kind": "x"}] * 17,
      [{"kind": "x", "observed_at": "yesterday"}]],
 )  # fmt: skip
 async def test_a_bad_source_is_refused(client: Client, db: Database, sources: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from datetime import datetime
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any, Final
@@ -12,7 +11,6 @@ import typer
 
 from pgengram import fields as f
 from pgengram.cli.runtime import completing
-from pgengram.errors import InvalidInput
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -27,7 +25,7 @@ FILTERS: Final[dict[str, Any]] = {
     "tag": Annotated[list[str] | None, typer.Option("--tag", help="With this tag. Repeatable.")],
     "project": OfProject,
     "user": Annotated[str | None, typer.Option(help="About or for this person only.")],
-    "since": Annotated[str | None, typer.Option(help="Happened from: a date, or a moment with its zone.")],
+    "since": Annotated[str | None, typer.Option(help="Happened from: a date, a moment, or words such as yesterday.")],
     "until": Annotated[str | None, typer.Option(help="… until.")],
 }
 Asked = dict[str, Any]  # arguments of search_memories
@@ -40,10 +38,6 @@ def with_filters(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable
     async def run(*args: Any, **given: Any) -> None:
         asked = {name: given.pop(name) for name in FILTERS}
         asked["tags"] = asked.pop("tag")
-        asked |= {name: moment(asked[name]) for name in ("since", "until")}
-        since, until = (asked[name] and datetime.fromisoformat(asked[name]) for name in ("since", "until"))
-        if since and until and since > until:
-            raise InvalidInput("--since is later than --until.", "Swap them.")
         await function(*args, asked=asked, **given)
 
     own = signature(function, eval_str=True)
@@ -55,18 +49,3 @@ def with_filters(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable
     ]
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run
-
-
-def moment(given: str | None) -> str | None:
-    """Return a date or a moment that a person typed, in ISO 8601 with a zone: this machine's, where none is named.
-
-    Raises:
-        InvalidInput: it is neither.
-    """
-    if given is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(given)
-    except ValueError:
-        raise InvalidInput(f"Not a date: {given!r}", "Write 2026-03-01, or 2026-03-01T14:30+01:00.") from None
-    return (moment if moment.tzinfo else moment.astimezone()).isoformat()

@@ -65,12 +65,12 @@ def table_of(*measures: str) -> Table:
     return table
 
 
-def print_found(table: Table, results: list[dict[str, Any]]) -> None:
-    """Print a table, or that there is nothing to be in it."""
+def print_found(table: Table, results: list[dict[str, Any]], note: str | None = None) -> None:
+    """Print a table, or that there is nothing to be in it, and why."""
     if results:
         screen.print(table)
     else:
-        say("Nothing found.")
+        say(f"Nothing found. {note or ''}".rstrip())
 
 
 def print_memory(memory: dict[str, Any]) -> None:

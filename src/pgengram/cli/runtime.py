@@ -191,8 +191,11 @@ async def call_tool(namespace: object, name: str, given: Mapping[str, Any]) -> A
     Raises:
         InvalidInput: an argument is wrong; nothing was changed.
     """
-    from pgengram.mcp.binding import ToolBinding
+    from pgengram.service.arguments import Arguments
     from pgengram.service.tools import tools_of
 
-    [binding] = [ToolBinding(tool) for tool in tools_of(namespace) if tool.name == name]
-    return await binding.tool.run(binding.arguments({key: value for key, value in given.items() if value is not None}))
+    [taken] = [Arguments(tool) for tool in tools_of(namespace) if tool.name == name]
+    answer = await taken.read({key: value for key, value in given.items() if value is not None}).run()
+    for argument, reading in (answer.read or {}).items():
+        notes.print(f"{argument}: {reading}", style="dim", highlight=False, markup=False, soft_wrap=True)
+    return answer

@@ -16,7 +16,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pgengram.mcp.schema import Schema
+from pgengram.json_schema import Schema
 from pgengram.runtime.context import Asker
 
 log = logging.getLogger(__name__)

@@ -159,9 +159,9 @@ async def _call(
 ) -> CallToolResult | InputRequiredResult:
     """Check, wait until ready, run; every failure becomes an answer that says what to do next."""
     try:
-        arguments = binding.arguments(given)
+        call = binding.read(given)
         await ready(report)
-        return _answer(await binding.tool.run(arguments))
+        return _answer(await call.run())
     except Unanswered as question:
         return question.as_result()
     except PgengramError as error:

@@ -147,3 +147,12 @@ _READINGS: Final = (
     (_NAMED_DAY, _named_day),
     (_WEEKDAY, _weekday),
 )
+
+
+def only_period(text: str, now: datetime) -> Period | None:
+    """Return the stretch of time that is all `text` says, in UTC; None when it says more or something else."""
+    for pattern, reading in _READINGS:
+        if match := pattern.fullmatch(text.strip()):
+            with contextlib.suppress(ValueError, OverflowError):
+                return reading(match, now.astimezone(UTC))
+    return None

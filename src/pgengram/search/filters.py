@@ -39,6 +39,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "max_length": "length(m.content) <= %(max_length)s",
     "not_confirmed_since": "coalesce(m.last_confirmed_at, m.created_at) < %(not_confirmed_since)s",
 }
+ANY_NAME: Final = 'm."{name}" = ANY(%({name})s)'
 ONE_OF: Final = """EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id
   AND t.tag = ANY(%({name})s))"""
 SUBSTRING: Final = "m.content ILIKE %(substring)s"
@@ -62,6 +63,10 @@ def _narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:
     """Return the conditions the caller set, with their parameters; none when the whole store is asked."""
     given = {name: getattr(filters, name) for name in CONDITIONS if getattr(filters, name) is not None}
     conditions = [CONDITIONS[name] for name in given]
+    for name, stored in filters.spellings.items():
+        if stored and stored != [given[name]]:
+            conditions[[*given].index(name)] = ANY_NAME.format(name=name)
+            given[name] = [*stored, given[name]]  # which may be stored by now
     if filters.tags:
         groups = filters.tag_groups
         wanted = groups if filters.tags_match == "all" else [[*chain.from_iterable(groups)]]

@@ -26,6 +26,7 @@ from pgengram.store.maintenance.indexes import describe_index
 from pgengram.store.maintenance.postings_compaction import PostingsCompactor
 from pgengram.store.memory import duplicates, memories, upsert
 from pgengram.store.memory.accesses import AccessLog
+from pgengram.store.reading.names import COLUMNS, NameBook
 from pgengram.store.reading.synonyms import SynonymBook
 from pgengram.store.recovery.backup_schedule import BackupScheduler
 from pgengram.store.store import Report, SharedStore, Store
@@ -54,6 +55,7 @@ class Core:
         self._is_guest = host is not None
         self.session = Session()
         self._synonyms = SynonymBook(self.store)
+        self.names = NameBook(self.store)
         self._frequencies = Frequencies()
         self.accesses = AccessLog(self.store)
         self._words = PostingsCompactor(self.store)
@@ -168,14 +170,23 @@ class Core:
     async def search(self, question: Question, place: cursors.Cursor) -> Hits:
         """Return the hits, how they were found, and how many memories are hidden, by reason."""
         self.session.current()  # whoever asks is not idle
-        question = await self.with_synonyms(question)
+        question = await self.as_stored(question)
         if question.lists:
             return await self.store.read_transaction(lambda tx: listing.listed(tx, question, place))
         return await self.store.read(lambda begin: self._found(begin, question, place))
 
-    async def with_synonyms(self, question: Question) -> Question:
-        """Return `question` asking for each tag by all the words it may be stored as."""
-        return question.with_synonyms(await self._synonyms.current()) if question.tags else question
+    async def as_stored(self, question: Question) -> Question:
+        """Return `question` asking for tags by all the words, and for names in all the spellings they may be stored as."""
+        spellings = {
+            what: await self.names.spellings(what, name) for what in COLUMNS if (name := getattr(question, what))
+        }
+        if not question.tags and not spellings:
+            return question
+        return question.as_stored(await self._synonyms.current() if question.tags else {}, spellings)
+
+    async def project(self, given: str | None) -> str | None:
+        """Return a project as it is stored; one that no memory has as it is."""
+        return next(iter(await self.names.spellings("project", given)), given) if given else None
 
     async def _found(self, begin: Begin, question: Question, place: cursors.Cursor) -> Hits:
         """Embed what the question most likely means, and anew where the look-up of its words shows that it means another.

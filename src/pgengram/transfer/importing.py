@@ -18,10 +18,13 @@ from pydantic import TypeAdapter, ValidationError
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, PgengramError
-from pgengram.inputs import NewMemory, checked, refusal
+from pgengram.inputs import NewMemory, refusal
 from pgengram.runtime.retry import retrying
+from pgengram.service.arguments import reader
 from pgengram.service.core import Core
+from pgengram.service.moments import read_moment
 from pgengram.service.secret_filter import filter_fields
+from pgengram.service.vocabulary import TARGETS
 from pgengram.store.assistant.identity import belief_hash
 from pgengram.store.connection.database import broken_rule
 from pgengram.store.graph.edges import normalised_type
@@ -45,6 +48,11 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "cluster": {"keywords": [], "importance": 0.5, "activation_count": 0},
     "cluster_member": {"strength": 1.0, "automatic": False},
 }
+OF_A_MEMORY: Final = {"content", "kind", "importance", "occurred_at", "user", "project", "tags"}
+WORDS_AND_NAMES: Final = (
+    "content", "type", "kind", "emotion", "capture_mode", "source", "source_provider", "session_id", "speaker", "user",
+    "project", "collection",
+)  # fmt: skip
 NOT_CHECKED: Final = {"embedding", "related_to", "dedup_policy", "idempotency_key", "tags", "metadata"}
 
 Report = Callable[[int, int], None]  # records looked at, records in all
@@ -318,9 +326,11 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
     Raises:
         InvalidInput: a field has a value that no memory may have.
     """
+    record = _named_as_here(record)
     moments = _moments(record)
     exact = isinstance(record.get("detail"), Mapping)
     new = _checked(record, tags)
+    record = {**record, **{name: getattr(new, name) for name in WORDS_AND_NAMES if record.get(name) is not None}}
     detail, extra = (record["detail"], new.metadata) if exact else split_metadata(new.memory_type, new.metadata)
     known, event_time = _detail(new.memory_type, detail, exact=exact)
     occurred_at = moments.get("occurred_at") or (None if exact else event_time)
@@ -403,7 +413,17 @@ def _moment(name: str, value: Any) -> datetime:
     try:
         return _Moment.validate_python(value)
     except ValidationError:
+        if isinstance(value, str) and (read := read_moment(value, datetime.now(UTC), end=name == "expires_at")):
+            return read
         raise InvalidInput(f"{name} must be a moment with its zone.") from None
+
+
+def _named_as_here(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record that has no content under the names that memories have here, where others were used."""
+    if record.get("content") is not None:
+        return record
+    named = {name: next((t for t in TARGETS.get(name, ()) if t in OF_A_MEMORY), name) for name in record}
+    return {target if target not in record else name: record[name] for name, target in named.items()}
 
 
 def _checked(record: Mapping[str, Any], tags: list[str] | None) -> NewMemory:
@@ -418,7 +438,7 @@ def _checked(record: Mapping[str, Any], tags: list[str] | None) -> NewMemory:
     given["tags"] = record.get("tags") or [] if tags is None else tags
     given["metadata"] = record.get("metadata") or {}
     given.setdefault("content", "")
-    return checked(NewMemory, given)
+    return reader(NewMemory).read(given)[0]
 
 
 def _detail(type_: str, detail: Mapping[str, Any], *, exact: bool) -> tuple[dict[str, Any], datetime | None]:

@@ -12,7 +12,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from pgengram import fields as f
-from pgengram.cli.options import AsJson, Asked, Ids, Limit, moment, with_filters
+from pgengram.cli.options import AsJson, Asked, Ids, Limit, with_filters
 from pgengram.cli.output import (
     cells,
     kind,
@@ -52,7 +52,7 @@ async def search(
 
     Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --json`
     """
-    found = await searched({**asked, "query": query, "mode": mode, "as_of": moment(as_of), "limit": limit})
+    found = await searched({**asked, "query": query, "mode": mode, "as_of": as_of, "limit": limit})
     if as_json:
         print_json(found)
         return
@@ -61,7 +61,7 @@ async def search(
         why = hit.get("why", {})
         parts = (hit.get("score"), why.get("similarity"), why.get("words"), hit.get("relevance"))
         table.add_row(*cells(hit), *("–" if part is None else f"{part:.2f}" for part in parts))
-    print_found(table, found.results)
+    print_found(table, found.results, found.note)
 
 
 @command
@@ -88,7 +88,7 @@ async def list_(
     table = table_of("importance", "relevance")
     for hit in found.results:
         table.add_row(*cells(hit), f"{hit['importance']:.2f}", f"{hit['relevance']:.2f}")
-    print_found(table, found.results)
+    print_found(table, found.results, found.note)
     if found.next_cursor:
         say(f"There may be more: --offset {offset + limit}")
 

@@ -148,12 +148,11 @@ async def call(
     ] = None,
 ) -> int:
     """Example: `pgengram call search_memories query="where do we deploy?" limit=3`"""
-    from pgengram.mcp.binding import ToolBinding
+    from pgengram.service.arguments import Arguments
 
     given = dict(map(name_value, arguments or []))
     async with opened_manager() as manager:
-        offers = {offered.name: ToolBinding(offered) for offered in manager.tools}
-        binding = offers[known(tool, offers, "tool")]
-        answer = await binding.tool.run(binding.arguments(given))
+        offers = {offered.name: Arguments(offered) for offered in manager.tools}
+        answer = await offers[known(tool, offers, "tool")].read(given).run()
     print_json(answer)
     return 0 if answer.ok else 1

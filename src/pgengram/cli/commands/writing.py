@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from pgengram import fields as f
-from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes, moment
+from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes
 from pgengram.cli.output import as_line, print_errors, short
 from pgengram.cli.runtime import (
     call_tool,
@@ -60,7 +60,7 @@ async def add(
     given = {
         "content": _read() if content == "-" else content,
         "type": type, "kind": kind, "tags": tag, "importance": importance, "project": project, "user": user,
-        "occurred_at": moment(occurred_at), "expires_at": moment(expires_at), "related_to": related_to,
+        "occurred_at": occurred_at, "expires_at": expires_at, "related_to": related_to,
         "pinned": pin or None, "capture_mode": "explicit", "source_provider": "command line",
     }  # fmt: skip
     async with opened_manager() as manager:
@@ -220,7 +220,7 @@ def _changed_fields(text: str, said: Mapping[str, str]) -> dict[str, Any]:
         if value == said[known(name, EDITABLE, "field")]:
             continue
         if value or name not in CLEARABLE:
-            change[name] = moment(value) if name.endswith("_at") else value
+            change[name] = value
         else:
             change.setdefault("clear", []).append(name)
     return change

@@ -12,9 +12,10 @@ from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, LimitExceeded
-from pgengram.inputs import Request, checked
+from pgengram.inputs import Request
 from pgengram.search.vector_index import VectorIndex
 from pgengram.service import confirming
+from pgengram.service.arguments import reader
 from pgengram.service.confirming import Kept
 from pgengram.service.core import Core
 from pgengram.service.tools import READS, REMOVES, tool
@@ -23,6 +24,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import confirmations, duplicates, memories, plans
 from pgengram.store.memory.plans import ChangePlan, Step, fingerprint
+from pgengram.store.reading.names import names, unknown
 from pgengram.store.reading.synonyms import set_synonyms
 from pgengram.store.reading.synonyms import synonyms as all_synonyms
 from pgengram.text.fencing import one_line
@@ -135,6 +137,7 @@ class Maintenance:
 
         Use when asked how much is remembered, or for tags; to find use search_memories. Errors: DATABASE_ERROR.
         """
+        project = await self.core.project(project)
         counted = await self.core.store.read_transaction(lambda tx: findings.count(tx, project=project, tags=tags))
         tables = {
             **_counts(counted),
@@ -147,6 +150,9 @@ class Maintenance:
             },
             "database": {"namespace": self.core.settings.namespace, "bytes": counted.bytes} | self.core.store.health(),
         }
+        if project and not counted.sums.get("memories"):
+            known = await self.core.store.read_transaction(lambda tx: names(tx, "project"))
+            tables["note"] = unknown("project", project, known)
         return Statistics(totals=_totals(counted), **tables)
 
     # -- reviewing -------------------------------------------------------------------------------------------------
@@ -167,6 +173,7 @@ class Maintenance:
         """
         wanted = [name for name in FINDINGS if find is None or name in find]
         model = await self.core.current_model()
+        project = await self.core.project(project)
         async with self.core.store.snapshot() as tx:  # so that the versions are those of the texts that it compared
             review = Review(tx, project, max_groups)
             if {"duplicates", "contradictions"} & {*wanted}:
@@ -219,6 +226,7 @@ class Maintenance:
         Use after review_memories. A first call shows what would change; repeat it with confirm_token within 60 s. Errors: CONFIRM_REQUIRED, CONFLICT.
         """
         given = await self._checked(action, plan or [], synonyms)
+        project = await self.core.project(project)
         chosen = {
             "older_than_days": older_than_days,
             "below_importance": below_importance,
@@ -272,7 +280,7 @@ class Maintenance:
             raise InvalidInput("A plan belongs to the action apply.")
         if synonyms and action != "synonyms":
             raise InvalidInput("synonyms belong to the action synonyms.")
-        given = [checked(PlannedAction, item) for item in plan]
+        given = [reader(PlannedAction).read(item)[0] for item in plan]
         return [one.model_copy(update={"tags": await self.core.tags(one.tags)}) for one in given]
 
     async def _steps(self, tx: Transaction, given: Sequence[PlannedAction]) -> list[Step]:

@@ -73,7 +73,7 @@ def plan(row: Row, change: Change) -> Plan:
     if "importance" in wanted and wanted["importance"] != row["importance"]:
         note(made, "importance", row["importance"], wanted["importance"])
         made.importance = wanted["importance"]
-    if "tags" in wanted and (tags := list(dict.fromkeys(t.strip() for t in wanted["tags"] or []))) != row["tags"]:
+    if (tags := _tags_after(row, change, wanted)) != row["tags"]:
         note(made, "tags", row["tags"], tags)
         made.tags = tags
     _plan_status(made, row)
@@ -85,6 +85,14 @@ def plan(row: Row, change: Change) -> Plan:
         made.base["last_confirmed_at"] = now
     _plan_what_follows(made, row)
     return made
+
+
+def _tags_after(row: Row, change: Change, wanted: dict[str, Any]) -> list[str]:
+    set_ = [tag.strip() for tag in wanted["tags"] or []] if "tags" in wanted else row["tags"]
+    tags = [tag for tag in dict.fromkeys([*set_, *change.add_tags]) if tag not in change.remove_tags]
+    if len(tags) > f.MAX_TAGS:
+        raise InvalidInput(f"A memory has at most {f.MAX_TAGS} tags; this one has {', '.join(row['tags'])}.")
+    return tags
 
 
 def _plan_status(made: Plan, row: Row) -> None:

@@ -15,6 +15,7 @@ from pgengram.store.connection.database import NO_SORT, Row, Transaction, vector
 from pgengram.store.memory.memories import Draft, Outcome
 from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.differences import differences, overlap
+from pgengram.text.normalising import folded
 from pgengram.text.words import apart, extra_terms
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 NEAR_BY_MODEL: Final = {"all-MiniLM-L6-v2": 0.92}
 NEAR_OTHERWISE: Final = 0.95
 CORRECTED_MARGIN: Final = 0.02  # forgotten memories are told of a little sooner: they change nothing
+NEAR_ELSEWHERE: Final = 0.98  # of another user, project or collection: equal or nearly so
 NEAR_BY_WORDS: Final = 0.75  # share of words in common, without an embedder
 MAX_REPORTED: Final = 5  # near ones of each kind
 FEW_IN_SCOPE: Final = 1_000  # the same for the memories of one project, user or collection
@@ -121,18 +123,18 @@ MEMBERS: Final = f"""crowded AS MATERIALIZED (
 # Uses memories_pkey; what was forgotten is near, too.
 JUDGED: Final = f"""
 SELECT * FROM (
-  SELECT j.*, row_number() OVER (PARTITION BY j.place, j.status ORDER BY j.similarity DESC, j.id DESC) AS rank
-  FROM (SELECT n.place, {{similarity}} AS similarity, m.*
+  SELECT j.*, row_number() OVER (PARTITION BY j.place, j.status, j.elsewhere ORDER BY j.similarity DESC, j.id DESC) AS rank
+  FROM (SELECT n.place, {{similarity}} AS similarity, m.*, (m."user", m.project, m.collection)
+          IS DISTINCT FROM (a."user", a.project, a.collection) AS elsewhere
         FROM (SELECT place, memory_id, max(similarity) AS similarity FROM near GROUP BY place, memory_id) AS n
         JOIN (SELECT DISTINCT place, "user", project, collection FROM asked) AS a USING (place)
         CROSS JOIN LATERAL (
-          SELECT m.id, m.type, m.status, m.content, m.content_hash, m.speaker, m.occurred_at, m.reason, m.replaced_by
+          SELECT m.id, m.type, m.status, m.content, m.content_hash, m.speaker, m.occurred_at, m.reason, m.replaced_by,
+            m."user", m.project, m.collection
           FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id
-            AND ({VISIBLE} OR m.status = 'invalidated')
-            AND m."user" IS NOT DISTINCT FROM a."user" AND m.project IS NOT DISTINCT FROM a.project
-            AND m.collection IS NOT DISTINCT FROM a.collection OFFSET 0) AS m) AS j
-  WHERE j.similarity >= %(least)s) AS ranked
-WHERE rank <= {MAX_REPORTED + 1} ORDER BY place, rank
+            AND ({VISIBLE} OR m.status = 'invalidated') OFFSET 0) AS m) AS j
+  WHERE j.similarity >= CASE WHEN j.elsewhere THEN greatest(%(least)s, {NEAR_ELSEWHERE}) ELSE %(least)s END) AS ranked
+WHERE rank <= {MAX_REPORTED + 1} ORDER BY place, elsewhere, rank
 """
 
 
@@ -175,7 +177,7 @@ def by_meaning(model: Model, way: str) -> str:
           (SELECT avg(best) FROM (SELECT {parts} v.part) AS there))"""
     return f"""WITH {ASKED}, sized AS MATERIALIZED (SELECT {known.get(way, count)} AS vectors),
 {"" if way == "each" else index}near AS MATERIALIZED ({near}), judged AS ({JUDGED.format(similarity=similarity)})
-SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY place, rank
+SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY place, elsewhere, rank
 """
 
 
@@ -242,7 +244,8 @@ async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -
     measured = [
         {**row, "similarity": overlap(by_place[row["place"]].draft.row["content"], row["content"])} for row in rows
     ]
-    enough = [row for row in measured if row["similarity"] >= NEAR_BY_WORDS - CORRECTED_MARGIN]
+    least = {True: NEAR_ELSEWHERE, False: NEAR_BY_WORDS - CORRECTED_MARGIN}
+    enough = [row for row in measured if row["similarity"] >= least[row["elsewhere"]]]
     _note(by_place, sorted(enough, key=lambda row: -row["similarity"]), NEAR_BY_WORDS)
 
 
@@ -289,7 +292,15 @@ def unlike(draft: Draft, row: Row) -> list[str]:
         found.append("dates")
     if draft.row["speaker"] != row["speaker"] and "names" not in found:
         found.append("names")
-    return found
+    return found + [name for name in SCOPE if draft.row[name] != row[name]]
+
+
+def stands_elsewhere(draft: Draft, near: Near) -> bool:
+    """Whether a draft that names no user, project or collection says what a memory of one says, in the same words."""
+    scoped = any(draft.row[name] is not None for name in SCOPE)
+    return (
+        not scoped and set(near.differs_in) <= {*SCOPE} and folded(draft.row["content"]) == folded(near.row["content"])
+    )
 
 
 def compare(candidates: Sequence[WriteCandidate], least: float, *, by_words: bool = False) -> None:

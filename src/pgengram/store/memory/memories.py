@@ -31,6 +31,7 @@ SET_OTHERWISE: Final = {
 }  # fmt: skip
 WHOLE_ID: Final = 32  # hex digits
 SHORT_ID: Final = 8  # of its last digits, by which there is an index
+MOST_NAMED: Final = 5  # memories that one short id may mean
 LASTING: Final = ("active", "archived")  # the states in which new edges and clusters may lead to a memory
 DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
 
@@ -318,21 +319,37 @@ class Resolved:
 
 
 async def resolve(tx: Transaction, given: Iterable[str]) -> Resolved:
-    """Return which memories are meant by ids or ends of ids."""
-    plain = {key: key.replace("-", "").lower() for key in given}
+    """Return which memories are meant by ids, or by their ends or beginnings.
+
+    Memories stored within a minute begin alike, so the end of an id counts first.
+    """
+    plain = {key: str(f.bare_id(key)).replace("-", "").lower() for key in given}
     whole = [UUID(hex=digits) for digits in plain.values() if len(digits) == WHOLE_ID]
     short = [digits[-SHORT_ID:] for digits in plain.values() if len(digits) < WHOLE_ID]
     there = [row["id"] for row in await tx.rows(s.FIND_BY_ID, {"ids": whole, "short_ids": short})] if plain else []
     resolved = Resolved({}, {})
     for key, digits in plain.items():
-        ids = [id_ for id_ in there if id_.hex.endswith(digits)]
+        ids = [id_ for id_ in there if id_.hex.endswith(digits)] or await _beginning(tx, digits)
         if len(ids) == 1:
             resolved.found[key] = ids[0]
         elif ids:
-            resolved.problems[key] = Conflict(f"{len(ids)} memories end in {key}.", "Give more digits.")
+            resolved.problems[key] = _several(key, ids)
         else:
             resolved.problems[key] = NotFound("memory", key)
     return resolved
+
+
+async def _beginning(tx: Transaction, digits: str) -> list[UUID]:
+    if len(digits) >= WHOLE_ID:
+        return []
+    bounds = {"low": UUID(digits.ljust(WHOLE_ID, "0")), "high": UUID(digits.ljust(WHOLE_ID, "f"))}
+    return [row["id"] for row in await tx.rows(s.FIND_BY_BEGINNING, bounds)]
+
+
+def _several(key: str, ids: Sequence[UUID]) -> Conflict:
+    ends = ", ".join(str(id_)[-SHORT_ID:] for id_ in ids[:MOST_NAMED])
+    more = " and others" if len(ids) > MOST_NAMED else ""
+    return Conflict(f"{key} may mean several memories, which end in {ends}{more}.", "Give the last 8 digits of one.")
 
 
 async def set_columns(tx: Transaction, table: str, id_: UUID, values: dict[str, Any]) -> None:

@@ -205,6 +205,11 @@ UNION
 SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND short_id = ANY(%(short_ids)s)
 """
 
+# Uses memories_pkey; one more than are named.
+FIND_BY_BEGINNING: Final = """
+SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id BETWEEN %(low)s AND %(high)s ORDER BY id LIMIT 6
+"""
+
 # A use adds its weight to the forward-decayed sum; importance itself never changes by use. The last 32 are kept one by one, for
 # whoever wants to see how a memory faded. Here and below rows are locked in the order of their ids first, so that uses and
 # hits that are counted at once cannot wait in a circle. Uses memory_activation_pkey.

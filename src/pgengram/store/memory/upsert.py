@@ -24,6 +24,7 @@ from pgengram.store.memory.duplicates import (
     compare,
     find,
     find_by_words,
+    stands_elsewhere,
     unlike,
 )
 from pgengram.store.memory.memories import Draft, Outcome
@@ -125,6 +126,10 @@ async def _by_key(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None
 def _decide(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> None:
     """Settle which memory or earlier draft stands for one that may be left out or merged; what differs never does."""
     policy, row = candidate.draft.request.dedup_policy, candidate.draft.row
+    if not candidate.known:
+        candidate.target = next((n for n in candidate.near if stands_elsewhere(candidate.draft, n)), None)
+    if candidate.target is not None:
+        return
     if candidate.known or policy not in ("merge", "skip_if_near"):
         return
 
@@ -164,7 +169,7 @@ async def _stood_for(
     key = t.draft.row["idempotency_key"]
     if earlier is not None and key is not None and key == earlier.draft.row["idempotency_key"]:
         return Outcome(there, created=False, how="key")
-    if t.draft.request.dedup_policy == "merge":
+    if t.draft.request.dedup_policy == "merge" and not (t.target and stands_elsewhere(t.draft, t.target)):
         outcome = await merge(tx, there, t.draft, model_id)
     else:
         outcome = Outcome(there, created=False, how="near")

@@ -1,0 +1,211 @@
+"""What a tool or a request takes: its schema, and arguments read and checked against it.
+
+Refusals say where and what is allowed, from the schema alone; the rejected value is no part of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any, Final, Generic, TypeVar, cast, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import ErrorDetails
+
+from pgengram.errors import InvalidInput, LimitExceeded
+from pgengram.json_schema import FlatJsonSchema, Schema, allowed
+from pgengram.service.coercion import Coercion, clipped
+from pgengram.service.tools import Tool
+from pgengram.views import Answer
+
+Model = TypeVar("Model", bound=BaseModel)
+MAX_PROBLEMS: Final = 5  # named in one error
+SMALLEST_BATCH: Final = 20  # a list that may hold as many is a batch
+
+
+class Reader(Generic[Model]):
+    """Reads requests of one model.
+
+    Args:
+        model: the request.
+        tool: the name of the tool that takes it, for what to do next.
+        liberal: whether words, names and values are read as they are meant.
+    """
+
+    def __init__(self, model: type[Model], tool: str = "", *, liberal: bool = True) -> None:
+        self._model = model
+        self._tool = tool
+        self._liberal = liberal
+
+    @cached_property
+    def schema(self) -> Schema:
+        """What is accepted, flat."""
+        found = self._model.model_json_schema(schema_generator=FlatJsonSchema)
+        return {key: value for key, value in found.items() if key != "description"}
+
+    @cached_property
+    def _coercion(self) -> Coercion:
+        return Coercion(self.schema, frozenset(self._model.model_fields), liberal=self._liberal)
+
+    def read(self, given: Any) -> tuple[Model, dict[str, str]]:
+        """Return a request, and how those of its fields were read that were given otherwise.
+
+        Raises:
+            InvalidInput: some are unknown, missing or out of bounds; the message says what is allowed.
+            LimitExceeded: a list holds more than one call may bring.
+        """
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"must be an object with {', '.join(self.schema.get('required', ()))}.")
+        meant, told = self._coercion.read(given)
+        try:
+            return self._model.model_validate(meant), told
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_input=False)
+            message = "; ".join(_problem(one, self.schema) for one in problems[:MAX_PROBLEMS])
+            if all(_is_too_much(one, self.schema) for one in problems):
+                raise LimitExceeded(message) from None
+            raise InvalidInput(message, next_step(self._tool, problems, meant)) from None
+
+
+_READERS: Final[dict[type[BaseModel], Reader[Any]]] = {}
+
+
+def reader(model: type[Model]) -> Reader[Model]:
+    """Return the reader of a request that is not a tool's own."""
+    if model not in _READERS:
+        _READERS[model] = Reader(model)
+    return _READERS[model]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that may be made: its arguments, and how they were read."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    told: dict[str, str]
+
+    async def run(self) -> Any:
+        """Make the call; the answer says how its arguments were read."""
+        answer = await self.tool.run(self.arguments)
+        if self.told and isinstance(answer, Answer):
+            return answer.model_copy(update={"read": {**self.told, **(answer.read or {})}})
+        return answer
+
+
+class Arguments:
+    """What a tool takes, made from the method's signature and docstring.
+
+    A method whose only parameter is a pydantic model takes that model's fields as its arguments.
+
+    Raises:
+        TypeError: a parameter is not annotated or too intricate for a flat schema, or no view is returned.
+    """
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        hints = get_type_hints(tool.method, include_extras=True)
+        view = hints.pop("return", None)
+        if not (isinstance(view, type) and issubclass(view, BaseModel)):
+            raise TypeError(f"{tool.name} must return a pydantic model")
+        self.view = view
+        parameters = inspect.signature(tool.method).parameters
+        first = next(iter(parameters), "")
+        self._whole = first if len(parameters) == 1 and _is_request(hints[first]) else None
+        model: type[BaseModel] = hints[first] if self._whole else _model_of(tool.name, hints, parameters)
+        self._reader = Reader(model, tool.name, liberal=issubclass(view, Answer))
+
+    @property
+    def input_schema(self) -> Schema:
+        """What the tool accepts."""
+        return self._reader.schema
+
+    def read(self, given: Mapping[str, Any]) -> Call:
+        """Return the call with the arguments that are meant; those left out, or null where that is allowed, keep their default.
+
+        Raises:
+            InvalidInput: some are unknown, missing or out of bounds; the message says what is allowed.
+            LimitExceeded: a list holds more than one call may bring.
+        """
+        checked, told = self._reader.read(given)
+        if self._whole is not None:
+            return Call(self.tool, {self._whole: checked}, told)
+        return Call(self.tool, {name: getattr(checked, name) for name in checked.model_fields_set}, told)
+
+
+def _model_of(name: str, hints: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> type[BaseModel]:
+    fields = {one: (hints[one], ... if p.default is p.empty else p.default) for one, p in parameters.items()}
+    config = ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=())
+    return create_model(f"{name}_arguments", __config__=config, **cast("dict[str, Any]", fields))
+
+
+def _is_request(hint: object) -> bool:
+    """Whether a parameter is a model whose fields are the tool's arguments."""
+    return isinstance(hint, type) and issubclass(hint, BaseModel)
+
+
+def _problem(error: ErrorDetails, schema: Schema) -> str:
+    """Say what is wrong and what is allowed, from the schema alone: the rejected value is never part of it."""
+    where, node, known = _place(error["loc"], schema)
+    if error["type"] == "extra_forbidden":
+        word = clipped(error["loc"][-1])
+        near = get_close_matches(word, known, 1)
+        kind = f"field {word!r} in {where}" if where else f"argument {word!r}"
+        return f"unknown {kind}" + (f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}")
+    if error["type"] in ("value_error", "assertion_error"):  # the words of our own validators
+        return f"{where} {error.get('ctx', {}).get('error', 'is not allowed')}".strip()
+    verb = "is required:" if error["type"] == "missing" else "must be"
+    return f"{where or 'arguments'} {verb} {allowed(node)}"
+
+
+def _is_too_much(error: ErrorDetails, schema: Schema) -> bool:
+    """Whether a call brings more things at once than it may, rather than one that is too large."""
+    if error["type"] != "too_long" or len(error["loc"]) != 1:
+        return False
+    argument = schema.get("properties", {}).get(error["loc"][0], {})
+    return bool(argument.get("maxItems", 0) >= SMALLEST_BATCH)
+
+
+def _place(path: Sequence[int | str], schema: Schema) -> tuple[str, Schema, list[str]]:
+    """Follow an error's path as far as the schema knows it.
+
+    Returns how to call the place, its schema, and the names known at the last object met. Keys of free mappings are
+    the caller's content, so they are left out.
+    """
+    where, node, known = "", schema, list(schema.get("properties", ()))
+    for step in path:
+        if isinstance(step, int) and "items" in node:
+            where, node = f"{where}[{step}]", node["items"]
+        elif step in node.get("properties", ()):
+            where, node = f"{where}.{step}".lstrip("."), node["properties"][step]
+        else:
+            break
+        known = list(node.get("properties", known))
+    return where, node, known
+
+
+FINDS_IDS: Final = frozenset(
+    {"query", "q", "text", "search", "topic", "question", "filter", "project", "user", "tags", "kind", "all"}
+)
+DESTROYS: Final = {"permanent": "hard", "permanently": "hard", "erase": "hard", "purge": "hard", "force": "hard"}
+FORGOTTEN: Final = frozenset({"forgotten", "deleted", "removed", "invalidated"})
+USUAL_STEP: Final = InvalidInput.default_hint
+
+
+def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, Any]) -> str:
+    """Return the call that leads on from what is wrong with one."""
+    unknown = {str(one["loc"][-1]).lower() for one in problems if one["type"] == "extra_forbidden"}
+    wrong = {str(one["loc"][0]) for one in problems if one["loc"]}
+    if wrong & {"id", "ids", "from_id", "to_ids"} and (unknown & FINDS_IDS or not unknown):
+        return f"Find the ids first with search_memories(query=…), then call {tool or 'this'} with them; nothing was changed."
+    if tool == "forget_memories" and (hard := unknown & DESTROYS.keys()):
+        return f"To erase for good say hard=true instead of {', '.join(sorted(hard))}; nothing was changed."
+    if tool == "update_memory":
+        if str(given.get("status", "")).lower() in FORGOTTEN or "content" in wrong:
+            return f'To forget it call forget_memories(ids=["{clipped(given.get("id", "…"))}"]); nothing was changed.'
+        if "type" in unknown:
+            return "The type of a memory stays; kind, such as kind=decision, can be changed. Nothing was changed."
+    return USUAL_STEP

@@ -1,0 +1,399 @@
+"""Arguments read as they are meant: other names, words for numbers, dates in words, one thing where a list is wanted.
+
+What can only mean one thing is taken, and `read` says how. What may mean two things, or would destroy, stays as it is for
+the check that follows, or is refused with the call to make. An argument that is right costs a look at its type.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from types import NoneType
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from pgengram import fields as f
+from pgengram.errors import InvalidInput
+from pgengram.inputs import NewMemory
+from pgengram.json_schema import Schema
+from pgengram.service.moments import read_moment
+from pgengram.service.vocabulary import EVERYTHING, LEVELS, TARGETS, WORDS, WRAPPERS
+from pgengram.text.secrets import redacted
+
+MAX_ECHO: Final = 64  # characters of a caller's own word in an answer
+OF_TEN: Final = 3  # from here on a number is one of ten; below it may as well be one of three or a slip
+NOTHING: Final = frozenset({"", "null", "undefined"})
+OF_ANYTHING: Final = frozenset({"note", "message", "body", "statement", "fact"})
+MAY_BE_BLANK: Final = frozenset({"query", "context", "reason", "cursor", "confirm_token"})
+NEVER_DROPPED: Final = frozenset({"content", "id", "ids", "from_id", "to_ids"})
+LAST_INSTANT: Final = frozenset({"until", "expires_at", "as_of"})  # a day as their value is meant whole
+CUT: Final = frozenset({"query", "context"})  # too long, their beginning and end say enough
+UNBOUNDED_SHARES: Final = frozenset({"threshold", "below_importance"})  # between 0 and 1, though their schema is silent
+OF_TEXT: Final = {"items": "content", "replacements": "content", "sources": "ref"}  # what a text is as one of these
+CHARACTERS_PER_TOKEN: Final = 4
+PART: Final = 4_000  # characters of a content that is offered in parts
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_SHARE: Final = re.compile(r"(\d+(?:[.,]\d+)?)\s*(%|(?:/|of|out of)\s*(\d+))?")
+_ORDERED: Final = re.compile(r"[\s:_]+(desc|descending)$", re.IGNORECASE)
+_TEXT: Final = (str, int, float)
+
+
+class Coercion:
+    """How the arguments of one request are read.
+
+    Args:
+        schema: of the request, flat.
+        known: names of its arguments, those that the schema leaves out too.
+        liberal: whether to read words, names and values as they are meant; else only what clients do to any argument is
+            undone: JSON as text, null for "left out", names in camel case.
+    """
+
+    def __init__(self, schema: Schema, known: frozenset[str], *, liberal: bool) -> None:
+        self._schema = schema
+        self._known = known
+        self._liberal = liberal
+        self._searches = "query" in known or "min_importance" in known
+
+    def read(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the arguments as they are meant, and how those were read that were given otherwise.
+
+        Raises:
+            InvalidInput: one may mean two things; the error says how to write either.
+        """
+        told: dict[str, str] = {}
+        return self._object(dict(given), self._schema, self._known, told), told
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def _object(
+        self, given: dict[str, Any], schema: Schema, known: frozenset[str], told: dict[str, str]
+    ) -> dict[str, Any]:
+        properties: Schema = schema["properties"]
+        required = schema.get("required", ())
+        if not given.keys() <= known:
+            given = self._named(given, known, required, told)
+        made: dict[str, Any] = {}
+        for name, value in given.items():
+            if value is None:
+                if name in required or name not in known:
+                    made[name] = value
+                elif "clear" in known:
+                    told[name] = "null → left as it is; clear empties it"
+                continue
+            read = self._value(name, value, properties.get(name, {}), name in required, told)
+            if read is not None:
+                made[name] = read
+        if self._liberal and "type" in made and "kind" in known:
+            _kind_as_type(made, told)
+        return made
+
+    def _named(
+        self, given: dict[str, Any], known: frozenset[str], required: Collection[str], told: dict[str, str]
+    ) -> dict[str, Any]:
+        """Return arguments under the names they have here."""
+        if self._liberal:
+            given = _unwrapped(given, known, told)
+        made = {name: value for name, value in given.items() if name in known}
+        for name, value in given.items():
+            if name in known:
+                continue
+            snake = _HUMP.sub(r"_\1", name).lower()
+            if snake in known and snake not in made:
+                made[snake] = value
+            elif self._liberal and (target := self._target(snake, value, known, made)):
+                told[name] = target
+                made[target] = _day_before(value) if snake == "before" else value
+            else:
+                made[name] = value
+        if self._liberal:
+            self._rearrange(made, known, required, told)
+        return made
+
+    def _target(self, name: str, value: Any, known: frozenset[str], made: Mapping[str, Any]) -> str | None:
+        """Return the argument that is meant by another name for it."""
+        if name == "type" and "kind" in known:  # of a memory that has one already
+            return "kind" if isinstance(value, str) and _word("kind", value) in f.KINDS else None
+        if name == "priority" and isinstance(value, int):  # of one to five, where one may be the highest
+            return None
+        if name in OF_ANYTHING and "clear" in known:  # a note about a change is not its content
+            return None
+        targets = (one for one in TARGETS.get(name, ()) if one in known and one not in made)
+        return next(targets, None)
+
+    def _rearrange(
+        self, made: dict[str, Any], known: frozenset[str], required: Collection[str], told: dict[str, str]
+    ) -> None:
+        """Undo what is more than another name."""
+        if "max_chars" in known and isinstance(tokens := made.get("max_tokens"), int) and "max_chars" not in made:
+            made["max_chars"] = made.pop("max_tokens") * CHARACTERS_PER_TOKEN
+            told["max_tokens"] = f"{tokens} → max_chars {made['max_chars']}"
+        if "items" in required:
+            _into_items(made, known, told)
+        if "status" in known and "restore" in made and made["restore"] in (True, "true") and "status" not in made:
+            del made["restore"]
+            made["status"] = told["restore"] = "active"
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def _value(self, name: str, value: Any, node: Schema, needed: bool, told: dict[str, str]) -> Any:
+        """Return a value as it is meant; None for one that says nothing."""
+        wanted = node.get("type")
+        if isinstance(value, str):
+            if (wanted, value.lstrip()[:1]) in (("array", "["), ("object", "{")):
+                with contextlib.suppress(ValueError):
+                    value = from_json(value, allow_inf_nan=False)
+            elif wanted and not needed and self._says_nothing(name, value):
+                told[name] = f"{clipped(value).strip() or 'blank'} → left out"
+                return None
+        if wanted == "array":
+            return self._list(name, value, node, needed, told)
+        if wanted == "object":
+            if isinstance(value, dict) and "properties" in node:
+                return self._object(value, node, frozenset(node["properties"]), told)
+            return value
+        return self._single(name, value, node, told) if self._liberal else value
+
+    def _says_nothing(self, name: str, value: str) -> bool:
+        """Whether a text stands for an argument that is left out; without the type of a link all its links would be meant."""
+        if not self._liberal or value.strip().lower() not in NOTHING:
+            return False
+        return name not in MAY_BE_BLANK | NEVER_DROPPED and not (name == "type" and "from_id" in self._known)
+
+    def _list(self, name: str, value: Any, node: Schema, needed: bool, told: dict[str, str]) -> Any:
+        items = node.get("items") or {}
+        if self._liberal:
+            value = self._as_list(name, value, items)
+        if not isinstance(value, list):
+            return value
+        if self._liberal and items.get("type") == "string":
+            kept = [one for one in value if one is not None and (not isinstance(one, str) or one.strip())]
+            if len(kept) < len(value):
+                told[name] = "blank → left out"
+                if not kept and not needed:
+                    return None
+            value = self._all_of(name, kept, items, told)
+        return [self._element(name, one, items, told) for one in value]
+
+    def _as_list(self, name: str, value: Any, items: Schema) -> Any:
+        """Return one thing as a list of one, and texts among objects as what they say."""
+        if isinstance(value, str) and items.get("type") == "string":
+            value = f.comma_separated(value)
+        elif isinstance(value, dict) or (isinstance(value, str) and name in OF_TEXT):
+            value = [value]
+        if isinstance(value, list) and (said := OF_TEXT.get(name)):
+            value = [{said: one} if isinstance(one, str) else one for one in value]
+        return value
+
+    def _all_of(self, name: str, value: list[Any], items: Schema, told: dict[str, str]) -> list[Any]:
+        if "enum" in items and any(isinstance(one, str) and one.lower() in EVERYTHING for one in value):
+            told[name] = "all of them"
+            return list(items["enum"])
+        return value
+
+    def _element(self, name: str, value: Any, items: Schema, told: dict[str, str]) -> Any:
+        if isinstance(value, dict) and items.get("type") == "string":
+            return value.get("id") or value.get("memory_id") or value
+        return value if value is None else self._value(name, value, items, True, told)
+
+    def _single(self, name: str, value: Any, node: Schema, told: dict[str, str]) -> Any:
+        """Return a word, text, number or moment as it is meant."""
+        wanted = node.get("type")
+        if isinstance(value, list) and wanted in ("string", "integer", "number", "boolean"):
+            value = self._only(name, value, told)
+        if wanted == "string":
+            return self._text(name, value, node, told)
+        if isinstance(value, bool) and wanted in ("integer", "number"):
+            return str(value)  # pydantic would take it for 1 or 0
+        if wanted == "number" and ((node.get("minimum"), node.get("maximum")) == (0, 1) or name in UNBOUNDED_SHARES):
+            return self._changed(name, value, _share(value), told)
+        if wanted == "integer":
+            return self._changed(name, value, _clamped(name, value, node), told)
+        return value
+
+    def _only(self, name: str, value: list[Any], told: dict[str, str]) -> Any:
+        if len(value) == 1:
+            return value[0]
+        if name in CUT and value and all(isinstance(one, str) for one in value):
+            told[name] = f"{len(value)} texts → one"
+            return " ".join(value)
+        if name == "content" and len(value) > 1:
+            raise InvalidInput(
+                "content must be one statement.",
+                'For several call create_memories(items=[{"content": "…"}, {"content": "…"}]).',
+            )
+        return value
+
+    def _text(self, name: str, value: Any, node: Schema, told: dict[str, str]) -> Any:
+        if "enum" in node:
+            return value if value in node["enum"] else self._of_enum(name, value, node["enum"], told)
+        if node.get("format") == "date-time":
+            return self._moment(name, value, told)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and name != "content":
+            return str(value)
+        if isinstance(value, str) and len(value) > node.get("maxLength", len(value)):
+            if name in CUT:
+                half = node["maxLength"] // 2 - 2
+                told[name] = f"{len(value)} characters → its beginning and end"
+                return f"{value[:half]} … {value[-half:]}"
+            if name == "content":
+                raise too_long(value, node["maxLength"])
+        return value
+
+    def _of_enum(self, name: str, value: Any, enum: list[Any], told: dict[str, str]) -> Any:
+        if not isinstance(value, str):
+            return value
+        word = _word(name, value)
+        if name in ("sort", "mode") and word not in enum:
+            word = _word(name, _ORDERED.sub("", value.strip().removeprefix("-")))
+        singular = (word.removesuffix("s"), word.removesuffix("es"))
+        meant = next((one for one in (word, f"{word}s", *singular) if one in enum), None)
+        if meant is None and name == "kind" and not self._searches and "clear" not in self._known:
+            meant = "general"
+        return self._changed(name, value, meant, told)
+
+    def _moment(self, name: str, value: Any, told: dict[str, str]) -> Any:
+        if isinstance(value, bool) or not isinstance(value, _TEXT):
+            return value
+        if isinstance(value, str) and value[10:11] in ("T", "t"):
+            with contextlib.suppress(ValueError):
+                if (exact := datetime.fromisoformat(value)).tzinfo is not None:
+                    if name == "expires_at" and exact < datetime.now(UTC):
+                        told[name] = "in the past → hidden at once"
+                    return value
+        try:
+            moment = read_moment(value, datetime.now(UTC), end=name in LAST_INSTANT, ahead=name == "expires_at")
+        except InvalidInput as error:
+            raise InvalidInput(f"{name}: {error.message}", error.hint) from None
+        if moment is None:  # pydantic would take a small number for a moment in 1970
+            return "no moment" if isinstance(value, (int, float)) or value.strip().isdigit() else value
+        return self._changed(name, value, f.as_utc(moment), told)
+
+    @staticmethod
+    def _changed(name: str, given: Any, meant: Any, told: dict[str, str]) -> Any:
+        """Return what is meant, and tell it where it is not what was given; what means nothing stays."""
+        if meant is None:
+            return given
+        if meant != given and str(meant) != str(given).strip():
+            told[name] = f"{clipped(given)} → {meant}"
+        return meant
+
+
+def _unwrapped(given: dict[str, Any], known: frozenset[str], told: dict[str, str]) -> dict[str, Any]:
+    """Return arguments without the object in which they were put."""
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in known or name.lower() not in WRAPPERS or not isinstance(value, dict) or given.keys() & value.keys():
+            made[name] = value
+        else:
+            made |= value
+            told[name] = "its fields"
+    return made
+
+
+def _into_items(made: dict[str, Any], known: frozenset[str], told: dict[str, str]) -> None:
+    """Put fields of a memory that stand beside the items into each of them, or make them the only item."""
+    shared = {name: made[name] for name in made.keys() - known if name in NewMemory.model_fields}
+    items = made.get("items")
+    if isinstance(items, str) and items.lstrip()[:1] == "[":
+        with contextlib.suppress(ValueError):
+            items = from_json(items, allow_inf_nan=False)
+    if not shared or ("content" in shared) != ("items" not in made) or not isinstance(items, (list, NoneType)):
+        return
+    for name in shared:
+        del made[name]
+        told[name] = "for every item"
+    told_items = [{"content": one} if isinstance(one, str) else one for one in items or [{}]]
+    made["items"] = [{**shared, **one} if isinstance(one, dict) else one for one in told_items]
+
+
+def _kind_as_type(made: dict[str, Any], told: dict[str, str]) -> None:
+    """Take what was given as type for a kind where it is one, unless that is given otherwise."""
+    given = made["type"]
+    kinds = [_word("kind", one) for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
+    if kinds and all(kind in f.KINDS for kind in kinds) and made.get("kind") in (None, kinds[0], kinds):
+        del made["type"]
+        made["kind"] = kinds if isinstance(given, list) else kinds[0]
+        told["type"] = f"kind {', '.join(kinds)}"
+
+
+def _day_before(value: Any) -> Any:
+    """Return the last instant before a day that is a bound itself; any other value as it is."""
+    start = read_moment(value, datetime.now(UTC)) if isinstance(value, str) else None
+    if start is None or start == read_moment(value, datetime.now(UTC), end=True):
+        return value
+    return f.as_utc(start - timedelta(microseconds=1))
+
+
+def _word(name: str, value: str) -> str:
+    """Return a word in the spelling it has here, synonyms replaced."""
+    word = re.sub(r"[\s-]+", "_", value.strip().lower())
+    return WORDS.get(name, {}).get(word, word)
+
+
+def _share(value: Any) -> float | None:
+    """Return what is meant by a number between 0 and 1: of ten, of a hundred, or in a word; None when that is not sure."""
+    if isinstance(value, str):
+        word = re.sub(r"[\s-]+", "_", value.strip().lower())
+        if word in LEVELS:
+            return LEVELS[word]
+        if not (match := _SHARE.fullmatch(value.strip())):
+            return None
+        number = float(match[1].replace(",", "."))
+        if match[2]:
+            whole = 100 if match[2] == "%" else int(match[3])
+            return round(number / whole, 6) if whole and whole >= number else None
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = value
+    else:
+        return None
+    if 0 <= number <= 1:
+        return number
+    if OF_TEN <= number <= 10:
+        return round(number / 10, 6)
+    return round(number / 100, 6) if 10 < number <= 100 else None
+
+
+def _clamped(name: str, value: Any, node: Schema) -> int | None:
+    """Return a whole number within its bounds; what is below the least only where the least says nearly the same."""
+    if isinstance(value, str):
+        if "maximum" in node and value.strip().lower() in EVERYTHING | {"max"}:
+            return int(node["maximum"])
+        if not re.fullmatch(r"-?\d{1,12}", value.strip()):
+            return None
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or name == "expected_version":
+        return None
+    if value < node.get("minimum", value):
+        return int(node["minimum"]) if name in ("offset", "max_chars") else None
+    return min(value, int(node.get("maximum", value)))
+
+
+def clipped(value: object) -> str:
+    """Return a caller's own word, fit for an answer: short, and without secrets."""
+    return redacted(str(value))[0][:MAX_ECHO].encode("utf-8", "replace").decode()
+
+
+def too_long(content: str, most: int) -> InvalidInput:
+    """Return the refusal of a content that is too long, with the call that stores it in parts."""
+    parts = [f"{clipped(part[:30]).strip()} … {clipped(part[-30:]).strip()}" for part in split(content, PART)]
+    items = json.dumps([{"content": part} for part in parts], ensure_ascii=False)
+    return InvalidInput(
+        f"content has {len(content):,} characters; one memory holds {most:,}.",
+        f"Nothing was stored. Better store each fact alone; to store all of it call create_memories(items={items}), "
+        "each part in full with the other fields of this call.",
+    )
+
+
+def split(text: str, most: int) -> list[str]:
+    """Return a text in parts of at most `most` characters, which end with a paragraph, a sentence or a word."""
+    parts = []
+    while len(text) > most:
+        head = text[:most]
+        end = max(head.rfind("\n\n"), head.rfind(". ") + 1, 0) or max(head.rfind(" "), 0) or most
+        parts.append(text[:end])
+        text = text[end:].lstrip()
+    return [*parts, text]

@@ -1,0 +1,129 @@
+"""Moments as people and models write them: a date, no zone, "yesterday", "in 2 weeks"."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from datetime import UTC, datetime, time, timedelta
+from typing import Final
+
+from pgengram.errors import InvalidInput
+from pgengram.search.dates import UNITS, WEEKDAYS, only_period
+
+_NUMERIC: Final = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)
+_YEAR_FIRST: Final = re.compile(r"(\d{4})[./](\d{1,2})[./](\d{1,2})", re.ASCII)
+_YEAR: Final = re.compile(r"(19|20)\d\d", re.ASCII)
+_SECONDS: Final = re.compile(r"\d{9,13}(\.\d+)?", re.ASCII)
+_SECONDS_OF: Final = {"minute": 60, "hour": 3_600} | {unit: days * 86_400 for unit, days in UNITS.items()}
+_AWAY: Final = re.compile(
+    rf"(?P<in>in )?(?P<count>\d{{1,4}}|an?|one|two|three) (?P<unit>{'|'.join(_SECONDS_OF)})s?(?P<way> ago| from now)?"
+)
+_NEXT: Final = re.compile(rf"next (?P<what>week|month|year|{'|'.join(WEEKDAYS)})")
+_COUNTS: Final = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}
+_DAYS: Final = {
+    "today": 0, "heute": 0, "hoy": 0, "yesterday": -1, "gestern": -1, "ayer": -1,
+    "tomorrow": 1, "morgen": 1, "mañana": 1, "day after tomorrow": 2, "day before yesterday": -2,
+}  # fmt: skip
+_DAY: Final = timedelta(days=1)
+_INSTANT: Final = timedelta(microseconds=1)
+_MILLISECONDS_FROM: Final = 1e11  # a number this large counts no seconds: that would be the year 5138
+
+
+def read_moment(given: str | float, now: datetime, *, end: bool = False, ahead: bool = False) -> datetime | None:
+    """Return the moment that `given` names, with its zone; None when it names none.
+
+    A time of day without a zone is this machine's; a day or a longer stretch without one is UTC's.
+
+    Args:
+        given: ISO 8601 in whole or in part, a date in words, "last week", "in 2 weeks", or seconds since 1970.
+        now: from when to count.
+        end: of a day or a longer stretch its last instant is meant, not its first.
+        ahead: a day without a year lies in the future.
+
+    Raises:
+        InvalidInput: it may be one of two days.
+    """
+    text = str(given).strip()
+    with contextlib.suppress(ValueError, OverflowError):
+        if _YEAR.fullmatch(text):
+            return _edge(datetime(int(text), 1, 1, tzinfo=UTC), datetime(int(text) + 1, 1, 1, tzinfo=UTC), end=end)
+        if _SECONDS.fullmatch(text):
+            seconds = float(text)
+            return datetime.fromtimestamp(seconds / 1_000 if seconds >= _MILLISECONDS_FROM else seconds, UTC)
+    return None if isinstance(given, (int, float)) else _of_text(text, now, end=end, ahead=ahead)
+
+
+def _of_text(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
+    with contextlib.suppress(ValueError, OverflowError):
+        return _of_iso(re.sub(r"\s*(?:UTC|GMT)$", "+00:00", text), end=end)
+    low = " ".join(text.lower().removeprefix("the ").split())
+    today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+    if low in ("now", "jetzt", "ahora"):
+        return now
+    with contextlib.suppress(ValueError, OverflowError):
+        if low in _DAYS:
+            day = today + _DAYS[low] * _DAY
+            return _edge(day, day + _DAY, end=end)
+        away = _AWAY.fullmatch(low)
+        if away and (bool(away["in"]) != bool(away["way"]) or (ahead and not away["way"])):
+            return _away(away, now)
+        if following := _NEXT.fullmatch(low):
+            return _next(following["what"], today, end=end)
+        if low in WEEKDAYS:
+            return _next(low, today if ahead else today - 8 * _DAY, end=end)
+        if day_of := _of_numbers(text):
+            return _edge(day_of, day_of + _DAY, end=end)
+        if period := only_period(text, now):
+            yearless = not period.sure and ahead and period.end <= now
+            start, stop = (one.replace(year=one.year + yearless) for one in (period.start, period.end))
+            return _edge(start, stop, end=end)
+    return None
+
+
+def _of_iso(text: str, *, end: bool) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not None:
+        return moment
+    if not any(sign in text for sign in ":Tt"):  # a day alone
+        day = moment.replace(tzinfo=UTC)
+        return _edge(day, day + _DAY, end=end)
+    return moment.astimezone()
+
+
+def _of_numbers(text: str) -> datetime | None:
+    """Read a date of numbers; where day and month could be exchanged only dots say which is which."""
+    if match := _YEAR_FIRST.fullmatch(text):
+        return datetime(int(match[1]), int(match[2]), int(match[3]), tzinfo=UTC)
+    if not (match := _NUMERIC.fullmatch(text)):
+        return None
+    first, second, year = int(match[1]), int(match[3]), int(match[4])
+    if match[2] == "." or first > 12 or first == second:
+        return datetime(year, second, first, tzinfo=UTC)
+    if second > 12:
+        return datetime(year, first, second, tzinfo=UTC)
+    one, other = f"{year}-{second:02}-{first:02}", f"{year}-{first:02}-{second:02}"
+    raise InvalidInput(f"{text} may be {one} or {other}.", f"Call again with one of them, such as {one}T00:00:00Z.")
+
+
+def _away(match: re.Match[str], now: datetime) -> datetime:
+    count = _COUNTS.get(match["count"]) or int(match["count"])
+    distance = timedelta(seconds=count * _SECONDS_OF[match["unit"]])
+    return now - distance if match["way"] == " ago" else now + distance
+
+
+def _next(what: str, today: datetime, *, end: bool) -> datetime:
+    if what in WEEKDAYS:
+        day = today + ((WEEKDAYS.index(what) - today.weekday()) % 7 or 7) * _DAY
+        return _edge(day, day + _DAY, end=end)
+    if what == "week":
+        monday = today + (7 - today.weekday()) * _DAY
+        return _edge(monday, monday + 7 * _DAY, end=end)
+    if what == "year":
+        first = today.replace(year=today.year + 1, month=1, day=1)
+        return _edge(first, first.replace(year=first.year + 1), end=end)
+    first = (today.replace(day=1) + 32 * _DAY).replace(day=1)
+    return _edge(first, (first + 32 * _DAY).replace(day=1), end=end)
+
+
+def _edge(start: datetime, stop: datetime, *, end: bool) -> datetime:
+    return stop - _INSTANT if end else start

@@ -1,0 +1,32 @@
+"""Calls as models get them wrong: each is read as it was meant, or refused with the next step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mistakes import CASES, Store, judged_in, only_reads
+
+from helpers import Served, owned_tables
+
+
+@pytest.fixture(scope="module")
+def stores() -> list[Store]:
+    """The store that holds the memories of the table; none once a call may have changed it."""
+    return []
+
+
+@pytest.mark.parametrize("case", [pytest.param(one, id=f"{one['tool']}: {one['mistake']}") for one in CASES])
+async def test_a_mistake_is_read_as_meant_or_refused_with_the_next_step(
+    serving: Served, stores: list[Store], case: dict[str, Any]
+) -> None:
+    if not stores:
+        serving.db.empty(owned_tables())
+        stores.append(Store(serving.client))
+        await stores[0].fill()
+
+    verdict = await judged_in(stores[0], case)
+
+    if not only_reads(case):
+        stores.clear()
+    assert verdict.good, f"{verdict.word}: {verdict.why}"

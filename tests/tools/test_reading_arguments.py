@@ -1,0 +1,211 @@
+"""What is given otherwise than the schema says: read as it is meant, told in the answer, the same by every door."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from helpers import call, read, refused, remember
+from pgengram import Memory
+from pgengram.errors import InvalidInput
+from pgengram.inputs import Question
+from pgengram.service.coercion import split
+from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.transfer.importing import import_from
+
+SAID = {"text": "Edda keeps bees.", "importance": "8/10", "kind": "Bug", "occurredAt": "7 November 2026"}
+
+
+def of(memory: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what became of SAID."""
+    return memory["content"], memory["importance"], memory["kind"], memory["occurred_at"]
+
+
+MEANT = ("Edda keeps bees.", 0.8, "error", "2026-11-07T00:00:00Z")
+
+
+async def test_an_answer_says_how_arguments_were_read_and_nothing_where_they_were_right(client: Client) -> None:
+    told = await call(client, "create_memory", **SAID)
+    right = await call(client, "create_memory", content="Edda sails.", importance=0.8, kind="fact")
+
+    assert of(told["memory"]) == MEANT
+    assert told["read"]["text"] == "content"
+    assert told["read"]["importance"] == "8/10 → 0.8"
+    assert told["read"]["kind"] == "Bug → error"
+    assert "read" not in right
+
+
+async def test_an_item_of_a_batch_says_how_it_was_read(client: Client) -> None:
+    told = await call(client, "create_memories", items=[SAID, {"content": "Edda sails."}])
+
+    assert told["results"][0]["read"]["importance"] == "8/10 → 0.8"
+    assert "read" not in told["results"][1]
+
+
+async def test_the_library_reads_arguments_as_the_tools_do(settings: Settings) -> None:
+    async with Memory(settings) as memory:
+        given: dict[str, Any] = {"importance": "8/10", "kind": "Bug", "occurred_at": "7 November 2026"}
+        stored = await memory.add("Edda keeps bees.", **given)
+
+        assert of(stored.memory) == MEANT
+        assert stored.read == {
+            "importance": "8/10 → 0.8",
+            "kind": "Bug → error",
+            "occurred_at": "7 November 2026 → 2026-11-07T00:00:00Z",
+        }
+        assert (await memory.get(f"memory://{stored.memory_id}"))["content"] == "Edda keeps bees."
+
+
+async def test_an_import_reads_records_as_the_tools_do(manager: MemoryManager, tmp_path: Path) -> None:
+    file = tmp_path / "memories.jsonl"
+    said = {"record": "memory", **SAID, "occurred_at": SAID["occurredAt"]}
+    del said["occurredAt"]
+    file.write_text(json.dumps(said) + "\n", encoding="utf-8")
+
+    report = await import_from(manager, "jsonl", str(file), dry_run=False, report=lambda *_: None)
+
+    assert report.left == []
+    [hit] = (await manager.search_memories(Question())).results
+    assert of(hit) == MEANT
+
+
+async def test_fields_beside_the_items_hold_for_every_item(client: Client) -> None:
+    told = await call(client, "create_memories", items=["Edda sails.", {"content": "Edda reads.", "user": "Jon"}], user="Edda")  # fmt: skip
+
+    users = [(await read(client, one["memory_id"]))["user"] for one in told["results"]]
+    assert users == ["Edda", "Jon"]
+
+
+async def test_a_note_beside_a_change_is_not_taken_for_its_content(client: Client) -> None:
+    id_ = await remember(client, "Edda keeps bees.")
+
+    error = await refused(client, "update_memory", id=id_, note="as she told", importance=0.9)
+
+    assert "note" in error["message"]
+    assert (await read(client, id_))["content"] == "Edda keeps bees."
+
+
+@pytest.mark.parametrize("value", [True, "many"])
+async def test_a_limit_that_is_no_number_is_refused(client: Client, value: object) -> None:
+    assert "limit" in (await refused(client, "search_memories", query="x", limit=value))["message"]
+
+
+async def test_a_small_number_is_no_moment(client: Client) -> None:
+    error = await refused(client, "create_memory", content="x", occurred_at=12)
+
+    assert "occurred_at" in error["message"]
+
+
+async def test_before_a_day_leaves_that_day_out(client: Client) -> None:
+    await remember(client, "Edda keeps bees.", occurred_at="2026-11-07T10:00:00Z")
+
+    assert (await call(client, "search_memories", query="bees", until="2026-11-07"))["count"] == 1
+    assert (await call(client, "search_memories", query="bees", before="2026-11-07"))["count"] == 0
+
+
+async def test_tags_can_be_added_and_taken_away_without_naming_the_others(client: Client) -> None:
+    id_ = await remember(client, "Edda keeps bees.", tags=["garden", "summer"])
+
+    await call(client, "update_memory", id=id_, add_tags="honey", remove_tags=["Summer"])
+
+    assert (await read(client, id_))["tags"] == ["garden", "honey"]
+
+
+# -- filters -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_filter_finds_every_spelling_of_a_name(client: Client) -> None:
+    for project in ("Order Flow", "orderflow", "order-flow"):
+        await remember(client, f"{project} has a budget.", project=project)
+
+    told = await call(client, "search_memories", query="budget", project="ORDER_FLOW")
+
+    assert {hit["project"] for hit in told["results"]} == {"Order Flow", "orderflow", "order-flow"}
+    assert "ORDER_FLOW → " in told["read"]["project"]
+
+
+async def test_a_filter_that_lets_nothing_through_names_what_there_is_and_counts_without_it(client: Client) -> None:
+    await remember(client, "The budget is 40.", project="orderflow", user="Edda")
+
+    told = await call(client, "search_memories", query="budget", project="orderfolw", user="Edda")
+
+    assert told["count"] == 0
+    assert "orderflow" in told["note"]
+    assert "Without project: 1 found." in told["note"]
+
+
+async def test_a_count_of_nothing_says_why_too(client: Client) -> None:
+    await remember(client, "The budget is 40.", project="orderflow")
+
+    told = await call(client, "search_memories", query="", project="ledger", count_only=True)
+
+    assert told["total"] == 0
+    assert "orderflow" in told["note"]
+
+
+async def test_a_speaker_and_a_tag_are_found_in_another_spelling(client: Client) -> None:
+    await remember(client, "The budget is 40.", speaker="Anna-Lena", tags=["year end"])
+
+    assert (await call(client, "search_memories", query="budget", speaker="anna lena"))["count"] == 1
+    assert (await call(client, "search_memories", query="budget", tags=["YearEnd"]))["count"] == 1
+
+
+# -- ids ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_beginning_that_several_ids_share_names_their_ends(client: Client) -> None:
+    ids = [await remember(client, text) for text in ("Edda sails.", "Edda reads.")]
+    shared = next(n for n in range(36, 0, -1) if ids[0][:n] == ids[1][:n])
+
+    error = await refused(client, "update_memory", id=ids[0][:shared], importance=0.9)
+
+    assert all(id_[-8:] in error["message"] for id_ in ids)
+
+
+# -- the same text elsewhere -------------------------------------------------------------------------------------------
+
+
+async def test_the_same_text_about_another_user_is_stored_and_both_are_told(client: Client) -> None:
+    one = await remember(client, "Prefers an aisle seat.", user="Edda")
+
+    told = await call(client, "create_memory", content="Prefers an aisle seat.", user="Jon")
+
+    [near] = told["near_duplicates"]
+    assert told["created"] is True
+    assert (near["id"], near["differs_in"], near["possible_conflict"]) == (one, ["user"], False)
+
+
+async def test_a_similar_text_about_another_user_is_no_duplicate(client: Client) -> None:
+    await remember(client, "Prefers an aisle seat when flying.", user="Edda")
+
+    told = await call(client, "create_memory", content="Likes an aisle seat on flights.", user="Jon")
+
+    assert "near_duplicates" not in told
+
+
+# -- too long ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_in_parts_is_the_whole_text() -> None:
+    text = "The mill stands by the river. " * 700 + "x" * 9_000
+
+    parts = split(text, 4_000)
+
+    assert max(map(len, parts)) <= 4_000
+    assert "".join("".join(parts).split()) == "".join(text.split())
+
+
+async def test_content_that_is_too_long_is_refused_with_the_call_that_stores_it_in_parts(settings: Settings) -> None:
+    text = "The mill stands by the river. " * 700
+    async with Memory(settings) as memory:
+        with pytest.raises(InvalidInput) as caught:
+            await memory.add(text)
+
+        items = json.loads(caught.value.hint.partition("items=")[2].partition("), each")[0])
+        assert len(items) == len(split(text, 4_000))
+        assert (await memory.search()).count == 0
