@@ -53,7 +53,8 @@ def everything(database: Database) -> dict[str, list[Any]]:
     names = [
         name
         for (name,) in database.as_login(
-            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace "
+            "AND relname <> 'deletion_log'"
         )
     ]
     return {name: sorted(map(repr, database.as_login(f"SELECT * FROM {name}"))) for name in names}

@@ -17,6 +17,7 @@ from pgengram.inputs import Change, NewMemory, Question
 from pgengram.search.question import COUNTED, WAITING, Frequencies
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces, postings_compaction
 from pgengram.store.maintenance.postings_compaction import FOLD_AT, SEGMENT, PostingsCompactor, to_merge
@@ -266,7 +267,7 @@ async def test_two_processes_do_not_fold_the_words_of_an_owner_at_once(database:
     async with managed(database.url) as manager, managed(database.url) as other:
         await manager.create_memories([{"content": f"Tea {n}."} for n in range(10)])
         async with manager.store.transaction() as tx:
-            await tx.row(postings_compaction.TRY_TURN, {"turn": postings_compaction.TURN})
+            await tx.row(locks.TRY_IN_NAMESPACE, {"key": locks.POSTINGS})
 
             assert await compact(other) == 0
 
