@@ -16,7 +16,7 @@ import typer
 from pgengram import errors
 from pgengram.cli.app import app
 from pgengram.library import Described, Memory, Narrowed, New, SettingNames
-from pgengram.mcp.binding import ToolBinding
+from pgengram.mcp.binding import ToolBinding, paragraphs
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import TOOLSETS, Settings, settings_table
@@ -73,7 +73,7 @@ def tools() -> Iterator[str]:
             binding = ToolBinding(tool)
             schema = binding.input_schema
             yield f"### `{tool.name}`"
-            yield inspect.getdoc(tool.method) or ""
+            yield paragraphs(inspect.getdoc(tool.method) or "")
             yield effects(binding)
             rows = [
                 f"| `{name}` | {cell(typed(one))} | {cell(default(name, one, schema.get('required', [])))} | {cell(one.get('description', ''))} |"

@@ -70,7 +70,8 @@ RATE_PER_DAY_OF_TYPE: Final[dict[str, float]] = {
 }  # fmt: skip
 PINNED_RATE_PER_DAY: Final = 0.0
 DEFAULT_CONFIDENCE: Final[dict[str, float]] = {"semantic": 0.8, "strategic": 0.7}
-# Trust of a memory that names no source: what was lived through is trusted, what is merely said needs somebody who says so.
+# Trust of a memory that names no source: what was lived through is trusted, what is merely said needs somebody who says
+# so.
 TRUST_OF_TYPE: Final[dict[str, float]] = {"episodic": 0.95, "semantic": 0.20, "procedural": 0.70, "strategic": 0.70}
 LEAST_TRUST: Final = 0.15  # of sources that nobody trusts
 TRUST_GROWTH: Final = 0.8  # how fast further sources add to it

@@ -14,7 +14,8 @@ _last = 0
 def uuid7() -> UUID:
     """Return a new UUIDv7, greater than every one this process made before.
 
-    48 bits of milliseconds, then 12 bits of sub-millisecond time (RFC 9562, section 6.2, method 3), then 62 random bits.
+    48 bits of milliseconds, then 12 bits of sub-millisecond time (RFC 9562, section 6.2, method 3), then 62 random
+    bits.
     """
     global _last  # the order of ids is a property of the process
     with _lock:

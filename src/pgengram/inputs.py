@@ -126,7 +126,9 @@ def _clearable(names: list[str]) -> list[str]:
 
 
 class Change(Provenance):
-    """A change of one memory; only the fields given are changed. What create_memory describes is not described again."""
+    """A change of one memory; only the fields given are changed. What create_memory describes is not described
+    again.
+    """
 
     source: f.Name | None = None
     capture_mode: f.CaptureMode | None = None
@@ -274,7 +276,9 @@ class Question(Filters):
 
     @property
     def lists(self) -> bool:
-        """Whether the answer is a list of what passes the filters, in an order of its own; otherwise hits are ranked."""
+        """Whether the answer is a list of what passes the filters, in an order of its own; otherwise hits are
+        ranked.
+        """
         blank = not self.query.strip() and self.embedding is None
         return blank or self.mode == "substring" or self.sort is not None
 

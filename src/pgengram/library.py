@@ -7,8 +7,9 @@ async with Memory(namespace="notes") as memory:
         print(hit["score"], hit["content"])
 ```
 
-A front of the same manager that assistants call: the same checks, the same errors (`pgengram.errors`), the same answers.
-On Windows run it in the loop of `pgengram.runtime.loop.event_loop`, as psycopg cannot use the default one there.
+A front of the same manager that assistants call: the same checks, the same errors (`pgengram.errors`), the same
+answers. On Windows run it in the loop of `pgengram.runtime.loop.event_loop`, as psycopg cannot use the default one
+there.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ class Memory:
         return stored
 
     async def add_many(self, items: Sequence[dict[str, Any]], *, atomic: bool = False) -> StoredMany:
-        """Remember up to 200 things, each with `content` and what `add` takes; a bad one is reported and spares the others.
+        """Remember up to 200 things, each with `content` and what `add` takes; a bad one is reported and spares the
+        others.
 
         Raises:
             ItemRefused: with `atomic`, one of them is wrong; nothing was stored.
@@ -202,10 +204,12 @@ class Memory:
         return await self.manager.erase(ids)
 
     async def erase_source(self, source: str) -> int:
-        """Remove for good all that comes from one source, without asking anybody, and return how many memories there were.
+        """Remove for good all that comes from one source, without asking anybody, and return how many memories there
+        were.
 
         Args:
-            source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system it was imported from.
+            source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system it was imported
+                from.
         """
         return await self.manager.erase_source(source)
 

@@ -49,7 +49,9 @@ def when(hit: Mapping[str, Any]) -> str:
 
 
 def cells(hit: Mapping[str, Any]) -> tuple[Text, ...]:
-    """Return the cells that every table of memories begins with: the id, and the text with kind, day and tags below it."""
+    """Return the cells that every table of memories begins with: the id, and the text with kind, day and tags below
+    it.
+    """
     tags = "".join(f" #{tag}" for tag in hit.get("tags") or [])
     says = Text.assemble(one_line(hit["content"]), (f"\n{kind(hit)} {when(hit)[:10]}{tags}", "dim"))
     return Text(short(hit["id"]), style="cyan"), says

@@ -87,7 +87,8 @@ class Agi(CompatAdapter):
     ) -> Raw:
         """Create a new memory with optional type-specific metadata (action_taken, context, confidence, …).
 
-        Use for what is worth keeping; for a passing note use create_working_memory. The memory and its detail are written together. Errors: INVALID_INPUT, SECRET_REJECTED.
+        Use for what is worth keeping; for a passing note use create_working_memory. The memory and its detail are
+        written together. Errors: INVALID_INPUT, SECRET_REJECTED.
         """
         never = 0 in (metadata.get("decayRate"), metadata.get("decay_rate"))
         stored = await self.store(
@@ -108,7 +109,9 @@ class Agi(CompatAdapter):
         limit: Limit = 10,
         threshold: Annotated[float, Field(ge=-1, le=1, description="Least cosine.")] = 0.7,
     ) -> Raw:
-        """Find memories by meaning, nearest first, of a question in words or of a vector; by words use search_memories_text. Errors: INVALID_INPUT."""
+        """Find memories by meaning, nearest first, of a question in words or of a vector; by words use
+        search_memories_text. Errors: INVALID_INPUT.
+        """
         vector = await self._fitting(embedding)
         if vector is None and not query.strip():
             raise InvalidInput("No question: the vector, if any, has another length than those of this store.",
@@ -120,14 +123,18 @@ class Agi(CompatAdapter):
 
     @tool(READS, title="Search by words")
     async def search_memories_text(self, query: Query, limit: Limit = 10) -> Raw:
-        """Find memories by words in any language, best first; by meaning use search_memories_similarity. Errors: INVALID_INPUT."""
+        """Find memories by words in any language, best first; by meaning use search_memories_similarity. Errors:
+        INVALID_INPUT.
+        """
         return Raw([hit_of(hit) for hit in (await self.find(query=query, limit=limit, detail=True)).results])
 
     @tool(READS, title="Search by many criteria")
     async def search_memories_advanced(
         self, criteria: Annotated[Criteria, Field(description="All hold together.")]
     ) -> Raw:
-        """Find memories by words, vector, types, importance and dates together: {text_query, embedding, memory_types, importance_range, date_range {start, end}, limit}. Errors: INVALID_INPUT."""
+        """Find memories by words, vector, types, importance and dates together: {text_query, embedding, memory_types,
+        importance_range, date_range {start, end}, limit}. Errors: INVALID_INPUT.
+        """
         if unknown := criteria.date_range.keys() - {"start", "end"}:
             raise InvalidInput(f"date_range has start and end, not {', '.join(sorted(unknown))}.")
         low, high = criteria.importance_range
@@ -162,7 +169,9 @@ class Agi(CompatAdapter):
         relationship_type: Relationship,
         properties: Annotated[f.Metadata, Field(description="Any JSON; strength 0 to 1.")] = {},  # noqa: B006
     ) -> Raw:
-        """Relate one memory to another; the same relation again replaces strength and properties. Errors: NOT_FOUND, INVALID_INPUT."""
+        """Relate one memory to another; the same relation again replaces strength and properties. Errors: NOT_FOUND,
+        INVALID_INPUT.
+        """
         strength = properties.get("strength", USUAL_STRENGTH)
         if isinstance(strength, bool) or not isinstance(strength, int | float) or not 0 <= strength <= 1:
             raise InvalidInput("properties.strength must be a number from 0 to 1.")
@@ -229,7 +238,9 @@ class Agi(CompatAdapter):
         description: Annotated[str | None, f.Text, Field(max_length=f.MAX_REASON)] = None,
         keywords: Annotated[list[f.Tag], Field(max_length=32)] = [],  # noqa: B006
     ) -> Raw:
-        """Make a cluster; memories that are like its members join it by themselves. Errors: INVALID_INPUT, SECRET_REJECTED."""
+        """Make a cluster; memories that are like its members join it by themselves. Errors: INVALID_INPUT,
+        SECRET_REJECTED.
+        """
         new = NewCluster(name=name, type=cluster_type, description=description, keywords=keywords)
         return Raw(cluster_of((await Clusters(self.memory).create_memory_cluster(new)).cluster))
 
@@ -273,7 +284,9 @@ class Agi(CompatAdapter):
     async def create_working_memory(
         self, content: f.Content, embedding: AnyVector | None = None, context: HeldFor | None = None
     ) -> Raw:  # fmt: skip
-        """Hold a note for context.ttl seconds, an hour by default; lasting memories are made by create_memory. Errors: INVALID_INPUT, SECRET_REJECTED."""
+        """Hold a note for context.ttl seconds, an hour by default; lasting memories are made by create_memory. Errors:
+        INVALID_INPUT, SECRET_REJECTED.
+        """
         new = NewWorking(
             content=content, ttl_seconds=context.ttl if context else HOUR_S, embedding=await self._fitting(embedding)
         )
@@ -287,7 +300,9 @@ class Agi(CompatAdapter):
 
     @tool(REMOVES, title="Clear working memory")
     async def cleanup_expired_working_memory(self) -> Raw:
-        """Remove what is over, and return it; what was important or often read is kept as a memory. Errors: DATABASE_ERROR."""
+        """Remove what is over, and return it; what was important or often read is kept as a memory. Errors:
+        DATABASE_ERROR.
+        """
         cleared = await Working(self.memory).clear()
         return Raw([
             {"id": str(one.row["id"]), "content": one.row["content"], "keptAs": str(one.kept_as) if one.kept_as else None}
@@ -301,7 +316,9 @@ class Agi(CompatAdapter):
         consolidated_content: f.Content,
         consolidated_embedding: AnyVector | None = None,
     ) -> Raw:
-        """Make one semantic memory of working memories, linked to each of them. Errors: NOT_FOUND, CONFLICT, INVALID_INPUT."""
+        """Make one semantic memory of working memories, linked to each of them. Errors: NOT_FOUND, CONFLICT,
+        INVALID_INPUT.
+        """
         new = Consolidation(
             ids=working_memory_ids, content=consolidated_content, embedding=await self._fitting(consolidated_embedding)
         )
@@ -322,7 +339,9 @@ class Agi(CompatAdapter):
 
     @tool(READS, title="Health of memory")
     async def get_memory_health(self) -> Raw:
-        """Show for each type how many memories there are, how important, how often used and how relevant they are. Errors: DATABASE_ERROR."""
+        """Show for each type how many memories there are, how important, how often used and how relevant they are.
+        Errors: DATABASE_ERROR.
+        """
         async with self.memory.store.transaction() as tx:
             return Raw([camel(row) for row in await findings.health(tx)])
 
@@ -333,7 +352,9 @@ class Agi(CompatAdapter):
         importance_threshold: f.Bound = 0.3,
         confirm_token: Annotated[str, Field(max_length=64, description="From the preview.")] = "",
     ) -> Raw:
-        """Archive memories that are old, unimportant and hardly read: the first call shows them and gives a confirm_token, the second one with it acts. Errors: CONFIRM_REQUIRED, CONFLICT."""
+        """Archive memories that are old, unimportant and hardly read: the first call shows them and gives a
+        confirm_token, the second one with it acts. Errors: CONFIRM_REQUIRED, CONFLICT.
+        """
         tidied = await Maintenance(self.memory).tidy_memories(
             "archive", None, confirm_token, days_old, importance_threshold, ARCHIVED
         )
@@ -345,7 +366,9 @@ class Agi(CompatAdapter):
         criteria: Pruning | None = None,
         confirm_token: Annotated[str, Field(max_length=64, description="From the preview.")] = "",
     ) -> Raw:
-        """Remove archived memories for good: the first call shows them and gives a confirm_token, the second one with it acts. criteria: {max_age, min_importance, max_access_count}. Errors: CONFIRM_REQUIRED, CONFLICT."""
+        """Remove archived memories for good: the first call shows them and gives a confirm_token, the second one with
+        it acts. criteria: {max_age, min_importance, max_access_count}. Errors: CONFIRM_REQUIRED, CONFLICT.
+        """
         which = criteria or checked(Pruning, {})
         tidied = await Maintenance(self.memory).tidy_memories(
             "prune", None, confirm_token, which.max_age, which.min_importance, which.max_access_count

@@ -54,7 +54,8 @@ class Crow(CompatAdapter):
     ) -> Raw:
         """Store a piece of information in persistent memory.
 
-        Use for what will matter in later sessions; to change one use crow_update_memory. The same told again is stored once. Errors: INVALID_INPUT, SECRET_REJECTED.
+        Use for what will matter in later sessions; to change one use crow_update_memory. The same told again is stored
+        once. Errors: INVALID_INPUT, SECRET_REJECTED.
         """
         stored = await self.store(
             content=content, kind=category, tags=tags, source=source, importance=share_of(importance),
@@ -69,7 +70,8 @@ class Crow(CompatAdapter):
     ) -> Raw:  # fmt: skip
         """Search memories by words and meaning, best first.
 
-        Use before you say that you do not know; by a whole situation use crow_recall_by_context. Any punctuation is allowed. Errors: INVALID_INPUT.
+        Use before you say that you do not know; by a whole situation use crow_recall_by_context. Any punctuation is
+        allowed. Errors: INVALID_INPUT.
         """
         return await self._found(query=query, limit=limit, kind=category and [category], tags=tags or None)
 
@@ -79,7 +81,8 @@ class Crow(CompatAdapter):
     ) -> Raw:
         """Recall memories relevant to a given context, best first.
 
-        Use at the start of a task with its topic; for words and filters use crow_search_memories. Errors: INVALID_INPUT.
+        Use at the start of a task with its topic; for words and filters use crow_search_memories. Errors:
+        INVALID_INPUT.
         """
         return await self._found(query=context, limit=limit)
 
@@ -90,7 +93,9 @@ class Crow(CompatAdapter):
         offset: Annotated[int, Field(ge=0, le=10_000)] = 0,
         sort: Sort = "created_at",
     ) -> Raw:  # fmt: skip
-        """List memories, filtered and sorted, highest or newest first; to find one by content use crow_search_memories. Errors: INVALID_INPUT."""
+        """List memories, filtered and sorted, highest or newest first; to find one by content use crow_search_memories.
+        Errors: INVALID_INPUT.
+        """
         return await self._found(
             limit=limit, offset=offset, sort=SORTS[sort], kind=category and [category], tags=tags or None
         )
@@ -108,7 +113,9 @@ class Crow(CompatAdapter):
         tags: TagText | None = None,
         importance: OneToTen | None = None,
     ) -> Raw:
-        """Change the content, category, tags or importance of a memory; to remove it use crow_delete_memory. Errors: INVALID_INPUT, NOT_FOUND."""
+        """Change the content, category, tags or importance of a memory; to remove it use crow_delete_memory. Errors:
+        INVALID_INPUT, NOT_FOUND.
+        """
         given = {"content": content, "kind": category, "tags": tags, "importance": share_of(importance)}
         change = {"id": id, **{name: value for name, value in given.items() if value is not None}}
         updated = await self.memory.update_memory(checked(Change, change))
@@ -122,7 +129,8 @@ class Crow(CompatAdapter):
     ) -> Raw:
         """Delete a memory for good: the first call shows it and gives a confirm_token, the second call with it deletes.
 
-        A token is good for one use within 60 seconds. To correct a memory use crow_update_memory. Errors: NOT_FOUND, CONFIRM_REQUIRED.
+        A token is good for one use within 60 seconds. To correct a memory use crow_update_memory. Errors: NOT_FOUND,
+        CONFIRM_REQUIRED.
         """
         forgotten = await self.memory.forget_memories([id], hard=True, confirm_token=confirm_token)
         found = forgotten.model_dump(mode="json", exclude_none=True)

@@ -58,7 +58,9 @@ class SessionContinuity(CompatAdapter):
     async def memory_store(self, new: Knowledge) -> Raw:
         """Store typed knowledge with tags, importance and an optional relation.
 
-        Use for findings, decisions, lessons, errors and conventions; search with memory_search first. Nearly the same knowledge of the same project and type is merged, its old text kept in its history, unless a number, name or negation differs. Errors: INVALID_INPUT, NOT_FOUND, SECRET_REJECTED.
+        Use for findings, decisions, lessons, errors and conventions; search with memory_search first. Nearly the same
+        knowledge of the same project and type is merged, its old text kept in its history, unless a number, name or
+        negation differs. Errors: INVALID_INPUT, NOT_FOUND, SECRET_REJECTED.
         """
         stored = await self.store(
             content=new.content, kind=new.type, project=new.project, tags=new.tags, metadata=new.metadata,
@@ -105,7 +107,9 @@ class SessionContinuity(CompatAdapter):
 
     @tool(READS, title="Read knowledge")
     async def memory_get(self, ids: Annotated[list[NumericId], Field(min_length=1, max_length=f.MAX_GET)]) -> Raw:
-        """Read up to 20 memories whole, after memory_search. Ids without a memory are listed in missing. Errors: INVALID_INPUT."""
+        """Read up to 20 memories whole, after memory_search. Ids without a memory are listed in missing. Errors:
+        INVALID_INPUT.
+        """
         read = await self.memory.get_memories(ids)
         whole = [
             entry(one, f.MAX_CONTENT)
@@ -182,7 +186,9 @@ class SessionContinuity(CompatAdapter):
 
     @tool(READS, title="Statistics")
     async def memory_stats(self, project: Project | None = None) -> Raw:
-        """Count memories by type and project, with relations, vectors, the newest and the most read. Errors: DATABASE_ERROR."""
+        """Count memories by type and project, with relations, vectors, the newest and the most read. Errors:
+        DATABASE_ERROR.
+        """
         counted = await Maintenance(self.memory).memory_stats(project)
         tables = counted.model_dump(mode="json")
         return Raw({
@@ -199,7 +205,9 @@ class SessionContinuity(CompatAdapter):
     async def rebuild_embeddings(
         self, force: Annotated[bool, Field(description="Those that have a vector, too.")] = False
     ) -> Raw:
-        """Make the vectors of memories that have none, or of all, anew. Errors: EMBEDDING_ERROR, CONFLICT (another process is at it)."""
+        """Make the vectors of memories that have none, or of all, anew. Errors: EMBEDDING_ERROR, CONFLICT (another
+        process is at it).
+        """
         if self.memory.embedder is None:
             raise InvalidInput(
                 "No embedder is set, so there are no vectors.", "Set PGENGRAM_EMBEDDER to another than none:."

@@ -53,7 +53,8 @@ class Skynet(CompatAdapter):
     async def memory_store(self, content: f.Content, metadata: SkynetMetadata, collection: f.Name = COLLECTION) -> Raw:
         """Store a semantic memory or insight with structured metadata.
 
-        Use for preferences, facts and patterns worth keeping; search with memory_search first. Storing the same again changes nothing. Errors: INVALID_INPUT, SECRET_REJECTED.
+        Use for preferences, facts and patterns worth keeping; search with memory_search first. Storing the same again
+        changes nothing. Errors: INVALID_INPUT, SECRET_REJECTED.
         """
         found = metadata.model_dump(exclude={"type"})
         stored = await self.store(content=content, kind=metadata.type, collection=collection, **found)
@@ -70,7 +71,8 @@ class Skynet(CompatAdapter):
     ) -> Raw:
         """Search memories by meaning, nearest first; a lower distance is a closer one.
 
-        Use before answering, for context about a user or subject; to keep something use memory_store. Below 0.2 is the same, to 0.5 relevant, to 0.8 weak. Changes nothing. Errors: INVALID_INPUT.
+        Use before answering, for context about a user or subject; to keep something use memory_store. Below 0.2 is the
+        same, to 0.5 relevant, to 0.8 weak. Changes nothing. Errors: INVALID_INPUT.
         """
         wanted = filter or SkynetFilter()
         found = await self.find(

@@ -37,10 +37,12 @@ REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding mode
 
 
 class BuiltinEmbedder:
-    """Embeds English with all-MiniLM-L6-v2 and other languages with multilingual-e5-small, mapped into the space of the first.
+    """Embeds English with all-MiniLM-L6-v2 and other languages with multilingual-e5-small, mapped into the space of the
+    first.
 
-    The second encoder is read and loaded at the first text that needs it. Text of which both are told to have a part, or whose
-    language is not clear, has the mean of both vectors; a long one the parts of the second encoder, which knows English, too.
+    The second encoder is read and loaded at the first text that needs it. Text of which both are told to have a part,
+    or whose language is not clear, has the mean of both vectors; a long one the parts of the second encoder, which
+    knows English, too.
 
     Args:
         folder: where the folders of both encoders are.

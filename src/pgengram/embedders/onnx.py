@@ -234,8 +234,8 @@ def _pooled(tokens: NDArray[np.float32], pooling: str) -> NDArray[np.float32]:
 
 
 def _session(model: Path) -> onnxruntime.InferenceSession:
-    # As of 1.31 it would keep a device's id in the home directory and tell its maker of each model that is loaded. It looks at
-    # this when it is loaded itself; what it offers to call comes too late.
+    # As of 1.31 it would keep a device's id in the home directory and tell its maker of each model that is loaded. It
+    # looks at this when it is loaded itself; what it offers to call comes too late.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     if lacking := libraries.missing():
         raise EmbeddingFailed(

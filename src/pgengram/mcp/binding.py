@@ -1,11 +1,13 @@
 """One tool as clients see it in tools/list.
 
-The high-level server of the SDK guesses at arguments, quotes rejected values and runs on after an unknown one; this does none of that.
+The high-level server of the SDK guesses at arguments, quotes rejected values and runs on after an unknown one; this
+does none of that.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,11 @@ from pgengram.service.arguments import Arguments
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
+
+
+def paragraphs(docstring: str) -> str:
+    """Return a docstring with each paragraph on one line; lines of a list stay apart."""
+    return re.sub(r"(?<!\n)\n(?![\n\- ])", " ", docstring)
 
 
 class ToolBinding(Arguments):
@@ -31,7 +38,7 @@ class ToolBinding(Arguments):
         return ListedTool(
             name=self.tool.name,
             title=self.tool.title,
-            description=inspect.getdoc(self.tool.method),
+            description=paragraphs(inspect.getdoc(self.tool.method) or ""),
             input_schema=self.input_schema,
             output_schema=self._output_schema(),
             annotations=ToolAnnotations(
@@ -43,7 +50,9 @@ class ToolBinding(Arguments):
         )
 
     def _output_schema(self) -> Schema | None:
-        """What the tool answers, unless it has no fixed shape; the list of what is always there is left out, as it helps no caller and costs them room."""
+        """What the tool answers, unless it has no fixed shape; the list of what is always there is left out, as it
+        helps no caller and costs them room.
+        """
         if issubclass(self.view, RootModel):
             return None
         schema = self.view.model_json_schema(schema_generator=FlatJsonSchema, mode="serialization")

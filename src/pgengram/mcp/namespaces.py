@@ -1,4 +1,5 @@
-"""The namespaces of one HTTP server: a manager each, over one database and one embedder, and the MCP server in front of them.
+"""The namespaces of one HTTP server: a manager each, over one database and one embedder, and the MCP server in front of
+them.
 
 A request brings its grant along; everything it may see or call follows from that. Nothing else is kept between two
 requests that another replica of the server would not know.

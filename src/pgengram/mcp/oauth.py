@@ -1,7 +1,7 @@
 """Access tokens of an OAuth issuer: signed JWTs, checked with the keys that the issuer publishes.
 
-We are the resource server of RFC 9728; we issue nothing and see no passwords. What is checked: the signature with an asymmetric
-algorithm, issuer, audience, times, scopes (RFC 9068).
+We are the resource server of RFC 9728; we issue nothing and see no passwords. What is checked: the signature with an
+asymmetric algorithm, issuer, audience, times, scopes (RFC 9068).
 """
 
 from __future__ import annotations

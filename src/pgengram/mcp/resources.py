@@ -1,7 +1,7 @@
 """What clients may read and insert beside calling tools: resources, prompts, and the completion of their arguments.
 
-A resource of text goes out in a fence that remembered text cannot close; one of JSON is closed by nothing that a string in
-it says. Lists are constants; whatever needs the database waits for it as a tool does.
+A resource of text goes out in a fence that remembered text cannot close; one of JSON is closed by nothing that a string
+in it says. Lists are constants; whatever needs the database waits for it as a tool does.
 """
 
 from __future__ import annotations
@@ -182,7 +182,9 @@ class Library:
         return {"note": DATA, "memory": found.memories[0]}
 
     async def context(self, *, project: str | None = None) -> str:
-        """Return the memories that matter most now, whatever is asked, as one fenced text; empty when there are none."""
+        """Return the memories that matter most now, whatever is asked, as one fenced text; empty when there are
+        none.
+        """
         question = checked(Question, {"sort": "relevance", "limit": CONTEXT_MEMORIES, "project": project})
         rows, _, _ = await self.manager.search(question, cursors.Cursor(datetime.now(UTC)))
         alike = [{**row, "score": 1.0, "similarity": None, "words_share": 0.0} for row in rows]  # none fits better

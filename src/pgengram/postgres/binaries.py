@@ -36,7 +36,9 @@ COMMON = Path("/var/lib/pgengram")  # where a copy goes when the data folder is 
 
 @dataclass(frozen=True)
 class Binaries:
-    """One PostgreSQL with pgvector: the folder of its programs, its major version, and a folder of libraries of ours."""
+    """One PostgreSQL with pgvector: the folder of its programs, its major version, and a folder of libraries of
+    ours.
+    """
 
     bin: Path
     major: int
@@ -82,7 +84,8 @@ def find_binaries(major: int | None = None) -> Binaries:
 
 
 def _libraries(major: int) -> Path | None:
-    """Return the folder of our libraries for PostgreSQL `major` on this platform, None where there is nothing to replace.
+    """Return the folder of our libraries for PostgreSQL `major` on this platform, None where there is nothing to
+    replace.
 
     Raises:
         NotReady: a library is not the one that was built.

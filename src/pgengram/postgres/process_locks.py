@@ -1,7 +1,7 @@
 """Who uses an embedded server, told by locks that the operating system drops when a process dies.
 
-Run as a program this file is the supervisor: it stops the server once nobody is left. It idles for as long as the server
-runs, so it knows the standard library only and imports the larger modules when it needs them.
+Run as a program this file is the supervisor: it stops the server once nobody is left. It idles for as long as the
+server runs, so it knows the standard library only and imports the larger modules when it needs them.
 
 Files in the home of a server:
     start.lock     held while somebody starts, joins, leaves or stops

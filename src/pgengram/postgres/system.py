@@ -45,7 +45,8 @@ def home_of(data_dir: Path) -> Path:
 
 
 def settled_home(data_dir: Path) -> Path:
-    """Return the same; where PostgreSQL cannot read the path, first make a folder elsewhere that only this user may enter.
+    """Return the same; where PostgreSQL cannot read the path, first make a folder elsewhere that only this user may
+    enter.
 
     Raises:
         NotReady: there is no place for that.

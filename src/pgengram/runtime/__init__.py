@@ -1,1 +1,3 @@
-"""The process itself, its logs and metrics, and what differs between operating systems: loop, streams, files, processes."""
+"""The process itself, its logs and metrics, and what differs between operating systems: loop, streams, files,
+processes.
+"""

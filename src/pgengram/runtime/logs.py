@@ -31,7 +31,9 @@ class JsonLines(logging.Formatter):
 
 
 class OneLine(logging.Formatter):
-    """The usual line; what would begin another line or steer a terminal is written as an escape, but for our own traces."""
+    """The usual line; what would begin another line or steer a terminal is written as an escape, but for our own
+    traces.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as text."""
@@ -39,7 +41,8 @@ class OneLine(logging.Formatter):
 
 
 def log_to_stderr(entry: str) -> None:
-    """Log to stderr, where clients keep it; the SDK and the driver only warn, as at finer levels they quote what is sent.
+    """Log to stderr, where clients keep it; the SDK and the driver only warn, as at finer levels they quote what is
+    sent.
 
     Args:
         told: from which level on our own loggers speak, such as INFO; with `,json` behind it in JSON.

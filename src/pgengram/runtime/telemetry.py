@@ -1,7 +1,7 @@
 """Traces and metrics by OpenTelemetry, where somebody has set a place to send them to; nothing is imported otherwise.
 
-The SDK of MCP makes a span of each request by itself; counts and durations of calls are ours. Whatever set OpenTelemetry up
-before, as `opentelemetry-instrument pgengram` does, is left as it is.
+The SDK of MCP makes a span of each request by itself; counts and durations of calls are ours. Whatever set
+OpenTelemetry up before, as `opentelemetry-instrument pgengram` does, is left as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ PATIENCE_S: Final = 2.0  # for the collector; what it has not taken when the ser
 def start() -> None:
     """Send traces and metrics to OTEL_EXPORTER_OTLP_ENDPOINT by HTTP, as long as the process runs.
 
-    Does nothing where that is not set, where OpenTelemetry is switched off or set up already. The usual OTEL_ variables hold.
+    Does nothing where that is not set, where OpenTelemetry is switched off or set up already. The usual OTEL_ variables
+    hold.
     """
     if not os.environ.get(ENDPOINT) or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return

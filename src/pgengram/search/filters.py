@@ -13,8 +13,8 @@ from pgengram.store.schema.visibility import UNEXPIRED
 WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id"
 OF_ACTIVATION: Final = {"min_importance", "max_importance"}  # what needs it
 
-# When it happened, or else when it was stored. Behind row-level security an index over a CASE is used for a range, one over coalesce()
-# is not: PostgreSQL holds that coalesce() might tell what it sees. Uses memories_by_occurrence.
+# When it happened, or else when it was stored. Behind row-level security an index over a CASE is used for a range, one
+# over coalesce() is not: PostgreSQL holds that coalesce() might tell what it sees. Uses memories_by_occurrence.
 OCCURRED: Final = "CASE WHEN m.occurred_at IS NULL THEN m.created_at ELSE m.occurred_at END"
 CONDITIONS: Final[dict[str, str]] = {
     "type": "m.type = ANY(%(type)s)",
@@ -86,9 +86,11 @@ def _escaped(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which memories a question ranges over: conditions on `memories m` and `memory_activation a`, and their parameters.
+    """Which memories a question ranges over: conditions on `memories m` and `memory_activation a`, and their
+    parameters.
 
-    narrowed: the caller set conditions, or asks for memories that are not active; activation: the join that makes `a` known,
+    narrowed: the caller set conditions, or asks for memories that are not active; activation: the join that makes `a`
+        known,
     nothing where no condition asks for it; way: how vectors are searched.
     """
 

@@ -24,7 +24,9 @@ FROM memories WHERE namespace_id = %(namespace_id)s AND {HIDDEN}
 
 
 class Hits(NamedTuple):
-    """Memories in their order, how they were found, and how many are hidden, by reason; reasons without any are left out."""
+    """Memories in their order, how they were found, and how many are hidden, by reason; reasons without any are left
+    out.
+    """
 
     rows: list[Row]
     how: Literal["list", "exact", "approximate", "words"]

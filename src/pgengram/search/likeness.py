@@ -51,8 +51,8 @@ async def neighbours(
     return dict(best[:limit])
 
 
-# The least that any search by meaning does: the nearest vectors, whatever they are of. Uses the model's index, or none where
-# something is added to the distance.
+# The least that any search by meaning does: the nearest vectors, whatever they are of. Uses the model's index, or none
+# where something is added to the distance.
 ALONE: Final = """
 SELECT memory_id FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = {model}
 ORDER BY (embedding::halfvec({dimensions}) <=> %(vector)b::halfvec({dimensions})) {exactly} LIMIT 10

@@ -22,8 +22,8 @@ SORT_KEYS: Final[dict[str, str]] = {
     "relevance": "pgengram_relevance(a.relevance_anchor, a.rate_per_day, %(now)s)",
     "accessed": "coalesce(a.last_accessed_at, '-infinity')",
 }
-# Which they are is found with few columns; only what is shown is read whole. Uses memories_by_time when sorted by creation,
-# memories_by_occurrence when sorted by that, a sort of what matches otherwise.
+# Which they are is found with few columns; only what is shown is read whole. Uses memories_by_time when sorted by
+# creation, memories_by_occurrence when sorted by that, a sort of what matches otherwise.
 LIST: Final = f"""
 WITH listed AS MATERIALIZED (
   SELECT m.id, {{key}} AS key FROM memories m {{activation}}
@@ -34,7 +34,8 @@ SELECT {HIT_COLUMNS}, listed.key::text AS sort_key FROM listed
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = listed.id {WITH_ACTIVATION}
 ORDER BY listed.key DESC, m.id DESC
 """
-# Said twice: subject to row-level security only the first is looked up in an index, as comparing ids might tell what it sees.
+# Said twice: subject to row-level security only the first is looked up in an index, as comparing ids might tell what it
+# sees.
 AFTER: Final = "{key} <= %(after_key)s::{kind} AND ({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
 COUNT: Final = f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}"
 
@@ -69,8 +70,8 @@ async def _sorted(tx: Transaction, scope: Scope, sort: Sort, limit: int, place: 
     return await tx.rows(LIST.format(conditions=conditions, key=key, activation=activation), given)
 
 
-# The best of each rate of fading are the first of its index, whatever the time is; a page begins near its place in the index
-# and there after the last memory of the page before. Uses memory_activation_rank.
+# The best of each rate of fading are the first of its index, whatever the time is; a page begins near its place in the
+# index and there after the last memory of the page before. Uses memory_activation_rank.
 MOST_RELEVANT: Final = f"""
 WITH {HIDDEN_IDS}, moment AS MATERIALIZED (
   SELECT extract(epoch FROM %(now)s::timestamptz)::double precision / 86400 - 20000 AS days

@@ -27,8 +27,8 @@ DEAR: Final = 2_000  # rows whose counting is worth remembering
 GOOD_FOR_S: Final = 60.0
 MAX_KNOWN: Final = 10_000
 
-# How many memories have each of the terms `words`: those that wait, looked at once for all terms, and those in posting lists. Uses
-# memory_words_waiting and memory_posting_lists_pkey.
+# How many memories have each of the terms `words`: those that wait, looked at once for all terms, and those in posting
+# lists. Uses memory_words_waiting and memory_posting_lists_pkey.
 WAITING: Final = """named AS MATERIALIZED (
   SELECT coalesce(array_agg(term), '{}') AS terms FROM (SELECT term FROM words UNION SELECT name FROM words) AS t WHERE term IS NOT NULL
 ), waiting AS MATERIALIZED (
@@ -39,7 +39,8 @@ WAITING: Final = """named AS MATERIALIZED (
 COUNTED: Final = """coalesce((SELECT memories FROM waiting WHERE waiting.term = words.term), 0)
   + (SELECT coalesce(sum(cardinality(l.measures)), 0) FROM memory_posting_lists l
      WHERE l.namespace_id = %(namespace_id)s AND l.term = words.term)::bigint"""
-# The same two tell which words are somebody's name. A LIMIT each, as EXISTS might be answered by reading all lists of the namespace.
+# The same two tell which words are somebody's name. A LIMIT each, as EXISTS might be answered by reading all lists of
+# the namespace.
 LOOK_UP_WORDS: Final = """
 WITH words AS MATERIALIZED (
   SELECT w.position, t.term, k.term AS name
@@ -57,9 +58,9 @@ SELECT position, term,
 FROM words
 """.replace("[waiting]", WAITING).replace("[counted]", COUNTED)
 HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
-# Only the words of active memories are found, so only they are the whole that a share is of. They are counted in an index; for
-# their mean length rows have to be read, and some thousands tell it well enough. Uses memory_words_waiting and
-# memory_words_by_segment.
+# Only the words of active memories are found, so only they are the whole that a share is of. They are counted in an
+# index; for their mean length rows have to be read, and some thousands tell it well enough. Uses memory_words_waiting
+# and memory_words_by_segment.
 COUNT_MEMORIES: Final = """
 SELECT waiting.memories + folded.memories AS memories, mean.length AS mean_length
 FROM (SELECT count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL) AS waiting
@@ -75,9 +76,11 @@ CROSS JOIN (
 class Parsed:
     """A question as its words alone say it.
 
-    question: with its filters; scope: the memories that these let through; text: what is looked for; words: its first words, each once; names: these as the speakers of memories are stored; extra:
+    question: with its filters; scope: the memories that these let through; text: what is looked for; words: its first
+        words, each once; names: these as the speakers of memories are stored; extra:
     its terms that are no words; periods: the times it names; wants_time: whether it asks when.
-    phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not; only
+    phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not;
+        only
     for searches of mode text.
     """
 
@@ -98,7 +101,8 @@ class Parsed:
 class Asked:
     """A question as the ranking needs it, after a look at the memories.
 
-    terms: hashed stems; weights: their inverse document frequency, one for each term; counts: in how many memories each is.
+    terms: hashed stems; weights: their inverse document frequency, one for each term; counts: in how many memories each
+        is.
     meaning: the question without names and without words that most memories have.
     unwanted: the terms of the unwanted words; voice: the one speaker it names, in lower case.
     mean_length: mean number of terms of a memory, for BM25.
@@ -118,8 +122,8 @@ class Asked:
 class Frequencies:
     """How many memories there are and how many have a term, remembered where counting is dear.
 
-    A count that was small is made anew each time; a large one is close enough for a minute. Which words were common at their
-    last look-up is only a guess of what they are now.
+    A count that was small is made anew each time; a large one is close enough for a minute. Which words were common at
+    their last look-up is only a guess of what they are now.
     """
 
     _known: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
@@ -146,7 +150,9 @@ class Frequencies:
         return {term: memories for term, (until, memories) in found.items() if until > now}
 
     def note(self, namespace_id: int, asked: Sequence[str], rows: Sequence[Row]) -> dict[int, int]:
-        """Return the counts that a look-up of words has brought, and remember the large ones and the terms of the words."""
+        """Return the counts that a look-up of words has brought, and remember the large ones and the terms of the
+        words.
+        """
         until, counted = time.monotonic() + GOOD_FOR_S, {row["term"]: row["memories"] for row in rows}
         for known in (self._known, self._terms, self._common):
             if len(known) > MAX_KNOWN:
@@ -161,7 +167,9 @@ class Frequencies:
         self._common |= common
 
     def likely_meaning(self, parsed: Parsed) -> str:
-        """Return what `understand` will most likely give as the meaning; a question is embedded before it is looked up."""
+        """Return what `understand` will most likely give as the meaning; a question is embedded before it is looked
+        up.
+        """
         return _meaning(parsed, self._common)
 
 
@@ -222,7 +230,8 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
 
 
 def _content_words(query: str) -> list[str]:
-    """Return the words of a question without those of its language that nearly every text has: they would count as rare.
+    """Return the words of a question without those of its language that nearly every text has: they would count as
+    rare.
 
     The stemmer leaves out those of English.
     """
@@ -265,7 +274,8 @@ _AT_THE_END: Final = ".,;:!?"
 
 
 def websearch(query: str) -> tuple[str, list[str], list[str], list[str]]:
-    """Return the words to look for, the "phrases" that must be there, and the words and phrases after a minus that must not.
+    """Return the words to look for, the "phrases" that must be there, and the words and phrases after a minus that must
+    not.
 
     Any text is fine: a quote that is not closed, or a lone minus, is read as nothing. What stemming would cut to pieces
     (-std::vector, -烏龍茶) is unwanted as a whole, like a phrase.

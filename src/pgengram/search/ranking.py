@@ -17,9 +17,9 @@ from pgengram.store.reading import conflicts, history
 from pgengram.store.schema.visibility import HIDDEN_IDS
 from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
 
-# Weights, chosen on the five even conversations of LoCoMo and rounded by hand. Chosen anew without one of them they find as
-# much in it: R@10 85.4 ± 3.3 % against 85.3 ± 2.8 of these (benchmarks/locomo.py --leave-one-out). Scores are fused, not
-# ranks: that is worth 4 to 9 points where one ranker is much weaker than the other.
+# Weights, chosen on the five even conversations of LoCoMo and rounded by hand. Chosen anew without one of them they
+# find as much in it: R@10 85.4 ± 3.3 % against 85.3 ± 2.8 of these (benchmarks/locomo.py --leave-one-out). Scores are
+# fused, not ranks: that is worth 4 to 9 points where one ranker is much weaker than the other.
 WEIGHT_MEANING: Final = 0.6  # cosine of question and memory
 WEIGHT_WORDS: Final = 0.25  # words as a share of the best candidate's; 0.4 where nothing else is known of a memory
 WEIGHT_WORDS_ALONE: Final = 0.4
@@ -77,8 +77,9 @@ def sized(model: VectorIndex | None, scope: Scope) -> str:
 def by_meaning(model: VectorIndex | None, scope: Scope, limit: int = CANDIDATES) -> str:
     """Nearest vectors first, each memory by its best part.
 
-    Each: every vector of the scope (memory_vectors_pkey). Index: the ivfflat index of the model, whose number must stand
-    in the text for the partial index to be chosen. Either: what fits the number in scope; the other is not walked.
+    Each: every vector of the scope (memory_vectors_pkey). Index: the ivfflat index of the model, whose number must
+    stand in the text for the partial index to be chosen. Either: what fits the number in scope; the other is not
+    walked.
     """
     if model is None:
         return NO_VECTORS
@@ -217,7 +218,9 @@ def shown_signals() -> str:
 
 
 def signals() -> dict[str, tuple[float, str]]:
-    """Return each signal's weight and value; a memory outside any conversation lives by meaning, words, time and relevance."""
+    """Return each signal's weight and value; a memory outside any conversation lives by meaning, words, time and
+    relevance.
+    """
     alone = f"CASE WHEN b.traits = 0 THEN {WEIGHT_WORDS_ALONE / WEIGHT_WORDS} ELSE 1 END"
     return {
         "meaning": (WEIGHT_MEANING, "coalesce(b.similarity, 0)"),
@@ -242,9 +245,9 @@ def score() -> str:
 def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reach: int = CANDIDATES) -> str:
     """Return the whole ranking: candidates of both arms and their neighbours, every signal of each, best first.
 
-    In mode semantic only meaning counts, of the `reach` nearest; in mode text only words; the rest is the same. Each row
-    says besides how many vectors are in scope and how many memories are hidden; without a hit there is one row that says
-    only that.
+    In mode semantic only meaning counts, of the `reach` nearest; in mode text only words; the rest is the same. Each
+    row says besides how many vectors are in scope and how many memories are hidden; without a hit there is one row that
+    says only that.
     """
     sets = f"{_scope_set(scope)}, {sized(model, scope)}, {COUNTED}"
     if mode == "semantic":
@@ -377,7 +380,9 @@ def searched(scope: Scope, model: VectorIndex | None, namespace_id: int) -> Scop
 
 
 async def set_for_index(tx: Transaction, scope: Scope) -> None:
-    """Have the index of the vectors taken where a scope is searched by it, with more probes where the scope is narrowed."""
+    """Have the index of the vectors taken where a scope is searched by it, with more probes where the scope is
+    narrowed.
+    """
     if scope.way != "each":
         await tx.set_local(NO_SORT | ({"ivfflat.probes": str(PROBES_NARROWED)} if scope.narrowed else {}))
 

@@ -21,7 +21,8 @@ Way = Literal["each", "index", "either"]
 class VectorIndex:
     """The embedding model of a question: its key, its length and whether its index is there.
 
-    rows: vectors of all namespaces when they were last counted; sizes: for each namespace until when it is held to have few or many.
+    rows: vectors of all namespaces when they were last counted; sizes: for each namespace until when it is held to have
+        few or many.
     """
 
     id: int
@@ -34,8 +35,8 @@ class VectorIndex:
     def few(self) -> int:
         """How many vectors are compared one by one.
 
-        The index holds the vectors of all namespaces: for one with fewer than the lists visited hold together, to compare each is
-        cheaper and complete, and takes no longer when others grow.
+        The index holds the vectors of all namespaces: for one with fewer than the lists visited hold together, to
+        compare each is cheaper and complete, and takes no longer when others grow.
         """
         return max(EXACT_ROWS, PROBES * isqrt(self.rows))
 
@@ -55,9 +56,11 @@ class VectorIndex:
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The vectors of some texts and the model that made them; without an embedder there is none, and no text has a vector.
+    """The vectors of some texts and the model that made them; without an embedder there is none, and no text has a
+    vector.
 
-    vectors: of each passage, shape (parts, dims); of a question its one vector, shape (dims,). question: the text of that
+    vectors: of each passage, shape (parts, dims); of a question its one vector, shape (dims,). question: the text of
+        that
     question, where a vector was to be made of one; failed: the embedder could make none, so words alone are searched.
     """
 

@@ -84,7 +84,9 @@ class Models:
         return in_use
 
     async def passages(self, texts: Sequence[str]) -> Embedded:
-        """Return the vectors of texts to be stored; never call it inside a transaction, which it may keep waiting for long."""
+        """Return the vectors of texts to be stored; never call it inside a transaction, which it may keep waiting for
+        long.
+        """
         in_use = await self.current()
         if in_use is None:
             return Embedded(vectors=[[] for _ in texts])

@@ -124,7 +124,8 @@ class Arguments:
         return self._reader.schema
 
     def read(self, given: Mapping[str, Any]) -> Call:
-        """Return the call with the arguments that are meant; those left out, or null where that is allowed, keep their default.
+        """Return the call with the arguments that are meant; those left out, or null where that is allowed, keep their
+        default.
 
         Raises:
             InvalidInput: some are unknown, missing or out of bounds; the message says what is allowed.

@@ -1,7 +1,7 @@
 """Arguments read as they are meant: other names, words for numbers, dates in words, one thing where a list is wanted.
 
-What can only mean one thing is taken, and `read` says how. What may mean two things, or would destroy, stays as it is for
-the check that follows, or is refused with the call to make. An argument that is right costs a look at its type.
+What can only mean one thing is taken, and `read` says how. What may mean two things, or would destroy, stays as it is
+for the check that follows, or is refused with the call to make. An argument that is right costs a look at its type.
 """
 
 from __future__ import annotations
@@ -158,7 +158,9 @@ class Coercion:
         return self._single(name, value, node, told) if self._liberal else value
 
     def _says_nothing(self, name: str, value: str) -> bool:
-        """Whether a text stands for an argument that is left out; without the type of a link all its links would be meant."""
+        """Whether a text stands for an argument that is left out; without the type of a link all its links would be
+        meant.
+        """
         if not self._liberal or value.strip().lower() not in NOTHING:
             return False
         return name not in MAY_BE_BLANK | NEVER_DROPPED and not (name == "type" and "from_id" in self._known)
@@ -335,7 +337,9 @@ def _word(name: str, value: str) -> str:
 
 
 def _share(value: Any) -> float | None:
-    """Return what is meant by a number between 0 and 1: of ten, of a hundred, or in a word; None when that is not sure."""
+    """Return what is meant by a number between 0 and 1: of ten, of a hundred, or in a word; None when that is not
+    sure.
+    """
     if isinstance(value, str):
         word = re.sub(r"[\s-]+", "_", value.strip().lower())
         if word in LEVELS:

@@ -1,8 +1,9 @@
 """Confirmations: whoever agrees, by whatever way, agrees to one plan as it was shown, and to nothing else.
 
-What needs a yes is kept under a token: the plan's fingerprint and the version of each memory that was shown. The token goes out with
-the question, to the client's user (in either era of the protocol), to the caller, to the page or to the command line, and comes back
-with the yes. Before anything is done the memories are locked and compared with what was kept.
+What needs a yes is kept under a token: the plan's fingerprint and the version of each memory that was shown. The token
+goes out with the question, to the client's user (in either era of the protocol), to the caller, to the page or to the
+command line, and comes back with the yes. Before anything is done the memories are locked and compared with what was
+kept.
 """
 
 from __future__ import annotations

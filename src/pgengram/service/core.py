@@ -1,4 +1,6 @@
-"""What every group of tools stands on: the store, the embedder and the session, storing, finding, and telling ids apart."""
+"""What every group of tools stands on: the store, the embedder and the session, storing, finding, and telling ids
+apart.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class Core:
 
     Args:
         settings: which database, whose memories, which embedder.
-        host: another namespace's, whose database and embedder are used and outlive this one; those of the settings otherwise.
+        host: another namespace's, whose database and embedder are used and outlive this one; those of the settings
+            otherwise.
     """
 
     def __init__(self, settings: Settings, host: Core | None = None) -> None:
@@ -118,7 +121,9 @@ class Core:
         return mapped_tags(given, await self._synonyms.current())
 
     async def relate(self, drafts: Sequence[memories.Draft]) -> list[NotFound | Conflict | None]:
-        """Find the memories that drafts name in `related_to`; return for each draft what is wrong with its ids, if anything."""
+        """Find the memories that drafts name in `related_to`; return for each draft what is wrong with its ids, if
+        anything.
+        """
         given = list(dict.fromkeys(key for draft in drafts for key in draft.request.related_to))
         there = memories.Resolved({}, {})
         if given:
@@ -136,7 +141,8 @@ class Core:
     async def store_drafts(
         self, drafts: list[memories.Draft], *, whole: bool = False, then: Then | None = None
     ) -> list[upsert.WriteResult]:
-        """Embed what has no vector yet, and store everything in one transaction; with `whole` read back what there is now.
+        """Embed what has no vector yet, and store everything in one transaction; with `whole` read back what there is
+        now.
 
         What is to be done `then` is done in the same transaction: it fails or holds with the rest.
         """
@@ -176,7 +182,9 @@ class Core:
         return await self.store.read(lambda begin: self._found(begin, question, place))
 
     async def as_stored(self, question: Question) -> Question:
-        """Return `question` asking for tags by all the words, and for names in all the spellings they may be stored as."""
+        """Return `question` asking for tags by all the words, and for names in all the spellings they may be stored
+        as.
+        """
         spellings = {
             what: await self.names.spellings(what, name) for what in COLUMNS if (name := getattr(question, what))
         }
@@ -189,7 +197,8 @@ class Core:
         return next(iter(await self.names.spellings("project", given)), given) if given else None
 
     async def _found(self, begin: Begin, question: Question, place: cursors.Cursor) -> Hits:
-        """Embed what the question most likely means, and anew where the look-up of its words shows that it means another.
+        """Embed what the question most likely means, and anew where the look-up of its words shows that it means
+        another.
 
         No transaction is open while a text is embedded.
         """

@@ -1,7 +1,7 @@
 """What a call brings is searched for secrets before anything else is done with it.
 
-The decorator screens every tool that writes, so none can forget it and callers in this process are covered too. Items of a
-batch and records of an import are screened one by one instead, so that one secret spares the others.
+The decorator screens every tool that writes, so none can forget it and callers in this process are covered too. Items
+of a batch and records of an import are screened one by one instead, so that one secret spares the others.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class Tool:
 def tool(hints: Hints, *, title: str, screens: bool = True) -> Callable[[Method], Method]:
     """Mark a method as a tool.
 
-    Whoever calls it, a call is repeated when the store moved under it. What writes is called only with arguments that hold no
-    secret; with `screens` off the method sees to that by itself.
+    Whoever calls it, a call is repeated when the store moved under it. What writes is called only with arguments that
+    hold no secret; with `screens` off the method sees to that by itself.
     """
 
     def mark(method: Method) -> Method:

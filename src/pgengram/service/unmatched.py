@@ -1,4 +1,6 @@
-"""Why a search with filters found nothing: names that no memory has, the nearest that there are, and hits without them."""
+"""Why a search with filters found nothing: names that no memory has, the nearest that there are, and hits without
+them.
+"""
 
 from __future__ import annotations
 

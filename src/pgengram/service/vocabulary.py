@@ -1,4 +1,6 @@
-"""What callers say for the names and values of arguments: the words of other memory servers, of people and of models."""
+"""What callers say for the names and values of arguments: the words of other memory servers, of people and of
+models.
+"""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 Report = Callable[[str], Awaitable[None]]
 T = TypeVar("T")
 
-# Writing into an embedded store ends while PostgreSQL still has room for what it does by itself: recovery, vacuum, a new file of
-# its log. A batch of the largest memories takes about half of it.
+# Writing into an embedded store ends while PostgreSQL still has room for what it does by itself: recovery, vacuum, a
+# new file of its log. A batch of the largest memories takes about half of it.
 RESERVE_BYTES: Final = 128_000_000
 
 
@@ -136,10 +136,12 @@ class Store:
         return {} if self.replica is None else {"replica": self.replica.state}
 
     async def read(self, work: Callable[[Begin], Awaitable[T]]) -> T:
-        """Return what `work` returns, whose transactions only read: the replica's where it knows enough, else the primary's.
+        """Return what `work` returns, whose transactions only read: the replica's where it knows enough, else the
+        primary's.
 
         Args:
-            work: is given what begins a transaction; called again when the replica fails in the middle or the store moved.
+            work: is given what begins a transaction; called again when the replica fails in the middle or the store
+                moved.
 
         Raises:
             DatabaseFailed: see Database.transaction.

@@ -20,7 +20,8 @@ MOMENTS: Final = frozenset(
 class Derived:
     """What follows from a memory's fields.
 
-    content_hash: equal for memories that say the same about the same; voice: who speaks, in lower case; traits: bits of a
+    content_hash: equal for memories that say the same about the same; voice: who speaks, in lower case; traits: bits of
+        a
     turn; searched, extra: the text and the further terms that a memory is found by.
     """
 

@@ -120,7 +120,9 @@ class Reading:
 
 @lru_cache(maxsize=256)
 def tokens(text: str) -> frozenset[str]:
-    """Return what `text` consists of, for comparison: its words in lower case, character pairs where there are no spaces."""
+    """Return what `text` consists of, for comparison: its words in lower case, character pairs where there are no
+    spaces.
+    """
     found: set[str] = set()
     for word in words(unicodedata.normalize("NFKC", text).casefold()):
         if _is_unspaced(word) and len(word) > 1:
@@ -139,9 +141,9 @@ def overlap(one: str, other: str) -> float:
 def differences(one: str, other: str) -> list[str]:
     """Return in what two texts that look alike differ: `numbers`, `dates`, `names`, `negation`, `order`; or nothing.
 
-    Order counts when the words are the same: tabs over spaces is not spaces over tabs, but one phrase may stand elsewhere.
-    Careful rather than clever: lists of words, and capitals, no grammar. In a script without capitals any word in place of
-    another counts as a name.
+    Order counts when the words are the same: tabs over spaces is not spaces over tabs, but one phrase may stand
+    elsewhere. Careful rather than clever: lists of words, and capitals, no grammar. In a script without capitals any
+    word in place of another counts as a name.
     """
     first, second = _read(one), _read(other)
     found = {

@@ -33,9 +33,10 @@ Judge = Callable[[re.Match[str]], bool]
 class Pattern:
     """What one sort of secret looks like.
 
-    keywords: a text without any of them (in lower case) holds no such secret; shape: group `secret`, else the whole match,
-    is the secret; judge: has the last word; anchored: the shape begins where a keyword stands; spaced: it may hold spaces, or
-    be shorter than a long word.
+    keywords: a text without any of them (in lower case) holds no such secret; shape: group `secret`, else the whole
+        match,
+    is the secret; judge: has the last word; anchored: the shape begins where a keyword stands; spaced: it may hold
+    spaces, or be shorter than a long word.
     """
 
     name: str
@@ -320,8 +321,8 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     ),
 )  # fmt: skip
 
-# For each keyword the places of the patterns that it may belong to: one pass over few words says which patterns are worth
-# trying. Those that may hold spaces are looked for in the whole text, the others in its long words.
+# For each keyword the places of the patterns that it may belong to: one pass over few words says which patterns are
+# worth trying. Those that may hold spaces are looked for in the whole text, the others in its long words.
 _Keywords = tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -339,7 +340,9 @@ _ALWAYS: Final = tuple(place for place, pattern in enumerate(PATTERNS) if not pa
 
 
 def worth_trying(lowered: str, long_lowered: str) -> list[Pattern]:
-    """Return the patterns whose secrets a text may hold, in their order; both its text and its long words in lower case."""
+    """Return the patterns whose secrets a text may hold, in their order; both its text and its long words in lower
+    case.
+    """
     places = {*_ALWAYS}
     for word, belongs in _IN_TEXT:
         if word in lowered:

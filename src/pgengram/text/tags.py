@@ -34,8 +34,9 @@ _GAPS = re.compile(r"[\s_-]+")
 def normalised_tag(tag: str) -> str:
     """Return the one spelling of `tag`, empty when nothing is left that could be one.
 
-    Compatibility characters are made plain and letters small; spaces, underscores and hyphens become one hyphen. Kept are
-    letters and digits of any script and `+ # . / : @ &` where they join or end words (`c++`, `c#`, `node.js`, `.net`,
+    Compatibility characters are made plain and letters small; spaces, underscores and hyphens become one hyphen. Kept
+    are letters and digits of any script and `+ # . / : @ &` where they join or end words (`c++`, `c#`, `node.js`,
+    `.net`,
     `lang:python`); everything else is dropped. One character is no tag, unless its script writes words with one (CJK),
     or it is the language C or R. What is longer than a tag may be is cut.
     """

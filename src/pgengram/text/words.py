@@ -11,7 +11,8 @@ from typing import Any, Final
 MAX_DETAIL_CHARACTERS: Final = 4_000  # of metadata that is searched; more would drown the content
 MAX_EXTRA_TERMS: Final = 4_000
 
-# Python holds no vowel sign or accent that follows its letter to be part of a word; most words of Hindi or Tamil have one.
+# Python holds no vowel sign or accent that follows its letter to be part of a word; most words of Hindi or Tamil have
+# one.
 _MARKS = (
     r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8"
     r"\u0711-\u074a\u07a6-\u07b0\u0900-\u0963\u0966-\u0df3\u0f18-\u0f3f\u0f71-\u0fbc\u1dc0-\u1dff\u20d0-\u20f0\u302a-\u302f"

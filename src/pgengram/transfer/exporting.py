@@ -19,8 +19,8 @@ async def export_to(file: TextIO, core: Core, report: Report) -> dict[str, int]:
     """Write everything of the namespace as it is at this moment; return how many lines of each kind of record.
 
     The first line says what this is; each other line is one record. Memories come first, oldest first, in all statuses,
-    each with its tags, detail, uses and history; then what leads from one to another. Vectors and words are left out: they
-    are made anew from the texts.
+    each with its tags, detail, uses and history; then what leads from one to another. Vectors and words are left out:
+    they are made anew from the texts.
     """
     counts: dict[str, int] = {}
     async with core.store.snapshot() as tx:

@@ -76,7 +76,9 @@ def _plain(value: Any) -> Any:
 
 
 def picked(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, Any]:
-    """Return fields of a row by our names: `names` are the same in the row, `renamed` gives a column for each of ours."""
+    """Return fields of a row by our names: `names` are the same in the row, `renamed` gives a column for each of
+    ours.
+    """
     return {ours: row.get(theirs) for ours, theirs in {**dict(zip(names, names, strict=True)), **renamed}.items()}
 
 
@@ -157,7 +159,9 @@ def mapping(value: Any) -> dict[str, Any]:
 
 
 def moment(value: Any) -> datetime | None:
-    """Return a moment from a datetime, ISO 8601 text or seconds or milliseconds since 1970; without a zone it is UTC."""
+    """Return a moment from a datetime, ISO 8601 text or seconds or milliseconds since 1970; without a zone it is
+    UTC.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         with suppress(OverflowError, OSError, ValueError):  # beyond every calendar
             return datetime.fromtimestamp(value / 1000 if abs(value) > MILLISECONDS else value, UTC)

@@ -49,8 +49,9 @@ class Stage:
 class Line:
     """How relevant one memory was and will be, at any moment.
 
-    As pgengram_relevance says it before it is cut at 1: importance · exp(−rate · days), and for each use its weight, faded likewise since then. Of the
-    uses before those that were kept only the sum is known, which says nothing of the time before `known_from`.
+    As pgengram_relevance says it before it is cut at 1: importance · exp(−rate · days), and for each use its weight,
+    faded likewise since then. Of the uses before those that were kept only the sum is known, which says nothing of the
+    time before `known_from`.
 
     Args:
         stages: oldest first, the first from the memory's beginning on.
@@ -140,11 +141,12 @@ def _stages(row: dict[str, Any], activation: dict[str, Any], history: Sequence[d
 def fading(
     row: dict[str, Any], activation: dict[str, Any], history: Sequence[dict[str, Any]], now: datetime
 ) -> dict[str, Any]:
-    """Return a memory's relevance from its beginning to a year ahead: moments in seconds, as if never used, and with its uses.
+    """Return a memory's relevance from its beginning to a year ahead: moments in seconds, as if never used, and with
+    its uses.
 
-    `marks` are moments that somebody may want to know of, each with what happened, and the relevance before and after it: stored,
-    each use that was kept, each change that the history has, now. A use is a change when the history has one at the same moment,
-    else the memory was read.
+    `marks` are moments that somebody may want to know of, each with what happened, and the relevance before and after
+    it: stored, each use that was kept, each change that the history has, now. A use is a change when the history has
+    one at the same moment, else the memory was read.
     """
     stages = _stages(row, activation, history)
     began = stages[0].since
@@ -208,8 +210,8 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The two principal components of vectors: their mean, shape (dims,), the axes, shape (dims, 2), and the share of all
-    differences that they hold.
+    """The two principal components of vectors: their mean, shape (dims,), the axes, shape (dims, 2), and the share of
+    all differences that they hold.
     """
 
     mean: NDArray[float32]
@@ -240,7 +242,9 @@ class Plane:
 
 
 class Points:
-    """The memories of a map in few bytes each: ids as hexadecimal digits, places as whole numbers, names by their number."""
+    """The memories of a map in few bytes each: ids as hexadecimal digits, places as whole numbers, names by their
+    number.
+    """
 
     def __init__(self) -> None:
         self._ids: list[str] = []
@@ -274,10 +278,11 @@ class Points:
 
 
 def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float32]:
-    """Return places for the nodes of a graph, shape (nodes, 2), that lines pull together and everything else pushes apart.
+    """Return places for the nodes of a graph, shape (nodes, 2), that lines pull together and everything else pushes
+    apart.
 
-    As Fruchterman and Reingold 1991 with a linear pull, from places on a spiral, so that the same graph always looks the same; a
-    pull to the middle keeps what is not connected in sight.
+    As Fruchterman and Reingold 1991 with a linear pull, from places on a spiral, so that the same graph always looks
+    the same; a pull to the middle keeps what is not connected in sight.
     """
     import numpy as np
 

@@ -269,7 +269,9 @@ class Pages:
         )  # fmt: skip
 
     async def counts(self, request: Request) -> Response:
-        """Show which tags, kinds and types there are, or how index, embedder and database are and how memories spread."""
+        """Show which tags, kinds and types there are, or how index, embedder and database are and how memories
+        spread.
+        """
         here = request.url.path
         counted = await self.views.statistics()
         if counted is None:
@@ -307,7 +309,8 @@ class Pages:
             return self._waiting(request, "/map", "Drawing the map")
         return self._page("map.html", here="/map", map=made, degraded=self.views.manager.degraded, most=MAX_POINTS)
 
-    # -- maintenance ----------------------------------------------------------------------------------------------------
+    # -- maintenance
+    # ----------------------------------------------------------------------------------------------------
 
     async def review(self, request: Request) -> Response:
         """Show what needs care: all the findings of one name, some at a time, or the plan."""

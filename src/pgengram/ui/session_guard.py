@@ -1,7 +1,8 @@
 """Who may see the page: whoever has the link, in a browser on this machine, and no other page that runs in it.
 
-Another page in the same browser can send requests here, but it cannot read the answers, does not have the cookie (SameSite) and
-does not know the mark that every change must carry. A name that was bent to this address is told by the header Host.
+Another page in the same browser can send requests here, but it cannot read the answers, does not have the cookie
+(SameSite) and does not know the mark that every change must carry. A name that was bent to this address is told by the
+header Host.
 """
 
 from __future__ import annotations

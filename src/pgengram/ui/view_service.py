@@ -119,7 +119,8 @@ class ViewService:
     # -- one -------------------------------------------------------------------------------------------------------
 
     async def memory(self, id_: UUID) -> Shown:
-        """Return one memory with its history, relations, clusters, neighbours and how it fades; reading it so is no use.
+        """Return one memory with its history, relations, clusters, neighbours and how it fades; reading it so is no
+        use.
 
         Raises:
             NotFound: there is none.
@@ -156,7 +157,9 @@ class ViewService:
     # -- pictures --------------------------------------------------------------------------------------------------
 
     async def network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown | None:
-        """Return the nodes with their places and the edges around a memory, or of the strongest links; None while it is made."""
+        """Return the nodes with their places and the edges around a memory, or of the strongest links; None while it is
+        made.
+        """
         key = ("network", id_, depth, min_strength)
         return await self.cache.get(key, lambda: self._network(id_, depth, min_strength))
 
@@ -216,7 +219,8 @@ class ViewService:
         shown = await self.excerpts(ids)
         return cluster, [shown[str(one)] for one in ids if str(one) in shown]
 
-    # -- maintenance ----------------------------------------------------------------------------------------------------
+    # -- maintenance
+    # ----------------------------------------------------------------------------------------------------
 
     async def review(self, offset: int) -> Reviewed | None:
         """Return what a review finds from the memory at `offset` on, the newest first; None while it is made."""

@@ -1,4 +1,6 @@
-"""The programs that assistants run in: where each keeps its servers, in which form, and how ours gets in and out again."""
+"""The programs that assistants run in: where each keeps its servers, in which form, and how ours gets in and out
+again.
+"""
 
 from __future__ import annotations
 

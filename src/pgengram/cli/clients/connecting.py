@@ -49,7 +49,8 @@ async def connect(
 ) -> int:
     """Shows the change, asks, keeps a backup, and writes. Without CLIENT it lists the assistants.
 
-    Settings of the environment (`PGENGRAM_NAMESPACE`, `PGENGRAM_DATA_DIR`, …) are written to the entry. For a client that is not listed, print the entry with `pgengram connect any`.
+    Settings of the environment (`PGENGRAM_NAMESPACE`, `PGENGRAM_DATA_DIR`, …) are written to the entry. For a client
+    that is not listed, print the entry with `pgengram connect any`.
 
     Examples: `pgengram connect claude-desktop`, `PGENGRAM_NAMESPACE=work pgengram connect cursor --name work`,
     `pgengram connect vscode --folder . --yes`
@@ -138,7 +139,9 @@ def _list(*, as_json: bool) -> None:
 
 
 async def connected() -> AsyncIterator[tuple[str, bool, str, str]]:
-    """Yield of each client that has an entry of ours its title, whether the command there works, what was seen, and the repair."""
+    """Yield of each client that has an entry of ours its title, whether the command there works, what was seen, and the
+    repair.
+    """
     for client in c.CLIENTS.values():
         path = client.path()
         try:

@@ -39,7 +39,9 @@ class Handshake:
 
 
 def shake_hands(entry: Mapping[str, Any]) -> Handshake:
-    """Start the command of an entry, initialize it, have it count its memories, and stop it; it gets none of our settings."""
+    """Start the command of an entry, initialize it, have it count its memories, and stop it; it gets none of our
+    settings.
+    """
     program = shutil.which(str(entry["command"]))
     if program is None:
         return Handshake(ok=False, seen="does not exist or cannot be run")

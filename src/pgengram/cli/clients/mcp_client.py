@@ -70,12 +70,16 @@ async def call(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str
 
 
 def entry(settings: Settings) -> dict[str, Any]:
-    """Return the entry for a client's `mcpServers`: the absolute path of this command, and the settings that were chosen."""
+    """Return the entry for a client's `mcpServers`: the absolute path of this command, and the settings that were
+    chosen.
+    """
     return {**_command(), "env": variables(settings)} if variables(settings) else _command()
 
 
 def _command() -> dict[str, Any]:
-    """Return how to start this program: by its own path, or by uvx if that runs it, as the folder then is not to stay."""
+    """Return how to start this program: by its own path, or by uvx if that runs it, as the folder then is not to
+    stay.
+    """
     folders = (
         Path(sys.executable).parent,
         *(Path(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme(key))) for key in ("prefix", "user")),

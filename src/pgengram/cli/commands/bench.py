@@ -69,8 +69,10 @@ async def race(
 ) -> dict[str, Race]:
     """Let all contestants take some cases, then the next ones, so that a busy minute of the machine hits them alike.
 
-    In rounds, not case by case: a scan of everything empties the caches, and whoever came after it would pay for it. One case
-    `at_once` is for contestants that are the parts of another: there, too, each finds the caches as the one before left them.
+    In rounds, not case by case: a scan of everything empties the caches, and whoever came after it would pay for it.
+    One case
+    `at_once` is for contestants that are the parts of another: there, too, each finds the caches as the one before left
+    them.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     answers: dict[str, list[Any]] = {name: [] for name in runs}
@@ -210,7 +212,9 @@ async def _storing(scratch: MemoryManager, calls: int, told: ProgressBar) -> lis
 
 @asynccontextmanager
 async def _scratch(manager: MemoryManager) -> AsyncIterator[MemoryManager]:
-    """Yield a manager of a namespace that was never there before and is erased again, beside the one that is measured."""
+    """Yield a manager of a namespace that was never there before and is erased again, beside the one that is
+    measured.
+    """
     name = SCRATCH + secrets.token_hex(4)
     scratch = MemoryManager(replace(manager.settings, namespace=name), manager)
     try:

@@ -110,7 +110,9 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def _reason(cause: BaseException | None) -> list[str]:
-    """Return what the driver said, for the eyes of whoever calls the doctor; a URL that cannot be read may hold a password."""
+    """Return what the driver said, for the eyes of whoever calls the doctor; a URL that cannot be read may hold a
+    password.
+    """
     if isinstance(cause, psycopg.ProgrammingError):
         return ["PGENGRAM_DATABASE_URL is not of the form postgresql://login:password@host:port/database."]
     return [" ".join(str(cause).split())] if isinstance(cause, psycopg.OperationalError) else []

@@ -77,7 +77,9 @@ async def list_(
     offset: Annotated[int, typer.Option(help="How many to skip.", min=0, max=10_000)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Examples: `pgengram list --tag billing`, `pgengram list --forgotten`, `pgengram list --sort importance --limit 5`"""
+    """Examples: `pgengram list --tag billing`, `pgengram list --forgotten`,
+    `pgengram list --sort importance --limit 5`
+    """
     if forgotten and archived:
         raise InvalidInput("--forgotten and --archived exclude each other.", "Use one of them.")
     status = "invalidated" if forgotten else "archived" if archived else None
@@ -101,7 +103,9 @@ async def timeline(
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Examples: `pgengram timeline --days 7 --kind decision`, `pgengram timeline --since 2026-03-01 --until 2026-04-01`"""
+    """Examples: `pgengram timeline --days 7 --kind decision`,
+    `pgengram timeline --since 2026-03-01 --until 2026-04-01`
+    """
     since = asked["since"] or (datetime.now(UTC) - timedelta(days=days)).isoformat()
     found = await searched({**asked, "since": since, "sort": "occurred", "limit": limit})
     if as_json:

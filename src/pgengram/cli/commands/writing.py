@@ -56,7 +56,9 @@ async def add(
     pin: Annotated[bool, typer.Option("--pin", help="Never fades.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`, `git log -1 --format=%B | pgengram add -`"""
+    """Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`,
+    `git log -1 --format=%B | pgengram add -`
+    """
     given = {
         "content": _read() if content == "-" else content,
         "type": type, "kind": kind, "tags": tag, "importance": importance, "project": project, "user": user,

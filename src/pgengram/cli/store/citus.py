@@ -43,7 +43,8 @@ async def init(
 @machines.command("status")
 @command
 async def status(as_json: AsJson = False) -> int:
-    """Show the machines, what each holds, and whether row-level security is in force on all; if not, the exit code is 1.
+    """Show the machines, what each holds, and whether row-level security is in force on all; if not, the exit code is
+    1.
 
     Example: `pgengram citus status --json`
     """

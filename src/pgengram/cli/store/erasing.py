@@ -1,4 +1,6 @@
-"""`pgengram erase-namespace`, `erase-source` and `scrub`: everything in a namespace or from a source, and what files keep of it."""
+"""`pgengram erase-namespace`, `erase-source` and `scrub`: everything in a namespace or from a source, and what files
+keep of it.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,8 @@ async def erase_source(
     confirm_token: Annotated[str, typer.Option(help="From the preview that is shown without a terminal.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Shows what there is and asks. Without a terminal the preview has a token, which confirms it once and for a minute.
+    """Shows what there is and asks. Without a terminal the preview has a token, which confirms it once and for a
+    minute.
 
     Example: `pgengram erase-source https://example.org/rumours.html`
     """

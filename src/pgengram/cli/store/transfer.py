@@ -80,7 +80,8 @@ async def import_(
 ) -> int:
     """Memories that are there already stay as they are. The exit code is 1 when something was not imported.
 
-    Examples: `pgengram import --from mcp-memory memory.jsonl --dry-run`, `pgengram export - | ssh ada@box pgengram import -`
+    Examples: `pgengram import --from mcp-memory memory.jsonl --dry-run`,
+    `pgengram export - | ssh ada@box pgengram import -`
     """
     core = Core(Settings.from_environment())
     try:

@@ -1,8 +1,8 @@
 """MCP over HTTP: one door in front of the SDK's streamable transport, which sees only what has passed it.
 
-The door checks, in this order and before anything is parsed: the framing, the path, Host and Origin, the method, the token, the
-token's rate, the type and length of the body; then that the body is one JSON-RPC message, and that a token that may only
-read calls no tool that writes. No answer of its own says more than the client needs to do better.
+The door checks, in this order and before anything is parsed: the framing, the path, Host and Origin, the method, the
+token, the token's rate, the type and length of the body; then that the body is one JSON-RPC message, and that a token
+that may only read calls no tool that writes. No answer of its own says more than the client needs to do better.
 
 Nothing is kept from one request to the next, so several replicas can stand behind one address.
 """

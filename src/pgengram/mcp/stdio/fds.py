@@ -29,8 +29,8 @@ def claim_stdio() -> StdioFds:
     """Take stdin and stdout away from the rest of the process and return them; call it before anything else.
 
     Afterwards descriptor 0 reads nothing and 1 is stderr, so that no print, library or child can disturb the protocol.
-    A signal that comes before `ParentWatchdog` is started ends the process quietly, as there is nothing to clean up yet.
-    Calling it again returns the same descriptors. Must run in the main thread.
+    A signal that comes before `ParentWatchdog` is started ends the process quietly, as there is nothing to clean up
+    yet. Calling it again returns the same descriptors. Must run in the main thread.
     """
     global _claimed
     if _claimed is None:

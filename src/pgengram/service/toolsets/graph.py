@@ -65,7 +65,8 @@ class Graph:
     ) -> Linked:
         """Link a memory to others, or with remove unlink them (every type if none is given).
 
-        Use when one causes, solves or contradicts another; linking again replaces strength and properties. To follow links: explore_memories.
+        Use when one causes, solves or contradicts another; linking again replaces strength and properties. To follow
+        links: explore_memories.
         """
         session_id = self.core.session.current()
         _refuse_none(to_ids)
@@ -108,7 +109,8 @@ class Graph:
     ) -> Explored:
         """Show what is linked to memories, by shortest path, and what means the same.
 
-        Use for causes, effects, context; for words search_memories. min_strength bounds the product along a path. Error: NOT_FOUND.
+        Use for causes, effects, context; for words search_memories. min_strength bounds the product along a path.
+        Error: NOT_FOUND.
         """
         self.core.session.current()
         _refuse_none(ids)

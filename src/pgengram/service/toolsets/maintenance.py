@@ -44,7 +44,9 @@ Action = Literal["apply", "archive", "prune", "merge", "synonyms"]
 
 
 def _within(low: float, high: float) -> AfterValidator:
-    """Return a check that is told when it fails; among the schemas in tools/list, which every model reads, it is not."""
+    """Return a check that is told when it fails; among the schemas in tools/list, which every model reads, it is
+    not.
+    """
 
     def check(value: float | None) -> float | None:
         if value is not None and not low <= value <= high:
@@ -223,7 +225,8 @@ class Maintenance:
     ) -> Tidied:
         """Apply a plan, archive faded memories, erase archived ones (prune), merge duplicates, or edit tag synonyms.
 
-        Use after review_memories. A first call shows what would change; repeat it with confirm_token within 60 s. Errors: CONFIRM_REQUIRED, CONFLICT.
+        Use after review_memories. A first call shows what would change; repeat it with confirm_token within 60 s.
+        Errors: CONFIRM_REQUIRED, CONFLICT.
         """
         given = await self._checked(action, plan or [], synonyms)
         project = await self.core.project(project)
@@ -236,7 +239,9 @@ class Maintenance:
         left, meant = 0, None
 
         async def plan_now(tx: Transaction, kept: Kept | None) -> ChangePlan:
-            """Return the plan that was agreed to, unless another one is given with the token; without a token what is asked for."""
+            """Return the plan that was agreed to, unless another one is given with the token; without a token what is
+            asked for.
+            """
             nonlocal left, meant
             steps = await self._steps(tx, given) if given else None
             if kept is not None and (steps is None or fingerprint(steps) == kept["fingerprint"]):
@@ -273,7 +278,9 @@ class Maintenance:
     async def _checked(
         self, action: Action, plan: Sequence[Any], synonyms: Mapping[str, Any] | None
     ) -> list[PlannedAction]:
-        """Return the actions of a plan, each checked and its tags as they are stored; refuse what does not belong together."""
+        """Return the actions of a plan, each checked and its tags as they are stored; refuse what does not belong
+        together.
+        """
         if len(plan) > f.MAX_BATCH:
             raise LimitExceeded(f"plan must be a list of at most {f.MAX_BATCH} actions.")
         if plan and action != "apply":
@@ -308,7 +315,9 @@ class Maintenance:
         synonyms: Mapping[str, Any] | None,
         model: VectorIndex | None,
     ) -> tuple[list[Step], int, dict[str, str] | None]:
-        """Return the steps of an action that picks its memories itself, how many are left for later, and what tags mean."""
+        """Return the steps of an action that picks its memories itself, how many are left for later, and what tags
+        mean.
+        """
         if action == "apply":
             raise InvalidInput("apply needs a plan, or the confirm_token of one.", "review_memories proposes a plan.")
         if action == "merge":

@@ -73,7 +73,9 @@ class Review:
     # -- pairs -----------------------------------------------------------------------------------------------------
 
     async def compare(self, model: VectorIndex | None, *, threshold: float, offset: int) -> None:
-        """Find near duplicates and contradictions among up to `COMPARED` memories and their neighbours, from `offset` on."""
+        """Find near duplicates and contradictions among up to `COMPARED` memories and their neighbours, from `offset`
+        on.
+        """
         ids, all_of_them = await findings.candidates(self._tx, project=self._project, limit=COMPARED, offset=offset)
         self.looked_at = {"memories": all_of_them, "compared": 0}
         pairs: list[Pair] = []

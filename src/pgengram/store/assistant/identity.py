@@ -1,4 +1,6 @@
-"""Who the assistant is, and what it believes: recordings of itself, beliefs, and the memories that are evidence for them."""
+"""Who the assistant is, and what it believes: recordings of itself, beliefs, and the memories that are evidence for
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Working memories: held for a task until their time is over, then kept or removed.
 
-They are memories of status `working` with a row in `working_memories` and a moment at which they expire. Whoever changes one
-locks it first, so that two servers neither keep nor consolidate it twice.
+They are memories of status `working` with a row in `working_memories` and a moment at which they expire. Whoever
+changes one locks it first, so that two servers neither keep nor consolidate it twice.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ ARCHIVE: Final = """
 UPDATE memories SET status = 'archived', expires_at = NULL, updated_at = now(), version = version + 1
 WHERE namespace_id = %(namespace_id)s AND id = %(id)s RETURNING version
 """
-# What a working memory was about stays with the event that it becomes. Uses working_memories_pkey and episodic_memories_pkey.
+# What a working memory was about stays with the event that it becomes. Uses working_memories_pkey and
+# episodic_memories_pkey.
 RELEASE: Final = """
 WITH released AS (
   DELETE FROM working_memories WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s RETURNING context

@@ -78,8 +78,9 @@ SHARD_OF: Final = """
 SELECT p.shardid AS shard, p.nodename AS host, p.nodeport AS port FROM citus_shards p
 WHERE p.shardid = get_shard_id_for_distribution_column('memories', %(namespace_id)s)
 """
-# How shards are copied: whoever writes to one waits for the copy. Citus could also let writers go on and have them replicated, but
-# PostgreSQL from 15 on replicates nothing into a table with row-level security, and the move would never end.
+# How shards are copied: whoever writes to one waits for the copy. Citus could also let writers go on and have them
+# replicated, but PostgreSQL from 15 on replicates nothing into a table with row-level security, and the move would
+# never end.
 MODE: Final = "block_writes"
 
 
@@ -110,7 +111,8 @@ class Status:
     """What a cluster looks like.
 
     distributed: whether every table is where it belongs; missing: those that are not, which `init` puts there.
-    shards: into how many pieces the namespaces are dealt; row_level_security: whether it is in force on every shard, None before there
+    shards: into how many pieces the namespaces are dealt; row_level_security: whether it is in force on every shard,
+        None before there
     are any.
     """
 
@@ -134,10 +136,11 @@ async def status(url: str) -> Status:
 
 
 async def init(url: str, shards: int = SHARDS) -> Status:
-    """Distribute every namespace table by its namespace, and have the others on every machine; moves the rows that are there.
+    """Distribute every namespace table by its namespace, and have the others on every machine; moves the rows that are
+    there.
 
-    Done in one transaction, in which nobody else writes. What is distributed already stays as it is, so it may be called
-    again, and must be after an update that brings new tables.
+    Done in one transaction, in which nobody else writes. What is distributed already stays as it is, so it may be
+    called again, and must be after an update that brings new tables.
 
     Args:
         url: the coordinator's database; its schema is brought up to date first.
@@ -164,7 +167,8 @@ async def add_node(url: str, host: str, port: int = DEFAULT_PORT, coordinator: t
 
     Args:
         url: the coordinator's database.
-        host: the machine as the coordinator reaches it. Citus and pgvector are installed there, and a database of the same
+        host: the machine as the coordinator reaches it. Citus and pgvector are installed there, and a database of the
+            same
             name has the extension citus.
         port: of PostgreSQL there.
         coordinator: how the machines reach the coordinator; needed before the first one.
@@ -211,7 +215,8 @@ async def rebalance(url: str) -> Status:
 async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None) -> Status:
     """Give a large namespace a shard of its own, and take that to the emptiest other machine; servers go on serving.
 
-    Readers notice nothing; whoever writes for this namespace, or for one that shared its shard, waits while that is copied.
+    Readers notice nothing; whoever writes for this namespace, or for one that shared its shard, waits while that is
+    copied.
 
     Args:
         url: the coordinator's database.
@@ -294,7 +299,9 @@ async def _drop_vector_indexes(connection: psycopg.AsyncConnection[dict[str, Any
 async def _without_foreign_keys(
     connection: psycopg.AsyncConnection[dict[str, Any]], tables: list[str]
 ) -> AsyncIterator[None]:
-    """Run a block while no foreign key leads from or to `tables`: none may lead to a distributed table from another sort."""
+    """Run a block while no foreign key leads from or to `tables`: none may lead to a distributed table from another
+    sort.
+    """
     keys = await _rows(connection, FOREIGN_KEYS, {"tables": tables})
     for key in keys:
         named = [sql.Identifier(key["table"]), sql.Identifier(key["name"])]
@@ -307,7 +314,9 @@ async def _without_foreign_keys(
 
 
 async def _deal(connection: psycopg.AsyncConnection[dict[str, Any]], tables: list[str]) -> None:
-    """Distribute namespace tables by namespace, all of a namespace in one place; whoever copies the rows must see past row-level security."""
+    """Distribute namespace tables by namespace, all of a namespace in one place; whoever copies the rows must see past
+    row-level security.
+    """
     for name in tables:
         await connection.execute(sql.SQL("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY").format(sql.Identifier(name)))
     for name in tables:
@@ -320,7 +329,8 @@ async def _deal(connection: psycopg.AsyncConnection[dict[str, Any]], tables: lis
 
 
 def _tables() -> tuple[list[str], list[str]]:
-    """Return the namespace tables, `memories` first, and those that every machine needs, each after those that it points at.
+    """Return the namespace tables, `memories` first, and those that every machine needs, each after those that it
+    points at.
 
     Needed is what foreign keys lead to, and what leads there; anything else stays on the coordinator alone.
     """
@@ -333,7 +343,9 @@ def _tables() -> tuple[list[str], list[str]]:
 
 
 async def _let_role_travel(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
-    """Let the coordinator come to the workers as the application's role, as it does for whatever a namespace's transaction asks."""
+    """Let the coordinator come to the workers as the application's role, as it does for whatever a namespace's
+    transaction asks.
+    """
     role = await _row(connection, ROLE, {"role": APP_ROLE})
     login = await _row(connection, WHO_AM_I, {"role": APP_ROLE})
     if role is None or login is None or not login["member"]:
@@ -391,7 +403,9 @@ async def _expect_distributed(connection: psycopg.AsyncConnection[dict[str, Any]
 
 
 async def _expect_to_see_all(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
-    """Refuse to move shards as a login that row-level security holds: Citus copies what that sees, which is nothing, and drops the rest."""
+    """Refuse to move shards as a login that row-level security holds: Citus copies what that sees, which is nothing,
+    and drops the rest.
+    """
     if any(row["result"] != "t" for row in await _rows(connection, SEES_ALL)):
         raise NotReady(
             "This login stands before row-level security, so their rows would not come along.",

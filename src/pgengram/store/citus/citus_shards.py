@@ -1,8 +1,8 @@
 """The pieces of a model's vector index on a Citus cluster, each of which lives by itself on its worker.
 
-Namespaces differ in size, and so do the shards that they are dealt into: the number of lists that is right for one is wrong for another, and
-an index that was built while its shard was empty finds next to nothing once a namespace has come to it. So each shard's index has
-lists after its own rows, and is built anew by itself.
+Namespaces differ in size, and so do the shards that they are dealt into: the number of lists that is right for one is
+wrong for another, and an index that was built while its shard was empty finds next to nothing once a namespace has come
+to it. So each shard's index has lists after its own rows, and is built anew by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from psycopg import sql
 
 from pgengram.errors import DatabaseFailed
 
-# Row counts are those of the last build, VACUUM or ANALYZE, which row-level security does not hide; autovacuum looks after each shard.
+# Row counts are those of the last build, VACUUM or ANALYZE, which row-level security does not hide; autovacuum looks
+# after each shard.
 PIECES: Final = """
 SELECT nodename, nodeport, success, result FROM run_command_on_placements('memory_vectors', %(command)s)
 """

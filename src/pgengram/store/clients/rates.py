@@ -1,7 +1,7 @@
 """How often a client may call, counted in the database: the same for one server as for several behind one address.
 
-A client's row says when its calls would be paid for if no more came (the generic cell rate algorithm, ITU-T I.371). It is in a
-table that no log is written of, so a count costs one round trip and waits for no disk; a crash forgets it.
+A client's row says when its calls would be paid for if no more came (the generic cell rate algorithm, ITU-T I.371). It
+is in a table that no log is written of, so a count costs one round trip and waits for no disk; a crash forgets it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def burst(per_minute: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What became of a call: the seconds to wait, 0 when it may be made; and where the log ended, for reading from a replica."""
+    """What became of a call: the seconds to wait, 0 when it may be made; and where the log ended, for reading from a
+    replica.
+    """
 
     wait_s: float
     position: str | None = None

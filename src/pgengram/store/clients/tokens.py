@@ -1,8 +1,8 @@
 """Access tokens of clients that come over HTTP: made, checked, listed, revoked.
 
-A token is `pgt_ID_SECRET`. The id finds the row; of the secret, 256 random bits, only the SHA-256 is stored: a fast hash is enough
-for what cannot be guessed. How long a look takes says nothing about a secret: the index sees the id alone, hashes are
-compared in constant time, and an unknown id costs the same comparison.
+A token is `pgt_ID_SECRET`. The id finds the row; of the secret, 256 random bits, only the SHA-256 is stored: a fast
+hash is enough for what cannot be guessed. How long a look takes says nothing about a secret: the index sees the id
+alone, hashes are compared in constant time, and an unknown id costs the same comparison.
 """
 
 from __future__ import annotations

@@ -43,17 +43,17 @@ Row = dict[str, Any]
 Pool = AsyncConnectionPool[psycopg.AsyncConnection[Row]]
 Query = str | sql.SQL | sql.Composed
 
-# One round trip: begin, take the application's role, name the namespace, bound the time, and say how far a look into an index of
-# vectors goes. All of it ends with the transaction, so a pooled connection (or a pooler in transaction mode) never carries one
-# namespace's rights to the next. The switch to another embedding model gives its index a new file, in the same transaction: to look
-# at that costs a tenth of looking at the table.
+# One round trip: begin, take the application's role, name the namespace, bound the time, and say how far a look into an
+# index of vectors goes. All of it ends with the transaction, so a pooled connection (or a pooler in transaction mode)
+# never carries one namespace's rights to the next. The switch to another embedding model gives its index a new file, in
+# the same transaction: to look at that costs a tenth of looking at the table.
 BEGIN: Final = sql.SQL("""
 BEGIN {mode};
 SELECT pg_relation_filenode('embedding_models_active'::regclass), {settings}
 """)
-# On Citus row-level security stands on the worker that has the namespace's rows, and the index too. Only SET LOCAL travels there; it takes the
-# whole text of its query along, so each has a text of its own inside a block. Plans are made anew for each call: a generic one
-# does not know on which worker the namespace is.
+# On Citus row-level security stands on the worker that has the namespace's rows, and the index too. Only SET LOCAL
+# travels there; it takes the whole text of its query along, so each has a text of its own inside a block. Plans are
+# made anew for each call: a generic one does not know on which worker the namespace is.
 BEGIN_ON_CITUS: Final = sql.SQL("""{enter};
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
 {carried}
@@ -66,8 +66,9 @@ INDEX_SETTINGS: Final = {
 }
 SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 PROBES: Final = 20  # lists of an ivfflat index visited for a question: recall .985 at sqrt(n) lists
-# A plan that serves every namespace is made for one of average size: among many small namespaces it would read and sort all vectors of a
-# large one, as for a small one that is cheaper than the index. Where the index is to answer, only what nothing holds in order is sorted.
+# A plan that serves every namespace is made for one of average size: among many small namespaces it would read and sort
+# all vectors of a large one, as for a small one that is cheaper than the index. Where the index is to answer, only what
+# nothing holds in order is sorted.
 NO_SORT: Final = {"enable_sort": "off"}
 
 
@@ -81,9 +82,11 @@ def begin_sql(
     probes: int = PROBES,
     distributed: bool = False,
 ) -> bytes:
-    """Return the text that begins a transaction of one namespace as `role`; all but our own `mode` is quoted as a literal.
+    """Return the text that begins a transaction of one namespace as `role`; all but our own `mode` is quoted as a
+    literal.
 
-    probes: lists of an ivfflat index visited for a vector; distributed: the namespace's rows are on a worker of a Citus cluster.
+    probes: lists of an ivfflat index visited for a vector; distributed: the namespace's rows are on a worker of a Citus
+        cluster.
     """
     carried = {
         "pgengram.namespace_id": str(namespace_id),
@@ -112,7 +115,8 @@ def _set_here(settings: Mapping[str, str]) -> sql.Composed:
 
 
 def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composed:
-    """Return the text that makes settings hold until the end of the transaction, also on the workers where it is `distributed`.
+    """Return the text that makes settings hold until the end of the transaction, also on the workers where it is
+    `distributed`.
 
     Names are our own; values are quoted as literals.
     """
@@ -197,7 +201,8 @@ class Database:
 
     Args:
         url: a libpq connection string or URL.
-        has_room: asked before each transaction; while it says no, transactions may only read. PostgreSQL ends, and does not
+        has_room: asked before each transaction; while it says no, transactions may only read. PostgreSQL ends, and does
+            not
             come up again, when it has no room for its log, and with it reading would end too.
         enter_timeout_s: after which a server that is connected and says nothing is given up.
     """
@@ -415,7 +420,9 @@ class Database:
             await pool.putconn(connection)
 
     async def _give_back(self, pool: Pool, connection: psycopg.AsyncConnection[Row]) -> None:
-        """Give a connection back that was left in the middle, in a task of its own: the caller may be cancelled again."""
+        """Give a connection back that was left in the middle, in a task of its own: the caller may be cancelled
+        again.
+        """
         giving = asyncio.create_task(_given_back(pool, connection), name="giving a connection back")
         self._giving.add(giving)
         giving.add_done_callback(self._giving.discard)
@@ -451,9 +458,9 @@ FIND_MODEL_OF_STATE: Final = (
 async def _taken(pool: Pool) -> psycopg.AsyncConnection[Row]:
     """Return a connection of the pool; a task that was cancelled just as it got one ends, too.
 
-    The pool waits with `wait_for`, which in Python 3.11 loses a cancellation of that very moment: whoever had cancelled the
-    task would wait for ever. A scope of anyio must cancel by its own hand: it takes any other cancellation for one of the
-    whole connection, and would end that with the call.
+    The pool waits with `wait_for`, which in Python 3.11 loses a cancellation of that very moment: whoever had cancelled
+    the task would wait for ever. A scope of anyio must cancel by its own hand: it takes any other cancellation for one
+    of the whole connection, and would end that with the call.
     """
     task = asyncio.current_task()
     asked_before = 0 if task is None else task.cancelling()
@@ -466,7 +473,9 @@ async def _taken(pool: Pool) -> psycopg.AsyncConnection[Row]:
 
 
 def _shutdown_socket(connection: psycopg.AsyncConnection[Any]) -> None:
-    """End a connection as the other side would: who waits for it has an error at once, where a cancelled driver waits on."""
+    """End a connection as the other side would: who waits for it has an error at once, where a cancelled driver waits
+    on.
+    """
     if not connection.closed:
         own = socket.socket(fileno=connection.pgconn.socket)
         with contextlib.suppress(OSError):  # the other side was quicker
@@ -481,7 +490,9 @@ def _mark(entered: psycopg.AsyncCursor[Row]) -> bytes | None:
 
 
 async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Teach a new connection the vector types, which are there once the schema is, and to read JSON as fast as may be."""
+    """Teach a new connection the vector types, which are there once the schema is, and to read JSON as fast as may
+    be.
+    """
     from pgvector import HalfVector
     from pgvector.psycopg import register_vector_async
     from pydantic_core import from_json
@@ -510,7 +521,9 @@ async def has_citus(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 async def _secured_role(connection: psycopg.AsyncConnection[Row]) -> str:
-    """Return the role transactions take: the application's, or none where the login itself is held by row-level security."""
+    """Return the role transactions take: the application's, or none where the login itself is held by row-level
+    security.
+    """
     row = await (await connection.execute(WHO_AM_I, {"role": APP_ROLE})).fetchone()
     if row and row["member"]:
         return APP_ROLE
@@ -570,7 +583,9 @@ def translated(error: BaseException) -> PgengramError | None:
 
 
 def broken_rule(error: psycopg.Error) -> str | None:
-    """Return the name of the constraint that a statement broke; a shard's has a number, and only the message names it."""
+    """Return the name of the constraint that a statement broke; a shard's has a number, and only the message names
+    it.
+    """
     named = RULE_IN_MESSAGE.search(error.diag.message_primary or "")
     name = error.diag.constraint_name or (named[1] if named else None)
     return NUMBER_OF_SHARD.sub("", name) if name else None

@@ -1,7 +1,8 @@
-"""Working through a connection pooler, such as pgbouncer in transaction mode: noticed when a connection is made, never configured.
+"""Working through a connection pooler, such as pgbouncer in transaction mode: noticed when a connection is made, never
+configured.
 
-Behind one, two transactions of a connection may run in two sessions of the server. So nothing of a session is relied on: settings
-and locks are a transaction's, and statements are prepared only where the pooler knows them by itself.
+Behind one, two transactions of a connection may run in two sessions of the server. So nothing of a session is relied
+on: settings and locks are a transaction's, and statements are prepared only where the pooler knows them by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ PREPARED: Final = b"pgengram_asks"
 ASK: Final = b"SELECT count(*) FROM pg_prepared_statements WHERE name = 'pgengram_asks'"
 WHO_ANSWERS: Final = "SELECT pg_backend_pid()"
 NO_TIMEOUT: Final = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
-# Without parameters, so that it goes as simple text: after any other the server keeps what it saw until the next statement.
+# Without parameters, so that it goes as simple text: after any other the server keeps what it saw until the next
+# statement.
 TRY_LOCK: Final = sql.SQL("SELECT pg_try_advisory_xact_lock({}), pg_backend_pid()")
 
 
@@ -39,7 +41,8 @@ async def is_behind(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 def refuse_behind(connection: psycopg.Connection[Any]) -> None:
-    """Refuse to go on through a pooler: PostgreSQL's own programs leave settings of theirs in the sessions that they use.
+    """Refuse to go on through a pooler: PostgreSQL's own programs leave settings of theirs in the sessions that they
+    use.
 
     Raises:
         NotReady: the connection goes through one.
@@ -56,7 +59,8 @@ def refuse_behind(connection: psycopg.Connection[Any]) -> None:
 def _keeps_statements(connection: psycopg.pq.abc.PGconn) -> bool:
     """Whether a prepared statement is found again in any session; blocks.
 
-    pgbouncer as of 1.21 does so for max_prepared_statements of them, and the server then knows each by a name of pgbouncer's.
+    pgbouncer as of 1.21 does so for max_prepared_statements of them, and the server then knows each by a name of
+    pgbouncer's.
     """
     if not capabilities.has_send_close_prepared():  # psycopg could not have a statement forgotten again
         return False
@@ -75,7 +79,8 @@ async def connect(url: str) -> psycopg.AsyncConnection[Any]:
 
 @asynccontextmanager
 async def alone(url: str, key: int) -> AsyncIterator[int | None]:
-    """Hold an advisory lock for as long as a block runs; yield the process that holds it, or None when another one does.
+    """Hold an advisory lock for as long as a block runs; yield the process that holds it, or None when another one
+    does.
 
     A transaction of its own holds it, which reads nothing, so that indexes built concurrently do not wait for it.
     """

@@ -1,7 +1,8 @@
-"""Reading from a replica: a streaming standby of the store's PostgreSQL, asked while it knows all that its reader may know.
+"""Reading from a replica: a streaming standby of the store's PostgreSQL, asked while it knows all that its reader may
+know.
 
-Whatever was acknowledged lies in the primary's log before a position that the primary tells. A replica that has replayed its log up
-to there shows the reader's own writes, whichever server they went through.
+Whatever was acknowledged lies in the primary's log before a position that the primary tells. A replica that has
+replayed its log up to there shows the reader's own writes, whichever server they went through.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ class Replica:
     async def read(
         self, namespace_id: int, primary: Database, work: Callable[[Begin], Awaitable[T]]
     ) -> tuple[T] | None:
-        """Return what `work` returned when its transactions were the replica's; None when it has to be done on the primary."""
+        """Return what `work` returned when its transactions were the replica's; None when it has to be done on the
+        primary.
+        """
         if not self._may_be_asked():
             return None
         try:

@@ -25,8 +25,8 @@ PAIRED: Final = 200  # newest activations of a cluster that are looked at for wh
 Sort = Literal["importance", "activity", "name", "created"]
 
 ACTIVE_MODEL: Final = "(SELECT id FROM embedding_models WHERE state = 'active')"
-# A memory is reached by its key, and only then judged: with the status inside, an index of active memories might be walked
-# from end to end while nothing is known of a table that has just been filled.
+# A memory is reached by its key, and only then judged: with the status inside, an index of active memories might be
+# walked from end to end while nothing is known of a table that has just been filled.
 MEMORY: Final = """CROSS JOIN LATERAL (SELECT m.type, m.content, m.created_at, m.status, m.expires_at FROM memories m
   WHERE m.namespace_id = %(namespace_id)s AND m.id = {id} OFFSET 0) AS m"""
 OF_GIVEN: Final = MEMORY.format(id="given.id")
@@ -43,8 +43,8 @@ FIND_BY_END: Final = """
 SELECT id FROM memory_clusters WHERE namespace_id = %(namespace_id)s AND replace(id::text, '-', '') LIKE '%%' || %(digits)s
 """
 
-# Rows are written in the order of their keys, and always members before clusters, so that two calls cannot wait for each
-# other in a circle. Use memory_cluster_members_pkey.
+# Rows are written in the order of their keys, and always members before clusters, so that two calls cannot wait for
+# each other in a circle. Use memory_cluster_members_pkey.
 ADD_MEMBERS: Final = """
 INSERT INTO memory_cluster_members AS s (namespace_id, cluster_id, memory_id, strength)
 SELECT %(namespace_id)s, %(cluster_id)s, m.id, %(strength)s FROM unnest(%(ids)s::uuid[]) AS m(id) ORDER BY m.id
@@ -96,8 +96,8 @@ FIND_ALL: Final = "SELECT id FROM memory_clusters WHERE namespace_id = %(namespa
 LOCK: Final = """
 SELECT id FROM memory_clusters WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) ORDER BY id FOR NO KEY UPDATE
 """
-# A cluster lies at the mean of its members, each at the mean of its parts. Vectors that cancel each other out have no mean
-# to speak of. Uses memory_clusters_pkey, memory_cluster_members_pkey, memories_pkey and memory_vectors_pkey.
+# A cluster lies at the mean of its members, each at the mean of its parts. Vectors that cancel each other out have no
+# mean to speak of. Uses memory_clusters_pkey, memory_cluster_members_pkey, memories_pkey and memory_vectors_pkey.
 RENEW: Final = f"""
 UPDATE memory_clusters c SET centroid = fresh.centroid, updated_at = now(),
   model_id = CASE WHEN fresh.centroid IS NULL THEN NULL ELSE fresh.model_id END
@@ -256,7 +256,9 @@ async def resolve(tx: Transaction, given: str) -> list[UUID]:
 
 
 async def put(tx: Transaction, id_: UUID, memories: Sequence[UUID], strength: float) -> set[UUID]:
-    """Put memories into a cluster by hand, or change how strongly they belong to it; return those that were not in it."""
+    """Put memories into a cluster by hand, or change how strongly they belong to it; return those that were not in
+    it.
+    """
     rows = await tx.rows(ADD_MEMBERS, {"cluster_id": id_, "ids": list(memories), "strength": strength})
     return {row["memory_id"] for row in rows if row["added"]}
 
@@ -274,7 +276,9 @@ async def assign(tx: Transaction, memories: Sequence[UUID]) -> None:
 
 
 async def reassign(tx: Transaction, memories: Sequence[UUID]) -> None:
-    """Follow memories whose text has changed: they leave the clusters they came into by themselves, and may come into others."""
+    """Follow memories whose text has changed: they leave the clusters they came into by themselves, and may come into
+    others.
+    """
     given = {"ids": list(memories)}
     touched = {row["cluster_id"] for row in await tx.rows(DROP_AUTOMATIC, given)}
     touched |= {row["cluster_id"] for row in await tx.rows(ASSIGN, given)}
@@ -292,7 +296,9 @@ async def renew_of(tx: Transaction, memories: Sequence[UUID]) -> None:
 
 
 async def renew(tx: Transaction, ids: set[UUID], model_id: int | None = None) -> None:
-    """Work out the centroids of clusters from their members as they are now, by the active model unless told another."""
+    """Work out the centroids of clusters from their members as they are now, by the active model unless told
+    another.
+    """
     if ids:
         given = {"ids": sorted(ids)}
         await tx.rows(LOCK, given)
@@ -342,7 +348,9 @@ async def activate(
 async def themes(
     tx: Transaction, days: int, *, ids: Sequence[UUID] | None, type_: str | None, limit: int
 ) -> tuple[list[Row], list[Row]]:
-    """Return the clusters called up within the last `days`, most often first, and what was called up together with them."""
+    """Return the clusters called up within the last `days`, most often first, and what was called up together with
+    them.
+    """
     moment = await tx.row(SINCE, {"days": days})
     since = None if moment is None else moment["since"]
     given = {"since": since, "type": type_, "limit": limit, "ids": None if ids is None else list(ids)}

@@ -16,16 +16,16 @@ from pgengram.errors import InvalidInput, NotFound
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.schema.visibility import UNEXPIRED
 
-# The from-memory is locked, so that its version grows by one for each change of its edges. The lock lets others point at
-# it meanwhile: two memories that are linked to each other at once do not wait in a circle. Uses memories_pkey.
+# The from-memory is locked, so that its version grows by one for each change of its edges. The lock lets others point
+# at it meanwhile: two memories that are linked to each other at once do not wait in a circle. Uses memories_pkey.
 LOCK_FROM: Final = """
 SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) ORDER BY id FOR NO KEY UPDATE
 """
 # Uses memories_pkey.
 FIND_ENDS: Final = "SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id IN (%(from_id)s, %(to_id)s)"
 
-# Writes the edge, and when that changes anything the from-memory's version and history. Uses memory_relationships_pkey and
-# memories_pkey.
+# Writes the edge, and when that changes anything the from-memory's version and history. Uses memory_relationships_pkey
+# and memories_pkey.
 LINK: Final = """
 WITH old AS MATERIALIZED (
   SELECT to_id, type, strength, properties FROM memory_relationships
@@ -50,7 +50,8 @@ WITH old AS MATERIALIZED (
 SELECT EXISTS (SELECT 1 FROM old) AS known
 """
 
-# Takes back the edges of one type, or of any, from one memory to another. Uses memory_relationships_pkey and memories_pkey.
+# Takes back the edges of one type, or of any, from one memory to another. Uses memory_relationships_pkey and
+# memories_pkey.
 UNLINK: Final = """
 WITH gone AS (
   DELETE FROM memory_relationships
@@ -125,7 +126,9 @@ async def link(
 async def unlink(
     tx: Transaction, from_id: UUID, to_id: UUID, type_: str | None, *, session_id: str | None = None
 ) -> list[str]:
-    """Take back the edge of one type, or of every type, from one memory to another; return the types that were there."""
+    """Take back the edge of one type, or of every type, from one memory to another; return the types that were
+    there.
+    """
     await tx.rows(LOCK_FROM, {"ids": [from_id]})
     edge = {"from_id": from_id, "to_id": to_id, "type": None if type_ is None else normalised_type(type_)}
     return [row["type"] for row in await tx.rows(UNLINK, {**edge, "session_id": session_id})]
@@ -135,8 +138,8 @@ async def unlink(
 
 Direction = Literal["out", "in", "both"]
 
-# One step from every memory of the frontier to those it leads to, each by its best edge: memories met for the first time,
-# and those now reached more strongly than before. Sets are small and materialised; edges are read by
+# One step from every memory of the frontier to those it leads to, each by its best edge: memories met for the first
+# time, and those now reached more strongly than before. Sets are small and materialised; edges are read by
 # memory_relationships_pkey (out) and memory_relationships_to (in), memories by memories_pkey, best first and only until
 # there are enough: the neighbours of a hub are not all looked at. What a memory was consolidated from is archived, and
 # still where its edge of that type leads.
@@ -220,11 +223,12 @@ class Walk:
 
 
 async def explore(tx: Transaction, starts: Sequence[UUID], walk: Walk) -> tuple[dict[UUID, Path], bool]:
-    """Return the shortest path to each active memory within reach, nearest and then strongest first, and whether some were cut.
+    """Return the shortest path to each active memory within reach, nearest and then strongest first, and whether some
+    were cut.
 
-    Of several shortest paths the strongest counts. A longer but stronger path may lead on where the shortest is too weak,
-    so a memory is walked on from whenever it is reached more strongly; as no product of strengths grows with length, a
-    cycle never does that, and the walk ends.
+    Of several shortest paths the strongest counts. A longer but stronger path may lead on where the shortest is too
+    weak, so a memory is walked on from whenever it is reached more strongly; as no product of strengths grows with
+    length, a cycle never does that, and the walk ends.
     """
     shortest = {id_: Path((id_,), 1.0) for id_ in starts}
     strongest = dict(shortest)

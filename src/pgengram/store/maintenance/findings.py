@@ -22,8 +22,8 @@ DIMENSIONS: Final = (
     "state", "type", "kind", "project", "source_provider", "collection", "importance_bin", "age_bin", "length_bin", "rate_per_day",
 )  # fmt: skip
 
-# One pass over this namespace's memories; each dimension is counted in it, active memories and all of them. Uses memories_pkey,
-# memory_activation_pkey, memory_vectors_pkey and memory_tags_pkey, mostly by reading them whole.
+# One pass over this namespace's memories; each dimension is counted in it, active memories and all of them. Uses
+# memories_pkey, memory_activation_pkey, memory_vectors_pkey and memory_tags_pkey, mostly by reading them whole.
 COUNTS: Final = """
 WITH vectored AS MATERIALIZED (
   SELECT memory_id FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = %(model_id)s AND part = 0
@@ -67,7 +67,8 @@ RECENT: Final = (
     f"SELECT {_SHOWN} FROM memories m WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE} {{condition}} "
     f"ORDER BY m.created_at DESC, m.id DESC LIMIT {TOP}"
 )
-# The most read are looked up one after the other until there are enough that count. Uses memory_activation_pkey and memories_pkey.
+# The most read are looked up one after the other until there are enough that count. Uses memory_activation_pkey and
+# memories_pkey.
 MOST_READ: Final = f"""
 SELECT m.*, a.access_count, a.last_accessed_at FROM (
   SELECT memory_id, access_count, last_accessed_at FROM memory_activation
@@ -89,7 +90,9 @@ SELECT CASE WHEN has_database_privilege(current_database(), 'CONNECT') THEN pg_d
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What is in a store: counts by dimension and value (of active memories, `state` of all), sums, and a few examples."""
+    """What is in a store: counts by dimension and value (of active memories, `state` of all), sums, and a few
+    examples.
+    """
 
     by: dict[str, dict[Any, int]]
     sums: dict[str, int]
@@ -151,7 +154,9 @@ GROUP BY m.type ORDER BY m.type
 
 
 async def health(tx: Transaction) -> list[Row]:
-    """Return for each type of active memories how many there are, and averages of their importance, uses and relevance."""
+    """Return for each type of active memories how many there are, and averages of their importance, uses and
+    relevance.
+    """
     return await tx.rows(HEALTH)
 
 
@@ -170,8 +175,8 @@ MANY_FACTS_SENTENCES: Final = 6
 UNSURE: Final = 0.4  # a confidence below
 FADED: Final = 0.2  # a live relevance below which an unconfirmed memory is stale
 
-# What is wrong with one memory, as conditions on `memories m` and `memory_activation a`; the words of a pronoun's language
-# are few, and a text that names somebody in capitals further on stands alone.
+# What is wrong with one memory, as conditions on `memories m` and `memory_activation a`; the words of a pronoun's
+# language are few, and a text that names somebody in capitals further on stands alone.
 CONDITIONS: Final[dict[str, str]] = {
     "expired": "m.expires_at <= now()",
     "stale": f"""NOT m.pinned AND greatest(m.created_at, m.updated_at, m.last_confirmed_at, a.last_accessed_at) < now() - %(stale)s
@@ -245,8 +250,9 @@ COUNT_CANDIDATES: Final = f"""
 SELECT count(*) AS memories FROM memories m
 WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE} {{condition}}
 """
-# The nearest of each memory by their first parts, through the model's index where it is there (its number must stand in the
-# text for the partial index to be chosen), else by looking at every vector. Uses memory_vectors_pkey, memories_hidden.
+# The nearest of each memory by their first parts, through the model's index where it is there (its number must stand in
+# the text for the partial index to be chosen), else by looking at every vector. Uses memory_vectors_pkey,
+# memories_hidden.
 NEAREST: Final = """
 WITH {hidden}, asked AS MATERIALIZED (
   SELECT v.memory_id AS id, v.embedding FROM memory_vectors v

@@ -84,15 +84,17 @@ def lists_for(rows: int) -> int:
 def build_bytes(lists: int, dimensions: int) -> int:
     """Return the memory that ivfflat must be allowed for finding its centres, in bytes; with less it refuses.
 
-    pgvector samples 50 vectors a list, and keeps of each a bound for every list (Elkan, "Using the triangle inequality to
-    accelerate k-means", ICML 2003).
+    pgvector samples 50 vectors a list, and keeps of each a bound for every list (Elkan, "Using the triangle inequality
+    to accelerate k-means", ICML 2003).
     """
     samples, vector = max(10_000, 50 * lists), 2 * dimensions + 8
     return samples * (vector + 4 * lists + 8) + lists * (2 * vector + 4 * dimensions + 4 * lists + 16)
 
 
 def most_lists(memory: int, dimensions: int) -> int:
-    """Return how many lists an index of vectors can have that is built with so many bytes of memory, a little to spare."""
+    """Return how many lists an index of vectors can have that is built with so many bytes of memory, a little to
+    spare.
+    """
     low, high = 1, 32_768  # as many as pgvector can make
     while low < high:
         middle = (low + high + 1) // 2
@@ -134,7 +136,8 @@ class IndexMaintainer:
 
     Args:
         store: where the vectors are.
-        model: whose vectors; its `indexed` is set once searches can use the index, its `rows` whenever they were counted.
+        model: whose vectors; its `indexed` is set once searches can use the index, its `rows` whenever they were
+            counted.
     """
 
     def __init__(self, store: HasDatabase, model: Model) -> None:
@@ -192,7 +195,9 @@ async def choose_method(database: Database, model_id: int, method: str) -> None:
 
 
 async def maintain(url: str, model_id: int, dimensions: int) -> bool:
-    """Build or rebuild the model's index where that is due and no other process does it; return whether it can be used."""
+    """Build or rebuild the model's index where that is due and no other process does it; return whether it can be
+    used.
+    """
     return (await _maintained(url, model_id, dimensions))[0]
 
 

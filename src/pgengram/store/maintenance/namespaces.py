@@ -16,8 +16,8 @@ from pgengram.store.connection.database import Database, Row, Transaction
 
 Report = Callable[[str], Awaitable[None]]
 
-# Every table with a namespace's rows, whatever version made it, but not the list of what was erased; those that others point at come last, so that nothing is deleted
-# row by row through them.
+# Every table with a namespace's rows, whatever version made it, but not the list of what was erased; those that others
+# point at come last, so that nothing is deleted row by row through them.
 OWNED: Final = """
 SELECT c.relname AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace_id'
 WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND NOT a.attisdropped
@@ -65,7 +65,8 @@ async def holdings(database: Database, name: str) -> dict[str, int]:
 async def erase_namespace(database: Database, name: str) -> dict[str, int]:
     """Take away a namespace with every row in every table, in one transaction; return how many there were in each.
 
-    That it was erased is listed without its name, so that an older backup does not bring it back. Servers that run for this namespace store nothing from then on, and say so.
+    That it was erased is listed without its name, so that an older backup does not bring it back. Servers that run for
+    this namespace store nothing from then on, and say so.
 
     Raises:
         InvalidInput: there is no such namespace.
@@ -96,7 +97,9 @@ async def _counted(tx: Transaction) -> dict[str, int]:
 
 
 async def as_login(tx: Transaction, statement: str, parameters: dict[str, Any]) -> None:
-    """Run one statement as the login, and be the application again: its role may touch neither namespaces nor deletion_log."""
+    """Run one statement as the login, and be the application again: its role may touch neither namespaces nor
+    deletion_log.
+    """
     role = await tx.row("SELECT current_setting('role') AS role")
     await tx.run(AS_LOGIN)
     await tx.run(statement, parameters)
@@ -126,15 +129,16 @@ TABLES: Final = """
 SELECT c.oid::regclass::text AS name FROM pg_class c
 WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND pg_has_role(c.relowner, 'USAGE') ORDER BY 1
 """
-# VACUUM alone gives room back within a page but leaves the bytes there; only a new file is without them. ANALYZE forgets the
-# values that the planner's statistics took as samples, and these are kept in a table as well.
+# VACUUM alone gives room back within a page but leaves the bytes there; only a new file is without them. ANALYZE
+# forgets the values that the planner's statistics took as samples, and these are kept in a table as well.
 REWRITE: Final = sql.SQL("VACUUM (FULL, ANALYZE) {}")
 STATISTICS: Final = sql.SQL("pg_catalog.pg_statistic")
 MAY_ALL: Final = "SELECT rolsuper AS yes FROM pg_roles WHERE rolname = current_user"
 SEGMENTS: Final = "SELECT name FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'"
 CURRENT: Final = "SELECT pg_walfile_name(pg_current_wal_insert_lsn()) AS name"
 RECYCLES: Final = "SELECT setting, source FROM pg_settings WHERE name = 'wal_recycle'"
-# Ends a file of the log; what is left of it is written with zeros. Without a record in it there would be nothing to end.
+# Ends a file of the log; what is left of it is written with zeros. Without a record in it there would be nothing to
+# end.
 SWITCH: Final = "SELECT pg_logical_emit_message(false, 'pgengram', 'scrub'), pg_switch_wal()"
 MOST_SWITCHES: Final = 128  # 2 GB of log at the usual size of a file
 
@@ -142,8 +146,9 @@ MOST_SWITCHES: Final = 128  # 2 GB of log at the usual size of a file
 async def scrub(database: Database, report: Report) -> Scrubbed:
     """Clear the files of the database of rows that are there no more: tables, indexes, statistics and write-ahead log.
 
-    Each table is locked while it is written anew; calls wait for it, or say that the database is busy. The log is cleared
-    only where the login may do that, which the embedded server's may. Archives, replicas and backups are not reached.
+    Each table is locked while it is written anew; calls wait for it, or say that the database is busy. The log is
+    cleared only where the login may do that, which the embedded server's may. Archives, replicas and backups are not
+    reached.
 
     Raises:
         DatabaseFailed: a table could not be locked, or there is no room for a second copy of it.

@@ -52,8 +52,8 @@ WITH waiting AS MATERIALIZED (
 )
 SELECT memory_id, segment FROM waiting UNION ALL SELECT memory_id, segment FROM merged
 """
-# One statement, so that no search sees a memory twice or not at all. Whoever wants to change one of those taken waits. Uses
-# memory_words_pkey and memory_posting_lists_pkey.
+# One statement, so that no search sees a memory twice or not at all. Whoever wants to change one of those taken waits.
+# Uses memory_words_pkey and memory_posting_lists_pkey.
 COMPACT: Final = """
 WITH marked AS (
   UPDATE memory_words SET segment = %(segment)s WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)
@@ -72,7 +72,8 @@ WITH marked AS (
 SELECT count(*) AS memories FROM marked
 """
 COUNT_ALL: Final = "SELECT reltuples FROM pg_class WHERE oid = 'memory_words'::regclass"
-# Words come in no order, so the index of the lists is half empty after a few large segments: 50 bytes a list where 32 would do.
+# Words come in no order, so the index of the lists is half empty after a few large segments: 50 bytes a list where 32
+# would do.
 SPARSE_BYTES: Final = 48
 LARGE_BYTES: Final = 1_000_000  # an index that is worth building anew
 INDEX_SIZE: Final = """
@@ -186,7 +187,8 @@ async def _fold_some(tx: Transaction, *, at_least: int) -> int:
 
 
 def to_merge(waiting: int, newest: Sequence[tuple[int, int]]) -> list[int]:
-    """Return which segments to fold anew with those that wait: the newest as long as they are no larger than what is gathered.
+    """Return which segments to fold anew with those that wait: the newest as long as they are no larger than what is
+    gathered.
 
     Args:
         waiting: how many memories wait.

@@ -1,8 +1,8 @@
 """Moving a store to another embedding model while it is in use.
 
-The new model's vectors are made beside those of the active one, batch by batch, for every memory of every namespace. Searches use
-the active model until one transaction makes the new one active; only then the old vectors go. What is left to do is whatever
-has no vector of the new model, so a move that was broken off goes on where it was.
+The new model's vectors are made beside those of the active one, batch by batch, for every memory of every namespace.
+Searches use the active model until one transaction makes the new one active; only then the old vectors go. What is left
+to do is whatever has no vector of the new model, so a move that was broken off goes on where it was.
 """
 
 from __future__ import annotations
@@ -342,7 +342,9 @@ class _Move:
 
 @asynccontextmanager
 async def _alone(database: Database, wait_s: float) -> AsyncIterator[int]:
-    """Be the only one to move this store for as long as a block runs; yield the process of PostgreSQL's that says so."""
+    """Be the only one to move this store for as long as a block runs; yield the process of PostgreSQL's that says
+    so.
+    """
     for _ in range(round(wait_s / PAUSE_S)):
         async with pooler.alone(database.url, locks.REEMBEDDING) as holder:
             if holder is not None:

@@ -308,7 +308,8 @@ async def forget(
         reason: why; None keeps the one there is.
         replaced_by: what holds instead; empty keeps what there is.
         session_id: the conversation in which it is forgotten.
-        replaced_from: when what replaces it began to hold. If that is after this one's own beginning, it held until then,
+        replaced_from: when what replaces it began to hold. If that is after this one's own beginning, it held until
+            then,
             otherwise until now.
     """
     later = replaced_from if replaced_from is not None and replaced_from > row["valid_from"] else None

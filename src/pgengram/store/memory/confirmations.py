@@ -1,7 +1,7 @@
 """Changes that wait for a yes: a token for one action on one set of arguments, valid once and for a minute.
 
-Only the token's hash is stored, so whoever reads the table cannot confirm anything; it is stored at all so that a restart
-between the preview and the yes loses nothing.
+Only the token's hash is stored, so whoever reads the table cannot confirm anything; it is stored at all so that a
+restart between the preview and the yes loses nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ INSERT INTO memory_confirmations (namespace_id, token_hash, action, arguments, c
 VALUES (%(namespace_id)s, %(token_hash)s, %(action)s, %(arguments)s, statement_timestamp(),
   statement_timestamp() + make_interval(secs => %(seconds)s))
 """
-# Deleting is what makes it single-use: of two calls with one token the second finds no row. Uses memory_confirmations_pkey.
+# Deleting is what makes it single-use: of two calls with one token the second finds no row. Uses
+# memory_confirmations_pkey.
 TAKE: Final = """
 DELETE FROM memory_confirmations
 WHERE namespace_id = %(namespace_id)s AND token_hash = %(token_hash)s AND action = %(action)s

@@ -12,8 +12,9 @@ from pgengram.store.maintenance.namespaces import PATIENTLY, as_login
 from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
 
-# What belongs to each memory, by its table. Uses the primary keys, memory_relationships_to, memory_cluster_members_by_memory,
-# memory_belief_evidence_by_memory, and memories_hidden for those that name it as what holds instead.
+# What belongs to each memory, by its table. Uses the primary keys, memory_relationships_to,
+# memory_cluster_members_by_memory, memory_belief_evidence_by_memory, and memories_hidden for those that name it as what
+# holds instead.
 BELONGINGS: Final = """
 SELECT asked.id,
   (SELECT count(*) FROM memory_vectors t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = asked.id) AS vectors,
@@ -44,15 +45,15 @@ UPDATE memory_history h SET actor = NULL, session_id = NULL,
   changes = (SELECT jsonb_object_agg(name, '[]'::jsonb) FROM jsonb_object_keys(h.changes) AS name)
 WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = ANY(%(ids)s)
 """
-# The history of others tells of their edges to a memory, with whatever was written on them. Reads all of this namespace's
-# history: nothing indexes what was changed.
+# The history of others tells of their edges to a memory, with whatever was written on them. Reads all of this
+# namespace's history: nothing indexes what was changed.
 STRIP_EDGES: Final = """
 UPDATE memory_history h SET changes = '{"relationship": []}'
 WHERE h.namespace_id = %(namespace_id)s AND h.operation IN ('link', 'unlink')
   AND (h.changes #>> '{relationship,0,to_id}' = ANY(%(names)s) OR h.changes #>> '{relationship,1,to_id}' = ANY(%(names)s))
 """
-# A plan that waits for a yes may hold words about what it is for; the versions that were shown stay, so that whoever agrees is
-# told what was erased meanwhile. Reads all of this namespace's, which are few.
+# A plan that waits for a yes may hold words about what it is for; the versions that were shown stay, so that whoever
+# agrees is told what was erased meanwhile. Reads all of this namespace's, which are few.
 STRIP_PLANS: Final = """
 UPDATE memory_confirmations c SET arguments = c.arguments - 'steps' WHERE c.namespace_id = %(namespace_id)s
   AND EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS name WHERE position(name IN c.arguments::text) > 0)
@@ -83,11 +84,13 @@ ORDER BY id FOR UPDATE
 
 
 async def from_source(tx: Transaction, source: str) -> dict[UUID, Row]:
-    """Lock the memories that come from a source, of every status, and return each by its id: version, status and content.
+    """Lock the memories that come from a source, of every status, and return each by its id: version, status and
+    content.
 
     Args:
         tx: of the namespace.
-        source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system that it was imported from.
+        source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system that it was imported
+            from.
     """
     await tx.run(PATIENTLY)  # they may be many, and so may those that are erased next
     return {row["id"]: row for row in await tx.rows(FROM_SOURCE, {"source": source})}
@@ -104,9 +107,9 @@ async def erase(
 ) -> list[dict[str, Any]]:
     """Take memories away for good, and return a receipt for each: `id`, `erased_at` and what was `removed`.
 
-    No text, vector, word, tag, edge or membership stays, and no text in the history either: its rows tell only when which
-    fields were changed. What named an erased memory as its replacement no longer does. Their ids are listed, so that an older
-    backup does not bring them back.
+    No text, vector, word, tag, edge or membership stays, and no text in the history either: its rows tell only when
+    which fields were changed. What named an erased memory as its replacement no longer does. Their ids are listed, so
+    that an older backup does not bring them back.
     """
     pointing = await tx.rows(POINTING, {"ids": list(ids)})
     await tx.rows(s.LOCK, {"ids": [*ids, *(row["id"] for row in pointing)]})

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
 
-# Cosines of different models are no common measure. Of a model that was not looked at, only what is nearly the same text
-# counts: a near duplicate that is not noticed does less harm than a merge of what does not belong together.
+# Cosines of different models are no common measure. Of a model that was not looked at, only what is nearly the same
+# text counts: a near duplicate that is not noticed does less harm than a merge of what does not belong together.
 NEAR_BY_MODEL: Final = {"all-MiniLM-L6-v2": 0.92}
 NEAR_OTHERWISE: Final = 0.95
 CORRECTED_MARGIN: Final = 0.02  # forgotten memories are told of a little sooner: they change nothing
@@ -71,9 +71,11 @@ class Near:
 class WriteCandidate:
     """What is found and decided about one draft.
 
-    near: active memories near to it, nearest first; corrected: forgotten ones; known: an active memory says the same; looks:
+    near: active memories near to it, nearest first; corrected: forgotten ones; known: an active memory says the same;
+        looks:
     it asks for near ones.
-    earlier: drafts of the same batch near to it: cosine, place, in what they differ. target, stands_for: the memory or the
+    earlier: drafts of the same batch near to it: cosine, place, in what they differ. target, stands_for: the memory or
+        the
     place of the earlier draft that stands for it.
     """
 
@@ -99,8 +101,8 @@ ASKED: Final = """asked AS MATERIALIZED (
   SELECT * FROM unnest(%(places)s::integer[], %(parts)s::smallint[], %(vectors)b::halfvec[], %(users)s::text[],
     %(projects)s::text[], %(collections)s::text[]) AS a(place, part, vector, "user", project, collection)
 )"""
-# Where all that the index gave is near, more of the text's own scope may be: there the members of named scopes that have few
-# are looked at. Uses memories_by_project, memories_by_user and memories_by_collection.
+# Where all that the index gave is near, more of the text's own scope may be: there the members of named scopes that
+# have few are looked at. Uses memories_by_project, memories_by_user and memories_by_collection.
 MEMBERS: Final = f"""crowded AS MATERIALIZED (
   SELECT place FROM found GROUP BY place HAVING count(*) >= {NEAREST}
 ), scopes AS MATERIALIZED (
@@ -181,9 +183,10 @@ SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY plac
 """
 
 
-# What is given, its words, and the memories that have most of them: those with its rarest ones, and of the forgotten ones, which
-# no search by words finds, any. The share of the words is counted array by array: over rows, 200 texts that have words in common
-# would be compared 200 times as often. Uses memory_words_waiting, memory_posting_lists_pkey, memories_hidden and memory_words_pkey.
+# What is given, its words, and the memories that have most of them: those with its rarest ones, and of the forgotten
+# ones, which no search by words finds, any. The share of the words is counted array by array: over rows, 200 texts that
+# have words in common would be compared 200 times as often. Uses memory_words_waiting, memory_posting_lists_pkey,
+# memories_hidden and memory_words_pkey.
 BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(%(told)s) AS g(
     place integer, content text, extra text[], "user" text, project text, collection text)
@@ -229,7 +232,9 @@ BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
 
 
 async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None:
-    """Note for each telling which memories of its scope have nearly the same words; what differs in meaning alone is missed."""
+    """Note for each telling which memories of its scope have nearly the same words; what differs in meaning alone is
+    missed.
+    """
     candidates_json = [
         {
             "place": t.place, "content": apart(t.draft.row["content"]), "extra": extra_terms(t.draft.row["content"]),
@@ -285,7 +290,9 @@ def _note(candidates: dict[int, WriteCandidate], rows: Sequence[Row], least: flo
 
 
 def unlike(draft: Draft, row: Row) -> list[str]:
-    """Return in what a draft and another, or a memory's row, differ, so that neither stands for the other; or nothing."""
+    """Return in what a draft and another, or a memory's row, differ, so that neither stands for the other; or
+    nothing.
+    """
     found = differences(draft.row["content"], row["content"])
     then = row["occurred_at"]
     if draft.row["occurred_at"] != (f.as_utc(then) if isinstance(then, datetime) else then) and "dates" not in found:
@@ -346,7 +353,9 @@ def _by_share(candidates: Sequence[WriteCandidate], least: float) -> list[list[t
 
 
 def likeness(one: NDArray[float32] | Sequence[Any], other: NDArray[float32] | Sequence[Any]) -> float:
-    """Return how near two texts are by their parts, shape (parts, dims) each: the mean of the best, where it fits less."""
+    """Return how near two texts are by their parts, shape (parts, dims) each: the mean of the best, where it fits
+    less.
+    """
     import numpy as np
 
     cosines = np.asarray(one, dtype=np.float32) @ np.asarray(other, dtype=np.float32).T

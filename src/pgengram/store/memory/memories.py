@@ -40,9 +40,10 @@ DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
 class Draft:
     """A memory about to be stored.
 
-    row: its columns as JSON has them; request: what the caller gave; parts: its vectors, shape (parts, dims), empty without an
-    embedder; model_id: which model made them; related: the memories that it will lead to; redacted: the sorts of secrets that
-    were taken out.
+    row: its columns as JSON has them; request: what the caller gave; parts: its vectors, shape (parts, dims), empty
+        without an
+    embedder; model_id: which model made them; related: the memories that it will lead to; redacted: the sorts of
+    secrets that were taken out.
     """
 
     row: dict[str, Any]
@@ -69,7 +70,8 @@ How = Literal["new", "known", "near", "merged", "key"]
 class Outcome:
     """What became of a draft: a new memory, or the one that stands for it already.
 
-    how: stored new; known, as one says the same; near, as one says nearly the same; merged into such a one; or its key was
+    how: stored new; known, as one says the same; near, as one says nearly the same; merged into such a one; or its key
+        was
     used before. before: a known memory as it was; taken_over: the fields in which it has more now; clustered: there are
     clusters that a new one may belong to; row: a new one whole, when that was asked for.
     """
@@ -199,9 +201,9 @@ async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:
 async def _tell_all_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> list[Draft]:
     """Confirm memories that were told once more; return the drafts whose memories are not there any more.
 
-    One lives again when it had expired, and has tags and sources of both tellings; whatever else was told differently stays as it
-    is. Memories are locked in the order of their ids and their words after that, so that two batches that tell the same again
-    cannot wait for each other in a circle.
+    One lives again when it had expired, and has tags and sources of both tellings; whatever else was told differently
+    stays as it is. Memories are locked in the order of their ids and their words after that, so that two batches that
+    tell the same again cannot wait for each other in a circle.
     """
     if not known:
         return []
@@ -230,7 +232,9 @@ async def _find_by_new_tags(tx: Transaction, outcomes: Sequence[Outcome], model_
 
 
 async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> dict[UUID, datetime | None]:
-    """Confirm locked memories; return until when each lives. Of several tellings the first says it of one that had expired."""
+    """Confirm locked memories; return until when each lives. Of several tellings the first says it of one that had
+    expired.
+    """
     until = {outcome.id: d.expires_at for outcome, d in reversed(known)}
     given = {"ids": list(until), "untils": list(until.values())}
     return {row["id"]: row["expires_at"] for row in await tx.rows(s.CONFIRM_TWINS, given)} if until else {}
@@ -247,8 +251,8 @@ def _may_change(row: Row | None, again: Draft) -> bool:
 async def _take_over(tx: Transaction, outcome: Outcome, again: Draft, row: Row, expires_at: datetime | None) -> None:
     """Give a locked memory the key, the tags and the sources it was told again with; `row` is kept true.
 
-    Its tags stay within what one memory may have. Whoever calls sees to it that it is found by new tags, and has set until when
-    it lives now.
+    Its tags stay within what one memory may have. Whoever calls sees to it that it is found by new tags, and has set
+    until when it lives now.
     """
     if (key := again.row["idempotency_key"]) is not None:
         await tx.run(s.SET_KEY, {"id": outcome.id, "key": key})

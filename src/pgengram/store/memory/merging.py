@@ -1,4 +1,6 @@
-"""Merging: what a memory takes over from others that say nearly the same, stored ones or one that is just being written."""
+"""Merging: what a memory takes over from others that say nearly the same, stored ones or one that is just being
+written.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ SAME_SOURCE: Final = ("kind", "ref", "label", "author", "observed_at")
 def change(row: Mapping[str, Any], others: Sequence[Mapping[str, Any]], **more: Any) -> Change:
     """Return the change that gives the memory in `row` what `others` say besides their text.
 
-    Tags, sources and metadata are united; of two values under one key the one that was confirmed last holds, two lists become one.
-    Importance, confidence and the day of confirmation are the greatest ones, it stays as long as the one that stays longest, a field
-    that is empty is filled, and every other field keeps its value.
+    Tags, sources and metadata are united; of two values under one key the one that was confirmed last holds, two lists
+    become one. Importance, confidence and the day of confirmation are the greatest ones, it stays as long as the one
+    that stays longest, a field that is empty is filled, and every other field keeps its value.
 
     Args:
         row: as `memories.read` gives it.
@@ -78,7 +80,9 @@ def _united_metadata(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
 
 
 def _said(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the detail and metadata of a memory; what every memory of its type has unless it is told otherwise says nothing."""
+    """Yield the detail and metadata of a memory; what every memory of its type has unless it is told otherwise says
+    nothing.
+    """
     usual = {name: field.default for name, field in DETAILS[row["type"]].model_fields.items()}
     for name, value in (row["detail"] or {}).items():
         if name not in LEFT_OUT and value is not None and value != usual[name]:

@@ -1,4 +1,6 @@
-"""Plans of changes: what forgetting, archiving, merging and erasing come to, shown first and then done as a whole or not at all."""
+"""Plans of changes: what forgetting, archiving, merging and erasing come to, shown first and then done as a whole or
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +167,9 @@ class ChangePlan:
 
     @classmethod
     async def read(cls, tx: Transaction, steps: Sequence[Step], *, replayable: bool = False, **more: Any) -> ChangePlan:
-        """Return the plan of `steps` over the memories that they speak of, which are locked from now on unless `tx` only reads."""
+        """Return the plan of `steps` over the memories that they speak of, which are locked from now on unless `tx`
+        only reads.
+        """
         named = sorted({id_ for step in steps for id_ in step.named})
         await tx.rows(s.LOCK, {"ids": named})
         return cls(steps, await memories.read(tx, named, tx.model_id), replayable, **more)
@@ -221,8 +225,8 @@ class ChangePlan:
 
         Raises:
             NotFound: a memory is not there.
-            InvalidInput: a memory would be changed twice, is pinned, is merged into itself, or is replaced by a forgotten one.
-            Conflict: a memory is forgotten already.
+            InvalidInput: a memory would be changed twice, is pinned, is merged into itself, or is replaced by a
+            forgotten one. Conflict: a memory is forgotten already.
         """
         seen: set[UUID] = set()
         for step in self.steps:
@@ -273,7 +277,8 @@ class ChangePlan:
     async def execute(
         self, tx: Transaction, *, session_id: str | None, listed: bool = True
     ) -> dict[UUID, dict[str, Any]]:
-        """Do all of it, in the transaction in which the memories were locked; return a receipt for each that was erased.
+        """Do all of it, in the transaction in which the memories were locked; return a receipt for each that was
+        erased.
 
         Args:
             tx: the transaction.
@@ -314,7 +319,8 @@ class ChangePlan:
 
 
 def merged(into: Row, others: Sequence[Row]) -> changes.Plan:
-    """Return what a memory becomes when others are merged into it; its text stays, and theirs stay with them, forgotten.
+    """Return what a memory becomes when others are merged into it; its text stays, and theirs stay with them,
+    forgotten.
 
     Raises:
         InvalidInput: together they would hold more metadata than one memory may, or a detail does not fit.

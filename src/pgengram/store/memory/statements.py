@@ -1,9 +1,10 @@
 """The SQL that reads and writes memories, each statement with the index it uses.
 
-Every table of a namespace is asked with `namespace_id = %(namespace_id)s` of its own, never by way of another table's: so Citus
-sends the whole statement to the one worker that has the namespace. Three more habits keep it able to: an INSERT from a SELECT returns
-something (it would be sent as COPY otherwise, which row-level security refuses), no subquery is without a column, and a change takes the
-time from a subquery with OFFSET 0 (what is not immutable may not stand in an expression over columns).
+Every table of a namespace is asked with `namespace_id = %(namespace_id)s` of its own, never by way of another table's:
+so Citus sends the whole statement to the one worker that has the namespace. Three more habits keep it able to: an
+INSERT from a SELECT returns something (it would be sent as COPY otherwise, which row-level security refuses), no
+subquery is without a column, and a change takes the time from a subquery with OFFSET 0 (what is not immutable may not
+stand in an expression over columns).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Final
 from pgengram.fields import TYPES
 
 # One statement writes everything of up to 200 memories, so there is no moment in which half of one exists. Rows are
-# inserted in the order of their hashes: two batches that share memories cannot wait for each other in a circle.
-# Uses memories_active_content and memories_by_idempotency_key to leave out what is there already, and memories_by_session to go on counting the turns of a
-# conversation: neighbours are told by their numbers. Only the words of active memories wait to be found.
-# Vectors of a model that is not the active one (any more) are left out, and the answer tells: the switch to another model
-# waits for the statements that hold memory_vectors, and this one sees what has been committed when it got hold of it.
+# inserted in the order of their hashes: two batches that share memories cannot wait for each other in a circle. Uses
+# memories_active_content and memories_by_idempotency_key to leave out what is there already, and memories_by_session to
+# go on counting the turns of a conversation: neighbours are told by their numbers. Only the words of active memories
+# wait to be found. Vectors of a model that is not the active one (any more) are left out, and the answer tells: the
+# switch to another model waits for the statements that hold memory_vectors, and this one sees what has been committed
+# when it got hold of it.
 _CREATE: Final = """
 WITH given AS MATERIALIZED (
   SELECT * FROM jsonb_to_recordset(%(memories)s) AS g(
@@ -153,8 +155,8 @@ UPDATE memories SET idempotency_key = %(key)s WHERE namespace_id = %(namespace_i
 """
 
 # Telling a memory again confirms it; an expired one lives again. At most once a minute, so that a storm of identical
-# calls is not a storm of writes. All that changes is locked at once, in the order of its ids. A cluster takes no now() inside
-# a CASE. Uses memories_pkey.
+# calls is not a storm of writes. All that changes is locked at once, in the order of its ids. A cluster takes no now()
+# inside a CASE. Uses memories_pkey.
 LOCK_TWINS: Final = """
 SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) AND (id = ANY(%(changed)s)
   OR last_confirmed_at IS NULL OR last_confirmed_at < now() - interval '1 minute' OR expires_at <= now())
@@ -210,9 +212,9 @@ FIND_BY_BEGINNING: Final = """
 SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id BETWEEN %(low)s AND %(high)s ORDER BY id LIMIT 6
 """
 
-# A use adds its weight to the forward-decayed sum; importance itself never changes by use. The last 32 are kept one by one, for
-# whoever wants to see how a memory faded. Here and below rows are locked in the order of their ids first, so that uses and
-# hits that are counted at once cannot wait in a circle. Uses memory_activation_pkey.
+# A use adds its weight to the forward-decayed sum; importance itself never changes by use. The last 32 are kept one by
+# one, for whoever wants to see how a memory faded. Here and below rows are locked in the order of their ids first, so
+# that uses and hits that are counted at once cannot wait in a circle. Uses memory_activation_pkey.
 REINFORCE: Final = """
 UPDATE memory_activation a SET access_count = a.access_count + 1, last_accessed_at = now(),
   used_at = trim_array(array_prepend(used.at, a.used_at), greatest(coalesce(cardinality(a.used_at), 0) - 31, 0)),
@@ -261,10 +263,10 @@ FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::h
 WHERE %(model_id)s = (SELECT id FROM embedding_models WHERE state = 'active') RETURNING 1
 """
 
-# A search by words finds what waits (no segment) by looking at each, and the rest by posting lists; only active memories are in
-# either, so that it needs no look at the memory itself. These take some out: after the memories their words are locked in one
-# order, then, in another, the lists that hold them, so that two who take out the same words cannot wait in a circle. Use
-# memory_words_pkey and memory_posting_lists_pkey.
+# A search by words finds what waits (no segment) by looking at each, and the rest by posting lists; only active
+# memories are in either, so that it needs no look at the memory itself. These take some out: after the memories their
+# words are locked in one order, then, in another, the lists that hold them, so that two who take out the same words
+# cannot wait in a circle. Use memory_words_pkey and memory_posting_lists_pkey.
 LOCK_WORDS: Final = """
 SELECT segment, terms FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)
 ORDER BY memory_id FOR UPDATE
@@ -308,7 +310,8 @@ INSERT INTO memory_history (namespace_id, memory_id, version, operation, session
 VALUES (%(namespace_id)s, %(id)s, %(version)s, %(operation)s, %(session_id)s, %(changes)s)
 """
 
-# What replaces a memory ends its validity where its own begins, else it ends now. LEAST passes over null. Uses memories_pkey.
+# What replaces a memory ends its validity where its own begins, else it ends now. LEAST passes over null. Uses
+# memories_pkey.
 FORGET: Final = """
 UPDATE memories SET status = 'invalidated', reason = coalesce(%(reason)s, reason),
   valid_to = least(coalesce(valid_to, %(replaced_from)s::timestamptz, moment.at), %(replaced_from)s::timestamptz),

@@ -38,7 +38,8 @@ RELATED: Final = "related_to"
 class WriteResult:
     """What became of a draft, and what the caller may want to know beside it.
 
-    near: memories that say nearly the same, each with its cosine, content and in what it differs; corrected: forgotten ones
+    near: memories that say nearly the same, each with its cosine, content and in what it differs; corrected: forgotten
+        ones
     that did; kept: fields told otherwise than they are stored; row: the memory as it is now, when it was read back.
     """
 
@@ -181,8 +182,8 @@ async def _stood_for(
 async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) -> Outcome:
     """Unite a draft with a memory that says nearly the same.
 
-    The longer text holds, the one that was there when both are as long; `merging.change` says what becomes of the other fields. A
-    memory that was changed since it was found near is left alone, and the draft is stored beside it.
+    The longer text holds, the one that was there when both are as long; `merging.change` says what becomes of the other
+    fields. A memory that was changed since it was found near is left alone, and the draft is stored beside it.
     """
     await tx.rows(s.LOCK, {"ids": [id_]})
     row = (await memories.read(tx, [id_], model_id)).get(id_)

@@ -1,4 +1,6 @@
-"""Which of the memories found disagree: somebody linked them so, or they say nearly the same and differ in what counts."""
+"""Which of the memories found disagree: somebody linked them so, or they say nearly the same and differ in what
+counts.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ WHERE {VISIBLE}
 async def note(tx: Transaction, rows: Sequence[Row]) -> None:
     """Add `conflicts_with` to each active row that disagrees with another memory: its id, and why that is thought.
 
-    What was linked with the type `contradicts` is told wherever the other memory is; what only looks like it, among `rows`.
+    What was linked with the type `contradicts` is told wherever the other memory is; what only looks like it, among
+    `rows`.
     """
     active = {row["id"]: row for row in rows if row["status"] == "active"}
     if not active:

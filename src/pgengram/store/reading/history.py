@@ -48,7 +48,8 @@ LIMIT: Final = {"history": MAX_HISTORY, "relations": MAX_EDGES, "clusters": None
 async def around(tx: Transaction, ids: Sequence[UUID], include: Sequence[str]) -> dict[UUID, dict[str, list[Row]]]:
     """Return for each memory what is asked for of `AROUND`; each list is there, even when it is empty.
 
-    History comes newest first, edges and clusters strongest first. `in_all` of an entry or an edge is how many there are.
+    History comes newest first, edges and clusters strongest first. `in_all` of an entry or an edge is how many there
+    are.
     """
     found: dict[UUID, dict[str, list[Row]]] = {id_: {name: [] for name in include} for id_ in ids}
     for name in dict.fromkeys(include):
@@ -71,7 +72,8 @@ SELECT memory_id, changes FROM memory_history
 WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND at > %(as_of)s AND changes IS NOT NULL
 ORDER BY memory_id, version DESC
 """
-# Follows the replacements to those that hold now. UNION drops what was met before, so a circle ends. Uses memories_pkey.
+# Follows the replacements to those that hold now. UNION drops what was met before, so a circle ends. Uses
+# memories_pkey.
 NEWEST: Final = """
 WITH RECURSIVE walk(old, id) AS (
   SELECT m.id, r.id FROM memories m, unnest(m.replaced_by) AS r(id)
@@ -89,8 +91,9 @@ WHERE m.status <> 'invalidated' GROUP BY walk.old
 async def complete(tx: Transaction, rows: list[Row], as_of: datetime | None) -> list[Row]:
     """Return `rows` as they were at `as_of`, and with what holds now instead of each that was replaced.
 
-    A row that said something else then has its fields of that time, and their names in `changed_since`. Validity is told
-    as it is known now, as it was asked for. A row that was replaced has `superseded_by`: the ids at the end of the chain.
+    A row that said something else then has its fields of that time, and their names in `changed_since`. Validity is
+    told as it is known now, as it was asked for. A row that was replaced has `superseded_by`: the ids at the end of the
+    chain.
     """
     if as_of is not None and rows:
         by_id = {row["id"]: row for row in rows}

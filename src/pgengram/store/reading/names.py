@@ -23,7 +23,8 @@ MOST_KNOWN: Final = 1_000  # names of one kind that are compared
 MOST_TOLD: Final = 5  # names in one answer
 _GAPS: Final = re.compile(r"[\s_./:-]+")
 
-# From name to name, however many memories each has. Uses memories_by_user, memories_by_project and memories_by_collection.
+# From name to name, however many memories each has. Uses memories_by_user, memories_by_project and
+# memories_by_collection.
 _NAMES: Final = """
 WITH RECURSIVE seen AS (
   (SELECT m."{column}" AS name FROM memories m
@@ -44,7 +45,9 @@ _TAGS: Final = "SELECT DISTINCT tag AS name FROM memory_tags WHERE namespace_id 
 
 
 def folded_name(name: str) -> str:
-    """Return a name for comparison: small letters, without white space, hyphens, underscores, dots, slashes and colons."""
+    """Return a name for comparison: small letters, without white space, hyphens, underscores, dots, slashes and
+    colons.
+    """
     return _GAPS.sub("", unicodedata.normalize("NFKC", name).casefold())
 
 

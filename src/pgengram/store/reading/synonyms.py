@@ -45,7 +45,8 @@ async def set_synonyms(tx: Transaction, wanted: Mapping[str, str | None]) -> dic
     Memories keep the tags they have; a search for either word finds them.
 
     Raises:
-        InvalidInput: an alias or a tag can be no tag, an alias means itself, a circle would close, or there are too many.
+        InvalidInput: an alias or a tag can be no tag, an alias means itself, a circle would close, or there are too
+        many.
     """
     global _edits
     meant = {_tag(alias): None if tag is None else _tag(tag) for alias, tag in wanted.items()}
@@ -79,8 +80,8 @@ async def _own(tx: Transaction) -> dict[str, str]:
 class SynonymBook:
     """The namespace's synonyms, read when tags come up.
 
-    Tags are mapped before the transaction that stores them, as they belong to the words a memory is found by. An edit in
-    this process is seen at once, one of another process within `FRESH_S`.
+    Tags are mapped before the transaction that stores them, as they belong to the words a memory is found by. An edit
+    in this process is seen at once, one of another process within `FRESH_S`.
     """
 
     def __init__(self, store: Store) -> None:

@@ -180,7 +180,9 @@ async def rows_after(tx: Transaction, table: Table, after: Sequence[Any] | None)
 
 
 async def known(tx: Transaction, arrivals: Sequence[Arrival]) -> dict[UUID, UUID]:
-    """Return for each arrival that is there already the id under which it is: its own, or that of one that says the same."""
+    """Return for each arrival that is there already the id under which it is: its own, or that of one that says the
+    same.
+    """
     rows = await tx.rows(
         FIND_KNOWN, {"ids": [a.id for a in arrivals], "hashes": [a.hash for a in arrivals if a.active]}
     )

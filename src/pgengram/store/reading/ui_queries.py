@@ -1,4 +1,6 @@
-"""What only somebody who looks at the store asks for: days, the strongest links, vectors of everything, the last uses of a memory."""
+"""What only somebody who looks at the store asks for: days, the strongest links, vectors of everything, the last uses
+of a memory.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ SELECT v.embedding FROM memory_vectors v
 WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part = 0
 ORDER BY hashtext(v.memory_id::text) LIMIT %(limit)s
 """
-# Goes through memory_vectors_pkey and memories_pkey side by side; uses memory_cluster_members_by_memory and memory_clusters_pkey.
+# Goes through memory_vectors_pkey and memories_pkey side by side; uses memory_cluster_members_by_memory and
+# memory_clusters_pkey.
 VECTORS: Final = f"""
 SELECT m.id, m.type, v.embedding, c.name AS cluster FROM memory_vectors v
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.memory_id
@@ -57,7 +60,9 @@ WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s
 
 
 async def days(tx: Transaction) -> dict[date, int]:
-    """Return the days (in UTC) on which something happened or was stored, newest first, each with its number of memories."""
+    """Return the days (in UTC) on which something happened or was stored, newest first, each with its number of
+    memories.
+    """
     return {row["day"]: row["memories"] for row in await tx.rows(DAYS, {"limit": MAX_DAYS})}
 
 

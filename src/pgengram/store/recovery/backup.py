@@ -38,7 +38,8 @@ CHUNK: Final = 1 << 20
 NAME_LENGTH: Final = 50  # of 63, which leaves room for what is added to it
 NOT_ONE: Final = "Give the path of a file that `pgengram backup` has written. Nothing was changed."
 
-# Values are compared as text, which the server shall write in one way only; rows hidden by row-level security shall be an error, not missing.
+# Values are compared as text, which the server shall write in one way only; rows hidden by row-level security shall be
+# an error, not missing.
 AS_TEXT: Final = """
 SELECT set_config('datestyle', 'ISO, YMD', false), set_config('timezone', 'UTC', false),
        set_config('intervalstyle', 'iso_8601', false), set_config('bytea_output', 'hex', false),
@@ -138,9 +139,9 @@ def read(path: Path) -> Manifest:
 def restore(url: str, path: Path, tell: Callable[[str], None] = lambda _: None) -> deletion_log.Again:
     """Put what a backup holds in the place of the database of `url`; return what of it was erased again.
 
-    Everything is restored into a new database, compared with the manifest row by row, and migrated. What the former database
-    knows to have been erased since is erased there too. Then the two change their names in one transaction, and only then is
-    the former one removed.
+    Everything is restored into a new database, compared with the manifest row by row, and migrated. What the former
+    database knows to have been erased since is erased there too. Then the two change their names in one transaction,
+    and only then is the former one removed.
 
     Raises:
         InvalidInput: the file is damaged or no backup.
@@ -287,7 +288,9 @@ def _in_use(others: int) -> Conflict:
 
 
 def _drop(server: psycopg.Connection[Any], name: str) -> None:
-    """Remove one of the two databases that only a restore knows, also from under a pg_restore that outlived its caller."""
+    """Remove one of the two databases that only a restore knows, also from under a pg_restore that outlived its
+    caller.
+    """
     server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 

@@ -26,8 +26,8 @@ SELECT e.former_namespace_id, e.namespace_since, e.memory_id, e.at FROM deletion
 WHERE NOT EXISTS (SELECT 1 FROM namespaces n JOIN memories m ON m.namespace_id = n.id
   WHERE n.id = e.former_namespace_id AND n.created_at = e.namespace_since AND m.id = e.memory_id)
 """
-# Only what is newer than the restored list itself was erased after the backup; of that, what the backup has brought back.
-# Uses the unique index and the primary keys.
+# Only what is newer than the restored list itself was erased after the backup; of that, what the backup has brought
+# back. Uses the unique index and the primary keys.
 ADD: Final = """
 WITH new AS (
   INSERT INTO deletion_log AS e (former_namespace_id, namespace_since, memory_id, at)
@@ -76,7 +76,8 @@ def gone(connection: psycopg.Connection[Any]) -> Gone:
 def repeat(url: str, before: Gone, tell: Callable[[str], None]) -> Again:
     """Erase and revoke in a restored database what had been gone from the one it takes the place of.
 
-    The list goes along, so that a restore of a still older backup knows of it too. The files are cleared of what was erased.
+    The list goes along, so that a restore of a still older backup knows of it too. The files are cleared of what was
+    erased.
 
     Raises:
         DatabaseFailed: that failed.

@@ -20,7 +20,8 @@ NO_VECTOR: Final = ("0A000", "58P01", "42704")  # no such extension on this serv
 HAS_VERSION: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
 FIND_VERSION: Final = "SELECT version_num FROM alembic_version"
 IS_DISTRIBUTED: Final = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('public.memories')"
-# On a cluster a migration goes to each machine by one connection, so that a step sees what the one before it did; elsewhere unknown.
+# On a cluster a migration goes to each machine by one connection, so that a step sees what the one before it did;
+# elsewhere unknown.
 ONE_BY_ONE: Final = "SELECT set_config('citus.multi_shard_modify_mode', 'sequential', true)"
 BESIDE_MEMORIES: Final = "SELECT create_distributed_table('{table}', 'namespace_id', colocate_with => 'memories')"
 
@@ -72,9 +73,11 @@ def known_versions() -> set[str]:
 
 
 def beside_memories(connection: Connection, table: str) -> None:
-    """Deal a namespace table that a migration has just made to where its namespaces' memories are, if the store is on a cluster.
+    """Deal a namespace table that a migration has just made to where its namespaces' memories are, if the store is on a
+    cluster.
 
-    To be called while the table is empty and has no foreign keys: none may lead from one machine to a table that is on several.
+    To be called while the table is empty and has no foreign keys: none may lead from one machine to a table that is on
+    several.
     """
     if connection.exec_driver_sql(HAS_CITUS).first() and connection.exec_driver_sql(IS_DISTRIBUTED).first():
         connection.exec_driver_sql(BESIDE_MEMORIES.format(table=table))
@@ -101,7 +104,8 @@ def _upgrade(url: str) -> str | None:
     )
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(ONE_BY_ONE))
     try:
-        # The lock is a transaction's, for a pooler's sake, and each migration is another: so it is held by the first connection.
+        # The lock is a transaction's, for a pooler's sake, and each migration is another: so it is held by the first
+        # connection.
         with engine.connect() as turn, engine.connect() as connection:
             turn.execute(text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)"))
             turn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": locks.MIGRATION})

@@ -95,7 +95,8 @@ namespaces = Table(
     UniqueConstraint("name"),
 )
 
-# Who may come in from outside. The application's role has no right on it: only the login asks it, before a namespace is known.
+# Who may come in from outside. The application's role has no right on it: only the login asks it, before a namespace is
+# known.
 access_tokens = Table(
     "access_tokens",
     metadata,
@@ -111,8 +112,8 @@ access_tokens = Table(
 )
 Index("access_tokens_of_namespace", access_tokens.c.namespace)
 
-# How often clients that come from outside have called. It may be lost, so that counting waits for no disk; like the tokens it is
-# the login's alone.
+# How often clients that come from outside have called. It may be lost, so that counting waits for no disk; like the
+# tokens it is the login's alone.
 client_rates = Table(
     "client_rates",
     metadata,
@@ -121,8 +122,8 @@ client_rates = Table(
     prefixes=["UNLOGGED"],
 )
 
-# What was erased, so that an older backup does not bring it back: ids alone. No right of the application's role, nor row-level security: it
-# outlives its namespace.
+# What was erased, so that an older backup does not bring it back: ids alone. No right of the application's role, nor
+# row-level security: it outlives its namespace.
 deletion_log = Table(
     "deletion_log",
     metadata,
@@ -270,16 +271,18 @@ strategic_memories = _of_memory(
     Column("context_applicability", JSONB),
 )
 
-# Working memories are memories of status 'working' that expire; those worth keeping become active instead of being removed.
+# Working memories are memories of status 'working' that expire; those worth keeping become active instead of being
+# removed.
 working_memories = _of_memory(
     "working_memories",
     Column("promote", Boolean, nullable=False, server_default=text("false")),
     Column("context", JSONB),
 )
 
-# ln(importance) + rate·days is a line in log space: live relevance at any moment t is exp(anchor − rate·t), so within one
-# rate the order never changes and a B-tree holds it for ever. `reinforcement` is the log of the summed, forward-decayed
-# uses (Cormode et al., "Forward decay", ICDE 2009). Days count from a fixed origin near the present to keep them small.
+# ln(importance) + rate·days is a line in log space: live relevance at any moment t is exp(anchor − rate·t), so within
+# one rate the order never changes and a B-tree holds it for ever. `reinforcement` is the log of the summed,
+# forward-decayed uses (Cormode et al., "Forward decay", ICDE 2009). Days count from a fixed origin near the present to
+# keep them small.
 EPOCH_DAYS: Final = 20_000  # 2024-10-04 UTC, in days since 1970
 SMALLEST_EXP: Final = -700  # exp() of less raises underflow in PostgreSQL
 _LINE = (
@@ -315,8 +318,8 @@ memory_vectors = _of_memory(
     Column("embedding", HalfVector, nullable=False),
 )
 
-# The words of a memory are its own list until a background job folds those of many into lists by word. Each is found by equality,
-# because that is leakproof: subject to row-level security a GIN index would be ignored.
+# The words of a memory are its own list until a background job folds those of many into lists by word. Each is found by
+# equality, because that is leakproof: subject to row-level security a GIN index would be ignored.
 memory_words = _of_memory(
     "memory_words",
     Column("terms", ARRAY(Integer), nullable=False),
@@ -555,7 +558,9 @@ END $$"""
 
 
 def setup_statements() -> list[str]:
-    """Return what the tables cannot say: functions, the application's role and rights, and row-level security for each namespace."""
+    """Return what the tables cannot say: functions, the application's role and rights, and row-level security for each
+    namespace.
+    """
     grants = [f"GRANT USAGE ON SCHEMA public TO {APP_ROLE}"]
     grants += [f"GRANT SELECT ON {table.name} TO {APP_ROLE}" for table in LOOKUPS]
     grants += [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.name} TO {APP_ROLE}" for table in OWNED]

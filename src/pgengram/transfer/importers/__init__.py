@@ -1,4 +1,6 @@
-"""What reads the stores of other systems: a file here for each, whose name is the system's and whose `read` gives its items."""
+"""What reads the stores of other systems: a file here for each, whose name is the system's and whose `read` gives its
+items.
+"""
 
 from __future__ import annotations
 
