@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pgengram.inputs import Question
 from pgengram.search import ranking
 from pgengram.search.question import Frequencies, parse, understand
-from pgengram.search.vector_index import Embedded, Model
+from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager
 
 CUT = 10
@@ -50,7 +50,7 @@ async def captured(manager: MemoryManager, query: str) -> list[tuple[str, list[f
     ranking.score = lambda: f"ARRAY[{', '.join(value for _, value in ranking.signals().values())}]::double precision[]"
     try:
         async with manager.store.transaction() as tx:
-            found = await ranking.ranked(tx, asked, Embedded(Model(model.id, model.dimensions), [vector]))
+            found = await ranking.ranked(tx, asked, Embedded(VectorIndex(model.id, model.dimensions), [vector]))
     finally:
         ranking.score = usual
     return [(str(row["id"]), row["score"]) for row in found.rows]
