@@ -29,10 +29,10 @@ from assistant import rows_of
 from corpus import asked, id_of, live_through
 from corpus import read as read_corpus
 from locomo import ADVERSARIAL, database, evidence, store
-from pgengram.cli.client import connected
 from rich.console import Console
 from rich.progress import Progress
 
+from pgengram.cli.clients.mcp_client import connected
 from pgengram.settings import Settings
 
 LIMIT = 10

@@ -27,11 +27,11 @@ from typing import Any
 
 from corpus import CORPUS, Stored, asked, id_of, live_through, read
 from locomo import database, mean
-from pgengram.cli.client import connected
 from rich.console import Console
 from rich.table import Table
 from tokenizers import Tokenizer
 
+from pgengram.cli.clients.mcp_client import connected
 from pgengram.settings import Settings
 
 LIMIT = 10

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from pgengram.cli.client import connected
 from psycopg import sql
 
+from pgengram.cli.clients.mcp_client import connected
 from pgengram.settings import Settings
 
 CORPUS = Path(__file__).parent / "data" / "assistant_corpus.json"

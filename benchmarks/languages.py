@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from locomo import WIDTH, database
-from pgengram.cli.client import call, connected
 from rich.console import Console
 from rich.table import Table
 
+from pgengram.cli.clients.mcp_client import call, connected
 from pgengram.settings import Settings
 
 PROBE = Path(__file__).parent / "data" / "languages_probe.tsv"
@@ -79,7 +79,11 @@ def madial(folder: Path) -> Iterator[Task]:
     """Yield the memories of a language, asked with the three lines before the one that should remember."""
     for language, place in (("en", "en/MADial-Bench-en"), ("zh", "ch/MADial-Bench-zh")):
         talks = [
-            json.loads((folder / "data" / f"{place}-{part}.json").read_text(encoding="utf-8"))
+            [
+                json.loads(line)
+                for line in (folder / "data" / f"{place}-{part}.json").open(encoding="utf-8")
+                if line.strip()
+            ]
             for part in ("memory", "dialogue")
         ]
         lived = {int(key): one for entry in talks[0] for key, one in entry.items()}

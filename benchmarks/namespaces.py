@@ -118,7 +118,7 @@ class Run:
     async def _made(self, namespace: Namespace, tool: str, given: dict[str, Any]) -> str:
         binding = namespace.offers[tool]
         try:
-            answer = await binding.tool.run(binding.arguments(given))
+            answer = await binding.read(given).run()
         except PgengramError as error:
             self.seen[error.code] += 1
             return json.dumps(error.as_dict())

@@ -38,7 +38,7 @@ class Life:
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         self.called.add(tool)
         binding = self._offers[tool]
-        answer = await binding.tool.run(binding.arguments(arguments))
+        answer = await binding.read(arguments).run()
         assert answer.ok
         return answer.model_dump(mode="json")
 

@@ -58,7 +58,7 @@ async def remembering(database: Database, namespace: str) -> None:
 
 
 async def check(database: Database) -> None:
-    add = "INSERT INTO memory_moods SELECT namespace_id, id, 'calm' FROM memories WHERE namespace_id = {owner} RETURNING 1"
+    add = "INSERT INTO memory_moods SELECT namespace_id, id, 'calm' FROM memories WHERE namespace_id = {namespace} RETURNING 1"
     for name in ("ada", "ben"):
         [(namespace,)] = database.as_login(f"SELECT id FROM namespaces WHERE name = '{name}'")
         database.rows(add.format(namespace=namespace), namespace=name)

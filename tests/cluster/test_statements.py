@@ -30,7 +30,7 @@ OF_ALL_NAMESPACES = {
 def constants() -> Iterator[tuple[str, str, str]]:
     """Module, name and text of everything that is SQL about a namespace's tables."""
     for package in (pgengram.store, pgengram.search, pgengram.service.toolsets):
-        for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             if found.name == "pgengram.store.schema.tables":
                 continue
             for name, value in vars(import_module(found.name)).items():

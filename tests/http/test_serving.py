@@ -74,7 +74,7 @@ async def test_a_client_of_either_era_reads_resources_prompts_and_completions(
 @ERAS
 async def test_errors_come_as_answers_over_http_too(web: HttpServer, issue: Issue, mode: str) -> None:
     async with client_of(web, await issue(), mode) as client:
-        error = await refused(client, "search_memories", query="x", limit=1_000)
+        error = await refused(client, "search_memories", query="x", mode="fuzzy")
         with pytest.raises(MCPError) as unknown:
             await client.call_tool("nothing", {})
 
@@ -373,8 +373,8 @@ def test_without_tokens_programs_of_this_machine_are_served_and_nothing_that_com
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--no-auth", "--host", "0.0.0.0"], "Beyond this machine nobody is served without a token"),
-        (["--no-auth", "--host", "::"], "Beyond this machine nobody is served without a token"),
+        (["--no-auth", "--host", "0.0.0.0"], "Clients from other machines need a token"),
+        (["--no-auth", "--host", "::"], "Clients from other machines need a token"),
         (["--host", "0.0.0.0"], "--allowed-host"),
         (["--certfile", "README.md"], "go together"),
         (["--host", "no.such.host.invalid"], "has no address"),

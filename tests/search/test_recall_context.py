@@ -94,10 +94,10 @@ async def test_a_line_says_what_when_who_and_how_sure(client: Client) -> None:
 
 
 @pytest.mark.parametrize("max_chars", [0, 199, 50_001])
-async def test_a_budget_out_of_bounds_is_refused(client: Client, max_chars: int) -> None:
+async def test_a_budget_out_of_bounds_is_read_as_the_nearest_that_is_allowed(client: Client, max_chars: int) -> None:
     answer = await client.call_tool("recall_context", {"context": "gate", "max_chars": max_chars})
 
-    assert answer.is_error
+    assert answer.structured_content["read"] == {"max_chars": f"{max_chars} → {min(max(max_chars, 200), 50_000)}"}
 
 
 @pytest.fixture(scope="module")

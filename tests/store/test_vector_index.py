@@ -228,7 +228,7 @@ async def test_a_near_duplicate_of_a_small_project_is_found_among_many_nearer_on
 
     answer = await call(above.client, "create_memory", content="Mine too.", project="small", embedding=vector)
 
-    assert [one["id"] for one in answer["near_duplicates"]] == [mine["memory_id"]]
+    assert mine["memory_id"] in [one["id"] for one in answer["near_duplicates"]]
 
 
 async def test_an_owner_of_one_memory_in_a_hundred_gets_the_true_nearest(above: Filled) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from door import Client, call, found, hits, remember
 
+from helpers import Client, call, found, hits, remember
 from pgengram.embedders.builtin import ENGLISH, HERE, OTHERS, BuiltinEmbedder
 from pgengram.embedders.cache import Cached
 from pgengram.errors import EmbeddingFailed

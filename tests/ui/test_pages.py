@@ -581,7 +581,7 @@ async def test_an_import_that_is_broken_off_can_be_repeated(ui: Ui) -> None:
     await ui.send("/import/end")
     page = await ui.page("/import")
     assert "was cancelled" in page
-    assert "only what is missing is added" in page
+    assert "Import the file again to add the rest" in page
     came = ui.db.value("SELECT count(*) FROM memories WHERE content LIKE 'Locker%%'", [])
     assert 0 < came < len(contents)
 
