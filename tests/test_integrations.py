@@ -17,6 +17,7 @@ import typer
 from pgengram import __version__
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
+from pgengram.cli.clients import config_edits
 from pgengram.errors import InvalidInput
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import PREFIX, Settings
@@ -135,7 +136,7 @@ def test_the_links_in_the_readme_are_those_that_the_command_makes(name: str) -> 
 
 @pytest.mark.parametrize("client", c.CLIENTS.values(), ids=lambda client: client.name)
 def test_each_client_has_a_block_to_copy_that_is_what_connect_writes(client: c.Client) -> None:
-    block = c.snippet(client, c.NAME, {"command": "/absolute/path/to/pgengram"})
+    block = config_edits.snippet(client, c.NAME, {"command": "/absolute/path/to/pgengram"})
 
     assert f"```{client.form}\n{block}\n```" in HOW_TO
     assert f"pgengram connect {client.name}" in README

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, cast
 
 from pgengram import fields as f
 from pgengram.errors import NotFound
@@ -31,6 +31,7 @@ from pgengram.service.toolsets.maintenance import Maintenance, Statistics
 from pgengram.settings import Settings
 from pgengram.views import Forgotten, Found, Read, Recalled, Shown, Stored, StoredMany, Updated
 
+Answer = TypeVar("Answer")
 Around = Literal["history", "relations", "clusters"]
 Direction = Literal["both", "out", "in"]
 
@@ -143,11 +144,17 @@ class Memory:
         """Let go of the database and the model."""
         await self.manager.close()
 
-    async def _call(self, toolset: object, tool: str, **given: Any) -> Any:
-        """Call a tool as an assistant does: arguments are read as they are meant, and the answer says how."""
+    async def _call(
+        self,
+        answer: type[Answer],  # noqa: ARG002 - for the type checker
+        toolset: object,
+        tool: str,
+        **given: Any,
+    ) -> Answer:
+        """Call a tool as an assistant does: arguments are read as they are meant, and the `answer` says how."""
         if tool not in self._tools:
             self._tools |= {one.name: Arguments(one) for one in tools_of(toolset)}
-        return await self._tools[tool].read(given).run()
+        return cast("Answer", await self._tools[tool].read(given).run())
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -158,8 +165,7 @@ class Memory:
             InvalidInput: a field is wrong; nothing was stored.
             SecretRejected: a text holds a password, key or token; nothing was stored.
         """
-        stored: Stored = await self._call(self.manager, "create_memory", content=content, **said)
-        return stored
+        return await self._call(Stored, self.manager, "create_memory", content=content, **said)
 
     async def add_many(self, items: Sequence[dict[str, Any]], *, atomic: bool = False) -> StoredMany:
         """Remember up to 200 things, each with `content` and what `add` takes; a bad one is reported and spares the
@@ -168,8 +174,7 @@ class Memory:
         Raises:
             ItemRefused: with `atomic`, one of them is wrong; nothing was stored.
         """
-        stored: StoredMany = await self._call(self.manager, "create_memories", items=[*items], atomic=atomic)
-        return stored
+        return await self._call(StoredMany, self.manager, "create_memories", items=[*items], atomic=atomic)
 
     async def update(self, id: str, **changes: Unpack[Changed]) -> Updated:
         """Change fields of a memory.
@@ -178,8 +183,7 @@ class Memory:
             NotFound: there is no such memory.
             Conflict: it is at another version than `expected_version`, or would say the same as another.
         """
-        updated: Updated = await self._call(self.manager, "update_memory", id=id, **changes)
-        return updated
+        return await self._call(Updated, self.manager, "update_memory", id=id, **changes)
 
     async def forget(self, *ids: str, reason: str = "", replaced_by: Sequence[str] = ()) -> Forgotten:
         """Take up to 20 memories out of every search; `restore` brings them back.
@@ -188,8 +192,7 @@ class Memory:
             ConfirmRequired: they are more than 20.
         """
         given = {"ids": [*ids], "reason": reason, "replaced_by_ids": [*replaced_by]}
-        forgotten: Forgotten = await self._call(self.manager, "forget_memories", **given)
-        return forgotten
+        return await self._call(Forgotten, self.manager, "forget_memories", **given)
 
     async def restore(self, id: str) -> Updated:
         """Bring a forgotten or archived memory back.
@@ -227,23 +230,20 @@ class Memory:
             NotFound: there is no such memory.
         """
         given = {"from_id": from_id, "to_ids": [*to_ids], "type": type, "strength": strength, "properties": properties}
-        linked: Linked = await self._call(Graph(self.manager), "link_memories", **given)
-        return linked
+        return await self._call(Linked, Graph(self.manager), "link_memories", **given)
 
     # -- finding ---------------------------------------------------------------------------------------------------
 
     async def search(self, query: str = "", **narrowed: Unpack[Narrowed]) -> Found:
         """Find memories by meaning and words, best first; without a query the newest. `results` are dictionaries."""
-        found: Found = await self._call(self.manager, "search_memories", query=query, **narrowed)
-        return found
+        return await self._call(Found, self.manager, "search_memories", query=query, **narrowed)
 
     async def recall(
         self, context: str, *, max_chars: int = 4_000, project: str | None = None, user: str | None = None
     ) -> Recalled:
         """Gather what is remembered about a task as one text for a model, between marks that it cannot close."""
         given = {"context": context, "max_chars": max_chars, "project": project, "user": user}
-        recalled: Recalled = await self._call(self.manager, "recall_context", **given)
-        return recalled
+        return await self._call(Recalled, self.manager, "recall_context", **given)
 
     async def get(self, id: str, *include: Around) -> Shown:
         """Return one memory whole, forgotten ones too, by its id or its last 8 or more digits.
@@ -251,7 +251,7 @@ class Memory:
         Raises:
             NotFound: there is none.
         """
-        found: Read = await self._call(self.manager, "get_memories", ids=[id], include=[*include])
+        found = await self._call(Read, self.manager, "get_memories", ids=[id], include=[*include])
         if not found.memories:
             raise NotFound("memory", id, "Use search to find the right id.")
         return found.memories[0]
@@ -263,10 +263,8 @@ class Memory:
             NotFound: there is no such memory.
         """
         given = {"ids": [*ids], "depth": depth, "direction": direction, "limit": limit}
-        explored: Explored = await self._call(Graph(self.manager), "explore_memories", **given)
-        return explored
+        return await self._call(Explored, Graph(self.manager), "explore_memories", **given)
 
     async def stats(self, project: str | None = None) -> Statistics:
         """Count the memories by all they are sorted by."""
-        counted: Statistics = await self._call(Maintenance(self.manager), "memory_stats", project=project)
-        return counted
+        return await self._call(Statistics, Maintenance(self.manager), "memory_stats", project=project)

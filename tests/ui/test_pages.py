@@ -41,7 +41,7 @@ def drawn(page: str) -> Any:
 @asynccontextmanager
 async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client that has come in to pages that no server stands before."""
-    guard = Pages(look, "default", 80).guard
+    guard = Pages(look, "default", 80).session_guard
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=guard), base_url="http://127.0.0.1:80", headers={"host": "127.0.0.1:80"}
     ) as client:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, wraps
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, RootModel
 
@@ -18,6 +18,7 @@ from pgengram.service.tools import Tool, tools_of
 from pgengram.views import Found
 
 ID_DIGITS: Final = 12  # the last ones of an id, all random: a whole number that every JSON reader keeps exactly
+DIRECTIONS: Final[dict[str, Literal["in", "out", "both"]]] = {"incoming": "in", "outgoing": "out", "both": "both"}
 
 
 # A tool's name in a hint, and an id in a message.
@@ -84,7 +85,7 @@ class CompatAdapter:
         memory: whose memories, and how they are kept.
 
     Attributes:
-        instructions: what its clients are told at the beginning.
+        instructions: what its clients read at the beginning.
         names: its tools for ours, where a hint names one.
         numbers: whether its ids are numbers.
         categories: the kinds that it knows, where it has a resource that lists them.

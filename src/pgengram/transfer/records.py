@@ -50,6 +50,14 @@ def id_of(system: str, key: object, content: str, at: datetime | None) -> UUID:
     return UUID(int=milliseconds << 80 | 7 << 76 | (digest >> 62 & 0xFFF) << 64 | 0b10 << 62 | digest & (1 << 62) - 1)
 
 
+def uuid_of(value: Any) -> UUID | None:
+    """Return a value as an id, or None when it is none."""
+    try:
+        return UUID(str(value))
+    except ValueError:
+        return None
+
+
 def memory(system: str, key: object, content: Any, **fields: Any) -> dict[str, Any]:
     """Return the record of a memory of another system; what is None or empty is left out.
 
@@ -57,7 +65,7 @@ def memory(system: str, key: object, content: Any, **fields: Any) -> dict[str, A
         system: which; kept in the metadata with `key`.
         key: what the other system calls it.
         content: its text.
-        told: fields of a memory's record; kind, tags and moments in any form that other systems have.
+        fields: those of a memory's record; kind, tags and moments in any form that other systems have.
     """
     metadata = {**(fields.pop("metadata", None) or {}), "imported": {"from": system, "id": key}}
     given = {name: READERS.get(name, lambda value: value)(value) for name, value in fields.items()}

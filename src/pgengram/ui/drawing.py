@@ -117,8 +117,8 @@ def _exp(power: float) -> float:
     return exp(max(-700.0, min(700.0, power)))
 
 
-def _days(later: datetime, earlier: datetime) -> float:
-    return (later - earlier) / timedelta(days=1)
+def _days(end: datetime, start: datetime) -> float:
+    return (end - start) / timedelta(days=1)
 
 
 def _stages(row: dict[str, Any], activation: dict[str, Any], history: Sequence[dict[str, Any]]) -> list[Stage]:
@@ -173,9 +173,9 @@ def _events(
 
 def _moments(began: datetime, now: datetime, jumps: set[datetime]) -> list[datetime]:
     """Return the moments of a line until now and a year ahead: evenly, and at each jump and just before it."""
-    past = (began + (now - began) * n / POINTS for n in range(POINTS))
+    elapsed = (began + (now - began) * n / POINTS for n in range(POINTS))
     ahead = (now + AHEAD * n / POINTS for n in range(POINTS + 1))
-    return sorted({at for at in (*past, *ahead, *jumps, *(at - BEFORE for at in jumps)) if at >= began})
+    return sorted({at for at in (*elapsed, *ahead, *jumps, *(at - BEFORE for at in jumps)) if at >= began})
 
 
 def _mark(line: Line, began: datetime, at: datetime, what: str, *, use: bool) -> dict[str, Any]:

@@ -2,165 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, timedelta
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
 
-from pgengram import __version__
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
-from pgengram.service.toolsets.maintenance import NONE_GIVEN
 from pgengram.service.toolsets.reviewing import FINDINGS
 from pgengram.store.clients.tokens import Scope
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.ui import drawing
-from pgengram.ui.jobs import Absent, Job
-from pgengram.ui.session_guard import SIGN_IN_PATH, SessionGuard, Shut
-from pgengram.ui.view_service import MAX_POINTS, PAIRED, SIDE_BY_SIDE, ViewService
+from pgengram.ui.jobs import Absent
+from pgengram.ui.page_application import LISTS, STATUS, UNREADY, Page, PageApplication
+from pgengram.ui.query_values import (
+    FIND_IT,
+    PLAN,
+    chosen_finding,
+    date_of,
+    memory_id,
+    neighbours,
+    number_of,
+    whole_number,
+)
+from pgengram.ui.session_guard import SIGN_IN_PATH
+from pgengram.ui.view_service import MAX_POINTS, PAIRED, SIDE_BY_SIDE
 
-HERE: Final = Path(__file__).parent
-STATUS: Final = {
-    "INVALID_INPUT": 422, "SECRET_REJECTED": 422, "LIMIT_EXCEEDED": 413, "NOT_FOUND": 404, "CONFLICT": 409,
-    "CONFIRM_REQUIRED": 409, "FORBIDDEN": 403,
-}  # fmt: skip
-UNREADY: Final = 503
-MENU: Final = {
-    "/": "Search", "/timeline": "Timeline", "/tags": "Tags", "/graph": "Graph", "/clusters": "Clusters", "/map": "Map",
-    "/review": "Review", "/trash": "Trash", "/health": "Health", "/import": "Import", "/export": "Export", "/tokens": "Tokens",
-}  # fmt: skip
-SORTS: Final = {
-    "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
-    "importance": "importance", "relevance": "relevance now", "accessed": "last read",
-}  # fmt: skip
-MODES: Final = {"": "meaning and words", "semantic": "meaning", "text": "words", "substring": "exact characters"}
-PARTS: Final = {
-    "similarity": "meaning", "words": "words", "near_by": "near by", "voice": "speaker", "period": "time",
-    "relevance": "relevance",
-}  # fmt: skip
-FIND_IT: Final = "It may have been erased. Search for it in its own words."
 DEPTHS: Final = range(1, 5)
 BRIEF: Final = 160  # characters
-PLAN: Final = "plan"
-MAX_WHOLE: Final = 10_000_000
 MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
-LISTS: Final = {"hits": "_found.html", "more": "_hits.html"}  # what is sent for a part of the page with hits
-Page = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(slots=True)
-class Pages:
-    """The pages of one run.
+class Pages(PageApplication):
+    """The pages by their addresses."""
 
-    look: what they show; namespace: whose memories; said: what the last change did, told on the next page.
-    """
-
-    views: ViewService
-    namespace: str
-    port: int
-    said: list[str] = field(default_factory=list)
-    guard: SessionGuard = field(init=False)
-    _templates: Environment = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._templates = Environment(
-            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined,
-            trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
-        self._templates.globals |= {
-            "menu": MENU, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
-            "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": drawing.changed, "query": urlencode, "SYSTEMS": SYSTEMS,
-            "NONE_GIVEN": NONE_GIVEN,
-        }  # fmt: skip
-        self._templates.filters |= {"day": _day, "minute": _minute, "duration": _duration}
-        self.guard = SessionGuard(self._application(), self.port, self._error)
-
-    def _application(self) -> ASGIApp:
-        get, post = ["GET"], ["POST"]
-        routes = [
+    def _routes(self) -> list[tuple[str, Page, str]]:
+        get, post = "GET", "POST"
+        return [
             (SIGN_IN_PATH, self.enter, get), ("/", self.search, get), ("/memory/{id:uuid}", self.memory, get),
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
             ("/memory/{id:uuid}/brief", self.brief, get), ("/timeline", self.timeline, get),
-            ("/tags", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get), ("/graph", self.graph, get),
+            ("/tags", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
+            ("/graph", self.graph, get),
             ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
             ("/review", self.review, get), ("/review/preview", self.preview, post), ("/review/apply", self.apply, post),
             ("/import", self.import_, get), ("/import", self.give, post), ("/import/bring", self.bring, post),
             ("/import/end", self.break_off, post), ("/import/other", self.another, post),
-            ("/export", self.export, get), ("/export", self.start_export, post), ("/export/pgengram.jsonl", self.download, get),
-            ("/tokens", self.tokens, get), ("/tokens", self.make_token, post), ("/tokens/revoke", self.revoke_token, post),
+            ("/export", self.export, get), ("/export", self.start_export, post),
+            ("/export/pgengram.jsonl", self.download, get),
+            ("/tokens", self.tokens, get), ("/tokens", self.make_token, post),
+            ("/tokens/revoke", self.revoke_token, post),
         ]  # fmt: skip
-        return Starlette(
-            routes=[
-                *(Route(path, self._reporting(page), methods=methods) for path, page, methods in routes),
-                Mount("/static", StaticFiles(directory=HERE / "static")),
-            ],
-            exception_handlers={HTTPException: self._lost, Exception: self._broken},
-        )
-
-    # -- showing ---------------------------------------------------------------------------------------------------
-
-    def _page(self, name: str, code: int = 200, **shown: Any) -> HTMLResponse:
-        said: list[str] = []
-        if name != "waiting.html" and not name.startswith("_"):  # it is told where it stays to be read
-            said, self.said[:] = list(self.said), []
-        shown = {"mark": self.guard.mark, "said": said, "here": "", "refresh": "", **shown}
-        return HTMLResponse(self._templates.get_template(name).render(shown), code)
-
-    def _error(self, error: PgengramError) -> Response:
-        status = STATUS.get(error.code, UNREADY)
-        return self._page("error.html", status, error=error, inside=not isinstance(error, Shut))
-
-    async def _lost(self, _: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 404
-        report = self._page(
-            "error.html", status, error=Absent("There is no page at that address.", "Choose one above."), inside=True
-        )
-        if isinstance(error, HTTPException) and error.headers:
-            report.headers.update(error.headers)
-        return report
-
-    async def _broken(self, _: Request, __: Exception) -> Response:
-        error = PgengramError("Something unforeseen went wrong.", "The terminal of `pgengram ui` says more.")
-        return self._page("error.html", 500, error=error, inside=True)
-
-    def _reporting(self, page: Page) -> Page:
-        """Return `page` as one that shows our errors instead of failing; a part of a page gets a part."""
-
-        async def report(request: Request) -> Response:
-            try:
-                return await page(request)
-            except PgengramError as error:
-                target = request.headers.get("hx-target")
-                if target not in LISTS:
-                    return self._error(error)
-                status = STATUS.get(error.code, UNREADY)
-                return self._page("_refused.html", status, error=error, target=target, looking=False, part=True)
-
-        return report
-
-    def _then(self, address: str, said: str) -> Response:
-        self.said.append(said)
-        return RedirectResponse(address, 303)
 
     # -- coming in -------------------------------------------------------------------------------------------------
 
     async def enter(self, request: Request) -> Response:
         """Give the browser that opened the link its cookie; a page of ours leads on, as a strict cookie needs that."""
         answer = self._page("enter.html", refresh="0;url=/", inside=False)
-        self.guard.admit(request.query_params.get("token", ""), answer)
+        self.session_guard.admit(request.query_params.get("token", ""), answer)
         return answer
 
     # -- memories --------------------------------------------------------------------------------------------------
@@ -178,10 +81,9 @@ class Pages:
         kept = {name: value for name, value in asked.items() if value and name != "cursor"}
         more = "/?" + urlencode(kept | {"cursor": found.next_cursor}) if found and found.next_cursor else None
         narrowed = bool(kept.keys() - {"q", "sort", "mode"})
-        return self._page(
-            LISTS.get(target, "search.html"), here="/", asked=asked, found=found, more=more, narrowed=narrowed,
-            address=address, looking=looking, part=target in LISTS,
-        )  # fmt: skip
+        shown: dict[str, Any] = {"asked": asked, "found": found, "more": more, "narrowed": narrowed, "address": address}
+        template, part = LISTS.get(target, "search.html"), target in LISTS
+        return self._page(template, here="/", looking=looking, part=part, **shown)
 
     async def memory(self, request: Request) -> Response:
         """Show one memory with all that belongs to it."""
@@ -200,7 +102,7 @@ class Pages:
     async def edit(self, request: Request) -> Response:
         """Change what the form of a memory says; when that is refused, show the form as it was filled in."""
         id_ = request.path_params["id"]
-        fields = await self.guard.form(request)
+        fields = await self.session_guard.form(request)
         change: dict[str, Any] = {"id": str(id_), "pinned": "pinned" in fields}
         change |= {name: fields[name] for name in ("content", "importance") if name in fields}
         if "tags" in fields:
@@ -215,19 +117,19 @@ class Pages:
 
     async def forget(self, request: Request) -> Response:
         """Forget a memory."""
-        fields = await self.guard.form(request)
+        fields = await self.session_guard.form(request)
         id_ = request.path_params["id"]
         return self._then(f"/memory/{id_}", await self.views.forget(id_, fields.get("reason", "").strip()))
 
     async def restore(self, request: Request) -> Response:
         """Bring a forgotten or archived memory back."""
-        await self.guard.form(request)
+        await self.session_guard.form(request)
         id_ = request.path_params["id"]
         return self._then(f"/memory/{id_}", await self.views.change({"id": str(id_), "status": "active"}))
 
     async def pin(self, request: Request) -> Response:
         """Let a memory fade no more, or again."""
-        fields = await self.guard.form(request)
+        fields = await self.session_guard.form(request)
         id_ = request.path_params["id"]
         return self._then(f"/memory/{id_}", await self.views.change({"id": str(id_), "pinned": "pinned" in fields}))
 
@@ -256,17 +158,15 @@ class Pages:
         days = await self.views.days()
         if days is None:
             return self._waiting(request, "/timeline", "Counting days")
-        day = _date(request.query_params.get("day")) or next(iter(days), None)
+        day = date_of(request.query_params.get("day")) or next(iter(days), None)
         found, more = None, None
         if day is not None:
             asked = {"since": str(day), "until": str(day), "cursor": request.query_params.get("cursor", "")}
             found = await self.views.search(asked, sort="occurred")
             more = found.next_cursor and f"/timeline?{urlencode({'day': day, 'cursor': found.next_cursor})}"
-        earlier, later = _beside(day, days)
-        return self._page(
-            "timeline.html", here="/timeline", days=days, day=day, found=found, more=more, earlier=earlier, later=later,
-            chart=drawing.by_day(days),
-        )  # fmt: skip
+        previous_day, next_day = neighbours(day, days)
+        beside: dict[str, Any] = {"previous_day": previous_day, "next_day": next_day, "chart": drawing.by_day(days)}
+        return self._page("timeline.html", here="/timeline", days=days, day=day, found=found, more=more, **beside)
 
     async def counts(self, request: Request) -> Response:
         """Show which tags, kinds and types there are, or how index, embedder and database are and how memories
@@ -281,10 +181,10 @@ class Pages:
     async def graph(self, request: Request) -> Response:
         """Show links around a memory, or the strongest of all."""
         asked = request.query_params
-        depth, strength = _number(asked.get("depth"), 2), _number(asked.get("strength"), 0.3)
+        depth, strength = number_of(asked.get("depth"), 2), number_of(asked.get("strength"), 0.3)
         if depth not in DEPTHS or not 0 <= strength <= 1:
             raise InvalidInput("depth must be 1 to 4, strength 0 to 1.")
-        id_ = _uuid(asked["id"]) if asked.get("id") else None
+        id_ = memory_id(asked["id"]) if asked.get("id") else None
         network = await self.views.network(id_, int(depth), strength)
         if network is None:
             return self._waiting(request, "/graph", "Drawing")
@@ -309,8 +209,7 @@ class Pages:
             return self._waiting(request, "/map", "Drawing the map")
         return self._page("map.html", here="/map", map=made, degraded=self.views.manager.degraded, most=MAX_POINTS)
 
-    # -- maintenance
-    # ----------------------------------------------------------------------------------------------------
+    # -- maintenance --------------------------------------------------------------------------------------------------
 
     async def review(self, request: Request) -> Response:
         """Show what needs care: all the findings of one name, some at a time, or the plan."""
@@ -318,32 +217,43 @@ class Pages:
         if "again" in asked:
             self.views.cache.forget()
             return RedirectResponse("/review", 303)
-        offset, page = _whole(asked.get("offset"), 0), _whole(asked.get("page"), 1)
+        offset, page = whole_number(asked.get("offset"), 0), whole_number(asked.get("page"), 1)
         reviewed = await self.views.review(offset)
         if reviewed is None:
             return self._waiting(request, "/review", "Looking at memories and what is near them")
         names = [*(name for name in FINDINGS if name in reviewed.found), PLAN]
-        chosen = _chosen(asked.get("find"), names, reviewed.found)
+        chosen = chosen_finding(asked.get("find"), names, reviewed.found)
         found, paired = self.views.findings(reviewed, chosen), chosen in PAIRED
         shown = found[(page - 1) * SIDE_BY_SIDE : page * SIDE_BY_SIDE]
         ids = [UUID(id_) for one in shown for id_ in one["ids"][:MOST_SIDES]] if paired else []
         rows = await self.views.excerpts(ids)
-        return self._page(
-            "review.html", here="/review", reviewed=reviewed, names=names, chosen=chosen, found=found, shown=shown,
-            rows=rows, page=page, pages=max(1, -(-len(found) // SIDE_BY_SIDE)), offset=offset, sides=MOST_SIDES,
-            paired=paired, full=len(reviewed.plan) >= f.MAX_BATCH,
-        )  # fmt: skip
+        place: dict[str, Any] = {
+            "page": page,
+            "pages": max(1, -(-len(found) // SIDE_BY_SIDE)),
+            "offset": offset,
+            "sides": MOST_SIDES,
+        }
+        findings: dict[str, Any] = {
+            "names": names,
+            "chosen": chosen,
+            "found": found,
+            "shown": shown,
+            "rows": rows,
+            "paired": paired,
+        }
+        full = len(reviewed.plan) >= f.MAX_BATCH
+        return self._page("review.html", here="/review", reviewed=reviewed, full=full, **findings, **place)
 
     async def preview(self, request: Request) -> Response:
         """Show what the chosen steps would change."""
-        fields = await self.guard.form(request)
+        fields = await self.session_guard.form(request)
         steps = [value for name, value in fields.items() if name.startswith("step")]
         tidied, rows = await self.views.preview(steps)
         return self._page("preview.html", here="/review", tidied=tidied, rows=rows)
 
     async def apply(self, request: Request) -> Response:
         """Do what was previewed."""
-        fields = await self.guard.form(request)
+        fields = await self.session_guard.form(request)
         return self._then("/review", await self.views.tidy(fields.get("token", "")))
 
     # -- out and in ------------------------------------------------------------------------------------------------
@@ -355,7 +265,7 @@ class Pages:
 
     async def start_export(self, request: Request) -> Response:
         """Begin an export."""
-        await self.guard.form(request)
+        await self.session_guard.form(request)
         self.views.export.begin()
         return RedirectResponse("/export", 303)
 
@@ -370,24 +280,27 @@ class Pages:
         """Show what a file holds, how far it is brought in, and what that came to."""
         arriving = self.views.arriving
         try:
-            report = arriving.result()
+            imported = arriving.result()
         except PgengramError as error:
             arriving.forget()
             hint = error.hint.replace(str(arriving.path), "the file")
             message = error.message.replace(str(arriving.path), "The file")
-            return self._page(
-                "import.html", STATUS.get(error.code, UNREADY), here="/import", arriving=arriving, job=arriving.job,
-                told=None, error=InvalidInput(message, hint),
-            )  # fmt: skip
+            shown: dict[str, Any] = {
+                "arriving": arriving,
+                "job": arriving.job,
+                "imported": None,
+                "error": InvalidInput(message, hint),
+            }
+            return self._page("import.html", STATUS.get(error.code, UNREADY), here="/import", **shown)
         return self._progress(
-            request, "import.html", "/import", arriving=arriving, job=arriving.job, told=report, error=None
+            request, "import.html", "/import", arriving=arriving, job=arriving.job, imported=imported, error=None
         )
 
     async def give(self, request: Request) -> Response:
         """Take a file, and begin to look through it."""
         arriving = self.views.arriving
         arriving.refuse_second()
-        fields, name = await self.guard.upload(request, arriving.path)
+        fields, name = await self.session_guard.upload(request, arriving.path)
         system = fields.get("system", "")
         if system not in SYSTEMS:
             raise InvalidInput("Say which system the file is of.", f"Known are {', '.join(SYSTEMS)}.")
@@ -396,30 +309,23 @@ class Pages:
 
     async def bring(self, request: Request) -> Response:
         """Begin to bring in what was looked at."""
-        await self.guard.form(request)
+        await self.session_guard.form(request)
         self.views.arriving.bring()
         return RedirectResponse("/import", 303)
 
     async def break_off(self, request: Request) -> Response:
         """End what is under way."""
-        await self.guard.form(request)
+        await self.session_guard.form(request)
         await self.views.arriving.break_off()
         self.views.cache.forget()
         return RedirectResponse("/import", 303)
 
     async def another(self, request: Request) -> Response:
         """Make room for another file."""
-        await self.guard.form(request)
+        await self.session_guard.form(request)
         self.views.arriving.forget()
         self.views.cache.forget()
         return RedirectResponse("/import", 303)
-
-    def _progress(self, request: Request, name: str, here: str, *, job: Job, **shown: Any) -> Response:
-        """Show a page with work under way; the bar alone is asked for again and again, and then the whole page."""
-        answer = self._page(name, here=here, job=job, **shown)
-        if request.headers.get("hx-target") == "work" and not job.running:
-            answer.headers["hx-refresh"] = "true"
-        return answer
 
     # -- tokens ----------------------------------------------------------------------------------------------------
 
@@ -431,84 +337,19 @@ class Pages:
 
     async def make_token(self, request: Request) -> Response:
         """Make a token, and show it this once."""
-        fields = await self.guard.form(request)
+        fields = await self.session_guard.form(request)
         made, error = "", None
         try:
-            days = _number(fields.get("days"), 0)
+            days = number_of(fields.get("days"), 0)
             scope: Scope = "read-write" if fields.get("scope") == "read-write" else "read-only"
             made = await self.views.make_token(fields.get("name", ""), scope, days if fields.get("days") else None)
         except InvalidInput as refused:
             error = refused
-        return self._page(
-            "tokens.html", 200 if error is None else 422, here="/tokens", tokens=await self.views.tokens(), made=made,
-            error=error, typed={} if error is None else fields,
-        )  # fmt: skip
+        status, typed = (200, {}) if error is None else (422, fields)
+        tokens = await self.views.tokens()
+        return self._page("tokens.html", status, here="/tokens", tokens=tokens, made=made, error=error, typed=typed)
 
     async def revoke_token(self, request: Request) -> Response:
         """Make a token worthless."""
-        fields = await self.guard.form(request)
+        fields = await self.session_guard.form(request)
         return self._then("/tokens", await self.views.revoke_token(fields.get("id", "")))
-
-    def _waiting(self, request: Request, here: str, what: str) -> Response:
-        address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return self._page("waiting.html", here=here, what=what, address=address)
-
-
-def _chosen(given: str | None, names: Sequence[str], found: Mapping[str, int]) -> str:
-    """Return which findings to show: those asked for, else the first pairs, else the plan."""
-    chosen = given or next((name for name in PAIRED if found.get(name)), PLAN)
-    if chosen not in names:
-        raise InvalidInput(f"find must be one of {', '.join(names)}.")
-    return chosen
-
-
-def _beside(day: date | None, days: Iterable[date]) -> tuple[date | None, date | None]:
-    """Return the days with memories before and after one."""
-    if day is None:
-        return None, None
-    return max((one for one in days if one < day), default=None), min((one for one in days if one > day), default=None)
-
-
-def _day(moment: str | None) -> str:
-    return (moment or "")[:10]
-
-
-def _minute(moment: str | None) -> str:
-    return (moment or "")[:16].replace("T", " ")
-
-
-def _date(given: str | None) -> date | None:
-    if not given:
-        return None
-    try:
-        day = date.fromisoformat(given)
-    except ValueError:
-        raise InvalidInput("day must be a date such as 2026-03-31.") from None
-    if not f.FIRST_MOMENT.date() < day < f.LAST_MOMENT.date() - timedelta(days=1):
-        raise InvalidInput("day must lie between the years 1 and 9999.")
-    return day
-
-
-def _number(given: str | None, otherwise: float) -> float:
-    try:
-        return otherwise if given is None or given == "" else float(given)
-    except ValueError:
-        raise InvalidInput("That is not a number.") from None
-
-
-def _whole(given: str | None, least: int) -> int:
-    number = _number(given, least)
-    if not (number.is_integer() if isinstance(number, float) else True) or not least <= number <= MAX_WHOLE:
-        raise InvalidInput(f"That must be a whole number from {least} on.")
-    return int(number)
-
-
-def _duration(seconds: int) -> str:
-    return f"{seconds} s" if seconds < 100 else f"{round(seconds / 60)} min"
-
-
-def _uuid(given: str) -> UUID:
-    try:
-        return UUID(given)
-    except ValueError:
-        raise NotFound("memory", given[:64], FIND_IT) from None

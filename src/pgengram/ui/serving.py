@@ -82,12 +82,19 @@ async def serve_ui(settings: Settings, port: int, announce: Callable[[str], None
         with TemporaryDirectory(prefix="pgengram-ui-") as folder:
             views = ViewService(manager, Path(folder))
             number = listener.getsockname()[1]
-            guard = Pages(views, settings.namespace, number).guard
+            session_guard = Pages(views, settings.namespace, number).session_guard
             config = uvicorn.Config(
-                guard, interface="asgi3", ws="none", lifespan="off", log_config=None, access_log=False,
-                proxy_headers=False, server_header=False, timeout_graceful_shutdown=STOP_S,
-            )  # fmt: skip
-            link = f"http://{HOST}:{number}{SIGN_IN_PATH}?token={guard.ticket}"
+                session_guard,
+                interface="asgi3",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=STOP_S,
+            )
+            link = f"http://{HOST}:{number}{SIGN_IN_PATH}?token={session_guard.ticket}"
             try:
                 await _Server(config, lambda: announce(link)).serve(sockets=[listener])
             finally:

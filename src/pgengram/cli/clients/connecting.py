@@ -13,6 +13,7 @@ from rich.text import Text
 
 from pgengram import __version__
 from pgengram.cli.clients import client_configs as c
+from pgengram.cli.clients import config_edits
 from pgengram.cli.clients.handshake_check import Handshake, shake_hands
 from pgengram.cli.options import AsJson, Yes
 from pgengram.cli.runtime import FAILED, command, completing, confirmed, known, note, print_json, say, screen
@@ -65,14 +66,14 @@ async def connect(
         return 0
     if chosen is c.ANY or only_print:
         note("Most clients take this entry:" if chosen is c.ANY else f"Into {chosen.path(folder)}:")
-        say(c.snippet(chosen, name, entry))
+        say(config_edits.snippet(chosen, name, entry))
         return 0
     if folder is not None and c.secrets_of(entry):
         raise InvalidInput(
             "A password or key is set, and everybody who has the project can read its file.",
             "Leave out --folder, or unset it and let the client's users set their own.",
         )
-    edit = c.connecting(chosen, chosen.path(folder), name, entry)
+    edit = config_edits.connecting(chosen, chosen.path(folder), name, entry)
     return _apply(chosen, edit, yes=yes, as_json=as_json, done=f"{chosen.title} is connected. {chosen.then}")
 
 
@@ -89,11 +90,11 @@ async def disconnect(
     Example: `pgengram disconnect claude-desktop`
     """
     chosen = c.CLIENTS[known(client, c.CLIENTS, "client")]
-    edit = c.disconnecting(chosen, chosen.path(folder), name)
+    edit = config_edits.disconnecting(chosen, chosen.path(folder), name)
     return _apply(chosen, edit, yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
 
 
-def _apply(client: c.Client, edit: c.Edit, *, yes: bool, as_json: bool, done: str) -> int:
+def _apply(client: c.Client, edit: config_edits.Edit, *, yes: bool, as_json: bool, done: str) -> int:
     """Show an edit, ask, and write it; return the exit code."""
     backup = None
     if edit.changes:
@@ -101,7 +102,7 @@ def _apply(client: c.Client, edit: c.Edit, *, yes: bool, as_json: bool, done: st
             screen.print(Text(line, style=COLOURS.get(line[:1], "")), soft_wrap=True)
         if not confirmed("Write it?", yes=yes):
             return FAILED
-        backup = c.write(edit)
+        backup = config_edits.write(edit)
     if as_json:
         kept = None if backup is None else str(backup)
         print_json({"client": client.name, "path": str(edit.path), "changed": edit.changes, "backup": kept})
@@ -119,7 +120,7 @@ def _list(*, as_json: bool) -> None:
     for client in c.CLIENTS.values():
         path, problem, names = client.path(), None, dict[str, c.Entry]()
         try:
-            names = c.found_in(client, path)
+            names = config_edits.found_in(client, path)
         except InvalidInput as error:
             problem = error.message
         rows.append({"client": client.name, "path": str(path), "connected_as": [*names], "problem": problem})
@@ -145,7 +146,7 @@ async def connected() -> AsyncIterator[tuple[str, bool, str, str]]:
     for client in c.CLIENTS.values():
         path = client.path()
         try:
-            entries = c.found_in(client, path)
+            entries = config_edits.found_in(client, path)
         except InvalidInput as error:
             if b"pgengram" in (path.read_bytes() if path.is_file() else b""):  # else it has no entry of ours
                 yield (

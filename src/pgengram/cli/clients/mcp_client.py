@@ -62,9 +62,9 @@ async def call(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str
     """
     answer = await client.call_tool(tool, dict(arguments))
     if answer.is_error:
-        told = json.loads(answer.content[0].text)["error"]
-        refused = PgengramError(f"{tool}: {told['message']}", told["hint"])
-        refused.code = told["code"]
+        error = json.loads(answer.content[0].text)["error"]
+        refused = PgengramError(f"{tool}: {error['message']}", error["hint"])
+        refused.code = error["code"]
         raise refused
     return dict(answer.structured_content)
 

@@ -63,7 +63,7 @@ class Race:
 async def race(
     runs: Mapping[str, Callable[[Case], Awaitable[Any]]],
     cases: Sequence[Case],
-    told: Callable[[int, int], None],
+    progress: Callable[[int, int], None],
     *,
     at_once: int = ROUND,
 ) -> dict[str, Race]:
@@ -83,7 +83,7 @@ async def race(
                 begun = time.perf_counter()
                 answers[name].append(await run(case))
                 times[name].append((time.perf_counter() - begun) * 1e3)
-        told(start + len(some), len(cases))
+        progress(start + len(some), len(cases))
     return {name: Race(times[name][min(WARM_UP, len(cases) // 2) :], answers[name]) for name in runs}
 
 
@@ -115,11 +115,11 @@ async def bench(
     Examples: `pgengram bench`, `pgengram bench --calls 500 --json`
     """
     async with opened_manager() as manager:
-        with ProgressBar("Starting") as told:
+        with ProgressBar("Starting") as progress:
             await manager.current_model()
-            marks = await _searching(manager, await _texts(manager, calls), calls, told)
+            marks = await _searching(manager, await _texts(manager, calls), calls, progress)
             async with _scratch(manager) as scratch:
-                marks += await _storing(scratch, calls, told)
+                marks += await _storing(scratch, calls, progress)
             report = await _report(manager, calls, marks)
     if as_json:
         print_json(report)
@@ -144,9 +144,9 @@ def _questions(texts: Sequence[str], calls: int) -> list[str]:
     ]
 
 
-async def _searching(manager: MemoryManager, texts: list[str], calls: int, told: ProgressBar) -> list[Mark]:
+async def _searching(manager: MemoryManager, texts: list[str], calls: int, progress: ProgressBar) -> list[Mark]:
     """Race whole searches, which count no memory as shown, against the parts that none can do without."""
-    told.step("Searching")
+    progress.step("Searching")
     model, questions = await manager.current_model(), _questions(texts, calls)
 
     async def search(question: str) -> None:
@@ -164,7 +164,7 @@ async def _searching(manager: MemoryManager, texts: list[str], calls: int, told:
 
     runs = {"nothing": nothing, "words": words, "newest": newest, "search": search}
     if model is None or manager.embedder is None:
-        found = await race(runs, questions, told)
+        found = await race(runs, questions, progress)
         return [
             Mark(f"search by words{_WITHOUT}", found["search"], _NOTHING, found["nothing"].ms),
             Mark("list the newest", found["newest"], _NOTHING, found["nothing"].ms),
@@ -179,7 +179,7 @@ async def _searching(manager: MemoryManager, texts: list[str], calls: int, told:
         async with manager.store.transaction() as tx:
             await likeness.vectors_alone(tx, model, vector, exact=False)
 
-    found = await race({**runs, "embed": embed, "vectors": vectors}, questions, told)
+    found = await race({**runs, "embed": embed, "vectors": vectors}, questions, progress)
     floor_ms = found["embed"].ms + found["vectors"].ms
     return [
         Mark("search", found["search"], "embed the question + nearest vectors alone", floor_ms),
@@ -189,9 +189,9 @@ async def _searching(manager: MemoryManager, texts: list[str], calls: int, told:
     ]
 
 
-async def _storing(scratch: MemoryManager, calls: int, told: ProgressBar) -> list[Mark]:
+async def _storing(scratch: MemoryManager, calls: int, progress: ProgressBar) -> list[Mark]:
     """Race whole creates against embedding the text and one commit that waits for the disk."""
-    told.step("Storing")
+    progress.step("Storing")
     texts = [f"{text} ({number})" for number, text in enumerate(islice(cycle(_demo()), calls))]
 
     async def create(text: str) -> None:
@@ -205,7 +205,7 @@ async def _storing(scratch: MemoryManager, calls: int, told: ProgressBar) -> lis
         if scratch.embedder is not None:
             await scratch.embedder.passages([f"{text} alone"])
 
-    found = await race({"commit": commit, "embed": embed, "create": create}, texts, told)
+    found = await race({"commit": commit, "embed": embed, "create": create}, texts, progress)
     floor = "one durable commit" if scratch.embedder is None else "embed the text + one durable commit"
     return [Mark("create", found["create"], floor, found["commit"].ms + found["embed"].ms)]
 

@@ -83,12 +83,12 @@ def _folder(settings: Settings, keep: Path | None) -> Iterator[Settings]:
 async def _store(client: Any, corpus: Corpus) -> dict[str, str]:
     """Store every memory and return its id by its key."""
     ids: dict[str, str] = {}
-    with ProgressBar("Starting PostgreSQL and remembering") as told:
+    with ProgressBar("Starting PostgreSQL and remembering") as progress:
         for start in range(0, len(corpus.memories), BATCH):
             batch = corpus.memories[start : start + BATCH]
             answer = await call(client, "create_memories", {"items": [memory.arguments() for memory in batch]})
             ids |= {memory.key: result["memory_id"] for memory, result in zip(batch, answer["results"], strict=True)}
-            told(len(ids), len(corpus.memories))
+            progress(len(ids), len(corpus.memories))
     return ids
 
 

@@ -78,9 +78,8 @@ async def review(
     seen, plan = reviewed.looked_at, reviewed.plan
     compared = f", compared {seen['compared']:,}" if seen else ""
     looked = f"Looked at {seen['memories']:,} memories{compared}." if seen else "Looked at each memory alone."
-    say(
-        f"{looked} {f'{len(plan)} actions are safe: `pgengram tidy apply`.' if plan else 'No action is safe without a look.'}"
-    )
+    safe = f"{len(plan)} actions are safe: `pgengram tidy apply`." if plan else "No action is safe without a look."
+    say(f"{looked} {safe}")
 
 
 @command

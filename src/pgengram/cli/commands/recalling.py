@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 # What a session's assistant is told beside its memories, by how the session began.
 BEGUN: Final = (
-    "Long-term memory is connected (tools search_memories, create_memory and others). Search it for the topic of every task; "
-    "store decisions, preferences, corrections and facts as they come up."
+    "Long-term memory is connected (tools search_memories, create_memory and others). Search it for the topic of every "
+    "task; store decisions, preferences, corrections and facts as they come up."
 )
 COMPACTED: Final = (
     "The conversation was just compacted. Store now with create_memories what the summary lists under “To remember”; "
     "search_memories brings back what is missing."
 )
 COMPACTING: Final = (
-    "End the summary with a list “To remember”: each decision with its reason, preference, correction, commitment and lasting "
-    "fact of this conversation that was not stored in long-term memory yet, one self-contained sentence each, with names and "
-    "absolute dates and without secrets."
+    "End the summary with a list “To remember”: each decision with its reason, preference, correction, commitment and "
+    "lasting fact of this conversation that was not stored in long-term memory yet, one self-contained sentence each, "
+    "with names and absolute dates and without secrets."
 )
 
 
@@ -62,17 +62,17 @@ async def _recalled(manager: MemoryManager, context: str, project: str | None, m
     if not context.strip():
         return {"context": await Library(manager).context(project=project)}
     given = {"context": context, "max_chars": max_chars, "project": project}
-    told: dict[str, Any] = (await call_tool(manager, "recall_context", given)).model_dump(exclude_none=True)
-    return told
+    recalled: dict[str, Any] = (await call_tool(manager, "recall_context", given)).model_dump(exclude_none=True)
+    return recalled
 
 
 async def _answer_hook(event: str) -> int:
     """Print what an assistant is to read at this event; whatever fails, the session goes on (code 2 would stop it)."""
     try:
-        told = json.loads(event or "{}")
-        if not isinstance(told, dict):
+        event_fields = json.loads(event or "{}")
+        if not isinstance(event_fields, dict):
             raise InvalidInput("The event is no object.")
-        if told.get("hook_event_name") == "PreCompact":
+        if event_fields.get("hook_event_name") == "PreCompact":
             print(COMPACTING)  # noqa: T201
             return 0
         async with opened_manager() as manager:
@@ -80,6 +80,6 @@ async def _answer_hook(event: str) -> int:
     except (PgengramError, ValueError) as error:
         note(f"pgengram: {error}")
         return 1
-    begun = COMPACTED if told.get("source") == "compact" else BEGUN
+    begun = COMPACTED if event_fields.get("source") == "compact" else BEGUN
     print(f"{begun}\n\n{known}" if known else begun)  # noqa: T201
     return 0

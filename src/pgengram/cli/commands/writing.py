@@ -59,12 +59,11 @@ async def add(
     """Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`,
     `git log -1 --format=%B | pgengram add -`
     """
-    given = {
-        "content": _read() if content == "-" else content,
-        "type": type, "kind": kind, "tags": tag, "importance": importance, "project": project, "user": user,
-        "occurred_at": occurred_at, "expires_at": expires_at, "related_to": related_to,
-        "pinned": pin or None, "capture_mode": "explicit", "source_provider": "command line",
-    }  # fmt: skip
+    described = {"type": type, "kind": kind, "tags": tag, "importance": importance, "related_to": related_to}
+    placed = {"project": project, "user": user, "occurred_at": occurred_at, "expires_at": expires_at}
+    origin = {"capture_mode": "explicit", "source_provider": "command line"}
+    text = _read() if content == "-" else content
+    given = {"content": text, **described, **placed, "pinned": pin or None, **origin}
     async with opened_manager() as manager:
         stored = await call_tool(manager, "create_memory", given)
     if as_json:

@@ -37,8 +37,9 @@ NOT_MEMORIES: Final = ("working_memory", "worldview_primitives", "identity_model
 LEFT_OUT: Final = frozenset({"embedding", "centroid_embedding", "relevance_score", "success_rate"})
 Rows = list[dict[str, Any]]
 JSONS: Final = frozenset({
-    "action_taken", "context", "result", "source_references", "contradictions", "steps", "prerequisites", "failure_points",
-    "supporting_evidence", "success_metrics", "adaptation_history", "context_applicability", "properties", "emotional_signature",
+    "action_taken", "context", "result", "source_references", "contradictions", "steps", "prerequisites",
+    "failure_points", "supporting_evidence", "success_metrics", "adaptation_history", "context_applicability",
+    "properties", "emotional_signature",
 })  # fmt: skip
 _COPY: Final = re.compile(r"^COPY (?:public\.)?\"?(\w+)\"? \((.*)\) FROM stdin;\n((?:.*\n)*?)\\\.$", re.MULTILINE)
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -171,10 +172,14 @@ def _of_json(text: str, path: Path) -> dict[str, Rows]:
         raise InvalidInput(f"{path} is not valid JSON.", "Give the tables as one JSON object of lists.") from None
     tables = {"memories": found} if isinstance(found, list) else found
     return {
-        name: [{_snake(key): value for key, value in row.items() if _snake(key) not in LEFT_OUT} for row in rows if isinstance(row, dict)]
+        name: [
+            {_snake(key): value for key, value in row.items() if _snake(key) not in LEFT_OUT}
+            for row in rows
+            if isinstance(row, dict)
+        ]
         for name, rows in tables.items()
         if isinstance(rows, list)
-    }  # fmt: skip
+    }
 
 
 def _snake(name: str) -> str:

@@ -65,6 +65,6 @@ def _of_database(path: Path) -> Iterator[Entry]:
             value = bool(row["bool_value"])
         metadata.setdefault(row["id"], {})[row["key"]] = value
     for row in tables.needed("embeddings", "id", "segment_id", "embedding_id"):
-        told = metadata.get(row["id"], {})
-        document = told.pop(DOCUMENT, None)
-        yield row["embedding_id"], segments.get(row["segment_id"]), document, told
+        fields = metadata.get(row["id"], {})
+        document = fields.pop(DOCUMENT, None)
+        yield row["embedding_id"], segments.get(row["segment_id"]), document, fields

@@ -96,7 +96,7 @@ const SHORTEST = 600; // seconds that can fill the picture
 function fading(element) {
   const given = data(element);
   const [first, last] = [given.at[0], given.at.at(-1)];
-  const told = element.parentElement.querySelector(".chosen");
+  const description = element.parentElement.querySelector(".chosen");
   let [plot, chosen, range, quiet] = [null, -1, [first, last], false];
 
   const say = (place) => {
@@ -105,7 +105,7 @@ function fading(element) {
     if (place >= 0) {
       const mark = given.marks[place];
       const [before, after] = [mark.before, mark.after].map((one) => (one === null ? "not known" : one.toFixed(3)));
-      told.textContent = `${mark.when} UTC: ${mark.what}, relevance ${before === after ? after : `${before} → ${after}`} (${place + 1} of ${given.marks.length})`;
+      description.textContent = `${mark.when} UTC: ${mark.what}, relevance ${before === after ? after : `${before} → ${after}`} (${place + 1} of ${given.marks.length})`;
     }
     plot.redraw(false, false);
   };

@@ -1,0 +1,296 @@
+"""Our entry in the file of a client: put in, changed, or taken out again; all else in the file stays as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import re
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pgengram.cli.clients import jsonc
+from pgengram.cli.clients.client_configs import Client, Entry, is_ours, secrets_of, written
+from pgengram.errors import Conflict, InvalidInput
+from pgengram.runtime.files import move
+
+NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
+CONTEXT: Final = 2  # lines around a change
+BOM: Final = "\ufeff"  # which some editors put first
+HELD_OPEN: Final = "Nothing was changed. Quit the program that has it open, or make it writable, and call again."
+BY_HAND: Final = "Nothing was changed. Repair the file, or add by hand what --print shows."
+
+
+def snippet(client: Client, name: str, entry: Entry) -> str:
+    """Return the entry as it stands in a client's file that holds nothing else."""
+    own = written(client, entry)
+    if client.form == "toml":
+        return _toml_block(client, name, own)
+    return json.dumps({client.holder: {name: own}}, indent=2, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What would become of a client's file; `before` is None where there is none yet, `hidden` is for no eye."""
+
+    path: Path
+    before: bytes | None
+    after: bytes
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would be another than it is."""
+        return (self.before or b"") != self.after
+
+    def diff(self) -> list[str]:
+        """Return the change as lines of a unified diff, without what is hidden."""
+        old, new = ((one or b"").decode("utf-8", "replace").splitlines() for one in (self.before, self.after))
+        lines = [*difflib.unified_diff(old, new, str(self.path), str(self.path), n=CONTEXT, lineterm="")]
+        for secret in self.hidden:
+            lines = [line.replace(secret, "•••") for line in lines]
+        return lines
+
+
+def connecting(client: Client, path: Path, name: str, entry: Entry) -> Edit:
+    """Return the edit that puts our entry in, or brings the one that is there up to date.
+
+    What a person added to an entry of ours stays, and so do its variables that are not set now.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+        Conflict: another server has this name.
+    """
+    if not NAMES.fullmatch(name):
+        raise InvalidInput(f"Not a name for a server: {name!r}", "Use letters, digits, - and _.")
+    before, text = _read(path)
+    there = _servers(client, path, text).get(name)
+    if there is not None and not is_ours(there):
+        raise Conflict(
+            f"{client.title} has another server called {name!r} already.",
+            "Nothing was changed. Choose another name with --name, such as --name pgengram.",
+        )
+    wanted = _merged(there or {}, written(client, entry))
+    edit = _edited(client, path, before, text, name, None if there == wanted else wanted, remove=False)
+    return replace(edit, hidden=tuple(secrets_of(there or {}, wanted)))
+
+
+def disconnecting(client: Client, path: Path, name: str) -> Edit:
+    """Return the edit that takes our entry out.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+        Conflict: there is no such entry, or it is not ours.
+    """
+    before, text = _read(path)
+    servers = _servers(client, path, text)
+    ours = [one for one, entry in servers.items() if is_ours(entry)]
+    if name not in ours:
+        what = f"{name!r} is a different server" if name in servers else f"{client.title} is not connected as {name!r}"
+        others = f"; pgengram is named {' or '.join(map(repr, ours))}" if ours else ""
+        raise Conflict(f"{what}{others}.", "Nothing was changed. Name the server with --name.")
+    edit = _edited(client, path, before, text, name, None, remove=True)
+    return replace(edit, hidden=tuple(secrets_of(servers[name])))
+
+
+def found_in(client: Client, path: Path) -> dict[str, Entry]:
+    """Return our entries in a client's file by their names; none where there is no file.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+    """
+    _, text = _read(path)
+    return {name: dict(entry) for name, entry in _servers(client, path, text).items() if is_ours(entry)}
+
+
+def write(edit: Edit) -> Path | None:
+    """Put an edit into its file in one step, and return where the file as it was is kept.
+
+    Mode and owner stay; where the file is a link, what it leads to is written.
+
+    Raises:
+        Conflict: somebody changed the file meanwhile, or it cannot be written; it is as it was.
+    """
+    path = edit.path.resolve()
+    try:
+        return _replace(path, edit)
+    except OSError as error:
+        hint = HELD_OPEN if isinstance(error, PermissionError) else BY_HAND
+        raise Conflict(f"{path}: {error.strerror or error}.", hint) from None
+
+
+def _replace(path: Path, edit: Edit) -> Path | None:
+    """Keep the file as it was beside it, and put the new one in its place."""
+    if _bytes(path) != edit.before:
+        raise Conflict(f"{path} was changed at this very moment.", "Nothing was changed by us. Call again.")
+    if edit.before is not None and not os.access(path, os.W_OK):
+        raise Conflict(f"{path}: it may not be written.", HELD_OPEN)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    backup = None
+    if edit.before is not None:
+        backup = _spare(path)
+        _fill(backup, edit.before, like=path)
+    try:
+        _fill(path, edit.after, like=path)
+    except PermissionError:
+        if backup is not None:
+            backup.unlink()
+        raise
+    return backup
+
+
+def _fill(path: Path, content: bytes, *, like: Path) -> None:
+    """Write a file that is complete or not there, with mode and owner of another if that is there."""
+    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if like.exists():
+            known = like.stat()
+            Path(unfinished).chmod(known.st_mode & 0o7777)
+            if sys.platform != "win32":
+                with contextlib.suppress(PermissionError):  # only root may give a file to somebody else
+                    os.chown(unfinished, known.st_uid, known.st_gid)
+        move(Path(unfinished), path)
+    finally:
+        Path(unfinished).unlink(missing_ok=True)
+
+
+def _spare(path: Path) -> Path:
+    """Return a name beside `path` that no file has."""
+    stamp = f"{path.name}.{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    number, spare = 1, path.with_name(f"{stamp}.bak")
+    while spare.exists():
+        number += 1
+        spare = path.with_name(f"{stamp}-{number}.bak")
+    return spare
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _read(path: Path) -> tuple[bytes | None, str]:
+    try:
+        before = _bytes(path)
+        return before, (before or b"").decode()
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.", BY_HAND) from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not in UTF-8.", BY_HAND) from None
+
+
+def _servers(client: Client, path: Path, text: str) -> dict[str, Any]:
+    """Return what a client's file says about servers, by their names."""
+    whole = _parsed(client, path, text)
+    servers = whole.get(client.holder, {}) if isinstance(whole, dict) else None
+    if not isinstance(servers, dict):
+        where = f"as {client.holder}" if isinstance(whole, dict) else "at the top level"
+        raise InvalidInput(f"{path}: expected a JSON object {where}.", BY_HAND)
+    return servers
+
+
+def _parsed(client: Client, path: Path, text: str) -> Any:
+    try:
+        return jsonc.parsed(text) if client.form == "json" else tomllib.loads(text.removeprefix(BOM))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path} is not valid JSON: {error.message}.", BY_HAND) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not valid TOML: {error}.", BY_HAND) from None
+
+
+def _merged(there: Entry, wanted: Entry) -> Entry:
+    kept = {name: value for name, value in there.items() if name not in ("command", "args", "env")}
+    env = {**(there.get("env") or {}), **wanted.get("env", {})}
+    return {**kept, **wanted, **({"env": env} if env else {})}
+
+
+def _edited(
+    client: Client, path: Path, before: bytes | None, text: str, name: str, value: Entry | None, *, remove: bool
+) -> Edit:
+    """Return the edit, after the new text was read again and says exactly what it should."""
+    if value is None and not remove:
+        return Edit(path, before, before or b"")
+    if client.form == "toml":
+        mark = BOM if text.startswith(BOM) else ""
+        after = mark + _toml_edited(client, path, text.removeprefix(BOM), name, value)
+    elif remove:
+        after = jsonc.without_entry(text, (client.holder, name))
+    else:
+        after = jsonc.with_entry(text, (client.holder, name), value)
+    expected = json.loads(json.dumps(_parsed(client, path, text), default=str))
+    servers = expected.setdefault(client.holder, {})
+    servers.pop(name, None)
+    if value is not None:
+        servers[name] = value
+    try:
+        really = json.loads(json.dumps(_parsed(client, path, after), default=str))
+    except InvalidInput:
+        really = {}
+    if {client.holder: {}, **really} != expected:
+        raise Conflict(f"{path} is written in a way that cannot be edited safely.", BY_HAND)
+    return Edit(path, before, after.encode())
+
+
+def _toml_block(client: Client, name: str, entry: Entry) -> str:
+    import tomlkit
+
+    table = tomlkit.table()
+    _update_toml(table, entry)
+    whole = tomlkit.document()
+    whole.add(client.holder, tomlkit.table(is_super_table=True).add(name, table))
+    return tomlkit.dumps(whole).rstrip("\n")
+
+
+def _toml_value(value: Any) -> Any:
+    import tomlkit
+
+    if not isinstance(value, dict):
+        return value
+    inline = tomlkit.inline_table()
+    inline.update(value)
+    return inline
+
+
+def _update_toml(table: Any, entry: Entry) -> None:
+    """Make a table say what an entry says; what it says already is not touched."""
+    for key in [key for key in table if key not in entry]:
+        del table[key]
+    for key, value in entry.items():
+        if table.get(key) != value:
+            table[key] = _toml_value(value)
+
+
+def _toml_edited(client: Client, path: Path, text: str, name: str, value: Entry | None) -> str:
+    """Return the text with our table appended, changed in its place, or taken out; all else as it was."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    if name not in tomllib.loads(text).get(client.holder, {}) and value is not None:
+        apart = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+        after = f"{text}{apart}{_toml_block(client, name, value)}\n"
+    else:
+        try:
+            whole = tomlkit.parse(text)
+            holder: Any = whole[client.holder]
+            if value is None:
+                del holder[name]
+            else:
+                _update_toml(holder[name], value)
+            after = tomlkit.dumps(whole)
+        except TOMLKitError as error:
+            raise InvalidInput(f"{path} is not valid TOML: {error}.", BY_HAND) from None
+        if value is None and not text.endswith("\n\n"):
+            after = re.sub(r"\n(\r?\n)+$", "\n", after)  # the gap before a last table that is gone
+    return re.sub(r"(?<!\r)\n", "\r\n", after) if "\r\n" in text else after

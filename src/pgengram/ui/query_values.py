@@ -1,0 +1,68 @@
+"""What an address says, read: days, numbers, ids and names of findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Final
+from uuid import UUID
+
+from pgengram import fields as f
+from pgengram.errors import InvalidInput, NotFound
+from pgengram.ui.view_service import PAIRED
+
+PLAN: Final = "plan"
+FIND_IT: Final = "It may have been erased. Search for it in its own words."
+MAX_WHOLE: Final = 10_000_000
+
+
+def chosen_finding(given: str | None, names: Sequence[str], found: Mapping[str, int]) -> str:
+    """Return which findings to show: those asked for, else the first pairs, else the plan."""
+    chosen = given or next((name for name in PAIRED if found.get(name)), PLAN)
+    if chosen not in names:
+        raise InvalidInput(f"find must be one of {', '.join(names)}.")
+    return chosen
+
+
+def neighbours(day: date | None, days: Iterable[date]) -> tuple[date | None, date | None]:
+    """Return the days with memories before and after one."""
+    if day is None:
+        return None, None
+    return max((one for one in days if one < day), default=None), min((one for one in days if one > day), default=None)
+
+
+def date_of(given: str | None) -> date | None:
+    """Return a day, or None when none is given."""
+    if not given:
+        return None
+    try:
+        day = date.fromisoformat(given)
+    except ValueError:
+        raise InvalidInput("day must be a date such as 2026-03-31.") from None
+    if not f.FIRST_MOMENT.date() < day < f.LAST_MOMENT.date() - timedelta(days=1):
+        raise InvalidInput("day must lie between the years 1 and 9999.")
+    return day
+
+
+def number_of(given: str | None, otherwise: float) -> float:
+    """Return a number, or `otherwise` when none is given."""
+    try:
+        return otherwise if given is None or given == "" else float(given)
+    except ValueError:
+        raise InvalidInput("That is not a number.") from None
+
+
+def whole_number(given: str | None, least: int) -> int:
+    """Return a whole number, or `least` when none is given."""
+    number = number_of(given, least)
+    if not (number.is_integer() if isinstance(number, float) else True) or not least <= number <= MAX_WHOLE:
+        raise InvalidInput(f"That must be a whole number from {least} on.")
+    return int(number)
+
+
+def memory_id(given: str) -> UUID:
+    """Return the id of a memory."""
+    try:
+        return UUID(given)
+    except ValueError:
+        raise NotFound("memory", given[:64], FIND_IT) from None
