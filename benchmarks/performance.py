@@ -53,7 +53,8 @@ from pgengram.search.question import Asked, Frequencies, parse, understand
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.connection.database import Transaction, vectors_parameter
+from pgengram.store.connection.adapters import vectors_parameter
+from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import reembedding
 from pgengram.store.maintenance.indexes import GROWTH, LOOK_AGAIN_GROWTH, index_name, maintain
 from pgengram.store.maintenance.postings_compaction import COUNT_WAITING, FOLD_AT

@@ -17,7 +17,7 @@ from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.citus import citus
-from pgengram.store.connection.database import APP_ROLE
+from pgengram.store.connection.server import APP_ROLE
 
 SHARDS = 4
 

@@ -15,7 +15,8 @@ from pgengram.errors import DatabaseFailed
 from pgengram.inputs import Change, NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.connection import database as limits
+from pgengram.store.connection import begin
+from pgengram.store.connection import database as pools
 
 LINGER = """CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NEW; END';
 CREATE TRIGGER linger BEFORE INSERT ON memories FOR EACH ROW EXECUTE FUNCTION linger()"""
@@ -24,7 +25,7 @@ CREATE TRIGGER linger BEFORE INSERT ON memories FOR EACH ROW EXECUTE FUNCTION li
 @pytest_asyncio.fixture
 async def narrow(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryManager]:
     """A manager with two connections."""
-    monkeypatch.setattr(limits, "POOL_MAX", 2)
+    monkeypatch.setattr(pools, "POOL_MAX", 2)
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
     await manager.ready()
     yield manager
@@ -35,10 +36,10 @@ async def narrow(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 def a_third_of_a_second(limit: str) -> Iterator[None]:
     """Set a limit of every transaction that begins meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, limit, 300)
-        limits.begin_sql.cache_clear()
+        patch.setattr(begin, limit, 300)
+        begin.begin_sql.cache_clear()
         yield
-    limits.begin_sql.cache_clear()
+    begin.begin_sql.cache_clear()
 
 
 async def test_a_statement_that_takes_too_long_is_ended_and_nothing_is_stored(

@@ -8,7 +8,7 @@ from helpers import Database
 from pgengram.errors import Conflict
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
-from pgengram.store.connection.database import TAKEN
+from pgengram.store.connection.translation import TAKEN
 
 SAME_KEY = "UPDATE memories SET idempotency_key = 'note 1' WHERE namespace_id = %(namespace_id)s"
 SAME_HISTORY = "INSERT INTO memory_history SELECT * FROM memory_history WHERE namespace_id = %(namespace_id)s"

@@ -14,7 +14,7 @@ from mcp import Client
 
 from helpers import NAMESPACE, Answer, Database, Served, call, connected, read, refused, remember
 from pgengram.ids import uuid7
-from pgengram.store.connection.database import begin_sql
+from pgengram.store.connection.begin import begin_sql
 from pgengram.store.graph import edges
 
 

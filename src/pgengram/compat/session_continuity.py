@@ -25,7 +25,7 @@ from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.store.maintenance.reembedding import Progress, move
-from pgengram.store.memory.memories import set_vectors
+from pgengram.store.memory.searchable import set_vectors
 from pgengram.views import cut
 
 MemoryWord = Literal["observation", "decision", "learning", "error", "pattern", "preference"]

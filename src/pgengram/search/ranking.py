@@ -11,7 +11,8 @@ from pgengram.search.filters import WITH_ACTIVATION, Scope
 from pgengram.search.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.search.question import Asked
 from pgengram.search.vector_index import Embedded, VectorIndex, Way
-from pgengram.store.connection.database import NO_SORT, Transaction
+from pgengram.store.connection.begin import NO_SORT
+from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance.indexes import PROBES_NARROWED
 from pgengram.store.reading import conflicts, history
 from pgengram.store.schema.visibility import HIDDEN_IDS

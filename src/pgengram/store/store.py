@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.runtime.retry import retried
 from pgengram.settings import Settings
-from pgengram.store.connection.database import PROBES, SCHEMA_HEAD, Database, Row, Transaction
+from pgengram.store.connection.begin import PROBES
+from pgengram.store.connection.database import SCHEMA_HEAD, Database, Row, Transaction
 from pgengram.store.connection.replica import Begin, Replica
 
 if TYPE_CHECKING:
@@ -209,12 +210,12 @@ class Store:
 
         loop = asyncio.get_running_loop()
 
-        def tell(message: str) -> None:
+        def report(message: str) -> None:
             asyncio.run_coroutine_threadsafe(self._tell(message), loop)
 
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
-        self._embedded = await asyncio.to_thread(start_embedded, self._settings.data_path, report=tell)
+        self._embedded = await asyncio.to_thread(start_embedded, self._settings.data_path, report=report)
         return self._embedded.url
 
     def _has_room(self) -> bool:

@@ -21,7 +21,7 @@ from pgengram.runtime.retry import retrying
 from pgengram.service.core import Core
 from pgengram.service.secret_filter import filter_fields
 from pgengram.store.assistant.identity import belief_hash
-from pgengram.store.connection.database import broken_rule
+from pgengram.store.connection.translation import broken_rule
 from pgengram.store.graph.edges import normalised_type
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival

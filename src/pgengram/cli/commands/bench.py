@@ -26,7 +26,7 @@ from pgengram.demo import load
 from pgengram.inputs import NewMemory, Question
 from pgengram.search import cursors, likeness
 from pgengram.service.manager import MemoryManager
-from pgengram.store.connection.database import vectors_parameter
+from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.maintenance import findings, namespaces
 
 ROUND: Final = 10  # cases that a contestant takes before the next one's turn

@@ -22,7 +22,7 @@ from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
-from pgengram.store.memory import confirmations, duplicates, memories, plans
+from pgengram.store.memory import confirmations, duplicates, memories, selection
 from pgengram.store.memory.plans import ChangePlan, Step, fingerprint
 from pgengram.store.reading.names import names, unknown
 from pgengram.store.reading.synonyms import set_synonyms
@@ -335,7 +335,7 @@ async def _faded(
 ) -> tuple[list[Step], int]:
     """Return what archiving or pruning would take, and how many more there are."""
     bounds = USUAL[action].model_copy(update={name: value for name, value in chosen.items() if value is not None})
-    ids, found = await plans.faded(
+    ids, found = await selection.faded(
         tx,
         status="active" if action == "archive" else "archived",
         age=timedelta(days=bounds.older_than_days),
@@ -349,7 +349,7 @@ async def _faded(
 
 async def _retagged(tx: Transaction, meant: Mapping[str, str], project: str | None) -> tuple[list[Step], int]:
     """Return the memories that still have a tag which means another one, and how many more there are."""
-    used, found = await plans.tagged(tx, list(meant), project=project, limit=MAX_AT_ONCE)
+    used, found = await selection.tagged(tx, list(meant), project=project, limit=MAX_AT_ONCE)
     pairs = [f"{alias}={meant[alias]}" for alias in sorted({alias for tags in used.values() for alias in tags})]
     return [Step("retag", list(used), tags=pairs)] if used else [], found - len(used)
 

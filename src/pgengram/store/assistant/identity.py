@@ -177,22 +177,19 @@ async def believe(
         Conflict: the text is that of another belief.
     """
     await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.IDENTITY})
-    there = None if id_ is None else await belief(tx, id_)
-    text = given.get("belief")
-    twin = None if text is None else await tx.row(FIND_TWIN, {"hash": belief_hash(text)})
-    if there is not None and twin is not None and twin["id"] != there["id"]:
-        raise Conflict("Another belief says exactly this already.", "Change that one, or remove one of the two.")
-    if there is None and twin is not None:
-        there, given = twin, {name: value for name, value in given.items() if name != "belief"}
+    there = await _there(tx, id_, given.get("belief"))
     if there is None:
-        if text is None:
+        if given.get("belief") is None:
             raise InvalidInput("Give belief, in words, or the id of one that is recorded.")
         key = uuid7()
         await tx.run(ADD_BELIEF, _columns(key, merge_patch(USUAL, dict(given))))
         await _weigh(tx, key, evidence, withdrawn)
         return key, True, []
+    given = dict(given)
+    if id_ is None:
+        given.pop("belief")  # found by its words, which stay as they were written first
     before = {name: there[name] for name in (*USUAL, "belief")}
-    after = merge_patch(before, dict(given))
+    after = merge_patch(before, given)
     changed = [name for name in before if not same_json(before[name], after[name])]
     if await _weigh(tx, there["id"], evidence, withdrawn):
         changed.append("evidence")
@@ -201,10 +198,22 @@ async def believe(
     return there["id"], False, changed
 
 
+async def _there(tx: Transaction, id_: str | None, text: str | None) -> Row | None:
+    """Return the belief with this id, or without one the belief in the same words; refuse the words of another."""
+    there = None if id_ is None else await belief(tx, id_)
+    twin = None if text is None else await tx.row(FIND_TWIN, {"hash": belief_hash(text)})
+    if there is not None and twin is not None and twin["id"] != there["id"]:
+        raise Conflict("Another belief says exactly this already.", "Change that one, or remove one of the two.")
+    return there or twin
+
+
 def _columns(id_: UUID, values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        **values, "id": id_, "belief_hash": belief_hash(values["belief"]), "details": Jsonb(values["details"]),
-    }  # fmt: skip
+        **values,
+        "id": id_,
+        "belief_hash": belief_hash(values["belief"]),
+        "details": Jsonb(values["details"]),
+    }
 
 
 async def _weigh(tx: Transaction, belief_id: UUID, evidence: Mapping[UUID, bool], withdrawn: Sequence[UUID]) -> int:

@@ -22,7 +22,7 @@ from pgengram.errors import Conflict, PgengramError
 from pgengram.store.connection import background, locks
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories, merging
+from pgengram.store.memory import memories, merging, searchable
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.deletion import erase
 from pgengram.views import moment
@@ -180,7 +180,7 @@ async def hold(
     longer = await tx.row(HOLD_LONGER, {**given, "id": id_, "importance": draft.row["importance"]})
     after = (await read(tx, [id_]))[id_]
     if after["tags"] != before["tags"]:
-        await memories.set_words(tx, [after])
+        await searchable.set_words(tx, [after])
     names = ("expires_at", "importance", "tags", "promote", "context")
     differences = {name: [moment(before[name]), moment(after[name])] for name in names if before[name] != after[name]}
     if longer is not None:
@@ -264,7 +264,7 @@ async def _keep(tx: Transaction, row: Row) -> UUID:
     }
     twin: UUID | None = kept["twin"]
     if twin is None:
-        await memories.set_words(tx, [(await memories.read(tx, [id_], None))[id_]])
+        await searchable.set_words(tx, [(await memories.read(tx, [id_], None))[id_]])
     else:
         changes["replaced_by"] = [None, [str(twin)]]
         confirmed = await tx.row(CONFIRM, {"id": twin})

@@ -6,9 +6,9 @@ Names of functions, views and settings are those of Citus 12 and 13; everything 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import psycopg
@@ -17,7 +17,8 @@ from psycopg.rows import dict_row
 
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.store.connection import locks
-from pgengram.store.connection.database import APP_ROLE, FIND_NAMESPACE, RENEW_MARK, WHO_AM_I, has_citus
+from pgengram.store.connection.database import FIND_NAMESPACE, RENEW_MARK
+from pgengram.store.connection.server import APP_ROLE, WHO_AM_I, has_citus
 from pgengram.store.schema.migrate import migrate
 
 SHARDS: Final = 32  # pieces of the whole store; the most machines that it can spread over without splitting one
@@ -26,8 +27,8 @@ DISTRIBUTION_COLUMN: Final = "namespace_id"
 
 NO_EXTENSION: Final = (
     "This database has no extension citus, so the whole store stays on one machine.",
-    "It needs nothing more to work. To spread it over machines, move it to a coordinator of Citus and run CREATE EXTENSION "
-    "citus there: docs/how-to/run-a-cluster.md.",
+    "It needs nothing more to work. To spread it over machines, move it to a coordinator of Citus and run CREATE "
+    "EXTENSION citus there: docs/how-to/run-a-cluster.md.",
 )
 
 VERSION: Final = "SELECT extversion AS version FROM pg_extension WHERE extname = 'citus'"
@@ -365,28 +366,36 @@ async def _status(connection: psycopg.AsyncConnection[dict[str, Any]]) -> Status
     missing = [name for name in owned if known.get(name) != "distributed"]
     missing += [name for name in lookups if known.get(name) != "reference"]
     there = "memories" not in missing
-    held: dict[tuple[str, int], dict[str, Any]] = {}
-    alone: list[Alone] = []
-    if there:
-        held = {(row["host"], row["port"]): row for row in await _rows(connection, PLACEMENTS)}
-        alone = [Alone(row["name"], row["host"], row["port"]) for row in await _rows(connection, ALONE)]
-    nodes = []
-    for node in await _nodes(connection):
-        row = held.get((node.host, node.port), {"shards": 0, "bytes": 0})
-        nodes.append(
-            Node(node.host, node.port, node.coordinator, node.active, node.takes_shards, row["shards"], row["bytes"])
-        )
+    nodes = await _machines(connection, await _rows(connection, PLACEMENTS) if there else [])
+    alone = await _rows(connection, ALONE) if there else []
     version = await _row(connection, VERSION)
-    walls = [await _row(connection, ROW_LEVEL_SECURITY, {"table": name}) for name in owned if name not in missing]
     return Status(
         citus=version["version"] if version else "none",
         distributed=not missing,
         missing=missing,
         shards=sum(node.shards for node in nodes),
-        row_level_security=all(row is not None and row["open"] == 0 for row in walls) if walls else None,
+        row_level_security=await _secured(connection, [name for name in owned if name not in missing]),
         nodes=nodes,
-        alone=alone,
+        alone=[Alone(row["name"], row["host"], row["port"]) for row in alone],
     )
+
+
+async def _machines(
+    connection: psycopg.AsyncConnection[dict[str, Any]], placements: Sequence[dict[str, Any]]
+) -> list[Node]:
+    """Return every machine with how much it holds."""
+    held = {(row["host"], row["port"]): (row["shards"], row["bytes"]) for row in placements}
+    nodes = []
+    for node in await _nodes(connection):
+        shards, size = held.get((node.host, node.port), (0, 0))
+        nodes.append(replace(node, shards=shards, bytes=size))
+    return nodes
+
+
+async def _secured(connection: psycopg.AsyncConnection[dict[str, Any]], tables: Sequence[str]) -> bool | None:
+    """Return whether row-level security is in force on every shard of these tables; None without any."""
+    found = [await _row(connection, ROW_LEVEL_SECURITY, {"table": name}) for name in tables]
+    return all(row is not None and row["open"] == 0 for row in found) if found else None
 
 
 async def _nodes(connection: psycopg.AsyncConnection[dict[str, Any]]) -> list[Node]:
@@ -409,7 +418,8 @@ async def _expect_to_see_all(connection: psycopg.AsyncConnection[dict[str, Any]]
     if any(row["result"] != "t" for row in await _rows(connection, SEES_ALL)):
         raise NotReady(
             "This login stands before row-level security, so their rows would not come along.",
-            "Nothing was moved. Call as a superuser, or as a namespace of the database with BYPASSRLS on every machine.",
+            "Nothing was moved. Call as a superuser, or as a namespace of the database with BYPASSRLS on every "
+            "machine.",
         )
 
 

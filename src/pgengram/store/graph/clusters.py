@@ -174,7 +174,7 @@ ACTIVATE: Final = """
 WITH counted AS (
   UPDATE memory_clusters SET activation_count = activation_count + 1, last_activated_at = now()
   WHERE namespace_id = %(namespace_id)s AND id = %(id)s RETURNING name, activation_count, last_activated_at
-), told AS (
+), history AS (
   INSERT INTO memory_cluster_activations (namespace_id, cluster_id, id, context, strength, session_id, at)
   SELECT %(namespace_id)s, %(id)s, %(activation_id)s, %(context)s, %(strength)s, %(session_id)s, last_activated_at FROM counted
   RETURNING 1
@@ -236,7 +236,9 @@ async def add(tx: Transaction, fields: dict[str, Any]) -> UUID:
 
 async def change(tx: Transaction, id_: UUID, fields: dict[str, Any]) -> None:
     """Set columns of a cluster; their names come from our own request, never from a caller."""
-    values = {name: Jsonb(value) if name == "emotional_signature" and value is not None else value for name, value in fields.items()}  # fmt: skip
+    values = dict(fields)
+    if values.get("emotional_signature") is not None:
+        values["emotional_signature"] = Jsonb(values["emotional_signature"])
     assignments = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in values]
     statement = sql.SQL(
         "UPDATE memory_clusters SET {}, updated_at = now() WHERE namespace_id = %(namespace_id)s AND id = %(key)s"

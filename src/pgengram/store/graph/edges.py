@@ -1,4 +1,4 @@
-"""Edges between memories: telling them, taking them back, and walking along them."""
+"""Edges between memories: storing them, removing them, and walking along them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WITH old AS MATERIALIZED (
   UPDATE memories SET version = version + 1, updated_at = now()
   WHERE namespace_id = %(namespace_id)s AND id = %(from_id)s AND EXISTS (SELECT 1 FROM written)
   RETURNING version
-), told AS (
+), history AS (
   INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
   SELECT %(namespace_id)s, %(from_id)s, version, 'link', %(session_id)s,
     jsonb_build_object('relationship', jsonb_build_array((SELECT to_jsonb(old) FROM old), (SELECT to_jsonb(written) FROM written)))
@@ -62,7 +62,7 @@ WITH gone AS (
   UPDATE memories SET version = version + (SELECT count(*) FROM gone)::integer, updated_at = now()
   WHERE namespace_id = %(namespace_id)s AND id = %(from_id)s AND EXISTS (SELECT 1 FROM gone)
   RETURNING version
-), told AS (
+), history AS (
   INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
   SELECT %(namespace_id)s, %(from_id)s, bumped.version + 1 - row_number() OVER (ORDER BY gone.type DESC), 'unlink',
     %(session_id)s, jsonb_build_object('relationship', jsonb_build_array(to_jsonb(gone), NULL))
@@ -94,13 +94,13 @@ async def link(
     *,
     session_id: str | None = None,
 ) -> bool:
-    """Tell that one memory leads to another; telling it again replaces strength and properties.
+    """Store that one memory leads to another; storing it again replaces strength and properties.
 
     Args:
         type_: any word, see `normalised_type`.
         strength: 0 to 1.
         properties: a JSON object.
-        session_id: the conversation in which it is told, for the from-memory's history.
+        session_id: the conversation in which it is stored, for the from-memory's history.
 
     Returns:
         Whether there was no such edge before.

@@ -19,7 +19,8 @@ LONGEST: Final = "longer"
 IMPORTANCE_BINS: Final = 10
 TOP: Final = 5  # of the most recent and of the most read
 DIMENSIONS: Final = (
-    "state", "type", "kind", "project", "source_provider", "collection", "importance_bin", "age_bin", "length_bin", "rate_per_day",
+    "state", "type", "kind", "project", "source_provider", "collection", "importance_bin", "age_bin", "length_bin",
+    "rate_per_day",
 )  # fmt: skip
 
 # One pass over this namespace's memories; each dimension is counted in it, active memories and all of them. Uses
@@ -88,6 +89,9 @@ SELECT CASE WHEN has_database_privilege(current_database(), 'CONNECT') THEN pg_d
 """
 
 
+SUMS: Final = ("memories", "active", "pinned", "embedded", "untagged", "accesses")
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """What is in a store: counts by dimension and value (of active memories, `state` of all), sums, and a few
@@ -115,19 +119,7 @@ async def count(tx: Transaction, *, project: str | None, tags: int) -> Counted:
     """
     condition = "" if project is None else OF_PROJECT
     given = {"project": project, "model_id": tx.model_id, "limit": tags, "ages": [*AGES], "lengths": [*LENGTHS]}
-    by: dict[str, dict[Any, int]] = {name: {} for name in DIMENSIONS}
-    sums: dict[str, int] = {}
-    everything = (1 << len(DIMENSIONS)) - 1
-    for row in await tx.rows(COUNTS.format(condition=condition), given):
-        if row["left_out"] == everything:
-            sums = {
-                name: int(row[name]) for name in ("memories", "active", "pinned", "embedded", "untagged", "accesses")
-            }
-            continue
-        [name] = [name for place, name in enumerate(reversed(DIMENSIONS)) if not row["left_out"] >> place & 1]
-        number = row["memories"] if name == "state" else row["active"]
-        if number:
-            by[name][row[name]] = number
+    by, sums = _by_dimension(await tx.rows(COUNTS.format(condition=condition), given))
     tagged = await tx.rows(TAGS.format(condition=condition), given)
     return Counted(
         by,
@@ -140,6 +132,21 @@ async def count(tx: Transaction, *, project: str | None, tags: int) -> Counted:
         ((await tx.row(DATABASE_SIZE)) or {}).get("bytes"),
         ((await tx.row(RELATIONSHIPS.format(condition=condition), given)) or {}).get("edges", 0),
     )
+
+
+def _by_dimension(rows: Sequence[Row]) -> tuple[dict[str, dict[Any, int]], dict[str, int]]:
+    """Return counts by dimension and value, and the sums, from one row for each grouping set."""
+    by: dict[str, dict[Any, int]] = {name: {} for name in DIMENSIONS}
+    sums: dict[str, int] = {}
+    for row in rows:
+        if row["left_out"] == (1 << len(DIMENSIONS)) - 1:
+            sums = {name: int(row[name]) for name in SUMS}
+            continue
+        [name] = [name for place, name in enumerate(reversed(DIMENSIONS)) if not row["left_out"] >> place & 1]
+        number = row["memories"] if name == "state" else row["active"]
+        if number:
+            by[name][row[name]] = number
+    return by, sums
 
 
 # Uses memories_pkey and memory_activation_pkey, mostly by reading them whole.
@@ -166,7 +173,7 @@ async def tag_counts(tx: Transaction, *, limit: int) -> dict[str, int]:
     return {row["tag"]: row["memories"] for row in rows}
 
 
-# ------------------------------------------------------------------------------------------------------ what to look into
+# -- what to look into -----------------------------------------------------------------------------------------------
 
 FRAGMENT_BYTES: Final = 16  # UTF-8 bytes, as five Chinese characters say as much as fifteen Latin ones
 PRONOUN_CHARACTERS: Final = 120  # a longer text is likely to name whom it means further on
@@ -175,19 +182,26 @@ MANY_FACTS_SENTENCES: Final = 6
 UNSURE: Final = 0.4  # a confidence below
 FADED: Final = 0.2  # a live relevance below which an unconfirmed memory is stale
 
+PRONOUN_FIRST: Final = (
+    r"^\W*(he|she|it|they|this|that|these|those|him|her|them|his|their|its|"
+    r"er|sie|es|il|elle|ils|elles|ella|ellos)\M"
+)
+
 # What is wrong with one memory, as conditions on `memories m` and `memory_activation a`; the words of a pronoun's
 # language are few, and a text that names somebody in capitals further on stands alone.
 CONDITIONS: Final[dict[str, str]] = {
     "expired": "m.expires_at <= now()",
-    "stale": f"""NOT m.pinned AND greatest(m.created_at, m.updated_at, m.last_confirmed_at, a.last_accessed_at) < now() - %(stale)s
+    "stale": f"""NOT m.pinned AND greatest(m.created_at, m.updated_at, m.last_confirmed_at, a.last_accessed_at)
+        < now() - %(stale)s
       AND pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) < {FADED}""",
     "fragments": f"""m.traits & {TURN} = 0 AND (octet_length(m.content) < {FRAGMENT_BYTES}
       OR length(m.content) < {PRONOUN_CHARACTERS} AND m.speaker IS NULL AND m."user" IS NULL
-        AND m.content ~* '^\\W*(he|she|it|they|this|that|these|those|him|her|them|his|their|its|er|sie|es|il|elle|ils|elles|ella|ellos)\\M'
+        AND m.content ~* '{PRONOUN_FIRST}'
         AND m.content !~ '\\w[^\\n]*[^.!?] [[:upper:]][[:alpha:]]')""",
     "multi_fact": f"""length(m.content) > {MANY_FACTS_CHARACTERS}
       AND regexp_count(m.content, '[.!?。！？]+(\\s|$)|[。！？]|\\n\\s*[-*•]') >= {MANY_FACTS_SENTENCES}""",
-    "untagged": """NOT EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id)""",
+    "untagged": """NOT EXISTS (SELECT 1 FROM memory_tags t
+      WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id)""",
     "unsourced": f"""coalesce(m.confidence < {UNSURE}, false) OR (m.capture_mode = 'inferred' AND m.source IS NULL
       AND m.sources IS NULL AND (m.last_confirmed_at IS NULL OR m.last_confirmed_at <= m.created_at))""",
 }  # fmt: skip
@@ -234,7 +248,7 @@ async def judge(
     return {row["finding"]: row["found"] for row in rows}, rows
 
 
-# ------------------------------------------------------------------------------------------------------- near duplicates
+# -- near duplicates -------------------------------------------------------------------------------------------------
 
 NEIGHBOURS: Final = 10  # looked at around each memory
 CHUNK: Final = 100  # memories whose neighbours are looked for in one statement

@@ -17,7 +17,9 @@ from psycopg.rows import class_row
 from pgengram.errors import PgengramError
 from pgengram.store.citus import citus_shards
 from pgengram.store.connection import background, locks, pooler
-from pgengram.store.connection.database import PROBES, Database, has_citus, set_local
+from pgengram.store.connection.begin import PROBES, set_local
+from pgengram.store.connection.database import Database
+from pgengram.store.connection.server import has_citus
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +187,8 @@ async def describe_index(database: Database, model_id: int) -> str:
         return f"exact search; an index is built once there are {FIRST_BUILD_ROWS:,} vectors"
     lists = f", {build.index_lists} lists" if build.index_method == "ivfflat" else ""
     recall = "" if build.measured_recall is None else f", recall {build.measured_recall:.2f} when last measured"
-    return f"{build.index_method}{lists}, built at {build.rows_at_build:,} vectors on {build.built_at:%Y-%m-%d %H:%M} UTC{recall}"
+    built = f"built at {build.rows_at_build:,} vectors on {build.built_at:%Y-%m-%d %H:%M} UTC"
+    return f"{build.index_method}{lists}, {built}{recall}"
 
 
 async def choose_method(database: Database, model_id: int, method: str) -> None:
@@ -212,17 +215,24 @@ async def _maintained(url: str, model_id: int, dimensions: int) -> tuple[bool, i
         if await _value(connection, GROWN_SINCE_ANALYZE, {}):
             await connection.execute(ANALYZE)
         if rows >= FIRST_BUILD_ROWS and not _is_fresh(build, rows):
-            async with pooler.alone(url, locks.INDEXES) as locked:
-                if locked:
-                    build = await _build_of(connection, model_id)  # another process may have built it meanwhile
-                if locked and not _is_fresh(build, rows):
-                    await _renew(connection, build, model_id, dimensions, rows)
-                    build = await _build_of(connection, model_id)
+            build = await _renew_alone(url, connection, model_id, dimensions, rows)
         if build.usable and distributed and await _unfit(connection, model_id):
             async with pooler.alone(url, locks.INDEXES) as locked:
                 for piece in await _unfit(connection, model_id) if locked else []:
                     await citus_shards.rebuild(connection, piece, lists_for(piece.rows))
         return build.usable, rows
+
+
+async def _renew_alone(
+    url: str, connection: psycopg.AsyncConnection[Any], model_id: int, dimensions: int, rows: int
+) -> Build:
+    """Renew the index unless another process does or has done it meanwhile; return what there is then."""
+    async with pooler.alone(url, locks.INDEXES) as locked:
+        build = await _build_of(connection, model_id)
+        if locked and not _is_fresh(build, rows):
+            await _renew(connection, build, model_id, dimensions, rows)
+            build = await _build_of(connection, model_id)
+    return build
 
 
 async def _unfit(connection: psycopg.AsyncConnection[Any], model_id: int) -> list[citus_shards.Piece]:
@@ -309,7 +319,8 @@ async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: in
     indexed = nearest.format(distance, sql.Literal(model_id), distance)
     exact = nearest.format(distance, sql.Literal(model_id), sql.SQL("({}) + 0").format(distance))
     sample = sql.SQL(
-        "SELECT embedding::text FROM memory_vectors TABLESAMPLE SYSTEM (10) WHERE model_id = {} ORDER BY random() LIMIT {}"
+        "SELECT embedding::text FROM memory_vectors TABLESAMPLE SYSTEM (10) WHERE model_id = {} "
+        "ORDER BY random() LIMIT {}"
     ).format(sql.Literal(model_id), sql.Literal(SAMPLES))
     shares = []
     async with connection.transaction():

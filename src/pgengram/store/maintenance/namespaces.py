@@ -33,7 +33,10 @@ UNLIST: Final = """
 DELETE FROM deletion_log USING namespaces n
 WHERE n.id = %(id)s AND former_namespace_id = n.id AND namespace_since = n.created_at
 """
-LIST: Final = "INSERT INTO deletion_log (former_namespace_id, namespace_since) SELECT id, created_at FROM namespaces WHERE id = %(id)s"
+LIST: Final = """
+INSERT INTO deletion_log (former_namespace_id, namespace_since)
+SELECT id, created_at FROM namespaces WHERE id = %(id)s
+"""
 REMOVE: Final = "DELETE FROM namespaces WHERE id = %(id)s"
 PATIENTLY: Final = "SELECT set_config('statement_timeout', '0', true)"
 AS_LOGIN: Final = "SELECT set_config('role', 'none', true)"
@@ -106,7 +109,7 @@ async def as_login(tx: Transaction, statement: str, parameters: dict[str, Any]) 
     await tx.run("SELECT set_config('role', %(role)s, true)", {"role": role["role"] if role else "none"})
 
 
-# ------------------------------------------------------------------------------------------------- what files still hold
+# -- what files still hold -------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -168,12 +171,13 @@ async def scrub(database: Database, report: Report) -> Scrubbed:
         else:
             scrubbed.left.append(
                 "The planner's statistics and the write-ahead log: this login is no superuser. As one, run "
-                "`VACUUM FULL pg_catalog.pg_statistic; SELECT pg_switch_wal(); CHECKPOINT;`. The old files of the log go "
-                "when they are recycled."
+                "`VACUUM FULL pg_catalog.pg_statistic; SELECT pg_switch_wal(); CHECKPOINT;`. The old files of the log "
+                "go when they are recycled."
             )
     if database.distributed:
         scrubbed.left.append(
-            "The write-ahead logs and the planner's statistics of the workers: run `pg_switch_wal` and `CHECKPOINT` there."
+            "The write-ahead logs and the planner's statistics of the workers: run `pg_switch_wal` and "
+            "`CHECKPOINT` there."
         )
     scrubbed.left.append(
         "Backups, exports, archives of the log and replicas: they keep what they hold until they are replaced."

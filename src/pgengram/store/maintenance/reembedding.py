@@ -22,15 +22,9 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from pgengram.embedders import Embedder
 from pgengram.errors import Conflict, DatabaseFailed
 from pgengram.store.connection import locks, pooler
-from pgengram.store.connection.database import (
-    FIND_MODEL_OF_STATE,
-    RENEW_MARK,
-    Database,
-    Row,
-    Transaction,
-    set_local,
-    vectors_parameter,
-)
+from pgengram.store.connection.adapters import vectors_parameter
+from pgengram.store.connection.begin import set_local
+from pgengram.store.connection.database import FIND_MODEL_OF_STATE, RENEW_MARK, Database, Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.maintenance.indexes import AS_MAINTENANCE, COUNT_ROWS, FIRST_BUILD_ROWS, index_name, maintain
 from pgengram.store.schema.embedding_models import SET_STATE, StoredModel, add_model, model_of_state
@@ -171,10 +165,10 @@ async def move(database: Database, embedder: Embedder, setting: str, report: Rep
         if switched:
             await moving.build_index()
             await moving.switch()
-            moving.tell("removing")
+            moving.report("removing")
             await _settled(maintenance_login, holder)
         removed = await _remove_retired(database, maintenance_login)
-        moving.tell("done")
+        moving.report("done")
         return Moved(model.name, moving.embedded, switched, removed)
 
 
@@ -190,7 +184,8 @@ async def _begun(database: Database, name: str, dimensions: int, setting: str) -
         if filling is not None and filling["name"] != name:
             raise Conflict(
                 f"The store is on its way to {filling['name']}.",
-                f"Finish that with `pgengram reembed {filling['embedder']}`, or give it up with `pgengram reembed --cancel`.",
+                f"Finish that with `pgengram reembed {filling['embedder']}`, or give it up with "
+                "`pgengram reembed --cancel`.",
             )
         model = await add_model(connection, name, dimensions, setting)
         state = "active" if active is None or active["name"] == name else "filling"
@@ -211,13 +206,13 @@ class _Move:
         self._done = self._total = 0
         self.embedded = 0
 
-    def tell(self, step: Step) -> None:
+    def report(self, step: Step) -> None:
         self._report(Progress(step, self._model.name, min(self._done, self._total), self._total))
 
     async def fill(self) -> None:
         """Embed whatever has no vector of the model, until there is nothing more to be seen."""
         self._done, self._total = await _counted(self._database, self._model.id)
-        self.tell("embedding")
+        self.report("embedding")
         made = -1
         while made != self.embedded:  # memories that came or changed meanwhile are the next round's
             made = self.embedded
@@ -239,7 +234,7 @@ class _Move:
                     raise Conflict("The move was cancelled.", "Begin it again with `pgengram reembed`.")
                 texts = await tx.rows(LOCK_TEXTS, {"ids": [row["id"] for row in waiting]})
                 self._count(await self._store(tx, texts, waiting, vectors))
-            self.tell("embedding")
+            self.report("embedding")
 
     def _count(self, stored: int) -> None:
         self.embedded += stored
@@ -272,7 +267,7 @@ class _Move:
 
     async def build_index(self) -> None:
         """Have the index that searches will need before they need it."""
-        self.tell("indexing")
+        self.report("indexing")
         while not await maintain(self._database.url, self._model.id, self._model.dimensions):
             async with self._database.as_login() as connection:
                 await connection.execute(set_local(AS_MAINTENANCE, distributed=self._database.distributed))
@@ -284,7 +279,7 @@ class _Move:
     async def switch(self) -> None:
         """Make the model the active one, in one transaction that leaves no memory without its vectors behind."""
         for _ in range(SWITCH_TRIES):
-            self.tell("switching")
+            self.report("switching")
             if await self._switched():
                 return
             await asyncio.sleep(PAUSE_S)

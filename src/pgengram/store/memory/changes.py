@@ -17,15 +17,15 @@ from pgengram.errors import Conflict, InvalidInput
 from pgengram.inputs import Change, NewMemory, checked
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories
+from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, derived
 from pgengram.text.turn_features import TURN
 from pgengram.views import moment
 
 BASE: Final = (
-    "content", "kind", "emotion", "confidence", "occurred_at", "expires_at", "last_confirmed_at", "pinned", "status", "source",
-    "source_provider", "capture_mode", "session_id", "speaker", "user", "project", "collection", "sources",
+    "content", "kind", "emotion", "confidence", "occurred_at", "expires_at", "last_confirmed_at", "pinned", "status",
+    "source", "source_provider", "capture_mode", "session_id", "speaker", "user", "project", "collection", "sources",
 )  # fmt: skip
 SEARCHED: Final = frozenset({"content", "speaker", "tags", "occurred_at", "metadata", "status"})
 STATUS_AFTER: Final = {"active": "archived", "archived": "active", "invalidated": "active"}  # by hand, and no other way
@@ -269,9 +269,9 @@ async def apply(
     if (importance, rate) != (row["importance"], row["rate_per_day"]):
         await tx.run(s.SET_ACTIVATION, {"id": id_, "importance": importance, "rate_per_day": rate})
     if parts is not None:
-        await memories.set_vectors(tx, id_, parts, model_id)
+        await searchable.set_vectors(tx, id_, parts, model_id)
     if SEARCHED & made.base.keys() or made.tags is not None or made.detail:
-        await memories.set_words(tx, [(await memories.read(tx, [id_], model_id))[id_]])
+        await searchable.set_words(tx, [(await memories.read(tx, [id_], model_id))[id_]])
     await memories.add_history(tx, id_, version, made.operation, changes=made.changes, session_id=session_id)
     await tx.run(s.REINFORCE, {"ids": [id_], "weight": USE_WEIGHT})
     if parts is not None:
@@ -317,7 +317,7 @@ async def forget(
     found = await tx.row(s.FORGET, given)
     if found is None:
         return
-    await memories.unpost(tx, [row["id"]])
+    await searchable.unpost(tx, [row["id"]])
     after = {
         "status": "invalidated",
         "reason": reason or row["reason"],

@@ -9,7 +9,7 @@ from uuid import UUID
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.maintenance.namespaces import PATIENTLY, as_login
-from pgengram.store.memory import memories
+from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
 
 # What belongs to each memory, by its table. Uses the primary keys, memory_relationships_to,
@@ -115,7 +115,7 @@ async def erase(
     await tx.rows(s.LOCK, {"ids": [*ids, *(row["id"] for row in pointing)]})
     named = {"ids": list(ids), "names": [str(id_) for id_ in ids], "session_id": session_id}
     removed = await belongings(tx, ids)
-    await memories.unpost(tx, ids)
+    await searchable.unpost(tx, ids)
     for row in [row for row in await tx.rows(POINTING, named) if row["id"] not in ids]:
         await _point_elsewhere(tx, row, set(ids), session_id)
     await tx.run(STRIP_HISTORY, named)

@@ -11,7 +11,9 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
-from pgengram.store.connection.database import NO_SORT, Row, Transaction, vectors_parameter
+from pgengram.store.connection.adapters import vectors_parameter
+from pgengram.store.connection.begin import NO_SORT
+from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.memories import Draft, Outcome
 from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.differences import differences, overlap
@@ -188,7 +190,7 @@ SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY plac
 # have words in common would be compared 200 times as often. Uses memory_words_waiting, memory_posting_lists_pkey,
 # memories_hidden and memory_words_pkey.
 BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
-  SELECT * FROM jsonb_to_recordset(%(told)s) AS g(
+  SELECT * FROM jsonb_to_recordset(%(candidates)s) AS g(
     place integer, content text, extra text[], "user" text, project text, collection text)
 ), wanted AS MATERIALIZED (
   SELECT a.place, array_agg(t.term) AS terms FROM asked a, pgengram_terms(a.content, a.extra) AS t GROUP BY a.place
@@ -232,18 +234,20 @@ BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
 
 
 async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None:
-    """Note for each telling which memories of its scope have nearly the same words; what differs in meaning alone is
+    """Note for each candidate which memories of its scope have nearly the same words; what differs in meaning alone is
     missed.
     """
     candidates_json = [
         {
-            "place": t.place, "content": apart(t.draft.row["content"]), "extra": extra_terms(t.draft.row["content"]),
+            "place": t.place,
+            "content": apart(t.draft.row["content"]),
+            "extra": extra_terms(t.draft.row["content"]),
             **{name: t.draft.row[name] for name in SCOPE},
         }
         for t in candidates
-    ]  # fmt: skip
+    ]
     rows = await tx.rows(
-        BY_WORDS + JUDGED.format(similarity="n.similarity"), {"told": Jsonb(candidates_json), "least": MOST_OF_IT}
+        BY_WORDS + JUDGED.format(similarity="n.similarity"), {"candidates": Jsonb(candidates_json), "least": MOST_OF_IT}
     )
     by_place = {t.place: t for t in candidates}
     measured = [
@@ -255,19 +259,20 @@ async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -
 
 
 async def find(tx: Transaction, candidates: Sequence[WriteCandidate], model: Model, least: float) -> None:
-    """Note for each telling which memories of its scope are near to it, active and forgotten, by one statement."""
+    """Note for each candidate which memories of its scope are near to it, active and forgotten, by one statement."""
     flat = [(t, number, part) for t in candidates for number, part in enumerate(t.draft.parts)]
     if not flat:
         return
     way = model.way(tx.namespace_id)
     if way != "each":
         await tx.set_local(NO_SORT)
+    asking, numbers, parts = zip(*flat, strict=True)
     given: dict[str, Any] = {
-        "places": [t.place for t, _, _ in flat],
-        "parts": [number for _, number, _ in flat],
-        "vectors": vectors_parameter([part for _, _, part in flat]),
+        "places": [t.place for t in asking],
+        "parts": list(numbers),
+        "vectors": vectors_parameter(parts),
         "least": least - CORRECTED_MARGIN,
-        **{f"{name}s": [t.draft.row[name] for t, _, _ in flat] for name in SCOPE},
+        **{f"{name}s": [t.draft.row[name] for t in asking] for name in SCOPE},
     }
     rows = await tx.rows(by_meaning(model, way), given)
     if way == "either":
@@ -311,21 +316,33 @@ def stands_elsewhere(draft: Draft, near: Near) -> bool:
 
 
 def compare(candidates: Sequence[WriteCandidate], least: float, *, by_words: bool = False) -> None:
-    """Note for each telling that looks the earlier ones of the same batch and scope that are nearest to it."""
+    """Note for each candidate that looks the earlier ones of the same batch and scope that are nearest to it."""
     if not any(one.looks for one in candidates):
         return
     least = NEAR_BY_WORDS if by_words else least
     nearest = _by_share(candidates, least) if by_words else _by_cosine(candidates, least - CORRECTED_MARGIN)
     for one, found in zip(candidates, nearest, strict=True):
-        for measure, earlier in sorted(found, key=lambda pair: -pair[0]) if one.looks else ():
-            other = candidates[earlier]
-            if len(one.earlier) == MAX_REPORTED:
-                break
-            if one.draft.hash == other.draft.hash or any(one.draft.row[n] != other.draft.row[n] for n in SCOPE):
-                continue
-            alike = measure if by_words else likeness(one.draft.parts, other.draft.parts)
-            if alike >= least:
-                one.earlier.append((alike, other.place, unlike(one.draft, other.draft.row)))
+        if one.looks:
+            ordered = [(measure, candidates[place]) for measure, place in sorted(found, key=lambda pair: -pair[0])]
+            _note_earlier(one, ordered, least, by_words=by_words)
+
+
+def _note_earlier(
+    one: WriteCandidate, found: Sequence[tuple[float, WriteCandidate]], least: float, *, by_words: bool
+) -> None:
+    for measure, other in found:
+        if len(one.earlier) == MAX_REPORTED:
+            break
+        if not _comparable(one.draft, other.draft):
+            continue
+        alike = measure if by_words else likeness(one.draft.parts, other.draft.parts)
+        if alike >= least:
+            one.earlier.append((alike, other.place, unlike(one.draft, other.draft.row)))
+
+
+def _comparable(one: Draft, other: Draft) -> bool:
+    """Whether drafts of one batch say different things in the same scope."""
+    return one.hash != other.hash and all(one.row[name] == other.row[name] for name in SCOPE)
 
 
 def _by_cosine(candidates: Sequence[WriteCandidate], least: float) -> list[list[tuple[float, int]]]:

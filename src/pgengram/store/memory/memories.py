@@ -16,18 +16,18 @@ from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
 from pgengram.errors import Conflict, ModelSwitched, NotFound
 from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory
-from pgengram.store.connection.database import Row, Transaction, vectors_parameter
-from pgengram.store.memory import merging
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.memory import merging, searchable
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, derived
-from pgengram.text.turn_features import TURN
 
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
 
 SET_OTHERWISE: Final = {
-    "embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type", "sources", "related_to", "dedup_policy",
+    "embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type", "sources", "related_to",
+    "dedup_policy",
 }  # fmt: skip
 WHOLE_ID: Final = 32  # hex digits
 SHORT_ID: Final = 8  # of its last digits, by which there is an index
@@ -149,7 +149,7 @@ async def insert(
     given = {
         "memories": Jsonb([d.row for d in drafts]),
         "model_id": model_id,
-        **_vectors((d.id, d.parts) for d in drafts),
+        **searchable.vectors_of((d.id, d.parts) for d in drafts),
     }
     stored = await tx.rows(s.CREATE_WHOLE if whole else s.CREATE, given)
     if stored and given["vectors"] and stored[0]["active_model_id"] != model_id:
@@ -187,7 +187,7 @@ async def _known(tx: Transaction, lost: Sequence[Draft], model_id: int | None) -
     keyed = [d for d in lost if d.row["idempotency_key"] in by_key]
     others = [d for d in lost if d.row["idempotency_key"] not in by_key and d.hash in twins]
     known = [(Outcome(twins[d.hash], created=False, how="known"), d) for d in others]
-    gone = {d.id for d in await _tell_all_again(tx, known, model_id)}
+    gone = {d.id for d in await _confirm_again(tx, known, model_id)}
     outcomes = {d.id: Outcome(by_key[d.row["idempotency_key"]], created=False, how="key") for d in keyed}
     return outcomes | {d.id: outcome for outcome, d in known if d.id not in gone}
 
@@ -198,12 +198,12 @@ async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:
     return {row["idempotency_key"]: row["id"] for row in rows}
 
 
-async def _tell_all_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> list[Draft]:
-    """Confirm memories that were told once more; return the drafts whose memories are not there any more.
+async def _confirm_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> list[Draft]:
+    """Confirm memories that were stored once more; return the drafts whose memories are not there any more.
 
-    One lives again when it had expired, and has tags and sources of both tellings; whatever else was told differently
+    One lives again when it had expired, and has tags and sources of both calls; whatever else was given differently
     stays as it is. Memories are locked in the order of their ids and their words after that, so that two batches that
-    tell the same again cannot wait for each other in a circle.
+    store the same again cannot wait for each other in a circle.
     """
     if not known:
         return []
@@ -228,11 +228,11 @@ def _active(rows: Mapping[UUID, Row]) -> set[UUID]:
 async def _find_by_new_tags(tx: Transaction, outcomes: Sequence[Outcome], model_id: int | None) -> None:
     tagged = [outcome.id for outcome in outcomes if "tags" in outcome.taken_over]
     if tagged:
-        await set_words(tx, [*(await read(tx, tagged, model_id)).values()])
+        await searchable.set_words(tx, [*(await read(tx, tagged, model_id)).values()])
 
 
 async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> dict[UUID, datetime | None]:
-    """Confirm locked memories; return until when each lives. Of several tellings the first says it of one that had
+    """Confirm locked memories; return until when each lives. Of several calls the first says it of one that had
     expired.
     """
     until = {outcome.id: d.expires_at for outcome, d in reversed(known)}
@@ -241,7 +241,7 @@ async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> d
 
 
 def _may_change(row: Row | None, again: Draft) -> bool:
-    """Whether telling an active memory again may change more of it than when it was confirmed last."""
+    """Whether storing an active memory again may change more of it than when it was confirmed last."""
     if row is None or row["status"] != "active":
         return False
     more = not set(again.tags) <= set(row["tags"]) or _sources(row, again) != row["sources"]
@@ -249,7 +249,7 @@ def _may_change(row: Row | None, again: Draft) -> bool:
 
 
 async def _take_over(tx: Transaction, outcome: Outcome, again: Draft, row: Row, expires_at: datetime | None) -> None:
-    """Give a locked memory the key, the tags and the sources it was told again with; `row` is kept true.
+    """Give a locked memory the key, the tags and the sources it was stored again with; `row` is kept true.
 
     Its tags stay within what one memory may have. Whoever calls sees to it that it is found by new tags, and has set
     until when it lives now.
@@ -366,67 +366,6 @@ async def set_columns(tx: Transaction, table: str, id_: UUID, values: dict[str, 
     await tx.run(statement, {**values, "key": id_})
 
 
-async def set_vectors(tx: Transaction, id_: UUID, parts: Any, model_id: int | None) -> None:
-    """Replace every vector of a memory, of whatever model, by those of its new text.
-
-    Raises:
-        ModelSwitched: the vectors are not of the active model.
-    """
-    await tx.run(s.DROP_VECTORS, {"id": id_})
-    await add_vectors(tx, [(id_, parts)], model_id)
-
-
-async def add_vectors(tx: Transaction, parts_of: Sequence[tuple[UUID, Any]], model_id: int | None) -> None:
-    """Store the vectors of memories that have none.
-
-    Raises:
-        ModelSwitched: the vectors are not of the active model.
-    """
-    given = _vectors(parts_of)
-    if given["vectors"] and not await tx.run(s.ADD_VECTORS, {"model_id": model_id, **given}):
-        raise ModelSwitched
-
-
-async def hold_words(tx: Transaction, ids: Sequence[UUID]) -> dict[str, list[Any]]:
-    """Lock the words of locked memories and the lists that hold them; whoever changes several does so before the first.
-
-    Returns the places of the lists, `segments` and `terms`, pair by pair.
-    """
-    found = await tx.rows(s.LOCK_WORDS, {"ids": list(ids)})
-    places = {(row["segment"], term) for row in found if row["segment"] for term in row["terms"]}
-    where = {"segments": [segment for segment, _ in places], "terms": [term for _, term in places]}
-    if places:
-        await tx.rows(s.LOCK_LISTS, where)
-    return where
-
-
-async def _take_out(tx: Transaction, ids: Sequence[UUID]) -> None:
-    where = await hold_words(tx, ids)
-    if where["terms"]:
-        await tx.run(s.DROP_FROM_LISTS, {**where, "ids": list(ids)})
-        await tx.run(s.DROP_EMPTY_LISTS, where)
-
-
-async def unpost(tx: Transaction, ids: Sequence[UUID]) -> None:
-    """Let no search by words find locked memories any more; their own lists of words stay."""
-    await _take_out(tx, ids)
-    await tx.run(s.HIDE_WORDS, {"ids": list(ids)})
-
-
-async def set_words(tx: Transaction, rows: Sequence[Row]) -> None:
-    """Make locked memories found by the words they have now, those that are active."""
-    ids = [row["id"] for row in rows]
-    await _take_out(tx, ids)
-    await tx.run(s.DROP_WORDS, {"ids": ids})
-    await tx.run(s.ADD_WORDS, {"rows": Jsonb([_searched(row) for row in rows])})
-
-
-def _searched(row: Row) -> dict[str, Any]:
-    follows = derived(row, tags=row["tags"], detail=row["detail"], in_conversation=bool(row["traits"] & TURN))
-    words = {"searched": follows.searched, "extra": follows.extra}
-    return {"id": str(row["id"]), "active": row["status"] == "active", **words}
-
-
 async def add_history(
     tx: Transaction, id_: UUID, version: int, operation: str, *, changes: dict[str, Any], session_id: str | None
 ) -> None:
@@ -441,12 +380,3 @@ async def add_history(
             "changes": Jsonb(changes),
         },
     )
-
-
-def _vectors(parts_of: Any) -> dict[str, Any]:
-    flat = [(id_, number, part) for id_, parts in parts_of for number, part in enumerate(parts)]
-    return {
-        "vector_ids": [id_ for id_, _, _ in flat],
-        "vector_parts": [number for _, number, _ in flat],
-        "vectors": vectors_parameter([part for _, _, part in flat]),
-    }

@@ -14,6 +14,7 @@ from pgengram.inputs import Change, checked
 FILLED: Final = ("kind", "emotion", "source", "source_provider", "capture_mode")  # taken over where the memory has none
 # Detail that isn't united: what is counted, and what is a column of the memory.
 LEFT_OUT: Final = COUNTED - {"failure_points"} | {"event_time", *CONFIDENCE_NAME.values()}
+GREATEST: Final = ("confidence", "last_confirmed_at")
 SAME_SOURCE: Final = ("kind", "ref", "label", "author", "observed_at")
 
 
@@ -33,24 +34,30 @@ def change(row: Mapping[str, Any], others: Sequence[Mapping[str, Any]], **more: 
         InvalidInput: together they would hold more metadata than one memory may.
     """
     rows = [row, *others]
-    ends = [one["expires_at"] for one in rows]
-    united: dict[str, Any] = {
-        "tags": united_tags(row["tags"], *(one["tags"] for one in others)),
-        "sources": united_sources(row["sources"], *(one["sources"] for one in others)),
-        "importance": max(one["importance"] for one in rows),
-        "pinned": any(one["pinned"] for one in rows),
-        "expires_at": None if None in ends else max(ends),
-        **{name: next((one[name] for one in rows if one[name] is not None), None) for name in FILLED},
-        **{
-            name: max((one[name] for one in rows if one[name] is not None), default=None)
-            for name in ("confidence", "last_confirmed_at")
-        },
-    }
+    united = _united_columns(rows)
     given = {name: value for name, value in united.items() if value != row[name]} | more
     if metadata := _united_metadata(row, rows):
         given["metadata"] = metadata
     emptied = [name for name, value in given.items() if value is None]
     return checked(Change, {"id": str(row["id"]), "clear": emptied} | {n: v for n, v in given.items() if v is not None})
+
+
+def _united_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the columns that memories have together; the first memory's values go before those of the others."""
+    ends = [one["expires_at"] for one in rows]
+    return {
+        "tags": united_tags(*(one["tags"] for one in rows)),
+        "sources": united_sources(*(one["sources"] for one in rows)),
+        "importance": max(one["importance"] for one in rows),
+        "pinned": any(one["pinned"] for one in rows),
+        "expires_at": None if None in ends else max(ends),
+        **{name: next(iter(_present(rows, name)), None) for name in FILLED},
+        **{name: max(_present(rows, name), default=None) for name in GREATEST},
+    }
+
+
+def _present(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    return [one[name] for one in rows if one[name] is not None]
 
 
 def united_tags(tags: Sequence[str], *others: Sequence[str]) -> list[str]:
@@ -61,12 +68,16 @@ def united_tags(tags: Sequence[str], *others: Sequence[str]) -> list[str]:
 def united_sources(sources: Any, *others: Any) -> list[dict[str, Any]] | None:
     """Return sources and those of others, each once, as many as one memory may have; None for none."""
     united = list(sources or [])
-    known = [[source.get(name) for name in SAME_SOURCE] for source in united]
+    known = [_identity(source) for source in united]
     for source in (source for more in others for source in more or []):
-        if (who := [source.get(name) for name in SAME_SOURCE]) not in known:
+        if (who := _identity(source)) not in known:
             known.append(who)
             united.append(source)
     return united[: f.MAX_SOURCES] or None
+
+
+def _identity(source: Mapping[str, Any]) -> list[Any]:
+    return [source.get(name) for name in SAME_SOURCE]
 
 
 def _united_metadata(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import cached_property
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -22,7 +21,7 @@ from pgengram.fields import MAX_TAGS
 from pgengram.inputs import Change, refusal
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
-from pgengram.store.memory import changes, deletion, memories, merging
+from pgengram.store.memory import changes, deletion, memories, merging, searchable
 from pgengram.store.memory import statements as s
 from pgengram.text.fencing import one_line
 from pgengram.views import cut
@@ -31,28 +30,6 @@ Verb = Literal["merge", "forget", "archive", "tag", "retag", "confirm", "keep", 
 LIVING: Final = ("active", "archived")
 QUOTED: Final = 5  # memories that a question to the user quotes, and that a refusal names
 EXCERPT: Final = 120
-
-# Those that are long stored, matter little and were hardly read; the oldest first. Pinned ones are left alone. Uses
-# memories_by_time or memories_hidden, and memory_activation_pkey.
-FADED: Final = """
-SELECT m.id, count(*) OVER () AS found FROM memories m
-JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
-WHERE m.namespace_id = %(namespace_id)s AND m.status = %(status)s AND NOT m.pinned
-  AND m.created_at < now() - %(age)s AND a.importance < %(importance)s AND a.access_count <= %(accesses)s
-  AND (%(project)s::text IS NULL OR m.project = %(project)s)
-ORDER BY m.created_at, m.id LIMIT %(limit)s
-"""
-
-# Uses memory_tags_by_tag and memories_pkey.
-TAGGED: Final = """
-SELECT m.id, count(*) OVER () AS found, ARRAY(SELECT tag FROM memory_tags t
-  WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id AND t.tag = ANY(%(tags)s)) AS tags
-FROM memories m
-WHERE m.namespace_id = %(namespace_id)s AND m.status IN ('active', 'archived')
-  AND m.id IN (SELECT memory_id FROM memory_tags WHERE namespace_id = %(namespace_id)s AND tag = ANY(%(tags)s))
-  AND (%(project)s::text IS NULL OR m.project = %(project)s)
-ORDER BY m.id LIMIT %(limit)s
-"""
 
 # One statement for all, as archiving takes many at once. Uses memories_pkey.
 ARCHIVE: Final = """
@@ -285,26 +262,29 @@ class ChangePlan:
             session_id: the conversation in which it is done.
             listed: whether erased memories are listed, so that an older backup does not bring them back.
         """
-        await memories.hold_words(tx, [effect.id for effect in self.effects])
-        archived = [effect.id for effect in self.effects if effect.made.operation == "archive"]
-        if archived:
-            await memories.unpost(tx, archived)
-            told = Jsonb({"status": ["active", "archived"]})
-            await tx.run(ARCHIVE, {"ids": archived, "session_id": session_id, "changes": told})
-            await clusters.renew_of(tx, archived)
+        await searchable.hold_words(tx, [effect.id for effect in self.effects])
+        if archived := self._with_operation("archive"):
+            await _archive(tx, archived, session_id)
         for effect in self.effects:
-            if effect.made.operation == "forget":
-                await self._forget(tx, effect, session_id)
-            elif effect.made.operation not in ("archive", "erase"):
-                await changes.apply(
-                    tx, effect.row, effect.made, parts=None, model_id=tx.model_id, session_id=session_id
-                )
+            await self._apply(tx, effect, session_id)
         for step in self.steps:
             if step.action == "merge" and step.into is not None:
                 await _move(tx, step.into, step.ids, session_id)
-        erased = [effect.id for effect in self.effects if effect.made.operation == "erase"]
-        receipts = await deletion.erase(tx, erased, session_id=session_id, listed=listed) if erased else []
+        erased = self._with_operation("erase")
+        if not erased:
+            return {}
+        receipts = await deletion.erase(tx, erased, session_id=session_id, listed=listed)
         return {receipt["id"]: receipt for receipt in receipts}
+
+    def _with_operation(self, operation: str) -> list[UUID]:
+        return [effect.id for effect in self.effects if effect.made.operation == operation]
+
+    async def _apply(self, tx: Transaction, effect: Effect, session_id: str | None) -> None:
+        """Change or forget one memory; those to archive or erase are done all at once."""
+        if effect.made.operation == "forget":
+            await self._forget(tx, effect, session_id)
+        elif effect.made.operation not in ("archive", "erase"):
+            await changes.apply(tx, effect.row, effect.made, parts=None, model_id=tx.model_id, session_id=session_id)
 
     async def _forget(self, tx: Transaction, effect: Effect, session_id: str | None) -> None:
         instead = effect.step.instead
@@ -316,6 +296,12 @@ class ChangePlan:
             session_id=session_id,
             replaced_from=min((self.rows[id_]["valid_from"] for id_ in instead), default=None),
         )
+
+
+async def _archive(tx: Transaction, ids: list[UUID], session_id: str | None) -> None:
+    await searchable.unpost(tx, ids)
+    await tx.run(ARCHIVE, {"ids": ids, "session_id": session_id, "changes": Jsonb({"status": ["active", "archived"]})})
+    await clusters.renew_of(tx, ids)
 
 
 def merged(into: Row, others: Sequence[Row]) -> changes.Plan:
@@ -378,7 +364,7 @@ async def _move(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: st
     await tx.run(MOVE_EVIDENCE, {"into": into, "ids": list(ids)})
 
 
-# ----------------------------------------------------------------------------------------------- what was shown, and is now
+# -- what was shown, and is now --------------------------------------------------------------------------------------
 
 
 def fingerprint(steps: Iterable[Step]) -> str:
@@ -409,34 +395,6 @@ async def refuse_changed(tx: Transaction, shown: Mapping[str, int]) -> None:
         more = [f"and {len(found) - QUOTED} more"] if len(found) > QUOTED else []
         raise ConfirmRequired(
             f"What was agreed to is not there any more: since it was shown {', '.join([*found[:QUOTED], *more])}.",
-            "Nothing was changed. Repeat the call without confirm_token to see what it would do now, and ask the user again.",
+            "Nothing was changed. Repeat the call without confirm_token to see what it would do now, and ask the user "
+            "again.",
         )
-
-
-# ------------------------------------------------------------------------------------------------------- which memories
-
-
-async def faded(
-    tx: Transaction,
-    *,
-    status: str,
-    age: timedelta,
-    importance: float,
-    accesses: int,
-    project: str | None,
-    limit: int,
-) -> tuple[list[UUID], int]:
-    """Return memories of `status` that were stored longer ago than `age`, are less important than `importance` and were
-    read at most `accesses` times, the oldest first; and how many there are.
-    """
-    given = {"status": status, "age": age, "importance": importance, "accesses": accesses}
-    rows = await tx.rows(FADED, {**given, "project": project, "limit": limit})
-    return [row["id"] for row in rows], rows[0]["found"] if rows else 0
-
-
-async def tagged(
-    tx: Transaction, tags: Sequence[str], *, project: str | None, limit: int
-) -> tuple[dict[UUID, list[str]], int]:
-    """Return memories that have some of `tags`, the oldest first, each with those; and how many memories there are."""
-    rows = await tx.rows(TAGGED, {"tags": list(tags), "project": project, "limit": limit})
-    return {row["id"]: row["tags"] for row in rows}, rows[0]["found"] if rows else 0

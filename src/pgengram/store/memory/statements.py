@@ -99,7 +99,7 @@ WITH given AS MATERIALIZED (
   INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length, segment)
   SELECT %(namespace_id)s, id, terms, counts, length, CASE WHEN status <> 'active' THEN 0 END
   FROM lengths JOIN fresh USING (id) RETURNING 1
-), told AS (
+), history AS (
   INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id)
   SELECT %(namespace_id)s, id, 1, 'create', coalesce(nullif(current_setting('pgengram.actor', true), ''), actor), session_id
   FROM fresh RETURNING 1
@@ -164,9 +164,9 @@ ORDER BY id FOR UPDATE
 """
 CONFIRM_TWINS: Final = """
 UPDATE memories SET last_confirmed_at = moment.at,
-  expires_at = CASE WHEN expires_at <= moment.at THEN told.until ELSE expires_at END
-FROM unnest(%(ids)s::uuid[], %(untils)s::timestamptz[]) AS told(id, until), (SELECT now() AS at OFFSET 0) AS moment
-WHERE namespace_id = %(namespace_id)s AND memories.id = told.id RETURNING memories.id, expires_at
+  expires_at = CASE WHEN expires_at <= moment.at THEN confirmed.until ELSE expires_at END
+FROM unnest(%(ids)s::uuid[], %(untils)s::timestamptz[]) AS confirmed(id, until), (SELECT now() AS at OFFSET 0) AS moment
+WHERE namespace_id = %(namespace_id)s AND memories.id = confirmed.id RETURNING memories.id, expires_at
 """
 
 # After those that it has. Uses memory_tags_pkey.

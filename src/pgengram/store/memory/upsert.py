@@ -40,7 +40,7 @@ class WriteResult:
 
     near: memories that say nearly the same, each with its cosine, content and in what it differs; corrected: forgotten
         ones
-    that did; kept: fields told otherwise than they are stored; row: the memory as it is now, when it was read back.
+    that did; kept: fields given otherwise than they are stored; row: the memory as it is now, when it was read back.
     """
 
     outcome: Outcome
@@ -81,35 +81,44 @@ async def write_memories(
     """
     candidates = [WriteCandidate(draft, place) for place, draft in enumerate(drafts)]
     await _by_key(tx, candidates)
-    result = [t for t in candidates if t.outcome is None and t.stands_for is None]
-    for candidate in result:
-        candidate.looks = candidate.draft.request.dedup_policy != "insert" and candidate.draft.row["status"] == "active"
-    looked_at = [t for t in result if t.looks]
-    if any(t.draft.request.dedup_policy in ("merge", "skip_if_near") for t in looked_at):
-        await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.NEAR_DUPLICATES})
-    if looked_at and model is not None:
-        await find(tx, looked_at, model, least)
-    elif looked_at:
-        await find_by_words(tx, looked_at)
-    compare(result, least, by_words=model is None)
-    for candidate in looked_at:
-        _decide(candidate, candidates)
+    unsettled = [t for t in candidates if t.outcome is None and t.stands_for is None]
+    await _compare_with_others(tx, candidates, unsettled, model, least)
     await _store(tx, candidates, model_id, whole=whole)
     for candidate in candidates:
         await _link(tx, candidate)
     new = [t.outcome for t in candidates if t.outcome is not None and t.outcome.created]
     await clusters.assign(tx, [outcome.id for outcome in new if outcome.clustered])
-    all_told = [_told(candidate, candidates) for candidate in candidates]
-    return await _with_rows(tx, all_told, drafts, model_id) if whole else all_told
+    results = [_result(candidate, candidates) for candidate in candidates]
+    return await _with_rows(tx, results, drafts, model_id) if whole else results
+
+
+async def _compare_with_others(
+    tx: Transaction,
+    candidates: Sequence[WriteCandidate],
+    unsettled: Sequence[WriteCandidate],
+    model: Model | None,
+    least: float,
+) -> None:
+    """Find which memories and earlier drafts are near, and settle what stands for those that may be left out."""
+    for candidate in unsettled:
+        candidate.looks = candidate.draft.request.dedup_policy != "insert" and candidate.draft.row["status"] == "active"
+    looking = [t for t in unsettled if t.looks]
+    if any(t.draft.request.dedup_policy in ("merge", "skip_if_near") for t in looking):
+        await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.NEAR_DUPLICATES})
+    if looking:
+        await (find_by_words(tx, looking) if model is None else find(tx, looking, model, least))
+    compare(unsettled, least, by_words=model is None)
+    for candidate in looking:
+        _decide(candidate, candidates)
 
 
 async def _with_rows(
-    tx: Transaction, all_told: Sequence[WriteResult], drafts: Sequence[Draft], model_id: int | None
+    tx: Transaction, results: Sequence[WriteResult], drafts: Sequence[Draft], model_id: int | None
 ) -> list[WriteResult]:
     """Add the memories as they are now; what was only stored is known already."""
-    rows = {t.id: t.outcome.row for t, d in zip(all_told, drafts, strict=True) if t.outcome.row and not d.related}
-    rows |= await memories.read(tx, left, model_id) if (left := [t.id for t in all_told if t.id not in rows]) else {}
-    return [replace(result, row=rows[result.id]) for result in all_told]
+    rows = {t.id: t.outcome.row for t, d in zip(results, drafts, strict=True) if t.outcome.row and not d.related}
+    rows |= await memories.read(tx, left, model_id) if (left := [t.id for t in results if t.id not in rows]) else {}
+    return [replace(result, row=rows[result.id]) for result in results]
 
 
 async def _by_key(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None:
@@ -212,7 +221,7 @@ async def _link(tx: Transaction, candidate: WriteCandidate) -> None:
             await edges.link(tx, outcome.id, id_, RELATED, 1.0, {}, session_id=candidate.draft.row["session_id"])
 
 
-def _told(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> WriteResult:
+def _result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> WriteResult:
     outcome = candidate.outcome
     if outcome is None:
         raise Conflict("The memory was changed at the same moment.")
@@ -228,7 +237,7 @@ def _told(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> Wr
 
 
 def _kept(draft: Draft, outcome: Outcome) -> list[str]:
-    """Return the fields that were told of a known memory otherwise than they are stored, and so they stay."""
+    """Return the fields that were given for a known memory otherwise than they are stored, and so they stay."""
     row = outcome.before
     if row is None or outcome.how not in ("known", "merged"):
         return []

@@ -53,15 +53,20 @@ async def note(tx: Transaction, rows: Sequence[Row]) -> None:
         active[one].setdefault("conflicts_with", []).append({"id": str(other), "why": reason})
 
 
+def _differing(one: Row, other: Row) -> list[str]:
+    """Return in what two rows differ that say nearly the same of the same; nothing for any others."""
+    if any(one[name] != other[name] for name in SCOPE) or overlap(one["content"], other["content"]) < ALIKE:
+        return []
+    return differences(one["content"], other["content"])
+
+
 def _unlike(rows: Sequence[Row]) -> list[tuple[UUID, UUID, list[str]]]:
     """Return the pairs that say nearly the same of the same, and in what they differ."""
     short = [row for row in rows if len(row["content"]) <= LONGEST]
     found = [
         (one["id"], other["id"], differing)
         for one, other in combinations(short, 2)
-        if all(one[name] == other[name] for name in SCOPE)
-        and overlap(one["content"], other["content"]) >= ALIKE
-        and (differing := differences(one["content"], other["content"]))
+        if (differing := _differing(one, other))
     ]
     alike = Counter(id_ for one, other, _ in found for id_ in (one, other))
     return [pair for pair in found if alike[pair[0]] <= SERIES and alike[pair[1]] <= SERIES]

@@ -60,7 +60,7 @@ async def around(tx: Transaction, ids: Sequence[UUID], include: Sequence[str]) -
 
 # -- what was said then ----------------------------------------------------------------------------------------------
 
-TOLD: Final = frozenset(
+RESTORED: Final = frozenset(
     {
         "content", "kind", "importance", "tags", "metadata", "confidence", "emotion", "source", "source_provider",
         "capture_mode", "speaker", "user", "project", "collection", "pinned",
@@ -96,20 +96,25 @@ async def complete(tx: Transaction, rows: list[Row], as_of: datetime | None) -> 
     chain.
     """
     if as_of is not None and rows:
-        by_id = {row["id"]: row for row in rows}
-        since = await tx.rows(CHANGED_SINCE, {"ids": list(by_id), "as_of": as_of})
-        then: dict[UUID, dict[str, Any]] = {}
-        for change in since:  # newest first, so that the oldest value of all stays
-            old = {name: pair[0] for name, pair in change["changes"].items() if name in TOLD and len(pair) == 2}
-            then.setdefault(change["memory_id"], {}).update(old)
-        for id_, fields in then.items():
-            row = by_id[id_]
-            differs = {name: value for name, value in fields.items() if value != row.get(name)}
-            row.update(differs)
-            row["changed_since"] = sorted(differs)
+        await _set_back(tx, rows, as_of)
     if replaced := [row["id"] for row in rows if row["replaced_by"]]:
         newest = {one["old"]: one["newest"] for one in await tx.rows(NEWEST, {"ids": replaced})}
         for row in rows:
             if row["id"] in newest:
                 row["superseded_by"] = newest[row["id"]]
     return rows
+
+
+async def _set_back(tx: Transaction, rows: Sequence[Row], as_of: datetime) -> None:
+    """Give rows that said something else at `as_of` their fields of that time."""
+    by_id = {row["id"]: row for row in rows}
+    then: dict[UUID, dict[str, Any]] = {}
+    for change in await tx.rows(CHANGED_SINCE, {"ids": list(by_id), "as_of": as_of}):
+        # The newest come first, so that the oldest value of all stays.
+        old = {name: pair[0] for name, pair in change["changes"].items() if name in RESTORED and len(pair) == 2}
+        then.setdefault(change["memory_id"], {}).update(old)
+    for id_, fields in then.items():
+        row = by_id[id_]
+        differs = {name: value for name, value in fields.items() if value != row.get(name)}
+        row.update(differs)
+        row["changed_since"] = sorted(differs)

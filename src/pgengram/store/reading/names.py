@@ -20,7 +20,7 @@ FRESH_S: Final = (
     5.0  # how long another spelling by somebody else may go unseen; the one that is asked for is always seen
 )
 MOST_KNOWN: Final = 1_000  # names of one kind that are compared
-MOST_TOLD: Final = 5  # names in one answer
+MOST_SHOWN: Final = 5  # names in one answer
 _GAPS: Final = re.compile(r"[\s_./:-]+")
 
 # From name to name, however many memories each has. Uses memories_by_user, memories_by_project and
@@ -66,11 +66,11 @@ async def names(tx: Transaction, what: str) -> list[str]:
 def unknown(what: str, name: str, known: list[str]) -> str:
     """Say that nothing has a name, and which names there are instead, the nearest first."""
     by_fold = {folded_name(one): one for one in known}
-    near = [by_fold[one] for one in get_close_matches(folded_name(name), by_fold, MOST_TOLD)]
-    told = near or sorted(known)[:MOST_TOLD]
+    near = [by_fold[one] for one in get_close_matches(folded_name(name), by_fold, MOST_SHOWN)]
+    shown = near or sorted(known)[:MOST_SHOWN]
     kind = "tag" if what == "tags" else what
-    there = f"{'near it' if near else 'there'} {'is' if len(told) == 1 else 'are'} {', '.join(told)}"
-    return f"No memory has this {kind}" + (f"; {there}." if told else ", nor any other.")
+    there = f"{'near it' if near else 'there'} {'is' if len(shown) == 1 else 'are'} {', '.join(shown)}"
+    return f"No memory has this {kind}" + (f"; {there}." if shown else ", nor any other.")
 
 
 class NameBook:

@@ -49,21 +49,32 @@ async def set_synonyms(tx: Transaction, wanted: Mapping[str, str | None]) -> dic
         many.
     """
     global _edits
-    meant = {_tag(alias): None if tag is None else _tag(tag) for alias, tag in wanted.items()}
-    if own := [alias for alias, tag in meant.items() if alias == tag]:
-        raise InvalidInput(f"{own[0]} cannot be a synonym of itself.")
+    meant = _meant(wanted)
     await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.SYNONYMS})
     dropped = [alias for alias, tag in meant.items() if tag is None and alias not in SYNONYMS]
     kept = {alias: alias if tag is None else tag for alias, tag in meant.items() if alias not in dropped}
-    overrides = {alias: tag for alias, tag in (await _own(tx) | kept).items() if alias not in dropped}
+    own = await _own(tx)
+    final = _flattened({alias: tag for alias, tag in (own | kept).items() if alias not in dropped}, kept)
+    await tx.run(DROP, {"aliases": dropped})
+    await tx.run(SET, {"aliases": list(kept), "tags": list(kept.values())})
+    _edits += 1
+    return final
+
+
+def _meant(wanted: Mapping[str, str | None]) -> dict[str, str | None]:
+    meant = {_tag(alias): None if tag is None else _tag(tag) for alias, tag in wanted.items()}
+    if own := [alias for alias, tag in meant.items() if alias == tag]:
+        raise InvalidInput(f"{own[0]} cannot be a synonym of itself.")
+    return meant
+
+
+def _flattened(overrides: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
+    """Return what every alias means; refuse too many synonyms, and a circle that one of those just set would close."""
     if len(overrides) > MAX_SYNONYMS:
         raise InvalidInput(f"There can be at most {MAX_SYNONYMS} synonyms.")
     final = flattened(overrides)
     if circular := [alias for alias, tag in kept.items() if alias != tag and alias not in final]:
         raise InvalidInput(f"{circular[0]} would mean itself in the end.", "Remove the synonym that leads back to it.")
-    await tx.run(DROP, {"aliases": dropped})
-    await tx.run(SET, {"aliases": list(kept), "tags": list(kept.values())})
-    _edits += 1
     return final
 
 

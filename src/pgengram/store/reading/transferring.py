@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram.store.connection.database import Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories
+from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
 
 PAGE: Final = 500  # records read or looked up at once
@@ -105,10 +105,10 @@ ON CONFLICT DO NOTHING RETURNING 1 AS added
 # What was erased here told of that under a number of its own; brought in again, a memory counts on from there. Uses
 # memory_history_pkey and memories_pkey.
 COUNT_ON: Final = """
-UPDATE memories m SET version = told.version
+UPDATE memories m SET version = erased.version
 FROM (SELECT memory_id, max(version) AS version FROM memory_history
-      WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) GROUP BY memory_id) AS told
-WHERE m.namespace_id = %(namespace_id)s AND m.id = told.memory_id AND m.version < told.version
+      WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) GROUP BY memory_id) AS erased
+WHERE m.namespace_id = %(namespace_id)s AND m.id = erased.memory_id AND m.version < erased.version
 """
 ADD_TAGS: Final = """
 INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
@@ -169,9 +169,13 @@ async def rows_after(tx: Transaction, table: Table, after: Sequence[Any] | None)
         sql.SQL("%({})s::{}").format(sql.SQL(f"key_{name}"), sql.SQL(type_)) for name, type_ in table.key
     )
     statement = READ_ROWS.format(
-        key=key, after=places, table=sql.Identifier(table.name), record=sql.Literal(table.record),
-        derived=sql.Literal(["namespace_id", *table.derived]), more=ERASED_ONLY if table.record == "history" else sql.SQL(""),
-    )  # fmt: skip
+        key=key,
+        after=places,
+        table=sql.Identifier(table.name),
+        record=sql.Literal(table.record),
+        derived=sql.Literal(["namespace_id", *table.derived]),
+        more=ERASED_ONLY if table.record == "history" else sql.SQL(""),
+    )
     given = dict.fromkeys(f"key_{name}" for name in names) | {"first": after is None, "limit": PAGE}
     if after is not None:
         given |= {f"key_{name}": value for name, value in zip(names, after, strict=True)}
@@ -202,7 +206,7 @@ async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | 
     rows = Jsonb([_found_by(a) for a in arrivals])
     await tx.run(ADD_TAGS, {"rows": rows})
     await tx.run(s.ADD_WORDS, {"rows": rows})
-    await memories.add_vectors(tx, [(a.id, a.parts) for a in arrivals], model_id)
+    await searchable.add_vectors(tx, [(a.id, a.parts) for a in arrivals], model_id)
 
 
 def _found_by(a: Arrival) -> dict[str, Any]:

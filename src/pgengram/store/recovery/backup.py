@@ -28,7 +28,8 @@ from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.postgres import programs
 from pgengram.runtime.files import move
 from pgengram.store.connection import locks, pooler
-from pgengram.store.connection.database import HAS_CITUS, SCHEMA_HEAD
+from pgengram.store.connection.database import SCHEMA_HEAD
+from pgengram.store.connection.server import HAS_CITUS
 from pgengram.store.recovery import deletion_log
 from pgengram.store.schema.migrate import FIND_VERSION, HAS_VERSION, IS_DISTRIBUTED, known_versions, migrate
 
@@ -113,10 +114,9 @@ def make(url: str, path: Path) -> Manifest:
         programs.dump(tools, url, dump, snapshot)
         with dump.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        manifest = Manifest(
-            FORMAT, __version__, schema, ".".join(map(str, divmod(connection.info.server_version, 10_000))),
-            datetime.now(UTC).isoformat(timespec="seconds"), digest, dump.stat().st_size, tables,
-        )  # fmt: skip
+        version = ".".join(map(str, divmod(connection.info.server_version, 10_000)))
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        manifest = Manifest(FORMAT, __version__, schema, version, at, digest, dump.stat().st_size, tables)
         _pack(draft, manifest, dump)
     return manifest
 
@@ -136,7 +136,7 @@ def read(path: Path) -> Manifest:
     return manifest
 
 
-def restore(url: str, path: Path, tell: Callable[[str], None] = lambda _: None) -> deletion_log.Again:
+def restore(url: str, path: Path, report: Callable[[str], None] = lambda _: None) -> deletion_log.Again:
     """Put what a backup holds in the place of the database of `url`; return what of it was erased again.
 
     Everything is restored into a new database, compared with the manifest row by row, and migrated. What the former
@@ -148,7 +148,7 @@ def restore(url: str, path: Path, tell: Callable[[str], None] = lambda _: None) 
         Conflict: somebody else is connected to the database.
         NotReady: the backup is of a newer pgengram, or PostgreSQL refuses something. The database is as it was.
     """
-    tell("Checking the backup")
+    report("Checking the backup")
     manifest = read(path)
     if manifest.schema not in known_versions():
         raise NotReady(
@@ -160,29 +160,29 @@ def restore(url: str, path: Path, tell: Callable[[str], None] = lambda _: None) 
     try:
         with _reached(in_database(url, "postgres")) as server:
             server.autocommit = True
-            return _replace(server, url, name, path, manifest, tell)
+            return _replace(server, url, name, path, manifest, report)
     except psycopg.Error as error:
         raise _refused(error) from error
 
 
 def _replace(
-    server: psycopg.Connection[Any], url: str, name: str, path: Path, manifest: Manifest, tell: Callable[[str], None]
+    server: psycopg.Connection[Any], url: str, name: str, path: Path, manifest: Manifest, report: Callable[[str], None]
 ) -> deletion_log.Again:
     incoming, outgoing = f"{name[:NAME_LENGTH]}_incoming", f"{name[:NAME_LENGTH]}_outgoing"
     _alone(server, name)
     _drop(server, incoming)  # of an attempt that was broken off
     fresh = _created(server, url, name, incoming)
     try:
-        tell("Restoring into a new database")
+        report("Restoring into a new database")
         _fill(fresh, path, manifest)
-        tell("Comparing every row")
+        report("Comparing every row")
         _compare(fresh, manifest)
         if manifest.schema != SCHEMA_HEAD:
-            tell("Bringing the schema up to date")
+            report("Bringing the schema up to date")
             migrate(fresh)
         with psycopg.connect(url) as connection:
             gone = deletion_log.gone(connection)
-        again = deletion_log.repeat(fresh, gone, tell)
+        again = deletion_log.repeat(fresh, gone, report)
         with psycopg.connect(fresh, autocommit=True) as connection:
             connection.execute("ANALYZE")
         _swap(server, name, incoming, outgoing)

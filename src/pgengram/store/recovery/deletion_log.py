@@ -73,7 +73,7 @@ def gone(connection: psycopg.Connection[Any]) -> Gone:
     return Gone(connection.execute(ERASED).fetchall(), connection.execute(REVOKED).fetchall())
 
 
-def repeat(url: str, before: Gone, tell: Callable[[str], None]) -> Again:
+def repeat(url: str, before: Gone, report: Callable[[str], None]) -> Again:
     """Erase and revoke in a restored database what had been gone from the one it takes the place of.
 
     The list goes along, so that a restore of a still older backup knows of it too. The files are cleared of what was
@@ -92,18 +92,18 @@ def repeat(url: str, before: Gone, tell: Callable[[str], None]) -> Again:
         if name not in names:
             ids.setdefault(name, []).append(memory_id)
     if there:
-        tell("Erasing again what was erased since the backup")
+        report("Erasing again what was erased since the backup")
         with asyncio.Runner(loop_factory=event_loop) as runner:
-            runner.run(_erase(url, names, ids, tell))
+            runner.run(_erase(url, names, ids, report))
     return Again(sum(map(len, ids.values())), len(names), tokens)
 
 
-async def _erase(url: str, names: set[str], ids: dict[str, list[UUID]], tell: Callable[[str], None]) -> None:
+async def _erase(url: str, names: set[str], ids: dict[str, list[UUID]], report: Callable[[str], None]) -> None:
     database = Database(url)
     await database.open()
 
-    async def report(message: str) -> None:
-        tell(message)
+    async def relay(message: str) -> None:
+        report(message)
 
     try:
         for name in names:
@@ -113,6 +113,6 @@ async def _erase(url: str, names: set[str], ids: dict[str, list[UUID]], tell: Ca
             while batch := list(islice(rest, BATCH)):
                 async with database.transaction(key) as tx:
                     await deletion.erase(tx, batch, session_id=None)
-        await namespaces.scrub(database, report)
+        await namespaces.scrub(database, relay)
     finally:
         await database.close()

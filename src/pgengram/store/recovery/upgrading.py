@@ -37,7 +37,7 @@ class Upgraded:
         return self.before != self.after
 
 
-def upgrade(data_dir: Path, tell: Callable[[str], None] = lambda _: None) -> Upgraded:
+def upgrade(data_dir: Path, report: Callable[[str], None] = lambda _: None) -> Upgraded:
     """Move the embedded store of `data_dir` to the newest PostgreSQL carried; broken off, it leaves what there was.
 
     The data goes through a backup, which stays in the folder `backups`; every row is compared before the new data takes
@@ -55,34 +55,34 @@ def upgrade(data_dir: Path, tell: Callable[[str], None] = lambda _: None) -> Upg
         return Upgraded(before, before)
     trial = data_dir / TRIAL
     _cleared(trial)
-    tell(f"Starting PostgreSQL {before}")
+    report(f"Starting PostgreSQL {before}")
     former = postgres.start_embedded(data_dir)
     try:
         if len(process_locks.present(str(home_of(data_dir)))) > 1:
             raise Conflict(
                 "The store is in use.", "Close the assistants and other programs that use it, then call again."
             )
-        tell("Backing up")
+        report("Backing up")
         kept = backup_schedule.folder(data_dir) / backup_schedule.name(f"before-postgresql-{newest}")
         manifest = backup.make(former.url, kept)
         try:
-            _tried(trial, data_dir, kept, tell)
-            tell("Changing over")
+            _tried(trial, data_dir, kept, report)
+            report("Changing over")
             postgres.exchange(former, trial, lambda: _holds(former.url, manifest))
         finally:
             _cleared(trial)
     finally:
         former.stop()
-    _checked(data_dir, manifest, tell)
+    _checked(data_dir, manifest, report)
     postgres.throw_away(data_dir)
     return Upgraded(before, newest, manifest.memories, kept)
 
 
-def _tried(trial: Path, data_dir: Path, kept: Path, tell: Callable[[str], None]) -> None:
+def _tried(trial: Path, data_dir: Path, kept: Path, report: Callable[[str], None]) -> None:
     """Make the new data, and start it once with the settings that the store has."""
     new = postgres.start_embedded(trial)
     try:
-        backup.restore(new.url, kept, tell)
+        backup.restore(new.url, kept, report)
     finally:
         new.stop()
     theirs = home_of(data_dir) / process_locks.CLUSTER / OWN_SETTINGS
@@ -92,9 +92,9 @@ def _tried(trial: Path, data_dir: Path, kept: Path, tell: Callable[[str], None])
     postgres.start_embedded(trial).stop()
 
 
-def _checked(data_dir: Path, manifest: backup.Manifest, tell: Callable[[str], None]) -> None:
+def _checked(data_dir: Path, manifest: backup.Manifest, report: Callable[[str], None]) -> None:
     """Compare every row where the data lies now; what was there before comes back when anything differs."""
-    tell("Comparing every row")
+    report("Comparing every row")
     try:
         server = postgres.start_embedded(data_dir)
         try:

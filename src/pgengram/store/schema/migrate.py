@@ -9,7 +9,8 @@ import psycopg
 
 from pgengram.errors import NotReady
 from pgengram.store.connection import locks
-from pgengram.store.connection.database import HAS_CITUS, SCHEMA_HEAD
+from pgengram.store.connection.database import SCHEMA_HEAD
+from pgengram.store.connection.server import HAS_CITUS
 
 if TYPE_CHECKING:
     from alembic.config import Config

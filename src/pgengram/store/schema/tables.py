@@ -256,9 +256,13 @@ procedural_memories = _of_memory(
     "procedural_memories",
     Column("steps", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("prerequisites", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
-    Column("success_count", Integer, CheckConstraint("success_count >= 0", name="success_count"), nullable=False, server_default=text("0")),
-    Column("total_attempts", Integer, CheckConstraint("total_attempts >= success_count", name="total_attempts"), nullable=False, server_default=text("0")),
-    Column("success_rate", Double, Computed("CASE WHEN total_attempts > 0 THEN success_count::double precision / total_attempts ELSE 0.0 END", persisted=True)),
+    Column("success_count", Integer, CheckConstraint("success_count >= 0", name="success_count"), nullable=False,
+           server_default=text("0")),
+    Column("total_attempts", Integer, CheckConstraint("total_attempts >= success_count", name="total_attempts"),
+           nullable=False, server_default=text("0")),
+    Column("success_rate", Double, Computed(
+        "CASE WHEN total_attempts > 0 THEN success_count::double precision / total_attempts ELSE 0.0 END",
+        persisted=True)),
     Column("failure_points", JSONB),
     Column("average_duration", INTERVAL),
 )  # fmt: skip
@@ -292,7 +296,8 @@ _LINE = (
 )
 _ANCHOR = (
     f"CASE WHEN reinforcement IS NULL THEN {_LINE} WHEN importance = 0 THEN reinforcement "
-    f"ELSE greatest({_LINE}, reinforcement) + ln(1 + exp(greatest(-abs(({_LINE}) - reinforcement), {SMALLEST_EXP}))) END"
+    f"ELSE greatest({_LINE}, reinforcement) "
+    f"+ ln(1 + exp(greatest(-abs(({_LINE}) - reinforcement), {SMALLEST_EXP}))) END"
 )
 memory_activation = _of_memory(
     "memory_activation",
@@ -395,7 +400,8 @@ memory_relationships = Table(
     Column("namespace_id", Integer, primary_key=True),
     Column("from_id", UUID, primary_key=True),
     Column("to_id", UUID, primary_key=True),
-    Column("type", Text, CheckConstraint(f"length(type) >= 1 AND length(type) <= {f.MAX_TAG}", name="type"), primary_key=True),
+    Column("type", Text, CheckConstraint(f"length(type) >= 1 AND length(type) <= {f.MAX_TAG}", name="type"),
+           primary_key=True),
     Column("strength", Double, _between("strength", 0, 1), nullable=False, server_default=text("1.0")),
     Column("properties", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     _moment("created_at", nullable=False, server_default=func.now()),
@@ -479,7 +485,8 @@ memory_beliefs = Table(
     Column("belief_hash", LargeBinary, nullable=False),
     Column("confidence", Double, _between("confidence", 0, 1), nullable=False, server_default=text("0.8")),
     Column("stability", Double, _between("stability", 0, 1), nullable=False, server_default=text("0.5")),
-    Column("emotional_valence", Double, _between("emotional_valence", -1, 1), nullable=False, server_default=text("0.0")),
+    Column("emotional_valence", Double, _between("emotional_valence", -1, 1), nullable=False,
+           server_default=text("0.0")),
     Column("details", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("version", Integer, nullable=False, server_default=text("1")),
     _moment("created_at", nullable=False, server_default=func.now()),

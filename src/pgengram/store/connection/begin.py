@@ -1,0 +1,102 @@
+"""The SQL that begins a transaction of one namespace, and the settings that hold until it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from psycopg import sql
+
+STATEMENT_TIMEOUT_MS: Final = 10_000
+LOCK_TIMEOUT_MS: Final = 5_000
+MOVE_TIMEOUT_MS: Final = 60_000  # on a cluster, where a namespace may be on the way to another machine
+
+# One round trip: begin, take the application's role, name the namespace, bound the time, and say how far a look into an
+# index of vectors goes. All of it ends with the transaction, so a pooled connection (or a pooler in transaction mode)
+# never carries one namespace's rights to the next. The switch to another embedding model gives its index a new file, in
+# the same transaction: to look at that costs a tenth of looking at the table.
+BEGIN: Final = sql.SQL("""
+BEGIN {mode};
+SELECT pg_relation_filenode('embedding_models_active'::regclass), {settings}
+""")
+# On Citus row-level security stands on the worker that has the namespace's rows, and the index too. Only SET LOCAL
+# travels there; it takes the whole text of its query along, so each has a text of its own inside a block. Plans are
+# made anew for each call: a generic one does not know on which worker the namespace is.
+BEGIN_ON_CITUS: Final = sql.SQL("""{enter};
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true);
+{carried}
+""")
+# How far a look into an index of vectors goes until a filtered search has enough.
+INDEX_SETTINGS: Final = {
+    "ivfflat.iterative_scan": "relaxed_order",
+    "hnsw.ef_search": "200",
+    "hnsw.iterative_scan": "relaxed_order",
+}
+SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+PROBES: Final = 20  # lists of an ivfflat index visited for a question: recall .985 at sqrt(n) lists
+# A plan that serves every namespace is made for one of average size: among many small namespaces it would read and sort
+# all vectors of a large one, as for a small one that is cheaper than the index. Where the index is to answer, only what
+# nothing holds in order is sorted.
+NO_SORT: Final = {"enable_sort": "off"}
+
+
+@lru_cache(maxsize=1_000)
+def begin_sql(
+    role: str,
+    namespace_id: int,
+    actor: str = "",
+    mode: str = "",
+    *,
+    probes: int = PROBES,
+    distributed: bool = False,
+) -> bytes:
+    """Return the text that begins a transaction of one namespace as `role`; all but our own `mode` is quoted as a
+    literal.
+
+    probes: lists of an ivfflat index visited for a vector; distributed: the namespace's rows are on a worker of a Citus
+        cluster.
+    """
+    carried = {
+        "pgengram.namespace_id": str(namespace_id),
+        "pgengram.actor": actor,
+        "ivfflat.probes": str(probes),
+        **INDEX_SETTINGS,
+    }
+    here = {
+        "role": role,
+        "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+        "lock_timeout": str(LOCK_TIMEOUT_MS),
+        "idle_in_transaction_session_timeout": "15000",
+        "plan_cache_mode": "force_generic_plan",
+    }
+    enter = BEGIN.format(mode=sql.SQL(mode), settings=_set_here(here | carried))
+    if not distributed:
+        return enter.as_bytes()
+    # Whoever writes waits while the shard is taken to another machine.
+    carried |= {"lock_timeout": "0", "statement_timeout": str(MOVE_TIMEOUT_MS)}
+    return BEGIN_ON_CITUS.format(enter=enter, carried=set_local(carried, distributed=True)).as_bytes()
+
+
+def _set_here(settings: Mapping[str, str]) -> sql.Composed:
+    call = sql.SQL("set_config({}, {}, true)")
+    return sql.SQL(", ").join(call.format(sql.Literal(name), sql.Literal(value)) for name, value in settings.items())
+
+
+def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composed:
+    """Return the text that makes settings hold until the end of the transaction, also on the workers where it is
+    `distributed`.
+
+    Names are our own; values are quoted as literals.
+    """
+    if not distributed:
+        return sql.SQL("SELECT {}").format(_set_here(settings))
+    carried = {"citus.propagate_set_commands": "local", **settings}
+    each = [sql.SQL("SET LOCAL {} = {};").format(sql.SQL(name), sql.Literal(value)) for name, value in carried.items()]
+    return sql.SQL("DO {}").format(sql.Literal(f"BEGIN {sql.SQL(' ').join(each).as_string()} END"))
+
+
+@lru_cache(maxsize=100)
+def settings_sql(settings: tuple[tuple[str, str], ...], distributed: bool) -> bytes:
+    """Return the text of `set_local`, kept for settings that come up again."""
+    return set_local(dict(settings), distributed=distributed).as_bytes()
