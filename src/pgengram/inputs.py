@@ -120,7 +120,8 @@ CLEARABLE: Final = (
 def _clearable(names: list[str]) -> list[str]:
     if unknown := set(names) - set(CLEARABLE):
         raise ValueError(
-            f"cannot empty {', '.join(sorted(unknown & {'content', 'importance', 'pinned', 'status'})) or 'that'}; it can empty {', '.join(CLEARABLE)}"
+            f"cannot empty {', '.join(sorted(unknown & {'content', 'importance', 'pinned', 'status'})) or 'that'}; it "
+            f"can empty {', '.join(CLEARABLE)}"
         )
     return names
 

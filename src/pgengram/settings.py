@@ -49,7 +49,8 @@ class Settings:
     namespace: str = _setting("default", "Whose memories these are; namespaces are kept apart by row-level security.")
     toolsets: str = _setting(
         "core,graph,maintenance",
-        "Which groups of tools to list, comma-separated: `core`, `graph`, `maintenance`, `clusters`, `working`, `identity`, or `all`.",
+        "Which groups of tools to list, comma-separated: `core`, `graph`, `maintenance`, `clusters`, `working`, "
+        "`identity`, or `all`.",
     )
     compat: str = _setting(
         "",
@@ -57,7 +58,8 @@ class Settings:
     )
     secrets: str = _setting(
         "reject",
-        "What becomes of a text with a password, key or token in it: `reject` it, or `redact` the secret and store the rest.",
+        "What becomes of a text with a password, key or token in it: `reject` it, or `redact` the secret and store "
+        "the rest.",
     )
     backup_days: str = _setting(
         "0", "How many daily backups the server keeps in the folder `backups` of the data folder; 0 makes none."

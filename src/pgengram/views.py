@@ -21,13 +21,17 @@ from pgengram.text.language import spoken
 Shown = dict[str, Any]
 
 BASE_FIELDS = (
-    "type", "kind", "status", "content", "importance", "relevance", "confidence", "trust", "sources", "emotion", "tags", "metadata", "pinned",
-    "source", "source_provider", "capture_mode", "session_id", "session_sequence", "speaker", "user", "project", "collection",
-    "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "reason", "replaced_by", "superseded_by",
+    "type", "kind", "status", "content", "importance", "relevance", "confidence", "trust", "sources", "emotion",
+    "tags", "metadata", "pinned",
+    "source", "source_provider", "capture_mode", "session_id", "session_sequence", "speaker", "user", "project",
+    "collection",
+    "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "reason", "replaced_by",
+    "superseded_by",
     "version", "created_at", "updated_at", "access_count", "last_accessed_at", "changed_since", "conflicts_with",
 )  # fmt: skip
 HIT_FIELDS = (
-    "type", "kind", "status", "speaker", "user", "project", "tags", "importance", "relevance", "occurred_at", "created_at",
+    "type", "kind", "status", "speaker", "user", "project", "tags", "importance", "relevance", "occurred_at",
+    "created_at",
     "superseded_by", "changed_since", "conflicts_with",
 )  # fmt: skip
 WHY = "why_"  # how the ranking's columns begin that are shown under `why`, where they are not 0

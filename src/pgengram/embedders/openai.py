@@ -126,7 +126,7 @@ class OpenAIEmbedder:
         reason, asked_s = "", 0.0
         for attempt in range(TRIES):
             if attempt:
-                pause_s = self.pause_s * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 - only spreads load
+                pause_s = self.pause_s * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311
                 await asyncio.sleep(max(pause_s, asked_s))
             try:
                 async with asyncio.timeout(self.timeout_s):

@@ -220,9 +220,10 @@ class NamespaceServers:
         now = time.monotonic()
         too_many = len(self._kept) - MAX_KEPT
         idle = [
-            name for place, (name, served) in enumerate(self._kept.items())
+            name
+            for place, (name, served) in enumerate(self._kept.items())
             if not served.calls and (place < too_many or now - served.last_use > IDLE_S)
-        ]  # fmt: skip
+        ]
         for name in idle:
             task = asyncio.create_task(self._kept.pop(name).close(), name="letting go of a namespace")
             self._leaving.add(task)

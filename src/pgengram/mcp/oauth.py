@@ -95,9 +95,14 @@ class Issuer:
             return None
         try:
             claims = jwt.decode(
-                token, key, algorithms=[header["alg"]], issuer=self.trust.issuer, audience=self.trust.audience,
-                leeway=LEEWAY_S, options={"require": ["exp", "iss", "aud", "sub"]},
-            )  # fmt: skip
+                token,
+                key,
+                algorithms=[header["alg"]],
+                issuer=self.trust.issuer,
+                audience=self.trust.audience,
+                leeway=LEEWAY_S,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
         except (jwt.InvalidTokenError, jwt.InvalidKeyError) as error:
             log.info("a token was not accepted: %s", type(error).__name__)
             return None

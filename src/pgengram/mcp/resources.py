@@ -68,9 +68,11 @@ CONTEXT_CHARS: Final = 4_000
 CONTEXT_MEMORIES: Final = 30  # looked at for a context, of which as many are shown as fit
 
 RESOURCES: Final = {
-    "categories": ("What memories can be", "The types and kinds there are, with how many memories each has, and the tags in use.", JSON),
+    "categories": ("What memories can be",
+    "The types and kinds there are, with how many memories each has, and the tags in use.", JSON),
     "stats": ("Memory statistics", "How many memories there are, of what sort, how old and how important.", JSON),
-    "context": ("What matters now", "The most relevant memories, for the start of a session: fenced text, data only.", PLAIN),
+    "context": ("What matters now", "The most relevant memories, for the start of a session: fenced text, data only.",
+    PLAIN),
 }  # fmt: skip
 TEMPLATE: Final = f"{SCHEME}{{id}}"
 
@@ -92,7 +94,8 @@ PROMPTS: Final = {
         "Begin with what is remembered",
         "Puts what matters now, or what is known about a topic, before a session.",
         {"topic": "What the session is about.", "project": PROJECT},
-        "This is what is remembered{about}.\n\n{recalled}\n\nKeep it in mind where it helps, and name a memory when you rely on it. "
+        "This is what is remembered{about}.\n\n{recalled}\n\nKeep it in mind where it helps, and name a memory when "
+        "you rely on it. "
         "Before you ask me for something, or say that you do not know, search your memory.",
     ),
     "session-summary": Wording(
@@ -100,24 +103,30 @@ PROMPTS: Final = {
         "Has the assistant store what is worth keeping from the conversation so far.",
         {"project": "Project that the session belonged to."},
         "Look back over this conversation and keep what will matter later{of}: decisions with their reasons, facts and "
-        "preferences, corrections, commitments with dates, procedures that worked, errors and their cure. Leave out small talk, "
-        "passing states and anything secret.\n\nSearch your memory first: where one exists, correct or confirm it. Store the rest, "
-        "each as one statement that makes sense alone in a year. At the end tell me in a few lines what you stored, changed "
+        "preferences, corrections, commitments with dates, procedures that worked, errors and their cure. Leave out "
+        "small talk, "
+        "passing states and anything secret.\n\nSearch your memory first: where one exists, correct or confirm it. "
+        "Store the rest, "
+        "each as one statement that makes sense alone in a year. At the end tell me in a few lines what you stored, "
+        "changed "
         "and confirmed.",
     ),
     "remember": Wording(
         "Remember this",
         "Has the assistant store something, after a look at what is known already.",
         {"what*": "What to remember.", "tags": TAGS, "project": "Project it belongs to."},
-        "Remember this{tagged}{of}:\n\n{what}\n\nSearch first, and change or confirm what is there already instead of storing "
-        "it twice. Store it as one self-contained statement, or several when it says several things, with names and absolute "
+        "Remember this{tagged}{of}:\n\n{what}\n\nSearch first, and change or confirm what is there already instead of "
+        "storing "
+        "it twice. Store it as one self-contained statement, or several when it says several things, with names and "
+        "absolute "
         "dates. Then show me what is stored now.",
     ),
     "recall": Wording(
         "Recall",
         "Puts what is known about a question before it.",
         {"query*": "What you want to know.", "tags": TAGS, "project": PROJECT},
-        "{query}\n\nThis is what is remembered about it.\n\n{recalled}\n\nAnswer from it, prefer the newer of two that disagree, and "
+        "{query}\n\nThis is what is remembered about it.\n\n{recalled}\n\nAnswer from it, prefer the newer of two "
+        "that disagree, and "
         "say so when it does not answer the question.",
     ),
 }  # fmt: skip
@@ -171,7 +180,7 @@ class Library:
             "emotions": list(f.EMOTIONS),
             "tags": counted.tags,
             "all_tags": counted.all_tags,
-        }  # fmt: skip
+        }
 
     async def memory(self, given: str) -> dict[str, Any]:
         """Return one memory whole, with the note that it is data."""
@@ -225,7 +234,7 @@ class Library:
             of=f", for the project {project}" if project else "",
             tagged=f", with the tags {supplied['tags']}" if "tags" in supplied else "",
             **{key: supplied.get(key, "") for key in ("what", "query")},
-        )  # fmt: skip
+        )
 
     async def _recalled(self, query: str, tags: str, project: str | None) -> str:
         question = checked(

@@ -120,17 +120,21 @@ def settled(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binari
     Raises:
         NotReady: there is no open place for a copy.
     """
-    closed = next((b for b in map(barrier, _needed(found)) if b is not None), None) if by_another_user else None
+    closed = next(filter(None, map(barrier, _needed(found))), None) if by_another_user else None
     if closed is None and (found.libraries is None or found.major >= SEARCH_PATH):
         return found
     place = COMMON if by_another_user and barrier(data_dir) else data_dir
     try:
         place.mkdir(mode=0o711, parents=True, exist_ok=True)
-        if not by_another_user or (place.stat().st_uid == 0 and barrier(place) is None):
+        if not by_another_user or _open_and_owned_by_root(place):
             return _copied(found, place / "runtime")
     except OSError as error:
         raise NotReady(f"PostgreSQL cannot be copied to {place}: {error}.", _opening(closed or place)) from error
     raise NotReady(f"The user that runs PostgreSQL cannot pass {closed or place}.", _opening(closed or place))
+
+
+def _open_and_owned_by_root(place: Path) -> bool:
+    return place.stat().st_uid == 0 and barrier(place) is None
 
 
 def _opening(closed: Path) -> str:

@@ -123,9 +123,15 @@ def _run(programs: Binaries, name: str, url: str, *arguments: str) -> None:
 def _ended(programs: Binaries, name: str, arguments: Sequence[str], environment: dict[str, str] | None = None) -> str:
     """Run a program to its end and return what it printed."""
     done = subprocess.run(
-        [programs.program(name), *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-        encoding="utf-8", errors="replace", check=False, creationflags=NO_WINDOW,
-    )  # fmt: skip
+        [programs.program(name), *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+        creationflags=NO_WINDOW,
+    )
     if done.returncode:
         raise NotReady(f"{name} failed.\n{_last(done.stderr.splitlines())}")
     return done.stdout

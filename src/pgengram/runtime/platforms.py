@@ -8,7 +8,8 @@ from typing import Final
 
 INSTEAD: Final = {
     ("win32", "ARM64"): "pgengram does not run on Python for Windows on Arm, which psycopg lacks. "
-    "Install the 64-bit (x86-64) Python from python.org, which Windows 11 on Arm runs too, and install pgengram with it.",
+    "Install the 64-bit (x86-64) Python from python.org, which Windows 11 on Arm runs too, and install pgengram with "
+    "it.",
     ("darwin", "x86_64"): "pgengram does not run on Python 3.14 on Intel Macs, which onnxruntime lacks. "
     "Install it with Python 3.13.",
 }

@@ -37,7 +37,10 @@ ORDER BY listed.key DESC, m.id DESC
 # Said twice: subject to row-level security only the first is looked up in an index, as comparing ids might tell what it
 # sees.
 AFTER: Final = "{key} <= %(after_key)s::{kind} AND ({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
-COUNT: Final = f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}"
+COUNT: Final = (
+    f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} "
+    "WHERE m.namespace_id = %(namespace_id)s AND {conditions}"
+)
 
 
 async def listed(tx: Transaction, question: Question, place: Cursor) -> Hits:

@@ -205,7 +205,8 @@ def by_period() -> str:
 
 def by_recency() -> str:
     """How new or newly confirmed it is, halving every month."""
-    age_s = "greatest(0, date_part('epoch', now()) - date_part('epoch', coalesce(b.occurred_at, b.last_confirmed_at, b.created_at)))"
+    moment = "coalesce(b.occurred_at, b.last_confirmed_at, b.created_at)"
+    age_s = f"greatest(0, date_part('epoch', now()) - date_part('epoch', {moment}))"
     return f"power(0.5, least({age_s} / 86400 / {RECENCY_HALF_LIFE_DAYS}, 100))"
 
 

@@ -59,9 +59,9 @@ class Reader(Generic[Model]):
         """
         if not isinstance(given, Mapping):
             raise InvalidInput(f"must be an object with {', '.join(self.schema.get('required', ()))}.")
-        meant, told = self._coercion.read(given)
+        meant, coerced = self._coercion.read(given)
         try:
-            return self._model.model_validate(meant), told
+            return self._model.model_validate(meant), coerced
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False)
             message = "; ".join(_problem(one, self.schema) for one in problems[:MAX_PROBLEMS])
@@ -86,13 +86,13 @@ class Call:
 
     tool: Tool
     arguments: dict[str, Any]
-    told: dict[str, str]
+    coerced: dict[str, str]
 
     async def run(self) -> Any:
         """Make the call; the answer says how its arguments were read."""
         answer = await self.tool.run(self.arguments)
-        if self.told and isinstance(answer, Answer):
-            return answer.model_copy(update={"read": {**self.told, **(answer.read or {})}})
+        if self.coerced and isinstance(answer, Answer):
+            return answer.model_copy(update={"read": {**self.coerced, **(answer.read or {})}})
         return answer
 
 
@@ -131,10 +131,10 @@ class Arguments:
             InvalidInput: some are unknown, missing or out of bounds; the message says what is allowed.
             LimitExceeded: a list holds more than one call may bring.
         """
-        checked, told = self._reader.read(given)
+        checked, coerced = self._reader.read(given)
         if self._whole is not None:
-            return Call(self.tool, {self._whole: checked}, told)
-        return Call(self.tool, {name: getattr(checked, name) for name in checked.model_fields_set}, told)
+            return Call(self.tool, {self._whole: checked}, coerced)
+        return Call(self.tool, {name: getattr(checked, name) for name in checked.model_fields_set}, coerced)
 
 
 def _model_of(name: str, hints: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> type[BaseModel]:
@@ -193,6 +193,7 @@ FINDS_IDS: Final = frozenset(
 )
 DESTROYS: Final = {"permanent": "hard", "permanently": "hard", "erase": "hard", "purge": "hard", "force": "hard"}
 FORGOTTEN: Final = frozenset({"forgotten", "deleted", "removed", "invalidated"})
+NAMES_OF_IDS: Final = frozenset({"id", "ids", "from_id", "to_ids"})
 USUAL_STEP: Final = InvalidInput.default_hint
 
 
@@ -200,13 +201,19 @@ def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, A
     """Return the call that leads on from what is wrong with one."""
     unknown = {str(one["loc"][-1]).lower() for one in problems if one["type"] == "extra_forbidden"}
     wrong = {str(one["loc"][0]) for one in problems if one["loc"]}
-    if wrong & {"id", "ids", "from_id", "to_ids"} and (unknown & FINDS_IDS or not unknown):
-        return f"Find the ids first with search_memories(query=…), then call {tool or 'this'} with them; nothing was changed."
+    if wrong & NAMES_OF_IDS and (unknown & FINDS_IDS or not unknown):
+        then = f"then call {tool or 'this'} with them"
+        return f"Find the ids first with search_memories(query=…), {then}; nothing was changed."
     if tool == "forget_memories" and (hard := unknown & DESTROYS.keys()):
         return f"To erase for good say hard=true instead of {', '.join(sorted(hard))}; nothing was changed."
     if tool == "update_memory":
-        if str(given.get("status", "")).lower() in FORGOTTEN or "content" in wrong:
-            return f'To forget it call forget_memories(ids=["{clipped(given.get("id", "…"))}"]); nothing was changed.'
-        if "type" in unknown:
-            return "The type of a memory stays; kind, such as kind=decision, can be changed. Nothing was changed."
+        return _step_of_update(unknown, wrong, given)
+    return USUAL_STEP
+
+
+def _step_of_update(unknown: set[str], wrong: set[str], given: Mapping[str, Any]) -> str:
+    if str(given.get("status", "")).lower() in FORGOTTEN or "content" in wrong:
+        return f'To forget it call forget_memories(ids=["{clipped(given.get("id", "…"))}"]); nothing was changed.'
+    if "type" in unknown:
+        return "The type of a memory stays; kind, such as kind=decision, can be changed. Nothing was changed."
     return USUAL_STEP

@@ -64,39 +64,39 @@ class Coercion:
         Raises:
             InvalidInput: one may mean two things; the error says how to write either.
         """
-        told: dict[str, str] = {}
-        return self._object(dict(given), self._schema, self._known, told), told
+        coerced: dict[str, str] = {}
+        return self._object(dict(given), self._schema, self._known, coerced), coerced
 
     # -- names -----------------------------------------------------------------------------------------------------
 
     def _object(
-        self, given: dict[str, Any], schema: Schema, known: frozenset[str], told: dict[str, str]
+        self, given: dict[str, Any], schema: Schema, known: frozenset[str], coerced: dict[str, str]
     ) -> dict[str, Any]:
         properties: Schema = schema["properties"]
         required = schema.get("required", ())
         if not given.keys() <= known:
-            given = self._named(given, known, required, told)
+            given = self._named(given, known, required, coerced)
         made: dict[str, Any] = {}
         for name, value in given.items():
             if value is None:
                 if name in required or name not in known:
                     made[name] = value
                 elif "clear" in known:
-                    told[name] = "null → left as it is; clear empties it"
+                    coerced[name] = "null → left as it is; clear empties it"
                 continue
-            read = self._value(name, value, properties.get(name, {}), name in required, told)
+            read = self._value(name, value, properties.get(name, {}), name in required, coerced)
             if read is not None:
                 made[name] = read
         if self._liberal and "type" in made and "kind" in known:
-            _kind_as_type(made, told)
+            _kind_as_type(made, coerced)
         return made
 
     def _named(
-        self, given: dict[str, Any], known: frozenset[str], required: Collection[str], told: dict[str, str]
+        self, given: dict[str, Any], known: frozenset[str], required: Collection[str], coerced: dict[str, str]
     ) -> dict[str, Any]:
         """Return arguments under the names they have here."""
         if self._liberal:
-            given = _unwrapped(given, known, told)
+            given = _unwrapped(given, known, coerced)
         made = {name: value for name, value in given.items() if name in known}
         for name, value in given.items():
             if name in known:
@@ -105,12 +105,12 @@ class Coercion:
             if snake in known and snake not in made:
                 made[snake] = value
             elif self._liberal and (target := self._target(snake, value, known, made)):
-                told[name] = target
+                coerced[name] = target
                 made[target] = _day_before(value) if snake == "before" else value
             else:
                 made[name] = value
         if self._liberal:
-            self._rearrange(made, known, required, told)
+            self._rearrange(made, known, required, coerced)
         return made
 
     def _target(self, name: str, value: Any, known: frozenset[str], made: Mapping[str, Any]) -> str | None:
@@ -125,21 +125,21 @@ class Coercion:
         return next(targets, None)
 
     def _rearrange(
-        self, made: dict[str, Any], known: frozenset[str], required: Collection[str], told: dict[str, str]
+        self, made: dict[str, Any], known: frozenset[str], required: Collection[str], coerced: dict[str, str]
     ) -> None:
         """Undo what is more than another name."""
         if "max_chars" in known and isinstance(tokens := made.get("max_tokens"), int) and "max_chars" not in made:
             made["max_chars"] = made.pop("max_tokens") * CHARACTERS_PER_TOKEN
-            told["max_tokens"] = f"{tokens} → max_chars {made['max_chars']}"
+            coerced["max_tokens"] = f"{tokens} → max_chars {made['max_chars']}"
         if "items" in required:
-            _into_items(made, known, told)
+            _into_items(made, known, coerced)
         if "status" in known and "restore" in made and made["restore"] in (True, "true") and "status" not in made:
             del made["restore"]
-            made["status"] = told["restore"] = "active"
+            made["status"] = coerced["restore"] = "active"
 
     # -- values ----------------------------------------------------------------------------------------------------
 
-    def _value(self, name: str, value: Any, node: Schema, needed: bool, told: dict[str, str]) -> Any:
+    def _value(self, name: str, value: Any, node: Schema, needed: bool, coerced: dict[str, str]) -> Any:
         """Return a value as it is meant; None for one that says nothing."""
         wanted = node.get("type")
         if isinstance(value, str):
@@ -147,15 +147,15 @@ class Coercion:
                 with contextlib.suppress(ValueError):
                     value = from_json(value, allow_inf_nan=False)
             elif wanted and not needed and self._says_nothing(name, value):
-                told[name] = f"{clipped(value).strip() or 'blank'} → left out"
+                coerced[name] = f"{clipped(value).strip() or 'blank'} → left out"
                 return None
         if wanted == "array":
-            return self._list(name, value, node, needed, told)
+            return self._list(name, value, node, needed, coerced)
         if wanted == "object":
             if isinstance(value, dict) and "properties" in node:
-                return self._object(value, node, frozenset(node["properties"]), told)
+                return self._object(value, node, frozenset(node["properties"]), coerced)
             return value
-        return self._single(name, value, node, told) if self._liberal else value
+        return self._single(name, value, node, coerced) if self._liberal else value
 
     def _says_nothing(self, name: str, value: str) -> bool:
         """Whether a text stands for an argument that is left out; without the type of a link all its links would be
@@ -165,7 +165,7 @@ class Coercion:
             return False
         return name not in MAY_BE_BLANK | NEVER_DROPPED and not (name == "type" and "from_id" in self._known)
 
-    def _list(self, name: str, value: Any, node: Schema, needed: bool, told: dict[str, str]) -> Any:
+    def _list(self, name: str, value: Any, node: Schema, needed: bool, coerced: dict[str, str]) -> Any:
         items = node.get("items") or {}
         if self._liberal:
             value = self._as_list(name, value, items)
@@ -174,11 +174,11 @@ class Coercion:
         if self._liberal and items.get("type") == "string":
             kept = [one for one in value if one is not None and (not isinstance(one, str) or one.strip())]
             if len(kept) < len(value):
-                told[name] = "blank → left out"
+                coerced[name] = "blank → left out"
                 if not kept and not needed:
                     return None
-            value = self._all_of(name, kept, items, told)
-        return [self._element(name, one, items, told) for one in value]
+            value = self._all_of(name, kept, items, coerced)
+        return [self._element(name, one, items, coerced) for one in value]
 
     def _as_list(self, name: str, value: Any, items: Schema) -> Any:
         """Return one thing as a list of one, and texts among objects as what they say."""
@@ -190,37 +190,37 @@ class Coercion:
             value = [{said: one} if isinstance(one, str) else one for one in value]
         return value
 
-    def _all_of(self, name: str, value: list[Any], items: Schema, told: dict[str, str]) -> list[Any]:
+    def _all_of(self, name: str, value: list[Any], items: Schema, coerced: dict[str, str]) -> list[Any]:
         if "enum" in items and any(isinstance(one, str) and one.lower() in EVERYTHING for one in value):
-            told[name] = "all of them"
+            coerced[name] = "all of them"
             return list(items["enum"])
         return value
 
-    def _element(self, name: str, value: Any, items: Schema, told: dict[str, str]) -> Any:
+    def _element(self, name: str, value: Any, items: Schema, coerced: dict[str, str]) -> Any:
         if isinstance(value, dict) and items.get("type") == "string":
             return value.get("id") or value.get("memory_id") or value
-        return value if value is None else self._value(name, value, items, True, told)
+        return value if value is None else self._value(name, value, items, True, coerced)
 
-    def _single(self, name: str, value: Any, node: Schema, told: dict[str, str]) -> Any:
+    def _single(self, name: str, value: Any, node: Schema, coerced: dict[str, str]) -> Any:
         """Return a word, text, number or moment as it is meant."""
         wanted = node.get("type")
         if isinstance(value, list) and wanted in ("string", "integer", "number", "boolean"):
-            value = self._only(name, value, told)
+            value = self._only(name, value, coerced)
         if wanted == "string":
-            return self._text(name, value, node, told)
+            return self._text(name, value, node, coerced)
         if isinstance(value, bool) and wanted in ("integer", "number"):
             return str(value)  # pydantic would take it for 1 or 0
         if wanted == "number" and ((node.get("minimum"), node.get("maximum")) == (0, 1) or name in UNBOUNDED_SHARES):
-            return self._changed(name, value, _share(value), told)
+            return self._changed(name, value, _share(value), coerced)
         if wanted == "integer":
-            return self._changed(name, value, _clamped(name, value, node), told)
+            return self._changed(name, value, _clamped(name, value, node), coerced)
         return value
 
-    def _only(self, name: str, value: list[Any], told: dict[str, str]) -> Any:
+    def _only(self, name: str, value: list[Any], coerced: dict[str, str]) -> Any:
         if len(value) == 1:
             return value[0]
         if name in CUT and value and all(isinstance(one, str) for one in value):
-            told[name] = f"{len(value)} texts → one"
+            coerced[name] = f"{len(value)} texts → one"
             return " ".join(value)
         if name == "content" and len(value) > 1:
             raise InvalidInput(
@@ -229,23 +229,23 @@ class Coercion:
             )
         return value
 
-    def _text(self, name: str, value: Any, node: Schema, told: dict[str, str]) -> Any:
+    def _text(self, name: str, value: Any, node: Schema, coerced: dict[str, str]) -> Any:
         if "enum" in node:
-            return value if value in node["enum"] else self._of_enum(name, value, node["enum"], told)
+            return value if value in node["enum"] else self._of_enum(name, value, node["enum"], coerced)
         if node.get("format") == "date-time":
-            return self._moment(name, value, told)
+            return self._moment(name, value, coerced)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name != "content":
             return str(value)
         if isinstance(value, str) and len(value) > node.get("maxLength", len(value)):
             if name in CUT:
                 half = node["maxLength"] // 2 - 2
-                told[name] = f"{len(value)} characters → its beginning and end"
+                coerced[name] = f"{len(value)} characters → its beginning and end"
                 return f"{value[:half]} … {value[-half:]}"
             if name == "content":
                 raise too_long(value, node["maxLength"])
         return value
 
-    def _of_enum(self, name: str, value: Any, enum: list[Any], told: dict[str, str]) -> Any:
+    def _of_enum(self, name: str, value: Any, enum: list[Any], coerced: dict[str, str]) -> Any:
         if not isinstance(value, str):
             return value
         word = _word(name, value)
@@ -255,16 +255,16 @@ class Coercion:
         meant = next((one for one in (word, f"{word}s", *singular) if one in enum), None)
         if meant is None and name == "kind" and not self._searches and "clear" not in self._known:
             meant = "general"
-        return self._changed(name, value, meant, told)
+        return self._changed(name, value, meant, coerced)
 
-    def _moment(self, name: str, value: Any, told: dict[str, str]) -> Any:
+    def _moment(self, name: str, value: Any, coerced: dict[str, str]) -> Any:
         if isinstance(value, bool) or not isinstance(value, _TEXT):
             return value
         if isinstance(value, str) and value[10:11] in ("T", "t"):
             with contextlib.suppress(ValueError):
                 if (exact := datetime.fromisoformat(value)).tzinfo is not None:
                     if name == "expires_at" and exact < datetime.now(UTC):
-                        told[name] = "in the past → hidden at once"
+                        coerced[name] = "in the past → hidden at once"
                     return value
         try:
             moment = read_moment(value, datetime.now(UTC), end=name in LAST_INSTANT, ahead=name == "expires_at")
@@ -272,19 +272,19 @@ class Coercion:
             raise InvalidInput(f"{name}: {error.message}", error.hint) from None
         if moment is None:  # pydantic would take a small number for a moment in 1970
             return "no moment" if isinstance(value, (int, float)) or value.strip().isdigit() else value
-        return self._changed(name, value, f.as_utc(moment), told)
+        return self._changed(name, value, f.as_utc(moment), coerced)
 
     @staticmethod
-    def _changed(name: str, given: Any, meant: Any, told: dict[str, str]) -> Any:
+    def _changed(name: str, given: Any, meant: Any, coerced: dict[str, str]) -> Any:
         """Return what is meant, and tell it where it is not what was given; what means nothing stays."""
         if meant is None:
             return given
         if meant != given and str(meant) != str(given).strip():
-            told[name] = f"{clipped(given)} → {meant}"
+            coerced[name] = f"{clipped(given)} → {meant}"
         return meant
 
 
-def _unwrapped(given: dict[str, Any], known: frozenset[str], told: dict[str, str]) -> dict[str, Any]:
+def _unwrapped(given: dict[str, Any], known: frozenset[str], coerced: dict[str, str]) -> dict[str, Any]:
     """Return arguments without the object in which they were put."""
     made: dict[str, Any] = {}
     for name, value in given.items():
@@ -292,11 +292,11 @@ def _unwrapped(given: dict[str, Any], known: frozenset[str], told: dict[str, str
             made[name] = value
         else:
             made |= value
-            told[name] = "its fields"
+            coerced[name] = "its fields"
     return made
 
 
-def _into_items(made: dict[str, Any], known: frozenset[str], told: dict[str, str]) -> None:
+def _into_items(made: dict[str, Any], known: frozenset[str], coerced: dict[str, str]) -> None:
     """Put fields of a memory that stand beside the items into each of them, or make them the only item."""
     shared = {name: made[name] for name in made.keys() - known if name in NewMemory.model_fields}
     items = made.get("items")
@@ -307,19 +307,19 @@ def _into_items(made: dict[str, Any], known: frozenset[str], told: dict[str, str
         return
     for name in shared:
         del made[name]
-        told[name] = "for every item"
-    told_items = [{"content": one} if isinstance(one, str) else one for one in items or [{}]]
-    made["items"] = [{**shared, **one} if isinstance(one, dict) else one for one in told_items]
+        coerced[name] = "for every item"
+    as_objects = [{"content": one} if isinstance(one, str) else one for one in items or [{}]]
+    made["items"] = [{**shared, **one} if isinstance(one, dict) else one for one in as_objects]
 
 
-def _kind_as_type(made: dict[str, Any], told: dict[str, str]) -> None:
+def _kind_as_type(made: dict[str, Any], coerced: dict[str, str]) -> None:
     """Take what was given as type for a kind where it is one, unless that is given otherwise."""
     given = made["type"]
     kinds = [_word("kind", one) for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
     if kinds and all(kind in f.KINDS for kind in kinds) and made.get("kind") in (None, kinds[0], kinds):
         del made["type"]
         made["kind"] = kinds if isinstance(given, list) else kinds[0]
-        told["type"] = f"kind {', '.join(kinds)}"
+        coerced["type"] = f"kind {', '.join(kinds)}"
 
 
 def _day_before(value: Any) -> Any:

@@ -81,7 +81,8 @@ async def confirmed(
             seconds = confirmations.SECONDS if ASKER.get() is None else confirmations.SECONDS_OF_A_QUESTION
             token = await confirmations.ask(tx, action, made.kept, seconds)
         if not await _agreed(store, made.question, token):
-            hint = f"Nothing is done yet. If the user agrees, repeat the call with confirm_token within {confirmations.SECONDS} s."
+            again = f"repeat the call with confirm_token within {confirmations.SECONDS} s."
+            hint = f"Nothing is done yet. If the user agrees, {again}"
             message = f"{getattr(shown, 'message', '')} {hint}"
             return shown.model_copy(update={"confirm_token": token, "message": message})
     async with store.transaction() as tx:

@@ -24,7 +24,7 @@ from pgengram.inputs import Change, NewMemory, Question, refusal
 from pgengram.runtime.retry import retrying
 from pgengram.search import budget, cursors, listing
 from pgengram.search.hits import Hits
-from pgengram.service import confirming, unmatched
+from pgengram.service import confirming, receipts, unmatched
 from pgengram.service.arguments import reader
 from pgengram.service.core import Core
 from pgengram.service.secret_filter import without_secrets_in
@@ -48,13 +48,9 @@ from pgengram.views import (
     StoredMany,
     Updated,
     around_view,
-    corrected_view,
-    cut,
     hit_view,
     memory_view,
-    near_view,
     problems_view,
-    receipt_view,
 )
 
 RECALLED: Final = 30  # memories looked at for a context
@@ -62,44 +58,6 @@ BUDGET_TOO_SMALL: Final = "Nothing fits into max_chars; raise it."
 MAX_BUDGET: Final = 50_000  # characters of a recalled context
 MAX_COUNTED: Final = 10_000
 FREELY: Final = 20  # memories forgotten at once without asking
-
-
-def message_of(result: WriteResult) -> str:
-    """Say what became of a memory that was told."""
-    said = {
-        "new": "Remembered.",
-        "known": "Already remembered.",
-        "near": "Not stored: a memory says nearly the same already.",
-        "merged": "Merged into a memory that says nearly the same.",
-        "key": "Nothing stored: this is the memory of the first call with this idempotency_key.",
-    }[result.outcome.how]
-    if result.kept:
-        said += f" Kept as stored: {', '.join(result.kept)}; update_memory changes that."
-    if result.created and result.near:
-        said += " Others say nearly the same: see near_duplicates."
-    if result.corrected:
-        said += " Something like it was forgotten: see previously_corrected."
-    return said
-
-
-def noticed(result: WriteResult) -> dict[str, Any]:
-    """Return what stands beside a memory that was told, as it is shown; nothing for what there is not."""
-    seen = {
-        "merged": result.outcome.how == "merged",
-        "taken_over": result.outcome.taken_over,
-        "kept_as_stored": result.kept,
-        "near_duplicates": [near_view(*near) for near in result.near],
-        "previously_corrected": [corrected_view(one.id, one.similarity, one.row) for one in result.corrected],
-    }
-    return {name: value for name, value in seen.items() if value}
-
-
-def _removed(row: Row) -> dict[str, Any]:
-    return {"id": str(row["id"]), "ok": True, "already_forgotten": row["status"] == "invalidated"}
-
-
-def _not_removed(made: ChangePlan) -> list[dict[str, Any]]:
-    return [one | {"ok": False} for one in problems_view(made.problems)]
 
 
 class MemoryManager(Core):
@@ -135,12 +93,12 @@ class MemoryManager(Core):
         [result] = await self.store_drafts([draft], whole=True)
         return Stored(
             memory_id=str(result.id),
-            message=message_of(result),
+            message=receipts.message_of(result),
             created=result.created,
             memory=memory_view(result.row or {}),
             extra_metadata=(result.created and draft.extra_metadata) or None,
             degraded=self.degraded,
-            **noticed(result),
+            **receipts.noticed(result),
         )
 
     @tool(ADDS, title="Remember many", screens=False)  # each item alone, so that one secret spares the others
@@ -163,20 +121,11 @@ class MemoryManager(Core):
         session. Duplicates give the id of the memory that is there. Errors: INVALID_INPUT, EMBEDDING_ERROR,
         DATABASE_ERROR.
         """
-        drafts, refused, told = await self._drafts(items)
+        drafts, refused, coerced = await self._drafts(items)
         if atomic and refused:
             raise ItemRefused(*next(iter(refused.items())))
-        results: list[dict[str, Any]] = [{} for _ in items]
-        for index, problem in refused.items():
-            results[index] = {"index": index, "ok": False, "error": problem}
         outcomes = await self.store_drafts(list(drafts.values())) if drafts else []
-        for index, result in zip(drafts, outcomes, strict=True):
-            stored = {"memory_id": str(result.id), "created": result.created}
-            results[index] = {"index": index, "ok": True, **stored, **noticed(result)}
-            if told[index]:
-                results[index]["read"] = told[index]
-            if drafts[index].redacted:
-                results[index]["redacted"] = drafts[index].redacted
+        results = receipts.of_batch(drafts, outcomes, refused, coerced)
         created = sum(result.created for result in outcomes)
         merged = sum(result.outcome.how == "merged" for result in outcomes)
         failed = len(items) - len(outcomes)
@@ -373,6 +322,16 @@ class MemoryManager(Core):
         if change.is_empty:
             raise InvalidInput("No change given.", "Name at least one field to set, clear or confirm.")
         self.refuse_bad_metadata(change.metadata)
+        change = await self._with_stored_tags(change)
+        async with self.store.transaction() as tx:
+            row = await self.one(tx, change.id)
+            made = self._planned(row, change)
+            await changes.refuse_twin(tx, row, made)
+        if change.dry_run or not made.changes:
+            return receipts.updated(row, made, dry_run=change.dry_run)
+        return await self._apply(change, row, made)
+
+    async def _with_stored_tags(self, change: Change) -> Change:
         if change.tags:
             if not (tags := await self.tags(change.tags)):
                 raise InvalidInput("tags: none of these can be a tag.", "To take all tags away name tags in clear.")
@@ -380,12 +339,10 @@ class MemoryManager(Core):
         if change.add_tags or change.remove_tags:
             spelled = {name: await self.tags(getattr(change, name)) for name in ("add_tags", "remove_tags")}
             change = change.model_copy(update=spelled)
-        async with self.store.transaction() as tx:
-            row = await self.one(tx, change.id)
-            made = self._planned(row, change)
-            await changes.refuse_twin(tx, row, made)
-        if change.dry_run or not made.changes:
-            return self._updated(row, made, dry_run=change.dry_run)
+        return change
+
+    async def _apply(self, change: Change, row: Row, made: changes.Plan) -> Updated:
+        """Embed the new content, then lock the memory, plan again what it needs now and do that."""
         embedded = await self.models.passages([made.base["content"]] if "content" in made.base else [])
         parts = embedded.vectors[0] if embedded.vectors else None
         async with self.store.transaction() as tx:
@@ -399,11 +356,15 @@ class MemoryManager(Core):
             await changes.refuse_twin(tx, locked, made)
             if made.changes:
                 await changes.apply(
-                    tx, locked, made, parts=parts if "content" in made.base else None, model_id=embedded.model_id,
+                    tx,
+                    locked,
+                    made,
+                    parts=parts if "content" in made.base else None,
+                    model_id=embedded.model_id,
                     session_id=self.session.current(),
-                )  # fmt: skip
+                )
             after = (await memories.read(tx, [row["id"]], self.model_key))[row["id"]]
-        return self._updated(after, made, dry_run=False)
+        return receipts.updated(after, made, dry_run=False)
 
     def _planned(self, row: Row, change: Change) -> changes.Plan:
         if change.expected_version is not None and change.expected_version != row["version"]:
@@ -412,21 +373,6 @@ class MemoryManager(Core):
             return changes.plan(row, change)
         except ValidationError as error:
             raise refusal(error, "metadata") from None
-
-    def _updated(self, row: Row, made: changes.Plan, *, dry_run: bool) -> Updated:
-        if not made.changes:
-            message = "Nothing to change: every field has this value already."
-        else:
-            message = f"{'Would change' if dry_run else 'Changed'} {', '.join(made.changed_fields)}."
-        return Updated(
-            memory_id=str(row["id"]),
-            changed_fields=made.changed_fields,
-            message=message,
-            version=row["version"],
-            memory=memory_view(row),
-            dry_run=dry_run or None,
-            extra_metadata=made.extra_metadata or None,
-        )
 
     @tool(REMOVES, title="Forget memories")
     async def forget_memories(
@@ -465,7 +411,7 @@ class MemoryManager(Core):
 
         if dry_run:
             async with self.store.transaction() as tx:
-                return await self._preview(tx, await plan(tx))
+                return await receipts.preview(tx, await plan(tx))
         return await confirming.confirmed(
             self.store,
             "erase" if hard else "forget",
@@ -474,7 +420,7 @@ class MemoryManager(Core):
             needs_confirmation=lambda made: (
                 bool(made.effects) and (hard or len(made.rows) + len(made.problems) > FREELY)
             ),
-            preview=self._preview,
+            preview=receipts.preview,
             execute=self._remove,
         )
 
@@ -491,7 +437,7 @@ class MemoryManager(Core):
             (await memories.resolve(tx, ids)).refuse_problems()
             made = await self._removal(tx, ids, replaced_by_ids, reason)
             if dry_run:
-                return await self._preview(tx, made)
+                return await receipts.preview(tx, made)
         done: list[Forgotten] = []
 
         async def forget(tx: Transaction, result: list[WriteResult]) -> None:
@@ -510,10 +456,10 @@ class MemoryManager(Core):
         """
         drafts: dict[int, memories.Draft] = {}
         refused: dict[int, dict[str, str]] = {}
-        told: dict[int, dict[str, str]] = {}
+        coerced: dict[int, dict[str, str]] = {}
         for index, item in enumerate(items):
             try:
-                new, told[index] = reader(NewMemory).read(item)
+                new, coerced[index] = reader(NewMemory).read(item)
                 clean, redacted = (
                     without_secrets_in(new, redact=self.settings.secrets == "redact") if screen else (new, [])
                 )
@@ -525,7 +471,7 @@ class MemoryManager(Core):
             if missing is not None:
                 refused[index] = missing.as_dict()
                 del drafts[index]
-        return drafts, dict(sorted(refused.items())), told
+        return drafts, dict(sorted(refused.items())), coerced
 
     @staticmethod
     async def _removal(
@@ -540,56 +486,21 @@ class MemoryManager(Core):
         made.check_replacements(step)
         return made
 
-    @staticmethod
-    async def _preview(tx: Transaction, made: ChangePlan) -> Forgotten:
-        """Say what would go, and how much of each."""
-        [step] = made.steps
-        hard, rows = step.action == "erase", [made.rows[id_] for id_ in step.ids if id_ in made.rows]
-        removed = await deletion.belongings(tx, step.ids) if hard else {}
-        shown = [
-            _removed(row) | {"content": cut(row["content"])} | ({"would_remove": removed[row["id"]]} if hard else {})
-            for row in rows
-        ]
-        return Forgotten(
-            ok=bool(rows),
-            results=[*shown, *_not_removed(made)],
-            forgotten=0,
-            message=f"{len(rows)} memories would be {'erased for good' if hard else 'forgotten'}.",
-        )
-
     async def _remove(self, tx: Transaction, made: ChangePlan) -> Forgotten:
         """Forget or erase what is meant."""
-        receipts = await made.execute(tx, session_id=self.session.current())
-        [step] = made.steps
-        if step.action == "erase":
-            return Forgotten(
-                ok=bool(receipts),
-                results=[*map(receipt_view, receipts.values()), *_not_removed(made)],
-                forgotten=0,
-                erased=len(receipts),
-                message=f"{len(receipts)} erased for good, {len(made.problems)} not found.",
-            )
-        results = [_removed(made.rows[id_]) for id_ in step.ids if id_ in made.rows]
-        fresh = sum(not result["already_forgotten"] for result in results)
-        return Forgotten(
-            ok=bool(results),
-            results=[*results, *_not_removed(made)],
-            forgotten=fresh,
-            message=f"{fresh} forgotten, {len(results) - fresh} forgotten before, {len(made.problems)} not found.",
-        )
+        return receipts.removal(made, await made.execute(tx, session_id=self.session.current()))
 
-    # -- maintenance
-    # ----------------------------------------------------------------------------------------------------
+    # -- maintenance -----------------------------------------------------------------------------------------------------
 
     @retrying
     async def erase(self, ids: Sequence[str], *, trace: bool = True) -> int:
         """Remove memories for good and return how many there were; without a trace not even their history stays."""
         async with self.store.transaction() as tx:
             made = await self._removal(tx, ids, [], hard=True)
-            receipts = await made.execute(tx, session_id=self.session.current(), listed=trace)
+            erased = await made.execute(tx, session_id=self.session.current(), listed=trace)
             if not trace:
-                await tx.run(s.ERASE_HISTORY, {"ids": list(receipts)})
-        return len(receipts)
+                await tx.run(s.ERASE_HISTORY, {"ids": list(erased)})
+        return len(erased)
 
     @retrying
     async def erase_source(self, source: str) -> int:

@@ -30,14 +30,14 @@ async def reason(store: Store, question: Question, find: Find) -> str | None:
     if not (given := _given(question, NAMED + OTHERS)):
         return None
     named = _given(question)
-    told = await store.read_transaction(lambda tx: _unknown(tx, named, question)) if named else []
+    notes = await store.read_transaction(lambda tx: _unknown(tx, named, question)) if named else []
     ways = [[what] for what in given] + ([given] if len(given) > 1 else [])
     for left_out in ways:
         found = len(await find(question.model_copy(update=dict.fromkeys(left_out))))
         if found:
             more = " or more" if found == question.limit else ""
-            told.append(f"Without {', '.join(left_out)}: {found}{more} found.")
-    return " ".join(told) or None
+            notes.append(f"Without {', '.join(left_out)}: {found}{more} found.")
+    return " ".join(notes) or None
 
 
 async def _changes(tx: Transaction, named: list[str], question: Question) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Final
 
 # The argument that is meant, and other names for it; a name counts only where a tool has the argument and not the name.
 NAMES: Final[dict[str, str]] = {
-    "content": "text memory fact note statement message body new_content new_text updated_content memory_content memory_text",
+    "content": "text memory fact note statement message body new_content new_text updated_content "
+    "memory_content memory_text",
     "query": "q question search search_query text context topic message prompt keywords",
     "context": "query topic message text task q question prompt input user_message",
     "items": "memories facts entries notes records list",
@@ -76,7 +77,8 @@ WORDS: Final[dict[str, dict[str, str]]] = {
             "episodic": "event episode experience", "semantic": "knowledge info information note",
             "procedural": "procedure howto how_to workflow skill instruction", "strategic": "strategy principle plan",
         },
-        "status": {"invalidated": "forgotten deleted removed", "archived": "archive", "active": "restored current live"},
+        "status": {"invalidated": "forgotten deleted removed", "archived": "archive",
+        "active": "restored current live"},
         "mode": {
             "text": "keyword keywords words bm25 fulltext full_text lexical", "auto": "hybrid default smart combined",
             "semantic": "vector embedding similarity meaning dense", "substring": "exact literal contains",
@@ -107,6 +109,7 @@ WORDS: Final[dict[str, dict[str, str]]] = {
 LEVELS: Final[dict[str, float]] = {
     "critical": 0.95, "vital": 0.95, "essential": 0.95, "highest": 0.95, "maximum": 1.0, "max": 1.0, "very_high": 0.9,
     "high": 0.8, "important": 0.8, "strong": 0.8, "medium": 0.5, "normal": 0.5, "moderate": 0.5, "average": 0.5,
-    "low": 0.25, "minor": 0.25, "weak": 0.25, "very_low": 0.1, "lowest": 0.1, "trivial": 0.1, "certain": 1.0, "sure": 0.95,
+    "low": 0.25, "minor": 0.25, "weak": 0.25, "very_low": 0.1, "lowest": 0.1, "trivial": 0.1, "certain": 1.0,
+    "sure": 0.95,
 }  # fmt: skip
 EVERYTHING: Final = frozenset({"all", "everything", "*"})

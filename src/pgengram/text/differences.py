@@ -52,17 +52,22 @@ _NEGATION_PARTS: Final = re.compile(
 _PREFIXES: Final = ("un", "in", "im", "il", "ir", "dis", "non", "de", "ne", "не")
 # Pairs of which one says what the other denies.
 _OPPOSITES: Final = (
-    "enable disable", "enabled disabled", "enables disables", "on off", "true false", "yes no", "allow forbid", "allowed forbidden",
-    "allowed denied", "allow deny", "accept reject", "accepted rejected", "before after", "left right", "always never", "open closed",
-    "likes dislikes", "like dislike", "loves hates", "love hate", "start stop", "started stopped", "add remove", "added removed",
-    "more less", "above below", "with without", "increase decrease", "increased decreased", "ja nein", "an aus", "oui non",
+    "enable disable", "enabled disabled", "enables disables", "on off", "true false", "yes no", "allow forbid",
+    "allowed forbidden",
+    "allowed denied", "allow deny", "accept reject", "accepted rejected", "before after", "left right", "always never",
+    "open closed",
+    "likes dislikes", "like dislike", "loves hates", "love hate", "start stop", "started stopped", "add remove",
+    "added removed",
+    "more less", "above below", "with without", "increase decrease", "increased decreased", "ja nein", "an aus",
+    "oui non",
     "avec sans", "con sin", "com sem", "да нет",
 )  # fmt: skip
 _OPPOSITE: Final = {word: {*pair.split()} for pair in _OPPOSITES for word in pair.split()}
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*|[零〇一二三四五六七八九十百千万萬億亿兩两]")
 _NUMBER_WORDS: Final = _each_of(
-    "two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety hundred",
+    "two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety "
+    "hundred",
     "thousand million first third once twice half double",
     "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf hundert tausend",
     "deux trois quatre cinq sept huit neuf dix douze cent mille",
@@ -73,25 +78,35 @@ _NUMBER_WORDS: Final = _each_of(
 _DATE_WORDS: Final = _each_of(
     "january february march april june july august september october november december",
     "jan feb apr jun jul aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday",
-    "mon tue wed thu fri today tomorrow yesterday tonight weekly daily monthly yearly hourly morning evening noon midnight",
+    "mon tue wed thu fri today tomorrow yesterday tonight weekly daily monthly yearly hourly morning evening noon "
+    "midnight",
     "spring summer autumn winter",
-    "januar februar märz mai juni juli oktober dezember montag dienstag mittwoch donnerstag freitag samstag sonntag heute gestern morgen",
-    "janvier février mars avril juin juillet août septembre octobre novembre décembre lundi mardi mercredi jeudi vendredi samedi",
+    "januar februar märz mai juni juli oktober dezember montag dienstag mittwoch donnerstag freitag samstag sonntag "
+    "heute gestern morgen",
+    "janvier février mars avril juin juillet août septembre octobre novembre décembre lundi mardi mercredi jeudi "
+    "vendredi samedi",
     "dimanche aujourd'hui hier demain",
-    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre lunes martes miércoles jueves viernes",
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre lunes martes miércoles "
+    "jueves viernes",
     "sábado domingo hoy ayer mañana",
-    "gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre lunedì martedì mercoledì giovedì venerdì sabato domenica",
+    "gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre lunedì martedì mercoledì giovedì venerdì "
+    "sabato domenica",
     "oggi ieri domani",
-    "janeiro fevereiro março maio junho julho setembro outubro novembro dezembro segunda terça quarta quinta sexta hoje ontem amanhã",
+    "janeiro fevereiro março maio junho julho setembro outubro novembro dezembro segunda terça quarta quinta sexta "
+    "hoje ontem amanhã",
     "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag vandaag gisteren",
     "понедельник вторник среда четверг пятница суббота воскресенье сегодня вчера завтра",
 )
 # A sentence that begins with one of these does not begin with a name.
 _OPENINGS: Final = _each_of(
-    "a an the this that these those there here it its he she they we you i my our your his her their who what when where why how if",
-    "is are was were be has have had do does did can could will would should may might must and or but so as at by for from in into",
-    "of on to with since because while after before during all any some each every one no not never also then now today please use",
-    "never always der die das den dem ein eine einen er sie es wir ich ihr mein unser im am le la les un une il elle nous je mon el",
+    "a an the this that these those there here it its he she they we you i my our your his her their who what when "
+    "where why how if",
+    "is are was were be has have had do does did can could will would should may might must and or but so as at by "
+    "for from in into",
+    "of on to with since because while after before during all any some each every one no not never also then now "
+    "today please use",
+    "never always der die das den dem ein eine einen er sie es wir ich ihr mein unser im am le la les un une il elle "
+    "nous je mon el",
     "los las una lo io noi o os uma ele ela",
 )
 _UNSPACED: Final = re.compile(
@@ -193,8 +208,12 @@ def _opposed(one: Reading, other: Reading) -> bool:
     first, second = {*one.lowered} - {*other.lowered}, {*other.lowered} - {*one.lowered}
     if any(_OPPOSITE.get(word, set()) - {word} & second for word in first):
         return True
-    return any(prefix + word in denied for plain, denied in ((first, second), (second, first))
-               for word in plain for prefix in _PREFIXES)  # fmt: skip
+    return any(
+        prefix + word in denied
+        for plain, denied in ((first, second), (second, first))
+        for word in plain
+        for prefix in _PREFIXES
+    )
 
 
 def _changed_places(one: list[str], other: list[str]) -> bool:

@@ -47,8 +47,10 @@ NEIGHBOURS: Final = {
 }
 # Letters of Latin script that tell a language as a common word does.
 LETTERS: Final = {
-    "de": "ß", "es": "ñ¿¡", "ro": "țșţ", "tr": "ğışİ", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æø", "no": "æø",
-    "sv": "å", "is": "ðþ", "vi": "ạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹđư", "lv": "ļņģķ", "lt": "ėųį", "az": "ə", "sq": "ë", "fr": "œçèê",
+    "de": "ß", "es": "ñ¿¡", "ro": "țșţ", "tr": "ğışİ", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æø",
+    "no": "æø",
+    "sv": "å", "is": "ðþ", "vi": "ạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹđư", "lv": "ļņģķ", "lt": "ėųį",
+    "az": "ə", "sq": "ë", "fr": "œçèê",
 }  # fmt: skip
 UNSPACED: Final = frozenset(("ja", "zh", "th", "lo", "my", "km"))
 
@@ -129,21 +131,25 @@ def _latin(sample: str) -> Language:
     known = _function_words()
     tokens = [word.lower().replace("’", "'") for word in _WORD.findall(sample)]
     found = [known.get(word) or known.get(word.partition("'")[0], ()) for word in tokens]
-    english = sum(1 for codes in found if codes == (ENGLISH,))
-    told = [codes for codes in found if codes and ENGLISH not in codes]
+    english = found.count((ENGLISH,))
     letters = [] if sample.isascii() else [_lettered(word) for word in tokens if not word.isascii()]
-    told += [codes for codes in letters if codes]
-    if not told:
-        in_english = any(ENGLISH in codes for codes in found)
-        unclear = bool(letters) and english < 2 * len(letters)
-        unclear = unclear or (not in_english and len(re.findall(r"\b[a-z]", sample)) >= TELLING)
-        return Language(ENGLISH if in_english else UNKNOWN, english=True, foreign=unclear)
-    if english >= 2 * len(told) or (len(told) == 1 and english and not letters):
+    foreign = [codes for codes in found if codes and ENGLISH not in codes] + list(filter(None, letters))
+    if not foreign:
+        return _without_foreign_words(sample, found, len(letters), english)
+    if english >= 2 * len(foreign) or (len(foreign) == 1 and english and not letters):
         return Language(ENGLISH, english=True, foreign=False)
-    votes = Counter(code for codes in found for code in codes) + Counter(code for codes in told for code in codes)
+    votes = Counter(code for codes in [*found, *foreign] for code in codes)
     del votes[ENGLISH]
     [(code, _)] = votes.most_common(1)
-    return Language(code if len(told) >= english else ENGLISH, english=english >= len(told), foreign=True)
+    return Language(code if len(foreign) >= english else ENGLISH, english=english >= len(foreign), foreign=True)
+
+
+def _without_foreign_words(sample: str, found: list[tuple[str, ...]], not_ascii: int, english: int) -> Language:
+    """Judge a text none of whose words points to a language other than English."""
+    in_english = any(ENGLISH in codes for codes in found)
+    unclear = not_ascii > 0 and english < 2 * not_ascii
+    unclear = unclear or (not in_english and len(re.findall(r"\b[a-z]", sample)) >= TELLING)
+    return Language(ENGLISH if in_english else UNKNOWN, english=True, foreign=unclear)
 
 
 def _lettered(word: str) -> tuple[str, ...]:

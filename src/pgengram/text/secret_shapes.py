@@ -85,7 +85,8 @@ _PLACEHOLDER = (
     r"(?is)[<\[{(%].*|.*[<{].*[>}].*|\$.*|[*•·.…_xX?#-]+|\W+|.*\*{3,}.*|.*[xX]{4,}|.*(?:redacted|placeholder)\b.*"
     r"|(?:your|my|the|an?|some|dein|ihr|example|sample|dummy|insert)[-_ ].*|change-?me\W*"
 )
-_CODE = r"[A-Za-z_.]+[(\[].*|@?[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[A-Z][A-Z_]*_[A-Z_]*[A-Z]|[a-z]+(?:_[a-z]+)+"  # a call, an index, a.b.c, DB_ANNOUNCED, db_password
+# A call, an index, a.b.c, DB_ANNOUNCED, db_password.
+_CODE = r"[A-Za-z_.]+[(\[].*|@?[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[A-Z][A-Z_]*_[A-Z_]*[A-Z]|[a-z]+(?:_[a-z]+)+"
 _PLACE = r"(?i)[a-z][a-z+.-]*://.*|~?\.{0,2}/[\w./~-]+|[A-Z]:\\.*|.*@[\w-]+(?:\.[\w-]+)+"
 _UUID = r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _HASH = r"(?i)(?:[a-z0-9]+[:-])?[0-9a-f]{7,128}"
@@ -101,7 +102,8 @@ _NO_PASSWORD = frozenset({
     "geändert", "hashed", "hidden", "ignored", "incorrect", "instead", "invalid", "keepass", "keepassxc", "keine",
     "keines", "keychain", "keycloak", "keyring", "lastpass", "leaked", "length", "locked", "login", "longer", "lost",
     "manager", "masked", "minimum", "mismatch", "missing", "needed", "never", "nobody", "none", "nothing",
-    "notwendig", "null", "number", "nötig", "object", "optional", "outdated", "passed", "passwd", "password", "passwords", "passwort",
+    "notwendig", "null", "number", "nötig", "object", "optional", "outdated", "passed", "passwd", "password",
+    "passwords", "passwort",
     "pending", "personal", "pflicht", "pflichtfeld", "plaintext", "policies", "policy", "private", "prompt",
     "protected", "provided", "public", "random", "recovered", "recovery", "refused", "rejected", "removed",
     "required", "reset", "rotated", "rotation", "safe", "saved", "secret", "secrets", "secure", "shared", "shorter",
@@ -131,11 +133,9 @@ def _is_password(match: re.Match[str]) -> bool:
     """Judge what follows `password:`; a short human password is one, a plain word only when nothing else follows."""
     quoted = match["quote"] != ""
     value = match["secret"] if quoted else match["secret"].rstrip(".,;:!?)]}>")
-    if len(value) < SHORTEST_PASSWORD or value.casefold() in _NO_PASSWORD or _fits(_ALGORITHM, value):
+    if _is_no_password(value) or _is_nothing(match["secret"]):
         return False
-    if _is_nothing(value) or _is_nothing(match["secret"]) or value[0] in " ,;.)":  # the quote closes what stands before
-        return False
-    digits, letters = any(c.isdigit() for c in value), any(c.isalpha() for c in value)
+    digits, letters = _digits_and_letters(value)
     says = match["says"].strip()
     if not says or " " in value:  # password "hunter2"; a passphrase in quotes
         return quoted and digits and letters
@@ -146,6 +146,16 @@ def _is_password(match: re.Match[str]) -> bool:
     if value.replace("-", "").replace("'", "").isalpha():
         return value.count("-") > 2 or (len(value) >= SHORTEST_WORD and _ends_line(match))
     return letters or not digits or len(value) >= SHORTEST_WORD
+
+
+def _is_no_password(value: str) -> bool:
+    if len(value) < SHORTEST_PASSWORD or value.casefold() in _NO_PASSWORD or _fits(_ALGORITHM, value):
+        return True
+    return _is_nothing(value) or value[0] in " ,;.)"  # the quote closes what stands before
+
+
+def _digits_and_letters(value: str) -> tuple[bool, bool]:
+    return any(c.isdigit() for c in value), any(c.isalpha() for c in value)
 
 
 def _ends_line(match: re.Match[str]) -> bool:
@@ -159,14 +169,15 @@ def _is_key(match: re.Match[str]) -> bool:
     if len(value) < SHORTEST_KEY or _is_nothing(value) or _fits(_ALGORITHM, value) or _fits(_LISTED, value):
         return False
     before = match.string[max(0, match.start() - 40) : match.start()]
-    if not re.search(_COMPOUND, before):
-        alone = not before or not before[-1].isalnum() or (before[-1].islower() and match[0][0].isupper())
-        if match["word"].lower() == "key" or not alone:
-            return False
-        if _fits(_UUID, value) or _fits(_HASH, value):
-            return False  # tokens of many things are ids; an "api key" that is one is still a key
-    mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
-    return mixed and entropy(value) >= KEY_ENTROPY
+    if not re.search(_COMPOUND, before) and not _stands_alone(match, before, value):
+        return False
+    return all(_digits_and_letters(value)) and entropy(value) >= KEY_ENTROPY
+
+
+def _stands_alone(match: re.Match[str], before: str, value: str) -> bool:
+    """Whether the announcing word is a whole one, such as token, and its value is no id: tokens of many things are."""
+    alone = not before or not before[-1].isalnum() or (before[-1].islower() and match[0][0].isupper())
+    return alone and match["word"].lower() != "key" and not _fits(_UUID, value) and not _fits(_HASH, value)
 
 
 _LISTED = r"(?i)(?:[a-z]+|\d{1,8})(?:[-_.:/+](?:v?\d{1,8}|[a-z]+))*|[a-z]+\d{1,4}"  # words and numbers: names, versions
@@ -219,29 +230,35 @@ _COMPOUND = (
 
 PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("anthropic key", ("sk-ant-",), _BB + r"sk-ant-[\w-]{16,}", _unless_placeholder),
-    Pattern("openai key", ("sk-proj-", "sk-svcacct-", "sk-admin-"), _BB + r"sk-(?:proj|svcacct|admin)-[\w-]{16,}", _unless_placeholder),
+    Pattern("openai key", ("sk-proj-", "sk-svcacct-", "sk-admin-"), _BB + r"sk-(?:proj|svcacct|admin)-[\w-]{16,}",
+    _unless_placeholder),
     Pattern("api key", ("sk-",), _BB + r"sk-(?:[a-z0-9]{1,8}-){0,3}(?P<body>[A-Za-z0-9_]{20,})", _is_generic_sk),
-    Pattern("github token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _B + r"gh[pousr]_[A-Za-z0-9]{30,}", _unless_placeholder),
+    Pattern("github token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _B + r"gh[pousr]_[A-Za-z0-9]{30,}",
+    _unless_placeholder),
     Pattern("pgengram token", ("pgt_",), _B + r"pgt_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"),
     Pattern("github token", ("github_pat_",), r"(?<!\w)github_pat_\w{22,}", _unless_placeholder),
     Pattern(
         "gitlab token", ("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-", "glagent-"),
         _BB + r"gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[\w.-]{20,}", _unless_placeholder,
     ),
-    Pattern("aws access key", ("akia", "asia", "abia", "acca"), _B + r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    Pattern("aws access key", ("akia", "asia", "abia", "acca"),
+    _B + r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
     Pattern(
         "aws secret key", ("aws", "secret_access_key", "secretaccesskey", "secret access key"),
         r"(?i:aws|secret[ _-]?access[ _-]?key)[^\n]{0,60}?(?<![A-Za-z0-9/+=])(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
         _is_aws_secret, spaced=True,
     ),
-    Pattern("slack token", ("xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xoxc-", "xoxd-", "xoxe."), _BB + r"xox[abcdeprs][.-][A-Za-z0-9-]{10,}", _unless_placeholder),
+    Pattern("slack token", ("xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xoxc-", "xoxd-", "xoxe."),
+    _BB + r"xox[abcdeprs][.-][A-Za-z0-9-]{10,}", _unless_placeholder),
     Pattern("slack token", ("xapp-",), _BB + r"xapp-\d-[A-Za-z0-9-]{20,}", _unless_placeholder),
-    Pattern("slack webhook", ("hooks.slack.com/",), r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/-]{20,})", _unless_placeholder),
+    Pattern("slack webhook", ("hooks.slack.com/",),
+    r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/-]{20,})", _unless_placeholder),
     Pattern("google key", ("aiza",), _BB + r"AIza[\w-]{35}(?![\w-])"),
     Pattern("google token", ("ya29.",), _BB + r"ya29\.[\w-]{20,}"),
     Pattern("google client secret", ("gocspx-",), _BB + r"GOCSPX-[\w-]{20,}", _unless_placeholder),
     Pattern("google refresh token", ("1//0",), r"(?<![\w/-])1//0[\w-]{30,}"),
-    Pattern("stripe key", ("k_live_", "k_test_"), _B + r"[srp]k_(?:live|test)_(?<!pk_live_)(?<!pk_test_)[A-Za-z0-9]{10,}", _unless_placeholder),
+    Pattern("stripe key", ("k_live_", "k_test_"),
+    _B + r"[srp]k_(?:live|test)_(?<!pk_live_)(?<!pk_test_)[A-Za-z0-9]{10,}", _unless_placeholder),
     Pattern("webhook secret", ("whsec_",), _B + r"whsec_[A-Za-z0-9+/=]{16,}", _unless_placeholder),
     Pattern("hugging face token", ("hf_", "api_org_"), _B + r"(?:hf|api_org)_[A-Za-z0-9]{30,}", _unless_placeholder),
     Pattern("npm token", ("npm_",), _B + r"npm_[A-Za-z0-9]{36,}", _unless_placeholder),
@@ -260,26 +277,33 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     ),
     Pattern("twilio key", ("sk",), _B + r"SK[0-9a-f]{32}(?![A-Za-z0-9])", _unless_placeholder),
     Pattern("sendgrid key", ("sg.",), _BB + r"SG\.[\w-]{16,}\.[\w-]{16,}"),
-    Pattern("azure key", ("accountkey=", "sharedaccesskey="), r"(?i:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{30,}=*)"),
+    Pattern("azure key", ("accountkey=", "sharedaccesskey="),
+    r"(?i:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{30,}=*)"),
     Pattern("azure signature", ("sig=",), r"(?<=[?&])sig=(?P<secret>[A-Za-z0-9%+/_-]{40,}=*)"),
     Pattern("azure client secret", ("q~",), r"(?<![\w~.-])[\w~.-]{3}\dQ~[\w~.-]{31,34}(?![\w~.-])"),
     Pattern("telegram bot token", (":a",), r"(?<![\w:])\d{8,10}:A[\w-]{34}(?![\w-])"),
-    Pattern("discord token", (".",), r"[MNO](?<![\w.-][MNO])[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])", lambda m: entropy(m[0]) >= SECRET_KEY_ENTROPY),
+    Pattern("discord token", (".",), r"[MNO](?<![\w.-][MNO])[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])",
+    lambda m: entropy(m[0]) >= SECRET_KEY_ENTROPY),
     Pattern("discord webhook", ("/api/webhooks/",), r"discord(?:app)?\.com/api/webhooks/\d+/(?P<secret>[\w-]{40,})"),
-    Pattern("digitalocean token", ("doo_v1_", "dop_v1_", "dor_v1_"), _B + r"do[opr]_v1_[a-f0-9]{40,}", _unless_placeholder),
-    Pattern("shopify token", ("shpat_", "shpca_", "shppa_", "shpss_"), _B + r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{30,}", _unless_placeholder),
+    Pattern("digitalocean token", ("doo_v1_", "dop_v1_", "dor_v1_"), _B + r"do[opr]_v1_[a-f0-9]{40,}",
+    _unless_placeholder),
+    Pattern("shopify token", ("shpat_", "shpca_", "shppa_", "shpss_"), _B + r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{30,}",
+    _unless_placeholder),
     Pattern("square token", ("sq0atp-", "sq0csp-", "eaaa"), _BB + r"(?:sq0(?:atp|csp)-[\w-]{22,}|EAAA[\w-]{60,})"),
     Pattern("mailgun key", ("key-",), _BB + r"key-[a-f0-9]{32}(?![\w-])", _unless_placeholder),
     Pattern("mailchimp key", ("-us",), _B + r"[a-f0-9]{32}-us\d{1,2}(?!\w)"),
     Pattern("doppler token", ("dp.",), _BB + r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{1,40}\.)?[A-Za-z0-9]{40,}"),
     Pattern("databricks token", ("dapi",), _B + r"dapi[a-f0-9]{32}(?![A-Za-z0-9])", _unless_placeholder),
     Pattern("linear key", ("lin_api_", "lin_oauth_"), _B + r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}", _unless_placeholder),
-    Pattern("notion token", ("secret_", "ntn_"), _B + r"(?:secret_[A-Za-z0-9]{43}|ntn_[A-Za-z0-9]{40,})(?![A-Za-z0-9])", _unless_placeholder),
+    Pattern("notion token", ("secret_", "ntn_"),
+    _B + r"(?:secret_[A-Za-z0-9]{43}|ntn_[A-Za-z0-9]{40,})(?![A-Za-z0-9])", _unless_placeholder),
     Pattern("vault token", ("hvs.", "hvb.", "hvr."), _BB + r"hv[sbr]\.[\w-]{20,}"),
     Pattern("terraform token", (".atlasv1.",), r"(?<![\w.-])[A-Za-z0-9]{14}\.atlasv1\.[\w-]{50,}"),
     Pattern("fly token", ("fo1_", "fm1", "fm2"), r"(?<!\w)(?:fo1_[\w-]{40,}|fm[12][ar]?_[A-Za-z0-9+/=_-]{60,})"),
-    Pattern("supabase key", ("sbp_", "sb_secret_"), r"(?<!\w)(?:sbp_(?:v0_)?[a-f0-9]{40}|sb_secret_[\w-]{20,})", _unless_placeholder),
-    Pattern("grafana token", ("glsa_", "glc_"), _B + r"(?:glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|glc_[A-Za-z0-9+/]{32,}=*)"),
+    Pattern("supabase key", ("sbp_", "sb_secret_"), r"(?<!\w)(?:sbp_(?:v0_)?[a-f0-9]{40}|sb_secret_[\w-]{20,})",
+    _unless_placeholder),
+    Pattern("grafana token", ("glsa_", "glc_"),
+    _B + r"(?:glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|glc_[A-Za-z0-9+/]{32,}=*)"),
     Pattern("heroku key", ("hrku-",), _BB + r"HRKU-[\w-]{30,}", _unless_placeholder),
     Pattern("new relic key", ("nrak-",), _BB + r"NRAK-[A-Z0-9]{27}"),
     Pattern(
@@ -298,7 +322,8 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern(
         "authorization header", ("bearer", "authorization"),
         r"(?i)(?<!\w)(?:authorization[\"']?[ ]?[:=][ ]?[\"']?(?:bearer|basic|token)|bearer)[ ]+(?P<secret>[\w.~+/-]{16,}=*)",
-        lambda m: any(c.isdigit() for c in m["secret"]) and entropy(m["secret"]) >= KEY_ENTROPY and not _fits(_LISTED, m["secret"]),
+        lambda m: any(c.isdigit() for c in m["secret"]) and entropy(m["secret"]) >= KEY_ENTROPY and not _fits(_LISTED,
+        m["secret"]),
         spaced=True,
     ),
     Pattern(

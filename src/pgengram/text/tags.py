@@ -20,7 +20,8 @@ SYNONYMS: Final[dict[str, str]] = {
 BROADER: Final[dict[str, str]] = {
     "tech": "software", "programming": "software", "coding": "software", "code": "software", "dev": "software",
     "development": "software", "engineering": "software", "technology": "software",
-    "book": "publishing", "books": "publishing", "writing": "publishing", "author": "publishing", "authorship": "publishing",
+    "book": "publishing", "books": "publishing", "writing": "publishing", "author": "publishing",
+    "authorship": "publishing",
     "bio": "personal", "biography": "personal", "personal-info": "personal",
     "career": "work", "likes": "preferences", "dislikes": "preferences",
     "medical": "health", "medicine": "health", "medications": "health",

@@ -98,7 +98,7 @@ class AuthMiddleware:
             await rejection.response()(scope, receive, send)
         except Gone:
             return
-        except Exception as error:  # noqa: BLE001 - the edge: a fault of ours must cost one request, and its text may quote content
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs one request; its text may quote content
             log.error("a request failed: %s", trace(error))  # noqa: TRY400
             if not started:
                 await HTTPRejection(500, "Something unforeseen went wrong inside the server.").response()(

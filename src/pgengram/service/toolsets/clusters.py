@@ -28,7 +28,8 @@ MAX_SHOWN: Final = 200  # member ids of one cluster
 DAYS_TOGETHER: Final = 7  # back to which activate_cluster tells what was called up with it
 WHERE: Final = "Use get_memory_clusters to find the right id."
 FIELDS: Final = (
-    "type", "name", "description", "keywords", "emotional_signature", "importance", "activation_count", "last_activated_at",
+    "type", "name", "description", "keywords", "emotional_signature", "importance", "activation_count",
+    "last_activated_at",
     "memory_count", "memory_ids", "has_centroid", "created_at", "updated_at",
 )  # fmt: skip
 THEME_FIELDS: Final = ("type", "name", "keywords", "emotional_signature", "recent_activations", "last_activated_at")

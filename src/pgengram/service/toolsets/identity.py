@@ -19,7 +19,8 @@ from pgengram.text.normalising import folded
 from pgengram.views import Answer, Shown, cut, moment, shown
 
 MAX_EVIDENCE: Final = 50
-BELIEF_FIELDS: Final = ("category", "belief", "confidence", "stability", "emotional_valence", "details", "version", "created_at", "updated_at")  # fmt: skip
+BELIEF_FIELDS: Final = ("category", "belief", "confidence", "stability", "emotional_valence", "details", "version",
+"created_at", "updated_at")  # fmt: skip
 
 Aspect = Literal[
     "self_concept", "agency_beliefs", "purpose_framework", "group_identifications", "boundary_definitions",

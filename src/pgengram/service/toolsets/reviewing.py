@@ -68,7 +68,7 @@ class Review:
         self._tx = tx
         self._project = project
         self._limit = limit
-        self._taken: set[UUID] = set()
+        self._planned_ids: set[UUID] = set()
 
     # -- pairs -----------------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class Review:
     def _note_untagged(self, rows: Sequence[Row], tags: Sequence[str]) -> None:
         for row in rows:
             fitting = suggested(row["content"], tags)
-            if fitting and row["id"] not in self._taken:
+            if fitting and row["id"] not in self._planned_ids:
                 self._take("untagged", Step("tag", [row["id"]], tags=fitting))
             why = "Its words are tags of others." if fitting else "Has no tag."
             self._note("untagged", [row], action="tag", into={"tags": fitting} if fitting else {}, why=why)
@@ -195,12 +195,12 @@ class Review:
     # -- both ------------------------------------------------------------------------------------------------------
 
     def _take(self, name: str, step: Step) -> None:
-        self._taken |= set(step.touched)
+        self._planned_ids |= set(step.touched)
         self.steps.setdefault(name, []).append(step)
 
     def _take_all(self, name: str, rows: Sequence[Row]) -> None:
         """Archive, not forget: what was forgotten is told of as corrected when somebody says it again."""
-        ids = [row["id"] for row in rows if row["id"] not in self._taken and not row["pinned"]]
+        ids = [row["id"] for row in rows if row["id"] not in self._planned_ids and not row["pinned"]]
         if ids:
             self._take(name, Step("archive", ids))
 
