@@ -23,7 +23,7 @@ from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, cast
 from pgengram import fields as f
 from pgengram.errors import NotFound
 from pgengram.inputs import DedupPolicy, Mode, Sort
-from pgengram.service.arguments import Arguments
+from pgengram.service.calls.arguments import Arguments
 from pgengram.service.manager import MemoryManager
 from pgengram.service.tools import tools_of
 from pgengram.service.toolsets.graph import Explored, Graph, Linked

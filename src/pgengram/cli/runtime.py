@@ -191,7 +191,7 @@ async def call_tool(namespace: object, name: str, given: Mapping[str, Any]) -> A
     Raises:
         InvalidInput: an argument is wrong; nothing was changed.
     """
-    from pgengram.service.arguments import Arguments
+    from pgengram.service.calls.arguments import Arguments
     from pgengram.service.tools import tools_of
 
     [taken] = [Arguments(tool) for tool in tools_of(namespace) if tool.name == name]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import RootModel
 
 from pgengram.json_schema import FlatJsonSchema, Schema
-from pgengram.service.arguments import Arguments
+from pgengram.service.calls.arguments import Arguments
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool

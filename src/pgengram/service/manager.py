@@ -25,7 +25,7 @@ from pgengram.runtime.retry import retrying
 from pgengram.search import budget, cursors, listing
 from pgengram.search.hits import Hits
 from pgengram.service import confirming, receipts, unmatched
-from pgengram.service.arguments import reader
+from pgengram.service.calls.arguments import reader
 from pgengram.service.core import Core
 from pgengram.service.secret_filter import without_secrets_in
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of

@@ -13,9 +13,9 @@ from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory, refusal
-from pgengram.service.arguments import reader
-from pgengram.service.moments import read_moment
-from pgengram.service.vocabulary import TARGETS
+from pgengram.service.calls.arguments import reader
+from pgengram.service.calls.moments import read_moment
+from pgengram.service.calls.vocabulary import TARGETS
 from pgengram.store.memory import memories
 from pgengram.store.reading.transferring import Arrival
 from pgengram.text.derived import IDENTITY, Derived, derived

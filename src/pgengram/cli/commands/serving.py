@@ -148,7 +148,7 @@ async def call(
     ] = None,
 ) -> int:
     """Example: `pgengram call search_memories query="where do we deploy?" limit=3`"""
-    from pgengram.service.arguments import Arguments
+    from pgengram.service.calls.arguments import Arguments
 
     given = dict(map(name_value, arguments or []))
     async with opened_manager() as manager:

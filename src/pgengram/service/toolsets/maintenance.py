@@ -15,7 +15,7 @@ from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.inputs import Request
 from pgengram.search.vector_index import VectorIndex
 from pgengram.service import confirming
-from pgengram.service.arguments import reader
+from pgengram.service.calls.arguments import reader
 from pgengram.service.confirming import Kept
 from pgengram.service.core import Core
 from pgengram.service.tools import READS, REMOVES, tool

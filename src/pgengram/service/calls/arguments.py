@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 
 from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.json_schema import FlatJsonSchema, Schema, allowed
-from pgengram.service.coercion import Coercion, clipped
+from pgengram.service.calls.coercion import Coercion, clipped
 from pgengram.service.tools import Tool
 from pgengram.views import Answer
 

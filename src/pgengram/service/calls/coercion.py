@@ -20,8 +20,8 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory
 from pgengram.json_schema import Schema
-from pgengram.service.moments import read_moment
-from pgengram.service.vocabulary import EVERYTHING, LEVELS, TARGETS, WORDS, WRAPPERS
+from pgengram.service.calls.moments import read_moment
+from pgengram.service.calls.vocabulary import EVERYTHING, LEVELS, TARGETS, WORDS, WRAPPERS
 from pgengram.text.secrets import redacted
 
 MAX_ECHO: Final = 64  # characters of a caller's own word in an answer

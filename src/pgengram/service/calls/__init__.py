@@ -1,0 +1,1 @@
+"""What a caller asks, read as it is meant: names, values, dates, words; and checked."""
