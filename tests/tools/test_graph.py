@@ -532,6 +532,7 @@ def fill_hub(db: Database) -> tuple[int, str, str]:
             UNION ALL SELECT %(namespace_id)s, s, o, 'related_to', 0.9 FROM unnest(%(spokes)s::uuid[], %(others)s::uuid[]) AS p(s, o)""",
             given,
         )
+        connection.execute("ANALYZE memories, memory_activation, memory_relationships")  # before autovacuum would
     return key[0], str(hub), str(spokes[-1])
 
 
