@@ -31,7 +31,6 @@ THREADS = (
 )
 TURN_S = 0.1  # work is done in turns this long, so that a question waits for one turn of an import, not for its end
 IDLE_S = 600.0  # unused for so long, the model is let go: about 50 MB, back within a tenth of a second
-QUICK_CHARACTERS = 1_000  # some hundredths of a second; a longer text has several parts
 OVERLAP = 8  # parts share an eighth of the window: 32 of 256 tokens, a sentence
 
 

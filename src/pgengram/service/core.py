@@ -281,11 +281,3 @@ class Core:
         """Tell the background work that so many memories were stored."""
         self.models.note_growth(rows)
         self._words.notice(rows)
-
-
-def _as_error(missing: dict[str, Any]) -> NotFound | Conflict:
-    """Return what `resolved` says of an id as an error."""
-    error = missing["error"]
-    if error["code"] == NotFound.code:
-        return NotFound("memory", missing["id"])
-    return Conflict(error["message"], error["hint"])

@@ -44,7 +44,6 @@ TABLES: Final = (
     Table("evidence", "memory_belief_evidence", (("belief_id", "uuid"), ("memory_id", "uuid"))),
     Table("history", "memory_history", (("memory_id", "uuid"), ("version", "integer"))),
 )
-BY_RECORD: Final = {table.record: table for table in TABLES}
 # Parts of a memory's record that are rows of tables of their own, keyed by the memory.
 PARTS: Final = {"activation": "memory_activation", "working": "working_memories"}
 DETAIL_TABLES: Final = tuple(memories.DETAIL_TABLE.values())
