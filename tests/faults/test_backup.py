@@ -21,7 +21,6 @@ import pytest
 from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram.demo import load
-from pgengram.inputs import NewMemory
 from pgengram.runtime import processes
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -167,6 +166,25 @@ async def test_a_store_in_use_is_not_replaced(kept: Path, store: Database) -> No
     assert contents(store) == ["Added later.", "Kept."]
 
 
+def test_a_restore_waits_for_a_client_that_is_leaving(kept: Path, store: Database) -> None:
+    with psycopg.connect(store.url) as leaving:
+        restoring = subprocess.Popen(
+            [sys.executable, "-m", "pgengram", "restore", str(kept), "--yes"], env=environment(database_url=store.url)
+        )
+        try:
+            taken = "SELECT true FROM pg_locks WHERE locktype = 'advisory' AND classid::int = %s AND granted"
+            while not leaving.execute(taken, [locks.RESTORE]).fetchone():
+                assert restoring.poll() is None
+            time.sleep(0.3)  # it has looked once by then
+            leaving.close()
+            assert restoring.wait() == 0
+        finally:
+            restoring.kill()
+            restoring.wait()
+
+    assert contents(store) == ["Kept."]
+
+
 def test_one_restore_of_a_database_at_a_time_and_others_of_the_server_do_not_wait(kept: Path, store: Database) -> None:
     lock = "SELECT pg_advisory_lock(%s, hashtext(%s))"
     with psycopg.connect(in_database(store.url, "postgres"), autocommit=True) as another:
@@ -238,8 +256,10 @@ async def test_the_server_makes_a_backup_a_day_and_keeps_as_many_as_it_is_told(f
     mine = place / "pgengram-manual-20260101T000000Z.backup"
     mine.touch()
 
+    pgengram("call", "create_memory", "content=Worth a backup.", data_dir=str(folder), embedder="none:")
+
     async with connected(**settings) as client:
-        await remember(client, "Worth a backup.")
+        await found(client, "backup")
 
         async def made() -> bool:
             made = backup_schedule.daily(place)
@@ -265,10 +285,11 @@ def test_without_the_setting_no_backup_is_made(folder: Path) -> None:
 
 
 def test_a_daily_backup_is_made_by_a_loop_that_starts_no_processes(folder: Path) -> None:
+    pgengram("call", "create_memory", "content=Worth a backup.", data_dir=str(folder), embedder="none:")
+
     async def lives() -> None:
         manager = MemoryManager(Settings(data_dir=str(folder), embedder="none:", backup_days="1"))
         await manager.open()
-        await manager.create_memory(NewMemory(content="Worth a backup."))
 
         async def made() -> bool:
             return bool(backup_schedule.daily(folder / "backups"))

@@ -12,6 +12,7 @@ import json
 import os
 import tarfile
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -60,6 +61,7 @@ FROM (SELECT sha256(convert_to(ROW({columns})::text, 'UTF8')) AS print FROM {tab
 """
 # Names the login of the server that made the dump, which may be unknown here.
 OF_LOGIN: Final = "POLICY public memory_vectors maintenance"
+LEAVING_S: Final = 5  # the server process of a client that has left is there for a moment longer
 CONNECTED: Final = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = %s AND backend_type = 'client backend' AND pid <> pg_backend_pid()
@@ -263,9 +265,11 @@ def _alone(server: psycopg.Connection[Any], name: str) -> None:
     [locked] = _one(server, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [locks.RESTORE, name[:NAME_LENGTH]])
     if not locked:
         raise Conflict("Another restore of this database is under way.", "Wait for it; nothing was changed.")
-    [others] = _one(server, CONNECTED, [name])
-    if others:
-        raise _in_use(others)
+    deadline = time.monotonic() + LEAVING_S
+    while others := _one(server, CONNECTED, [name])[0]:
+        if time.monotonic() > deadline:
+            raise _in_use(others)
+        time.sleep(0.05)
 
 
 def _swap(server: psycopg.Connection[Any], name: str, incoming: str, outgoing: str) -> None:
