@@ -75,16 +75,18 @@ class Cached:
         keys: list[Key] = [(purpose, sha256(text.encode()).digest()) for text in cleaned]
         wanted = dict(zip(keys, cleaned, strict=True))
         got: dict[Key, Vectors] = {}
-        while True:
-            got |= self._recall([key for key in wanted if key not in got])
-            missing = {key: text for key, text in wanted.items() if key not in got}
-            if not missing:
-                return [got[key] for key in keys]
+        while missing := self._missing(wanted, got):
             mine = {key: text for key, text in missing.items() if key not in self._under_way}
             if mine:
                 got |= await self._embed(mine, embed)
             else:  # if the others fail or are cancelled, their texts become ours in the next round
                 await asyncio.wait({self._under_way[key] for key in missing})
+        return [got[key] for key in keys]
+
+    def _missing(self, wanted: dict[Key, str], got: dict[Key, Vectors]) -> dict[Key, str]:
+        """Add to `got` what is kept, and return the texts that are in neither."""
+        got |= self._recall([key for key in wanted if key not in got])
+        return {key: text for key, text in wanted.items() if key not in got}
 
     async def _embed(
         self, texts: dict[Key, str], embed: Callable[[Sequence[str]], Awaitable[list[Vectors]]]

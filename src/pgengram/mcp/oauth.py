@@ -109,8 +109,8 @@ class Issuer:
         return self._bearer(claims)
 
     def _bearer(self, claims: dict[str, Any]) -> Bearer | None:
-        whose = claims.get(self.trust.namespace_claim)
-        if not isinstance(whose, str) or not whose or not whose.isprintable():
+        whose = _printable(claims.get(self.trust.namespace_claim))
+        if whose is None:
             log.info("a token was not accepted: no claim %s", self.trust.namespace_claim)
             return None
         namespace = self.trust.namespace_prefix + whose
@@ -119,8 +119,7 @@ class Issuer:
         metadata = claims.get("scope", claims.get("scp", ""))
         listed = metadata.split() if isinstance(metadata, str) else metadata if isinstance(metadata, list) else []
         scopes = [one for one in listed if isinstance(one, str)]
-        client = claims.get("client_id", claims.get("azp"))
-        name = client if isinstance(client, str) and client.isprintable() and client else claims["sub"]
+        name = _printable(claims.get("client_id", claims.get("azp"))) or claims["sub"]
         return Bearer(f"{claims['sub']}", name[:64], namespace, frozenset(scopes))
 
     async def _key(self, kid: str | None) -> jwt.PyJWK | None:
@@ -197,3 +196,8 @@ async def _document(client: httpx.AsyncClient, address: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("no object")  # noqa: TRY004 - what came over the wire is wrong, not the call
     return found
+
+
+def _printable(claim: Any) -> str | None:
+    """Return a claim that can be a name, None for any other."""
+    return claim if isinstance(claim, str) and claim and claim.isprintable() else None

@@ -94,12 +94,16 @@ def _libraries(major: int) -> Path | None:
     sums = [line.split() for line in (LIBRARIES / "SHA256SUMS").read_text(encoding="ascii").splitlines()]
     ours = {LIBRARIES / path: digest for digest, path in sums if path.startswith(f"{name}/{major}/")}
     for path, digest in ours.items():
-        if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            raise NotReady(f"The library {path} is damaged.", "Install pgengram again.")
+        _check_library(path, digest)
     folder = next((path.parent for path in ours), None)
     if sys.platform == "win32" and folder is not None and str(folder) not in os.environ["PATH"]:
         os.environ["PATH"] = f"{folder};{os.environ['PATH']}"  # where Windows looks for what PostgreSQL's programs need
     return folder
+
+
+def _check_library(path: Path, digest: str) -> None:
+    if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        raise NotReady(f"The library {path} is damaged.", "Install pgengram again.")
 
 
 def barrier(path: Path) -> Path | None:
@@ -120,7 +124,7 @@ def settled(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binari
     Raises:
         NotReady: there is no open place for a copy.
     """
-    closed = next(filter(None, map(barrier, _needed(found))), None) if by_another_user else None
+    closed = _closed(found) if by_another_user else None
     if closed is None and (found.libraries is None or found.major >= SEARCH_PATH):
         return found
     place = COMMON if by_another_user and barrier(data_dir) else data_dir
@@ -131,6 +135,11 @@ def settled(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binari
     except OSError as error:
         raise NotReady(f"PostgreSQL cannot be copied to {place}: {error}.", _opening(closed or place)) from error
     raise NotReady(f"The user that runs PostgreSQL cannot pass {closed or place}.", _opening(closed or place))
+
+
+def _closed(found: Binaries) -> Path | None:
+    """Return what keeps the server's user from one of the files that it needs."""
+    return next(filter(None, map(barrier, _needed(found))), None)
 
 
 def _open_and_owned_by_root(place: Path) -> bool:

@@ -146,14 +146,14 @@ def maker(uid: int | None) -> int | None:
             f"The user with id {os.geteuid()} has no name here, and PostgreSQL's initdb insists on one.",
             "Add it to /etc/passwd or run as another user; in a container leave out --user: root will do.",
         )
-    others = [known for known in names if known != 0]
+    others = sorted((name != "nobody", known) for known, name in names.items() if known != 0)
     if not others:
         raise NotReady("PostgreSQL's initdb refuses root, and there is no other user here.", "Add a user.")
-    return next((known for known in others if names[known] == "nobody"), others[0])
+    return others[0][1]
 
 
 def give(folder: Path, uid: int) -> None:
-    """Make `uid` the namespace of `folder` and all that is in it.
+    """Make `uid` the owner of `folder` and all that is in it.
 
     Raises:
         NotReady: this root may not do so, as in a container without capabilities.

@@ -135,16 +135,22 @@ def _is_password(match: re.Match[str]) -> bool:
     value = match["secret"] if quoted else match["secret"].rstrip(".,;:!?)]}>")
     if _is_no_password(value) or _is_nothing(match["secret"]):
         return False
-    digits, letters = _digits_and_letters(value)
+    mixed = all(_digits_and_letters(value))
     says = match["says"].strip()
     if not says or " " in value:  # password "hunter2"; a passphrase in quotes
-        return quoted and digits and letters
+        return quoted and mixed
     if quoted:
         return True
     if says.isalpha():  # "the password is …" is mostly the beginning of a sentence
-        return digits and letters and len(value) >= SHORTEST_WORD
+        return mixed and len(value) >= SHORTEST_WORD
+    return _is_bare_password(match, value)
+
+
+def _is_bare_password(match: re.Match[str], value: str) -> bool:
+    """Judge what follows `password=` without quotes."""
     if value.replace("-", "").replace("'", "").isalpha():
         return value.count("-") > 2 or (len(value) >= SHORTEST_WORD and _ends_line(match))
+    digits, letters = _digits_and_letters(value)
     return letters or not digits or len(value) >= SHORTEST_WORD
 
 

@@ -27,12 +27,23 @@ def secrets_in(text: str) -> list[Found]:
 
     if len(text) < SHORTEST_PASSWORD * 2:
         return []
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a few capitals become two small letters, which would move all places behind them
-        lowered = "".join(small if len(small := c.lower()) == 1 else c for c in text)
+    lowered = _lowered(text)
     long_words = " ".join([word for word in text.split() if len(word) >= SHORTEST_TOKEN])
     long_lowered = long_words.lower()
     found = [one for pattern in worth_trying(lowered, long_lowered) for one in pattern.found(text, lowered)]
+    return _apart(found)
+
+
+def _lowered(text: str) -> str:
+    """Return `text` in small letters, each in its place: a few capitals would become two and are left."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(small if len(small := c.lower()) == 1 else c for c in text)
+
+
+def _apart(found: list[Found]) -> list[Found]:
+    """Return `found` by place, with those that overlap made one."""
     apart: list[Found] = []
     for one in sorted(found, key=lambda f: (f.start, -f.end)):
         if not apart or one.start >= apart[-1].end:
@@ -67,16 +78,22 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
     return value, []
 
 
+def _names_by_key(key: Any, value: Any) -> list[str]:
+    """Return which secrets a text or whole number is, judged by its key."""
+    if not isinstance(key, str) or isinstance(value, bool) or not isinstance(value, str | int):
+        return []
+    said = f'{key}: "{value}"' if isinstance(value, str) else f"{key}: {value}"
+    return [found.name for found in secrets_in(said) if found.end > len(key)]
+
+
 def _without_in_mapping(value: Mapping[Any, Any]) -> tuple[Any, list[str]]:
     made: dict[Any, Any] = {}
     names: list[str] = []
     for key, one in value.items():
         clean_key, in_key = redacted(key) if isinstance(key, str) else (key, [])
         clean, inside = without_secrets(one)
-        if not inside and isinstance(key, str) and isinstance(one, str | int) and not isinstance(one, bool):
-            said = f'{key}: "{one}"' if isinstance(one, str) else f"{key}: {one}"
-            inside = [found.name for found in secrets_in(said) if found.end > len(key)]
-            clean = f"[redacted: {inside[0]}]" if inside else one
+        if not inside and (inside := _names_by_key(key, one)):
+            clean = f"[redacted: {inside[0]}]"
         made[clean_key] = clean
         names += in_key + inside
     return (made if names else value), names

@@ -341,19 +341,26 @@ def _share(value: Any) -> float | None:
     sure.
     """
     if isinstance(value, str):
-        word = re.sub(r"[\s-]+", "_", value.strip().lower())
-        if word in LEVELS:
-            return LEVELS[word]
-        if not (match := _SHARE.fullmatch(value.strip())):
-            return None
-        number = float(match[1].replace(",", "."))
-        if match[2]:
-            whole = 100 if match[2] == "%" else int(match[3])
-            return round(number / whole, 6) if whole and whole >= number else None
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = value
-    else:
+        return _share_in_words(value.strip())
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
+    return _share_of(value)
+
+
+def _share_in_words(value: str) -> float | None:
+    word = re.sub(r"[\s-]+", "_", value.lower())
+    if word in LEVELS:
+        return LEVELS[word]
+    if not (match := _SHARE.fullmatch(value)):
+        return None
+    number = float(match[1].replace(",", "."))
+    if not match[2]:
+        return _share_of(number)
+    whole = 100 if match[2] == "%" else int(match[3])
+    return round(number / whole, 6) if whole and whole >= number else None
+
+
+def _share_of(number: float) -> float | None:
     if 0 <= number <= 1:
         return number
     if OF_TEN <= number <= 10:

@@ -242,17 +242,28 @@ async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None)
                 "SELECT isolate_tenant_to_new_shard('memories', %(id)s, 'CASCADE', shard_transfer_mode => %(mode)s)",
                 {"id": found["id"], "mode": MODE},
             )
-        shard = await _row(connection, SHARD_OF, {"namespace_id": found["id"]})
-        if shard is not None and node is None:
-            others = [n for n in before.nodes if n.takes_shards and (n.host, n.port) != (shard["host"], shard["port"])]
-            target = min(others, key=lambda n: (n.shards > 0, n.bytes), default=None)
-        if shard is not None and target is not None and (target.host, target.port) != (shard["host"], shard["port"]):
-            await connection.execute(
-                "SELECT citus_move_shard_placement(%(shard)s, %(host)s, %(port)s, %(to_host)s, %(to_port)s, %(mode)s)",
-                {**shard, "to_host": target.host, "to_port": target.port, "mode": MODE},
-            )
+        if shard := await _row(connection, SHARD_OF, {"namespace_id": found["id"]}):
+            await _move(connection, shard, target or _emptiest(before, shard))
         await connection.execute("CALL citus_cleanup_orphaned_resources()")
         return await _status(connection)
+
+
+def _emptiest(status: Status, shard: dict[str, Any]) -> Node | None:
+    """Return the machine with the fewest bytes but the one where the shard is; None where that is the only one."""
+    others = [n for n in status.nodes if n.takes_shards and (n.host, n.port) != (shard["host"], shard["port"])]
+    return min(others, key=lambda n: (n.shards > 0, n.bytes), default=None)
+
+
+async def _move(
+    connection: psycopg.AsyncConnection[dict[str, Any]], shard: dict[str, Any], target: Node | None
+) -> None:
+    """Take a shard to another machine, unless it is there already."""
+    if target is None or (target.host, target.port) == (shard["host"], shard["port"]):
+        return
+    await connection.execute(
+        "SELECT citus_move_shard_placement(%(shard)s, %(host)s, %(port)s, %(to_host)s, %(to_port)s, %(mode)s)",
+        {**shard, "to_host": target.host, "to_port": target.port, "mode": MODE},
+    )
 
 
 def _target(status: Status, node: tuple[str, int] | None) -> Node | None:
@@ -267,10 +278,7 @@ def _target(status: Status, node: tuple[str, int] | None) -> Node | None:
 
 async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shards: int) -> None:
     """Put every table in its place that is not there yet, inside the caller's transaction."""
-    owned, lookups = _tables()
-    known = {row["name"]: row["type"] for row in await _rows(connection, KNOWN_TABLES)}
-    new_lookups = [name for name in lookups if known.get(name) != "reference"]
-    new_owned = [name for name in owned if known.get(name) != "distributed"]
+    new_owned, new_lookups = await _not_in_place(connection)
     if not new_lookups and not new_owned:
         return
     # One connection to each machine, so that what one statement of this transaction made the next one sees.
@@ -287,6 +295,16 @@ async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shard
     for name in [*new_lookups, *new_owned]:
         await connection.execute("SELECT truncate_local_data_after_distributing_table(%(name)s)", {"name": name})
     await connection.execute(RENEW_MARK)  # servers that run look anew, and find a cluster
+
+
+async def _not_in_place(connection: psycopg.AsyncConnection[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Return the tables that are still to be distributed, and those still to be copied to every machine."""
+    owned, lookups = _tables()
+    known = {row["name"]: row["type"] for row in await _rows(connection, KNOWN_TABLES)}
+    return (
+        [name for name in owned if known.get(name) != "distributed"],
+        [name for name in lookups if known.get(name) != "reference"],
+    )
 
 
 async def _drop_vector_indexes(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
@@ -361,10 +379,8 @@ async def _let_role_travel(connection: psycopg.AsyncConnection[dict[str, Any]]) 
 
 
 async def _status(connection: psycopg.AsyncConnection[dict[str, Any]]) -> Status:
-    owned, lookups = _tables()
-    known = {row["name"]: row["type"] for row in await _rows(connection, KNOWN_TABLES)}
-    missing = [name for name in owned if known.get(name) != "distributed"]
-    missing += [name for name in lookups if known.get(name) != "reference"]
+    owned, _ = _tables()
+    missing = [name for group in await _not_in_place(connection) for name in group]
     there = "memories" not in missing
     nodes = await _machines(connection, await _rows(connection, PLACEMENTS) if there else [])
     alone = await _rows(connection, ALONE) if there else []

@@ -175,8 +175,7 @@ async def _fold_some(tx: Transaction, *, at_least: int) -> int:
     waiting = await tx.row(COUNT_WAITING, {"limit": SEGMENT})
     if not (turn and turn["taken"] and waiting and waiting["memories"] >= at_least):
         return 0
-    newest = await tx.rows(NEWEST_SEGMENTS, {"limit": SEGMENTS_LOOKED_AT})
-    sizes = {row["segment"]: row["memories"] for row in newest}
+    sizes = await _newest_segments(tx)
     wanted = to_merge(waiting["memories"], list(sizes.items()))
     taken = await tx.rows(TAKE, {"limit": SEGMENT, "segments": wanted})
     got = Counter(row["segment"] for row in taken)
@@ -184,6 +183,12 @@ async def _fold_some(tx: Transaction, *, at_least: int) -> int:
     ids = [row["memory_id"] for row in taken if row["segment"] in (0, *merged)]
     await tx.row(COMPACT, {"ids": ids, "segment": max(sizes, default=0) + 1, "merged": merged})
     return got[0]
+
+
+async def _newest_segments(tx: Transaction) -> dict[int, int]:
+    """Return how many memories each of the last segments holds, the newest first."""
+    newest = await tx.rows(NEWEST_SEGMENTS, {"limit": SEGMENTS_LOOKED_AT})
+    return {row["segment"]: row["memories"] for row in newest}
 
 
 def to_merge(waiting: int, newest: Sequence[tuple[int, int]]) -> list[int]:

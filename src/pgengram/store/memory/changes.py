@@ -120,8 +120,20 @@ def _plan_what_follows(made: Plan, row: Row) -> None:
 
 def _plan_metadata(made: Plan, row: Row, change: Change, wanted: dict[str, Any]) -> None:
     """Put detail keys of `metadata` where they belong, and merge the others (RFC 7396: null removes a key)."""
+    known, extra = split_metadata(row["type"], change.metadata or {})
+    for name, value in _detail_values(row, known, wanted).items():
+        _plan_detail(made, row, name, value)
+    merged = merge_patch({} if "metadata" in change.clear else row["metadata"], extra)
+    if not same_json(merged, row["metadata"]):
+        checked(NewMemory, {"content": "-", "metadata": merged})  # many small changes may add up to too much
+        note(made, "metadata", row["metadata"], merged)
+        made.base["metadata"] = Jsonb(merged)
+    made.extra_metadata = sorted(extra)
+
+
+def _detail_values(row: Row, known: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return the new values of the detail row; those that belong to the base row are added to `wanted`."""
     type_ = row["type"]
-    known, extra = split_metadata(type_, change.metadata or {})
     model = DETAILS[type_]
     given = model.model_validate(
         {name: row["detail"][name] for name in model.judged_together if name not in known} | known
@@ -129,22 +141,20 @@ def _plan_metadata(made: Plan, row: Row, change: Change, wanted: dict[str, Any])
     values = {name: getattr(given, name) for name in known}
     if CONFIDENCE_NAME.get(type_) in values:
         wanted.setdefault("confidence", values.pop(CONFIDENCE_NAME[type_]))
-    if values.get("event_time") is not None:
-        wanted.setdefault("occurred_at", values["event_time"])
-    elif type_ == "episodic" and wanted.get("occurred_at") is not None:
-        values["event_time"] = wanted["occurred_at"]
-    values = {name: value for name, value in values.items() if not (name == "event_time" and value is None)}
-    for name, value in values.items():
-        old, is_json = row["detail"].get(name), model.model_fields[name].annotation is Any
-        if not (same_json(old, value) if is_json else _same(old, value)):
-            note(made, f"detail.{name}", old, value)
-            made.detail[name] = Jsonb(value) if is_json and value is not None else value
-    merged = merge_patch({} if "metadata" in change.clear else row["metadata"], extra)
-    if not same_json(merged, row["metadata"]):
-        checked(NewMemory, {"content": "-", "metadata": merged})  # many small changes may add up to too much
-        note(made, "metadata", row["metadata"], merged)
-        made.base["metadata"] = Jsonb(merged)
-    made.extra_metadata = sorted(extra)
+    event_time = values.pop("event_time", None)
+    if event_time is not None:
+        wanted.setdefault("occurred_at", event_time)
+    if type_ == "episodic" and (event_time := event_time or wanted.get("occurred_at")) is not None:
+        values["event_time"] = event_time
+    return values
+
+
+def _plan_detail(made: Plan, row: Row, name: str, value: Any) -> None:
+    """Set one field of the detail row, unless it says so already."""
+    old, is_json = row["detail"].get(name), DETAILS[row["type"]].model_fields[name].annotation is Any
+    if not (same_json(old, value) if is_json else _same(old, value)):
+        note(made, f"detail.{name}", old, value)
+        made.detail[name] = Jsonb(value) if is_json and value is not None else value
 
 
 def _plan_outcome(made: Plan, row: Row, change: Change) -> None:

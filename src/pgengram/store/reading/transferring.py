@@ -175,9 +175,8 @@ async def rows_after(tx: Transaction, table: Table, after: Sequence[Any] | None)
         derived=sql.Literal(["namespace_id", *table.derived]),
         more=ERASED_ONLY if table.record == "history" else sql.SQL(""),
     )
-    given = dict.fromkeys(f"key_{name}" for name in names) | {"first": after is None, "limit": PAGE}
-    if after is not None:
-        given |= {f"key_{name}": value for name, value in zip(names, after, strict=True)}
+    bounds = {f"key_{name}": value for name, value in zip(names, after or [None] * len(names), strict=True)}
+    given = bounds | {"first": after is None, "limit": PAGE}
     rows = await tx.rows(statement, given)
     return [row["record"] for row in rows], [rows[-1][name] for name in names] if rows else None
 
@@ -189,10 +188,10 @@ async def known(tx: Transaction, arrivals: Sequence[Arrival]) -> dict[UUID, UUID
     rows = await tx.rows(
         FIND_KNOWN, {"ids": [a.id for a in arrivals], "hashes": [a.hash for a in arrivals if a.active]}
     )
-    ids = {row["id"] for row in rows}
     twins = {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
-    found = {a.id: a.id if a.id in ids else twins.get(a.hash) if a.active else None for a in arrivals}
-    return {id_: there for id_, there in found.items() if there is not None}
+    same = {a.id: twins[a.hash] for a in arrivals if a.active and a.hash in twins}
+    ids = {row["id"] for row in rows}
+    return same | {a.id: a.id for a in arrivals if a.id in ids}
 
 
 async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | None) -> None:
