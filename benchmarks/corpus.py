@@ -112,8 +112,9 @@ async def _session(client: Any, memories: list[dict[str, Any]], stored: Stored, 
     arguments = [{name: value for name, value in one.items() if name not in OURS} for one in new]
     if batch:
         answer, size = await asked(client, "create_memories", {"items": arguments})
-        for one, result in zip(new, answer["results"], strict=True):
-            _note(stored, "create_memories", one, result, size // len(new))
+        remarkable = {result["index"]: result for result in answer.get("results", ())}
+        for index, (one, id_) in enumerate(zip(new, answer["ids"], strict=True)):
+            _note(stored, "create_memories", one, {"id": id_, **remarkable.get(index, {})}, size // len(new))
     else:
         for one, its in zip(new, arguments, strict=True):
             _note(stored, "create_memory", one, *await asked(client, "create_memory", its))

@@ -15,6 +15,7 @@ PREFIX = "PGENGRAM_"
 TOOLSETS = ("core", "graph", "maintenance", "clusters", "working", "identity")
 COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow")
 SECRETS = ("reject", "redact")
+ANSWERS = ("short", "full")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 MAX_BACKUPS = 3_650
 
@@ -61,6 +62,10 @@ class Settings:
         "What becomes of a text with a password, key or token in it: `reject` it, or `redact` the secret and store "
         "the rest.",
     )
+    answers: str = _setting(
+        "short",
+        "How much of a memory the tools' answers show: `short`, what a language model needs, or `full`, every field.",
+    )
     backup_days: str = _setting(
         "0", "How many daily backups the server keeps in the folder `backups` of the data folder; 0 makes none."
     )
@@ -78,6 +83,8 @@ class Settings:
             raise InvalidInput(f"PGENGRAM_COMPAT must be empty or one of {', '.join(COMPAT)}.")
         if self.secrets not in SECRETS:
             raise InvalidInput(f"PGENGRAM_SECRETS must be one of {', '.join(SECRETS)}.")
+        if self.answers not in ANSWERS:
+            raise InvalidInput(f"PGENGRAM_ANSWERS must be one of {', '.join(ANSWERS)}.")
         if not self.backup_days.isdecimal() or int(self.backup_days) > MAX_BACKUPS:
             raise InvalidInput(f"PGENGRAM_BACKUP_DAYS must be a number from 0 to {MAX_BACKUPS}.")
         unknown = self.toolset_names - set(TOOLSETS)
@@ -105,6 +112,11 @@ class Settings:
         """The names in `toolsets`; `all` stands for every one."""
         names = frozenset(name.strip() for name in self.toolsets.split(",") if name.strip())
         return frozenset(TOOLSETS) | names - {"all"} if "all" in names else names
+
+    @property
+    def short_answers(self) -> bool:
+        """Whether answers are short; another server's tools answer as that server does."""
+        return self.answers == "short" and not self.compat
 
     @property
     def backups_kept(self) -> int:

@@ -31,7 +31,7 @@ BASE_FIELDS = (
 )  # fmt: skip
 HIT_FIELDS = (
     "type", "kind", "status", "speaker", "user", "project", "tags", "importance", "relevance", "occurred_at",
-    "created_at",
+    "created_at", "last_confirmed_at",
     "superseded_by", "changed_since", "conflicts_with",
 )  # fmt: skip
 WHY = "why_"  # how the ranking's columns begin that are shown under `why`, where they are not 0
@@ -82,7 +82,10 @@ class StoredMany(Answer):
 
 
 class Found(Answer):
-    """Answer of search_memories."""
+    """Answer of search_memories.
+
+    in_detail: whether the caller asked for every field of the hits.
+    """
 
     query: str
     count: int
@@ -90,10 +93,12 @@ class Found(Answer):
     search: str
     total: int | None = None
     next_cursor: str | None = None
+    next_offset: Annotated[int | None, Unlisted] = None
     hidden: Shown | None = None
     note: Annotated[str | None, Unlisted] = None
     language: Annotated[str | None, Unlisted] = None
     degraded: bool | None = None
+    in_detail: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
 
 
 class Recalled(Answer):
@@ -126,7 +131,10 @@ class Updated(Answer):
 
 
 class Forgotten(Answer):
-    """Answer of forget_memories; not ok when none was found."""
+    """Answer of forget_memories; not ok when none was found.
+
+    previewed: whether it only says what would be done.
+    """
 
     results: Annotated[list[Shown], Unlisted]
     forgotten: Annotated[int, Unlisted]
@@ -134,6 +142,7 @@ class Forgotten(Answer):
     replacement_ids: Annotated[list[str] | None, Unlisted] = None
     message: str
     confirm_token: str | None = None
+    previewed: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
 
 
 def moment(value: Any) -> Any:

@@ -90,7 +90,7 @@ async def completed(client: Client, argument: str, value: str, ref: Any = TEMPLA
 
 def fenced_lines(text: str) -> list[str]:
     """Return the lines of memories inside the only fence of a text."""
-    [tag] = re.findall(r"^<memories-(\w{16})>$", text, re.MULTILINE)
+    [tag] = re.findall(r"^<memories-(\w{8})>$", text, re.MULTILINE)
     assert text.count(f"</memories-{tag}>") == 1
     inside = text.split(f"<memories-{tag}>\n")[1].split(f"\n</memories-{tag}>")[0]
     return inside.splitlines()[1:]

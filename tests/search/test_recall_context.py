@@ -17,7 +17,7 @@ from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.text.fencing import fenced, one_line
 
-FENCE = re.compile(r"<memories-([0-9a-f]{16})>\n([^\n]+)\n(.*)\n</memories-\1>", re.DOTALL)
+FENCE = re.compile(r"<memories-([0-9a-f]{8})>\n([^\n]+)\n(.*)\n</memories-\1>", re.DOTALL)
 
 
 def lines(context: str) -> list[str]:

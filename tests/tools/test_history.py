@@ -38,6 +38,7 @@ async def test_the_history_tells_every_write_newest_first_with_old_and_new(clien
     assert [one["version"] for one in history] == [7, 6, 5, 4, 3, 2, 1]
     assert history[5]["changes"] == {
         "content": ["The door code is 4711.", "The door code is 4712."], "importance": [0.5, 0.9],
+        "last_confirmed_at": history[5]["changes"]["last_confirmed_at"],
     }  # fmt: skip
     assert history[1]["changes"]["reason"] == [None, "No code any more."]
     assert history[0]["changes"]["reason"] == ["No code any more.", None]
@@ -62,7 +63,7 @@ async def test_the_history_names_the_client(wordless: Served, mode: Any) -> None
 
 
 async def test_the_history_names_the_command_line(wordless: Served) -> None:
-    async with by_the_cli(Settings(database_url=wordless.db.url, embedder="none:")) as client:
+    async with by_the_cli(Settings(database_url=wordless.db.url, embedder="none:", answers="full")) as client:
         id_ = await remember(client, "Told at the command line.")
 
     assert wordless.db.history(id_)[0]["actor"] == "cli"

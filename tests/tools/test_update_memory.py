@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -58,7 +59,7 @@ EVERYTHING: dict[str, Any] = {
     "collection": "moves",
 }
 FOLLOWING = {
-    "occurred_at": ("valid_from",), "confidence": ("detail", "trust"), "sources": ("trust",), "metadata": ("detail",),
+    "occurred_at": ("valid_from",), "content": ("last_confirmed_at",), "confidence": ("detail", "trust"), "sources": ("trust",), "metadata": ("detail",),
 }  # fmt: skip
 USED = {"relevance", "access_count", "last_accessed_at", "version", "updated_at", "half_life_days"}
 
@@ -477,8 +478,11 @@ async def test_each_change_leaves_its_old_and_new_values_in_the_history(client: 
     session = (await read(client, id_))["session_id"]
     assert (made["operation"], made["version"], made["actor"], made["session_id"]) == ("create", 1, "mcp", session)
     assert (first["operation"], first["version"], first["session_id"]) == ("update", 2, session)
+    told, confirmed = first["changes"]["last_confirmed_at"]
+    assert datetime.fromisoformat(told) < datetime.fromisoformat(confirmed)
     assert first["changes"] == {
         "content": ["First.", "Second."], "importance": [0.5, 0.0], "tags": [["alpha"], ["beta"]], "metadata": [{"k": 1}, {"k": 2}],
+        "last_confirmed_at": [told, confirmed],
     }  # fmt: skip
     assert second["changes"] == {"tags": [["beta"], []], "detail.category": [[], ["c"]]}
     assert made["at"] < first["at"] < second["at"]

@@ -131,6 +131,7 @@ class NamespaceServer:
             [tool for tool in self._spoken.tools if tool.hints.read_only or not reading],
             ready=self._ready,
             instructions=self.instructions,
+            short=self.manager.settings.short_answers,
             more={f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY},
         )
 

@@ -23,11 +23,13 @@ from mcp_types import (
     TextContent,
 )
 from pydantic import BaseModel, RootModel
+from pydantic_core import to_json
 
 from pgengram import __version__
 from pgengram.errors import PgengramError
 from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.elicitation import Context, Unanswered, asker_of
+from pgengram.mcp.short_answers import brief, whole
 from pgengram.runtime.context import ACTOR, ASKER
 from pgengram.runtime.logs import trace
 from pgengram.runtime.telemetry import measure
@@ -93,6 +95,7 @@ def build_server(
     ready: Callable[[Progress], Awaitable[None]],
     instructions: str = INSTRUCTIONS,
     version: str = __version__,
+    short: bool = False,
     more: Mapping[str, Any] | None = None,
 ) -> Server[Any]:
     """Return an MCP server of both protocol eras that offers `tools` in the order given.
@@ -102,6 +105,7 @@ def build_server(
         ready: awaited before each call; what it reports goes to the client as progress when it asked for that.
         instructions: told to every client at the start.
         version: of this server.
+        short: whether answers hold only what a language model needs of them.
         more: handlers of other requests, by the names of the SDK's parameters.
 
     Raises:
@@ -119,7 +123,7 @@ def build_server(
         ACTOR.set(_caller(context))  # both hold for this request, which has a task of its own
         ASKER.set(asker_of(context, params))
         began = time.perf_counter()
-        answer = await _call(binding, params.arguments or {}, ready, _reporter(context))
+        answer = await _call(binding, params.arguments or {}, ready, _reporter(context), short=short)
         measure()(
             binding.tool.name, "error" if getattr(answer, "is_error", False) else "ok", time.perf_counter() - began
         )
@@ -155,13 +159,18 @@ def _caller(context: Context) -> str | None:
 
 
 async def _call(
-    binding: ToolBinding, given: Mapping[str, Any], ready: Callable[[Progress], Awaitable[None]], report: Progress
+    binding: ToolBinding,
+    given: Mapping[str, Any],
+    ready: Callable[[Progress], Awaitable[None]],
+    report: Progress,
+    *,
+    short: bool,
 ) -> CallToolResult | InputRequiredResult:
     """Check, wait until ready, run; every failure becomes an answer that says what to do next."""
     try:
         call = binding.read(given)
         await ready(report)
-        return _answer(await call.run())
+        return _answer(await call.run(), short=short)
     except Unanswered as question:
         return question.as_result()
     except PgengramError as error:
@@ -177,7 +186,7 @@ async def _call(
         )
 
 
-def _answer(view: BaseModel) -> CallToolResult:
+def _answer(view: BaseModel, *, short: bool) -> CallToolResult:
     """Return a view as structured content, and the same as compact text for clients that read only that.
 
     What has no fixed shape goes as text alone: structured content must be an object.
@@ -185,9 +194,10 @@ def _answer(view: BaseModel) -> CallToolResult:
     if isinstance(view, RootModel):
         text = view.root if isinstance(view.root, str) else _compact(view.root)
         return CallToolResult(content=[TextContent(type="text", text=text)])
+    told = brief(view) if short else whole(view)
     return CallToolResult(
-        content=[TextContent(type="text", text=view.model_dump_json(by_alias=True, exclude_none=True))],
-        structured_content=view.model_dump(mode="json", by_alias=True, exclude_none=True),
+        content=[TextContent(type="text", text=to_json(told).decode())],  # refuses text that is no Unicode
+        structured_content=told,
         is_error=getattr(view, "ok", True) is False,
     )
 

@@ -159,7 +159,9 @@ async def serve_stdio(
     watchdog = ParentWatchdog(fds, lambda: _soon(loop, channel.end))
     channel = Channel(fds, lost=watchdog.stop)
     conversation = _Conversation(channel)
-    server = build_server(manager.tools, ready=manager.ready, instructions=instructions, more=more)
+    server = build_server(
+        manager.tools, ready=manager.ready, instructions=instructions, short=settings.short_answers, more=more
+    )
     watchdog.start()
     gc.freeze()  # what is imported stays: collecting it again and again costs a fifth of the start
     gc.enable()

@@ -10,7 +10,7 @@ from pgengram.text.fencing import fenced
 from pgengram.text.normalising import folded
 from pgengram.views import recalled_line
 
-RECALL_FLOOR: Final = 0.5  # of the best score; what scores less is junk more often than not
+RECALL_FLOOR: Final = 0.55  # of the best score; what scores less is junk more often than not
 LEAST_SIMILARITY: Final = 0.15  # cosine of texts that have nothing in common, with the built-in model
 
 

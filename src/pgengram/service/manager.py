@@ -159,14 +159,15 @@ class MemoryManager(Core):
         rows = found.rows
         fitting = budget.fit_budget(rows, question.max_chars, whole=question.detail)
         self.accesses.note([row["id"] for row in fitting])
+        more = bool(fitting) and (len(fitting) < len(rows) or len(rows) == question.limit)
         return Found(
             query=question.query,
             count=len(fitting),
             results=[hit_view(row, detail=question.detail) for row in fitting],
+            in_detail=question.detail,
             search=found.how,
-            next_cursor=cursors.next_cursor(
-                place, mark, fitting, more=len(fitting) < len(rows) or len(rows) == question.limit
-            ),
+            next_cursor=cursors.next_cursor(place, mark, fitting, more=more),
+            next_offset=place.offset + len(fitting) if more and found.how != "list" else None,
             hidden=found.hidden or None,
             note=note,
             read=await self._names_read(question),

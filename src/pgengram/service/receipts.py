@@ -101,6 +101,7 @@ async def preview(tx: Transaction, made: ChangePlan) -> Forgotten:
         results=[*shown, *_not_removed(made)],
         forgotten=0,
         message=f"{len(rows)} memories would be {'erased for good' if hard else 'forgotten'}.",
+        previewed=True,
     )
 
 

@@ -44,11 +44,12 @@ class Plan:
     changes: dict[str, list[Any]] = field(default_factory=dict)
     extra_metadata: list[str] = field(default_factory=list)
     operation: str = "update"
+    confirmed_by_content: bool = False
 
     @property
     def changed_fields(self) -> list[str]:
-        """The names of the fields that differ, as callers know them."""
-        return list(self.changes)
+        """The names of the fields that differ, as callers know them; a confirmation that nobody asked for is none."""
+        return [name for name in self.changes if name != "last_confirmed_at" or not self.confirmed_by_content]
 
 
 def plan(row: Row, change: Change) -> Plan:
@@ -77,14 +78,21 @@ def plan(row: Row, change: Change) -> Plan:
         note(made, "tags", row["tags"], tags)
         made.tags = tags
     _plan_status(made, row)
-    if change.confirm:
-        if not made.changes:
-            made.operation = "confirm"
-        now = datetime.now(UTC)
-        note(made, "last_confirmed_at", row["last_confirmed_at"], now)
-        made.base["last_confirmed_at"] = now
+    _plan_confirmation(made, row, change)
     _plan_what_follows(made, row)
     return made
+
+
+def _plan_confirmation(made: Plan, row: Row, change: Change) -> None:
+    """A memory is confirmed when the caller says so, and when it says something else now, unless told as of when."""
+    if not change.confirm and ("content" not in made.base or "last_confirmed_at" in made.base):
+        return
+    made.confirmed_by_content = not change.confirm
+    if not made.changes:
+        made.operation = "confirm"
+    now = datetime.now(UTC)
+    note(made, "last_confirmed_at", row["last_confirmed_at"], now)
+    made.base["last_confirmed_at"] = now
 
 
 def _tags_after(row: Row, change: Change, wanted: dict[str, Any]) -> list[str]:

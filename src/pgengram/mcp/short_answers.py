@@ -1,0 +1,130 @@
+"""Short answers: what a language model needs of an answer; nothing empty, nothing said twice.
+
+Programs that want every field set PGENGRAM_ANSWERS=full, or use the library.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from pgengram.views import Forgotten, Found, Recalled, Shown, Stored, StoredMany, Updated
+
+SHORT_ID: Final = 8  # digits; every tool takes them as an id
+IDS: Final = frozenset(
+    {"id", "memory_id", "superseded_by", "replaced_by", "replaced_by_ids", "replacement_ids", "older"}
+)
+STEM: Final = 5  # letters of a kind; a text that holds them says it by itself
+# A kind that tells how to take a memory; the others say no more than the text does.
+TELLING_KINDS: Final = frozenset({"preference", "decision", "goal"})
+WHOSE: Final = ("project", "user", "speaker")
+TOLD_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored")
+AS_THEY_ARE: Final = ("truncated", "older", "superseded_by", "changed_since")
+
+
+def whole(view: BaseModel, *without: str) -> Shown:
+    """Return an answer with all its fields that hold something, but for those named."""
+    answer: Shown = view.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={*without})
+    return answer
+
+
+@singledispatch
+def brief(view: BaseModel) -> Shown:
+    """Return an answer as an object, as short as it is useful; what has no short form comes whole."""
+    return whole(view)
+
+
+def short(id_: str) -> str:
+    """Return the end of an id, by which every tool finds the memory."""
+    return id_[-SHORT_ID:]
+
+
+@brief.register
+def _(view: Found) -> Shown:
+    answer = whole(view, "query", "count", "search", "language")
+    answer.pop("next_cursor" if "next_offset" in answer else "next_offset", None)
+    if view.total is not None:
+        answer.pop("results")
+    elif not view.in_detail:
+        answer["results"] = [hit_in_brief(hit) for hit in view.results]
+    return answer
+
+
+@brief.register
+def _(view: Recalled) -> Shown:
+    return whole(view, "count", "memory_ids")
+
+
+@brief.register
+def _(view: Stored) -> Shown:
+    answer = whole(view, "memory_id", "created", "memory", "extra_metadata", *TOLD_IN_MESSAGE)
+    return {"ok": view.ok, "memory_id": short(view.memory_id), **_with_short_ids_in(answer)}
+
+
+@brief.register
+def _(view: StoredMany) -> Shown:
+    answer = whole(view, "results", "created", "failed")
+    answer["ids"] = [short(item["memory_id"]) if item["ok"] else None for item in view.results]
+    if remarkable := [_item(item) for item in view.results if _item(item)]:
+        answer["results"] = remarkable
+    return answer
+
+
+@brief.register
+def _(view: Updated) -> Shown:
+    answer = whole(view, "changed_fields", "memory", "extra_metadata", "dry_run")
+    return {**answer, "memory_id": short(view.memory_id)}
+
+
+@brief.register
+def _(view: Forgotten) -> Shown:
+    answer = whole(view, "results", "forgotten", "erased")
+    if view.confirm_token or view.previewed or not view.ok:
+        answer["results"] = [_with_short_ids_in(item) for item in view.results]
+    elif missing := [item for item in view.results if not item["ok"]]:
+        answer["results"] = missing
+    return _with_short_ids_in(answer)
+
+
+def hit_in_brief(hit: Shown) -> Shown:
+    """Return a hit as id, text, date, and what the text does not say: whose it is, and what became of it."""
+    made: Shown = {"id": short(hit["id"]), "text": hit["content"]}
+    said = hit["content"].casefold()
+    kind = hit.get("kind", "")
+    if kind in TELLING_KINDS and kind[:STEM] not in said:
+        made["kind"] = kind
+    made |= {name: hit[name] for name in WHOSE if name in hit and hit[name].casefold() not in said}
+    made["date"] = _day(hit.get("occurred_at") or hit["created_at"])
+    confirmed = _day(hit.get("last_confirmed_at", ""))
+    if confirmed > _day(hit["created_at"]):
+        made["updated"] = confirmed
+    if hit["status"] != "active":
+        made["status"] = "forgotten" if hit["status"] == "invalidated" else hit["status"]
+    if "conflicts_with" in hit:
+        made["conflicts_with"] = [short(other["id"]) for other in hit["conflicts_with"]]
+    return made | _with_short_ids_in({name: hit[name] for name in AS_THEY_ARE if name in hit})
+
+
+def _day(moment: str) -> str:
+    return moment[:10]
+
+
+def _item(item: Shown) -> Shown:
+    """Return what of one item of a batch needs attention, with its place; nothing where all went as expected."""
+    told = {name: value for name, value in item.items() if name not in ("memory_id", "created", "ok")}
+    return _with_short_ids_in(told) if len(told) > 1 else {}
+
+
+def _with_short_ids_in(answer: Shown) -> Shown:
+    """Return an answer with every id in it shortened, however deep it stands."""
+    return {name: _shortened(name, value) for name, value in answer.items()}
+
+
+def _shortened(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_shortened(name, one) for one in value]
+    if isinstance(value, dict):
+        return _with_short_ids_in(value)
+    return short(value) if name in IDS else value

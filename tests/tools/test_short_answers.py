@@ -1,0 +1,109 @@
+"""What a language model is answered: ids of eight digits, one message, and nothing that is empty or said twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from mcp import Client
+
+from helpers import Answer, Served, call, connected, read, remember
+
+
+@pytest_asyncio.fixture
+async def model(wordless: Served) -> AsyncIterator[Client]:
+    """A client that is answered as a model is, of a server that remembers nothing yet."""
+    async with connected(database_url=wordless.db.url, embedder="none:", answers="short") as client:
+        yield client
+
+
+async def only_hit(model: Client, query: str, **filters: object) -> Answer:
+    [hit] = (await call(model, "search_memories", query=query, **filters))["results"]
+    return dict(hit)
+
+
+async def test_storing_is_answered_by_a_short_id_and_one_message(model: Client) -> None:
+    answer = await call(model, "create_memory", content="Mira lives in Porto.", tags=["home"], importance=0.7)
+
+    assert answer == {"ok": True, "memory_id": answer["memory_id"], "message": "Remembered.", "degraded": True}
+    assert (await read(model, answer["memory_id"]))["id"].endswith(answer["memory_id"])
+    assert len(answer["memory_id"]) == 8
+
+
+async def test_a_hit_has_id_text_and_date_and_what_the_text_does_not_say(model: Client) -> None:
+    id_ = await remember(
+        model, "Mira decided on the blue tiles.", kind="goal", user="Mira", project="kitchen", occurred_at="2026-03-01"
+    )
+
+    hit = await only_hit(model, "blue tiles")
+
+    assert hit == {
+        "id": id_, "text": "Mira decided on the blue tiles.", "kind": "goal", "project": "kitchen", "date": "2026-03-01",
+    }  # fmt: skip
+
+
+async def test_a_search_says_how_to_see_more_only_where_there_is_more(model: Client) -> None:
+    for n in range(3):
+        await remember(model, f"The well is {n} metres deep.")
+
+    some = await call(model, "search_memories", query="well", limit=2)
+    rest = await call(model, "search_memories", query="well", limit=2, offset=some["next_offset"])
+    listed = await call(model, "search_memories", limit=2)
+
+    assert some.keys() == {"ok", "results", "next_offset", "degraded"}
+    assert rest.keys() == {"ok", "results", "degraded"}
+    assert len({hit["id"] for hit in [*some["results"], *rest["results"]]}) == 3
+    assert len((await call(model, "search_memories", limit=2, cursor=listed["next_cursor"]))["results"]) == 1
+
+
+async def test_a_hit_in_detail_has_every_field(model: Client) -> None:
+    await remember(model, "The well is deep.", tags=["garden"])
+
+    hit = await only_hit(model, "well", detail=True)
+
+    assert len(hit["id"]) == 36
+    assert hit["tags"] == ["garden"]
+    assert {"content", "importance", "score", "why", "created_at"} <= hit.keys()
+
+
+async def test_a_changed_memory_shows_when_it_was_changed(model: Client, wordless: Served) -> None:
+    id_ = await remember(model, "The demo is on Friday.")
+    wordless.db.as_login("UPDATE memories SET created_at = created_at - interval '9 days', last_confirmed_at = NULL")
+    before = await only_hit(model, "demo")
+
+    answer = await call(model, "update_memory", id=id_, content="The demo is on Monday.")
+
+    assert answer == {"ok": True, "memory_id": id_, "message": "Changed content.", "version": 2}
+    after = await only_hit(model, "demo")
+    assert "updated" not in before
+    assert before["date"] == after["date"] < after["updated"]
+
+
+async def test_a_batch_is_answered_by_ids_in_order_and_by_what_went_wrong(model: Client) -> None:
+    answer = await call(model, "create_memories", items=["One.", {"content": ""}, {"content": "Two.", "kind": "bug"}])
+
+    assert [None if id_ is None else len(id_) for id_ in answer["ids"]] == [8, None, 8]
+    refused, read_ = answer["results"]
+    assert (refused["index"], refused["error"]["code"]) == (1, "INVALID_INPUT")
+    assert read_ == {"index": 2, "read": {"kind": "bug → error"}}
+    assert answer["message"] == "2 remembered, 0 already known, 1 refused."
+
+
+async def test_forgetting_is_one_message_and_a_preview_shows_what_would_go(model: Client) -> None:
+    id_ = await remember(model, "The door code is 4711.")
+
+    shown = await call(model, "forget_memories", ids=[id_], hard=True)
+    gone = await call(model, "forget_memories", ids=[id_, "00000000"])
+
+    assert shown["confirm_token"]
+    assert shown["results"][0] | {"would_remove": {}} == {
+        "id": id_, "ok": True, "already_forgotten": False, "content": "The door code is 4711.", "would_remove": {},
+    }  # fmt: skip
+    assert [one["id"] for one in gone["results"]] == ["00000000"]
+    assert gone["message"].startswith("1 forgotten")
+
+
+async def test_recalling_is_answered_by_lines_alone(model: Client) -> None:
+    await remember(model, "The well is deep.")
+
+    assert (await call(model, "recall_context", context="well")).keys() == {"ok", "context", "degraded"}
