@@ -13,6 +13,7 @@ from pgengram.errors import InvalidInput
 
 PREFIX = "PGENGRAM_"
 TOOLSETS = ("core", "graph", "maintenance", "clusters", "working", "identity")
+ESSENTIAL = "essential"  # the five of the core that matter most, listed as briefly as possible
 COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow")
 SECRETS = ("reject", "redact")
 ANSWERS = ("short", "full")
@@ -51,7 +52,7 @@ class Settings:
     toolsets: str = _setting(
         "core,graph,maintenance",
         "Which groups of tools to list, comma-separated: `core`, `graph`, `maintenance`, `clusters`, `working`, "
-        "`identity`, or `all`.",
+        "`identity`, or `all`; or `essential`, five tools of the core for clients that pay for each.",
     )
     compat: str = _setting(
         "",
@@ -87,9 +88,9 @@ class Settings:
             raise InvalidInput(f"PGENGRAM_ANSWERS must be one of {', '.join(ANSWERS)}.")
         if not self.backup_days.isdecimal() or int(self.backup_days) > MAX_BACKUPS:
             raise InvalidInput(f"PGENGRAM_BACKUP_DAYS must be a number from 0 to {MAX_BACKUPS}.")
-        unknown = self.toolset_names - set(TOOLSETS)
+        unknown = self.toolset_names - {*TOOLSETS, ESSENTIAL}
         if unknown or not self.toolset_names:
-            raise InvalidInput(f"PGENGRAM_TOOLSETS: choose from {', '.join(TOOLSETS)}, or all.")
+            raise InvalidInput(f"PGENGRAM_TOOLSETS: choose from {', '.join(TOOLSETS)}, all or {ESSENTIAL}.")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:

@@ -60,25 +60,25 @@ class Stored(Answer):
 
     memory_id: str
     message: str
-    created: bool
-    memory: Shown
+    created: Annotated[bool, Unlisted]
+    memory: Annotated[Shown, Unlisted]
     extra_metadata: SkipJsonSchema[list[str] | None] = None
     merged: SkipJsonSchema[bool | None] = None
     taken_over: SkipJsonSchema[list[str] | None] = None
     kept_as_stored: SkipJsonSchema[list[str] | None] = None
     near_duplicates: SkipJsonSchema[list[Shown] | None] = None
     previously_corrected: SkipJsonSchema[list[Shown] | None] = None
-    degraded: bool | None = None
+    degraded: Annotated[bool | None, Unlisted] = None
 
 
 class StoredMany(Answer):
     """Answer of create_memories."""
 
-    results: Annotated[list[Shown], Field(description="{index, ok, memory_id | error} per item.")]
-    created: int
-    failed: int
+    results: Annotated[list[Shown], Field(description="Items that need attention.")]
+    created: Annotated[int, Unlisted]
+    failed: Annotated[int, Unlisted]
     message: str
-    degraded: bool | None = None
+    degraded: Annotated[bool | None, Unlisted] = None
 
 
 class Found(Answer):
@@ -87,28 +87,28 @@ class Found(Answer):
     in_detail: whether the caller asked for every field of the hits.
     """
 
-    query: str
-    count: int
-    results: Annotated[list[Shown], Field(description="{id, content, score, why, …}")]
-    search: str
-    total: int | None = None
-    next_cursor: str | None = None
+    query: Annotated[str, Unlisted]
+    count: Annotated[int, Unlisted]
+    results: Annotated[list[Shown], Field(description="{id, text, date, …}")]
+    search: Annotated[str, Unlisted]
+    total: Annotated[int | None, Unlisted] = None
+    next_cursor: Annotated[str | None, Unlisted] = None
     next_offset: Annotated[int | None, Unlisted] = None
-    hidden: Shown | None = None
+    hidden: Annotated[Shown | None, Unlisted] = None
     note: Annotated[str | None, Unlisted] = None
     language: Annotated[str | None, Unlisted] = None
-    degraded: bool | None = None
+    degraded: Annotated[bool | None, Unlisted] = None
     in_detail: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
 
 
 class Recalled(Answer):
     """Answer of recall_context."""
 
-    count: int
+    count: Annotated[int, Unlisted]
     context: str
-    memory_ids: list[str]
+    memory_ids: Annotated[list[str], Unlisted]
     note: Annotated[str | None, Unlisted] = None
-    degraded: bool | None = None
+    degraded: Annotated[bool | None, Unlisted] = None
 
 
 class Read(Answer):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import RootModel
 
 from pgengram.json_schema import FlatJsonSchema, Schema
+from pgengram.mcp.listing import listed
 from pgengram.service.calls.arguments import Arguments
 
 if TYPE_CHECKING:
@@ -35,16 +36,17 @@ class ToolBinding(Arguments):
         from mcp_types import ToolAnnotations
 
         hints = self.tool.hints
+        schema, also = listed(self.tool.name, self.input_schema, essential=self.tool.essential)
         return ListedTool(
             name=self.tool.name,
             title=self.tool.title,
-            description=paragraphs(inspect.getdoc(self.tool.method) or ""),
-            input_schema=self.input_schema,
+            description=f"{paragraphs(inspect.getdoc(self.tool.method) or '')} {also}".strip(),
+            input_schema=schema,
             output_schema=self._output_schema(),
             annotations=ToolAnnotations(
                 read_only_hint=hints.read_only,
-                destructive_hint=hints.destructive,
-                idempotent_hint=hints.idempotent,
+                destructive_hint=None if hints.read_only else hints.destructive,  # of what only reads they say nothing
+                idempotent_hint=None if hints.read_only else hints.idempotent,
                 open_world_hint=False,
             ),
         )

@@ -43,6 +43,7 @@ class Tool:
     title: str
     hints: Hints
     method: Callable[..., Awaitable[Any]]
+    essential: bool = False  # listed as briefly as possible
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
         """Call the method."""
