@@ -251,7 +251,7 @@ async def measured(client: httpx.AsyncClient, calls: int, progress: Progress) ->
         ("one memory", [f"/memory/{id_}" for id_ in ids]),
         ("timeline", ["/timeline"]),
         ("a day", days),
-        ("tags and kinds", ["/tags"]),
+        ("tags and kinds", ["/projects"]),
         ("graph", ["/graph"]),
         ("graph around a memory", [f"/graph?id={id_}" for id_ in ids]),
         ("clusters", ["/clusters"]),

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 KEEP = os.environ.get("PGENGRAM_TEST_SCREENSHOTS")  # a folder
 AXE = os.environ.get("PGENGRAM_TEST_AXE")  # axe.min.js, to check accessibility as well
 VIEWS = (
-    "/", "/?q=harbour", "/?q=zzz&tags=no-such-tag", "/timeline", "/tags", "/graph", "/graph?id={stripe}", "/clusters", "/cluster/{cluster}",
+    "/", "/?q=harbour", "/?q=zzz&tags=no-such-tag", "/timeline", "/projects", "/graph", "/graph?id={stripe}", "/clusters", "/cluster/{cluster}",
     "/map", "/review", "/review?find=contradictions", "/review?find=untagged", "/review?find=plan", "/trash", "/trash?status=archived",
     "/health", "/import", "/export", "/tokens", "/memory/{stripe}", "/memory/{old}",
 )  # fmt: skip
@@ -318,7 +318,7 @@ async def test_a_page_whose_server_has_ended_says_so(browser: Browser) -> None:
     page = await browser.open("/")
     await page.route("**/?q=*", lambda route: route.abort())
     await page.locator("#q").type("anything")
-    await page.get_by_text("does not answer any more").wait_for()
+    await page.get_by_text("The server isn't answering").wait_for()
     browser.problems.clear()  # the browser tells of the request that did not arrive
     await page.context.close()
 

@@ -58,7 +58,7 @@ async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
     [
         ("/", "Search memories"),
         ("/timeline", "Memories by day"),
-        ("/tags", "archive"),
+        ("/projects", "archive"),
         ("/graph", "The strongest links"),
         ("/clusters", "People"),
         ("/map", "approximate"),
@@ -251,7 +251,7 @@ async def test_an_empty_store_says_what_to_do(manager: MemoryManager, tmp_path: 
 @pytest.mark.parametrize(
     ("path", "code", "expected"),
     [
-        ("/nowhere", 404, "Choose one above"),
+        ("/nowhere", 404, "Choose one from the menu"),
         ("/memory/00000000-0000-7000-8000-000000000000", 404, "No memory has id"),
         ("/?cursor=nonsense", 422, "cursor"),
         ("/?min_importance=7", 422, "min_importance"),

@@ -34,11 +34,16 @@ STATUS: Final = {
     "CONFIRM_REQUIRED": 409, "FORBIDDEN": 403,
 }  # fmt: skip
 UNREADY: Final = 503
-MENU: Final = {
-    "/": "Search", "/timeline": "Timeline", "/tags": "Tags", "/graph": "Graph", "/clusters": "Clusters", "/map": "Map",
-    "/review": "Review", "/trash": "Trash", "/health": "Health", "/import": "Import", "/export": "Export",
-    "/tokens": "Tokens",
-}  # fmt: skip
+# Of the rail: a name, an icon, and the pages that share the section, the first of which it opens.
+SECTIONS: Final = (
+    ("Search", "search", {"/": "Search"}),
+    ("Timeline", "clock", {"/timeline": "Timeline"}),
+    ("Projects", "folder", {"/projects": "Projects and tags", "/clusters": "Clusters"}),
+    ("Map", "map", {"/map": "Map", "/graph": "Graph"}),
+    ("Review", "check", {"/review": "Review"}),
+    ("Trash", "trash", {"/trash": "Trash"}),
+    ("Settings", "gear", {"/health": "Health", "/import": "Import", "/export": "Export", "/tokens": "Tokens"}),
+)
 SORTS: Final = {
     "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
     "importance": "importance", "relevance": "relevance now", "accessed": "last read",
@@ -75,7 +80,7 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "menu": MENU, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
+            "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
             "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": drawing.changed, "query": urlencode,
             "SYSTEMS": SYSTEMS, "NONE_GIVEN": NONE_GIVEN,
         }  # fmt: skip
@@ -111,7 +116,10 @@ class PageApplication(ABC):
     async def _lost(self, _: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
         report = self._page(
-            "error.html", status, error=Absent("There is no page at that address.", "Choose one above."), inside=True
+            "error.html",
+            status,
+            error=Absent("There is no page at that address.", "Choose one from the menu."),
+            inside=True,
         )
         if isinstance(error, HTTPException) and error.headers:
             report.headers.update(error.headers)

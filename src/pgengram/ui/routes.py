@@ -46,7 +46,7 @@ class Pages(PageApplication):
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
             ("/memory/{id:uuid}/brief", self.brief, get), ("/timeline", self.timeline, get),
-            ("/tags", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
+            ("/projects", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
             ("/graph", self.graph, get),
             ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
             ("/review", self.review, get), ("/review/preview", self.preview, post), ("/review/apply", self.apply, post),

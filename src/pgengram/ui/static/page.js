@@ -480,7 +480,6 @@ document.addEventListener("DOMContentLoaded", start);
 document.addEventListener("htmx:afterSettle", start);
 const lost = () => { document.getElementById("lost").hidden = false; };
 document.addEventListener("htmx:sendError", lost);
-document.addEventListener("DOMContentLoaded", () => document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.target.id !== "hits") return;
   const all = hits();
