@@ -27,8 +27,7 @@ from pgengram.inputs import Change, NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.ui import drawing
 from pgengram.ui.routes import Pages
-from pgengram.ui.view_service import ViewService
-from pgengram.views import Found
+from pgengram.ui.view_service import Results, ViewService
 
 STATIC = Path(drawing.__file__).parent / "static"
 
@@ -36,6 +35,12 @@ STATIC = Path(drawing.__file__).parent / "static"
 def drawn(page: str) -> Any:
     """Return what a page has to draw."""
     return json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
+
+
+async def apply(ui: Ui, preview: str) -> httpx.Response:
+    """Press the button below a preview."""
+    fields = {name: re.findall(rf'name="{name}" value="([^"]*)"', preview)[-1] for name in ("key", "back")}
+    return await ui.send("/apply", **fields)
 
 
 @asynccontextmanager
@@ -64,7 +69,7 @@ async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
         ("/map", "approximate"),
         ("/review", "Nearly the same"),
         ("/trash", "The office is in Basel."),
-        ("/trash?status=archived", "Nothing is archived"),
+        ("/trash?status=archived", "No archived memories"),
         ("/health", "all-MiniLM-L6-v2"),
         ("/import", "Preview"),
         ("/export", ">Export</button>"),
@@ -83,6 +88,78 @@ async def test_a_search_finds_by_meaning_and_draws_the_parts_of_the_score(ui: Ui
     assert "<dt>score</dt>" in page
 
 
+async def test_words_that_were_looked_for_are_marked_and_weak_hits_stand_below_a_line(ui: Ui) -> None:
+    page = await ui.page("/", q="peanut allergy")
+
+    assert "Jonas is <mark>allergic</mark> to <mark>peanuts</mark>." in page
+    strong, _, weak = page.partition("Weaker matches")
+    assert f">{len(shown(strong))} good match" in page
+    assert "Jonas is allergic to peanuts." in shown(strong)
+    assert shown(weak)
+
+
+async def test_a_list_says_how_many_there_are_and_comes_back_as_long_as_it_was(ui: Ui) -> None:
+    page = await ui.page("/", tags="archive", sort="occurred", pages="2")
+
+    assert f"{PLAIN} memories" in page
+    assert len(shown(page)) == 40
+
+
+async def test_a_memory_is_added_and_what_is_refused_is_not_lost(ui: Ui) -> None:
+    refused = await ui.send("/new", content="The bridge opens at 6.", importance="7")
+    assert refused.status_code == 422
+    assert "The bridge opens at 6." in refused.text
+
+    added = await ui.send("/new", content="The bridge opens at 6.", kind="fact", tags="bridge", importance="0.5")
+    page = await ui.page(added.headers["location"])
+    assert "Memory added" in page
+    assert ">bridge</a>" in page
+
+
+async def test_selected_memories_are_changed_after_a_preview_and_changed_back(ui: Ui) -> None:
+    ids = [row["id"] for row in ui.db.rows("SELECT id FROM memories WHERE content LIKE 'Shelf 4_ %%' ORDER BY id")]
+    picked = {f"id:{id_}": "on" for id_ in ids}
+    assert (await ui.send("/selection", action="forget")).status_code == 422
+    status = "SELECT array_agg(DISTINCT status) FROM memories WHERE id = ANY(%s)"
+
+    preview = await ui.send("/selection", action="forget", **picked)
+    assert len(shown(preview.text)) == len(ids) == 5
+    assert ui.db.value(status, [ids]) == ["active"]
+    done = await apply(ui, preview.text)
+    assert ui.db.value(status, [ids]) == ["invalidated"]
+    page = await ui.page(done.headers["location"])
+    assert "5 memories forgotten" in page
+
+    [key] = re.findall(r'name="key" value="([^"]+)"', page)
+    await ui.send("/undo", key=key, back="/")
+    assert ui.db.value(status, [ids]) == ["active"]
+    assert (await ui.send("/undo", key=key, back="/")).status_code == 404
+
+
+async def test_what_changed_after_a_preview_is_not_overwritten(ui: Ui) -> None:
+    id_ = ui.ids["stripe"]
+    preview = await ui.send("/selection", action="tag", tags="nuts", **{f"id:{id_}": "on"})
+    await ui.send(f"/memory/{id_}/pin", pinned="on")
+
+    assert (await apply(ui, preview.text)).status_code == 409
+    await ui.send(f"/memory/{id_}/pin")
+    assert ui.db.value("SELECT count(*) FROM memory_tags WHERE memory_id = %s", [id_]) == 0
+
+
+async def test_memories_are_erased_only_after_their_texts_were_shown(ui: Ui) -> None:
+    added = await ui.send("/new", content="The ferry sank in 1901.", importance="0.5")
+    id_ = added.headers["location"].rpartition("/")[2]
+    await ui.send(f"/memory/{id_}/forget")
+
+    preview = await ui.send("/selection", action="erase", **{f"id:{id_}": "on"})
+    assert "Permanently erase 1 memory?" in preview.text
+    assert shown(preview.text) == ["The ferry sank in 1901."]
+    await apply(ui, preview.text)
+
+    assert "Memory permanently erased" in await ui.page("/trash")
+    assert ui.db.value("SELECT count(*) FROM memories WHERE id = %s", [id_]) == 0
+
+
 async def test_while_somebody_types_only_the_hits_are_sent(ui: Ui) -> None:
     part = await ui.page("/", q="billing", headers={"hx-request": "true", "hx-target": "hits"})
 
@@ -95,13 +172,13 @@ async def test_hits_stay_while_a_slow_search_is_under_way(
 ) -> None:
     await manager.create_memory(NewMemory(content="The old gate has 14 locks."))
     look, done = ViewService(manager, tmp_path), asyncio.Event()
-    search = look.search
+    results = look.results
 
-    async def slow(asked: Mapping[str, str]) -> Found:
+    async def slow(asked: Mapping[str, str]) -> Results:
         await done.wait()
-        return await search(asked)
+        return await results(asked)
 
-    monkeypatch.setattr(look, "search", slow)
+    monkeypatch.setattr(look, "results", slow)
     async with inside(look) as client:
         part = {"hx-request": "true", "hx-target": "hits"}
         waiting = await client.get("/", params={"q": "gate"}, headers=part)
@@ -126,7 +203,7 @@ async def test_what_goes_wrong_while_somebody_types_is_told_in_the_list(ui: Ui, 
 
 async def test_filters_hold_together(ui: Ui) -> None:
     assert shown(await ui.page("/", kind="decision", project="harbour")) == ["Mara moved billing to Stripe."]
-    assert "Nothing is found" in await ui.page("/", kind="decision", tags="health")
+    assert "Nothing found" in await ui.page("/", kind="decision", tags="health")
 
 
 async def test_pages_follow_each_other_without_repeating_or_skipping(ui: Ui) -> None:
@@ -240,7 +317,7 @@ async def test_an_empty_store_says_what_to_do(manager: MemoryManager, tmp_path: 
     async with inside(ViewService(manager, tmp_path)) as client:
         said = {
             "/": "Nothing is remembered yet", "/timeline": "Nothing is remembered yet", "/graph": "There are no links yet",
-            "/clusters": "There are no clusters yet", "/map": "There is no embedder", "/trash": "Nothing is forgotten",
+            "/clusters": "There are no clusters yet", "/map": "There is no embedder", "/trash": "No forgotten memories",
             "/review": "There is nothing to do",
         }  # fmt: skip
         ui = Ui("", client, None, {}, None)  # type: ignore[arg-type]
@@ -405,7 +482,7 @@ async def test_an_edit_is_kept_with_its_history(ui: Ui) -> None:
     assert answer.status_code == 303
     page = await ui.page(answer.headers["location"])
 
-    assert "Changed " in page
+    assert "Memory changed" in page
     assert "<del>12</del><ins>13</ins>" in page
     assert "Importance 0.00" in page
     assert ">office</a>" in page
@@ -472,16 +549,15 @@ async def test_near_duplicates_are_merged_after_a_preview(ui: Ui) -> None:
         ui.db.value("SELECT count(*) FROM memories WHERE status = 'active' AND content LIKE 'The harbour gate%%'", [])
         == 2
     )
-    token = re.findall(r'name="token" value="([^"]+)"', preview.text)[0]
-    done = await ui.send("/review/apply", token=token)
+    done = await apply(ui, preview.text)
 
     assert done.status_code == 303
-    assert "done" in await ui.page("/review")
+    assert "2 memories merged" in await ui.page("/review")
     assert (
         ui.db.value("SELECT count(*) FROM memories WHERE status = 'active' AND content LIKE 'The harbour gate%%'", [])
         == 1
     )
-    assert (await ui.send("/review/apply", token=token)).status_code == 409
+    assert (await apply(ui, preview.text)).status_code == 404
 
 
 async def test_an_export_is_made_and_downloaded(ui: Ui) -> None:
@@ -672,7 +748,7 @@ async def test_what_is_to_be_kept_is_not_shown_again(ui: Ui) -> None:
     [keep] = [step for step in steps if step["action"] == "confirm" and set(step["ids"]) == both]
 
     preview = await ui.send("/review/preview", step=json.dumps(keep))
-    await ui.send("/review/apply", token=re.findall(r'name="token" value="([^"]+)"', preview.text)[0])
+    await apply(ui, preview.text)
 
     assert not both & set(re.findall(r'href="/memory/([^"]+)"', await ui.page("/review", find="contradictions")))
 

@@ -69,7 +69,8 @@ def marks(page: str) -> list[str]:
 def shown(page: str) -> list[str]:
     """Return the contents of the memories in a list, as a reader sees them."""
     return [
-        unescape(text) for text in re.findall(r'<a class="content" href="/memory/[^"]+">(.*?)</a>', page, re.DOTALL)
+        unescape(re.sub("</?mark>", "", text))
+        for text in re.findall(r'<a class="content" dir="auto" href="/memory/[^"]+">(.*?)</a>', page, re.DOTALL)
     ]
 
 

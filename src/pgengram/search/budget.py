@@ -35,7 +35,8 @@ def select_for_context(rows: list[Row], max_chars: int) -> list[Row]:
     left = max_chars - len(fenced([]))
     for row in rows:
         said = folded(row["content"])
-        if row["score"] < RECALL_FLOOR * rows[0]["score"] or not _matches(row) or said in seen:
+        weak = is_weak(row["score"], rows[0]["score"], row["similarity"], row["words_share"])
+        if weak or said in seen:
             continue
         length = len(recalled_line(row)) + 1
         if length > left:
@@ -51,6 +52,7 @@ def recalled(rows: list[Row]) -> str:
     return fenced([recalled_line(row) for row in rows]) if rows else ""
 
 
-def _matches(row: Row) -> bool:
-    """Whether a memory has anything to do with what was asked, however good it looks beside the others."""
-    return row["words_share"] > 0 or row["similarity"] is None or row["similarity"] >= LEAST_SIMILARITY
+def is_weak(score: float, best: float, similarity: float | None, words: float) -> bool:
+    """Whether a hit is far behind the best one, or has nothing to do with what was asked."""
+    unlike = not words and similarity is not None and similarity < LEAST_SIMILARITY
+    return unlike or score < RECALL_FLOOR * best

@@ -23,7 +23,8 @@ from pgengram import fields as f
 from pgengram.errors import PgengramError
 from pgengram.service.toolsets.maintenance import NONE_GIVEN
 from pgengram.transfer.importers import SYSTEMS
-from pgengram.ui import drawing
+from pgengram.ui import drawing, markup
+from pgengram.ui.changes import Done
 from pgengram.ui.jobs import Absent, Job
 from pgengram.ui.session_guard import SessionGuard, Shut
 from pgengram.ui.view_service import ViewService
@@ -48,6 +49,13 @@ SORTS: Final = {
     "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
     "importance": "importance", "relevance": "relevance now", "accessed": "last read",
 }  # fmt: skip
+PERIODS: Final = {
+    "": "any time",
+    "day": "past 24 hours",
+    "week": "past week",
+    "month": "past month",
+    "year": "past year",
+}
 MODES: Final = {"": "meaning and words", "semantic": "meaning", "text": "words", "substring": "exact characters"}
 PARTS: Final = {
     "similarity": "meaning", "words": "words", "near_by": "near by", "voice": "speaker", "period": "time",
@@ -67,7 +75,7 @@ class PageApplication(ABC):
     views: ViewService
     namespace: str
     port: int
-    said: list[str] = field(default_factory=list)
+    said: list[Done] = field(default_factory=list)
     session_guard: SessionGuard = field(init=False)
     _templates: Environment = field(init=False)
 
@@ -82,9 +90,10 @@ class PageApplication(ABC):
         self._templates.globals |= {
             "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
             "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": drawing.changed, "query": urlencode,
-            "SYSTEMS": SYSTEMS, "NONE_GIVEN": NONE_GIVEN,
+            "SYSTEMS": SYSTEMS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "excerpt": markup.excerpt,
+            "highlighted": markup.highlighted,
         }  # fmt: skip
-        self._templates.filters |= {"day": _day, "minute": _minute, "duration": _duration}
+        self._templates.filters |= {"day": _day, "minute": _minute, "duration": _duration, "markdown": markup.markdown}
         self.session_guard = SessionGuard(self._application(), self.port, self._error)
 
     @abstractmethod
@@ -103,7 +112,7 @@ class PageApplication(ABC):
     # -- showing ---------------------------------------------------------------------------------------------------
 
     def _page(self, name: str, code: int = 200, **shown: Any) -> HTMLResponse:
-        said: list[str] = []
+        said: list[Done] = []
         if name != "waiting.html" and not name.startswith("_"):  # shown where it stays to be read
             said, self.said[:] = list(self.said), []
         shown = {"mark": self.session_guard.mark, "said": said, "here": "", "refresh": "", **shown}
@@ -144,8 +153,8 @@ class PageApplication(ABC):
 
         return report
 
-    def _then(self, address: str, said: str) -> Response:
-        self.said.append(said)
+    def _then(self, address: str, done: Done | str) -> Response:
+        self.said.append(done if isinstance(done, Done) else Done(done))
         return RedirectResponse(address, 303)
 
     def _waiting(self, request: Request, here: str, what: str) -> Response:

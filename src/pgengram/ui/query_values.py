@@ -9,8 +9,8 @@ from uuid import UUID
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound
-from pgengram.ui.view_service import PAIRED
 
+PAIRED: Final = ("duplicates", "contradictions")
 PLAN: Final = "plan"
 FIND_IT: Final = "It may have been erased. Search for it in its own words."
 MAX_WHOLE: Final = 10_000_000

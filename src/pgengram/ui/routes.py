@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -16,10 +17,12 @@ from pgengram.service.toolsets.reviewing import FINDINGS
 from pgengram.store.clients.tokens import Scope
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.ui import drawing
+from pgengram.ui.changes import Preview, plan_of
 from pgengram.ui.jobs import Absent
 from pgengram.ui.page_application import LISTS, STATUS, UNREADY, Page, PageApplication
 from pgengram.ui.query_values import (
     FIND_IT,
+    PAIRED,
     PLAN,
     chosen_finding,
     date_of,
@@ -29,11 +32,17 @@ from pgengram.ui.query_values import (
     whole_number,
 )
 from pgengram.ui.session_guard import SIGN_IN_PATH
-from pgengram.ui.view_service import MAX_POINTS, PAIRED, SIDE_BY_SIDE
+from pgengram.ui.view_service import MAX_POINTS, SIDE_BY_SIDE
 
 DEPTHS: Final = range(1, 5)
 BRIEF: Final = 160  # characters
+PICKED: Final = "id:"  # before the id of a memory that is selected in a list
 MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
+
+
+def _own(address: str) -> str:
+    """Return an address of these pages; the first one instead of any other."""
+    return address if re.fullmatch(r"/(?!/)[\w/?=&%.+-]*", address) else "/"
 
 
 class Pages(PageApplication):
@@ -42,14 +51,16 @@ class Pages(PageApplication):
     def _routes(self) -> list[tuple[str, Page, str]]:
         get, post = "GET", "POST"
         return [
-            (SIGN_IN_PATH, self.enter, get), ("/", self.search, get), ("/memory/{id:uuid}", self.memory, get),
+            (SIGN_IN_PATH, self.enter, get), ("/", self.search, get), ("/new", self.new, get),
+            ("/new", self.add, post), ("/memory/{id:uuid}", self.memory, get),
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
             ("/memory/{id:uuid}/brief", self.brief, get), ("/timeline", self.timeline, get),
             ("/projects", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
             ("/graph", self.graph, get),
             ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
-            ("/review", self.review, get), ("/review/preview", self.preview, post), ("/review/apply", self.apply, post),
+            ("/review", self.review, get), ("/review/preview", self.preview, post), ("/apply", self.apply, post), ("/undo", self.undo, post),
+            ("/selection", self.select, post),
             ("/import", self.import_, get), ("/import", self.give, post), ("/import/bring", self.bring, post),
             ("/import/end", self.break_off, post), ("/import/other", self.another, post),
             ("/export", self.export, get), ("/export", self.start_export, post),
@@ -70,7 +81,8 @@ class Pages(PageApplication):
 
     async def search(self, request: Request) -> Response:
         """Show what is found, or only the hits while somebody types; the old ones stay until the new ones are there."""
-        asked = dict(request.query_params)
+        given = request.query_params
+        asked = {name: ",".join(filter(None, given.getlist(name))) for name in given}
         target = request.headers.get("hx-target", "")
         found = await self.views.hits(asked)
         address, looking = "/?" + urlencode(asked), found is None and target != "more"
@@ -78,11 +90,16 @@ class Pages(PageApplication):
             answer = self._page("_looking.html", address=address, looking=True)
             answer.headers.update({"hx-retarget": "#looking", "hx-reswap": "outerHTML"})
             return answer
-        kept = {name: value for name, value in asked.items() if value and name != "cursor"}
-        more = "/?" + urlencode(kept | {"cursor": found.next_cursor}) if found and found.next_cursor else None
-        narrowed = bool(kept.keys() - {"q", "sort", "mode"})
+        kept = {name: value for name, value in asked.items() if value and name not in ("cursor", "pages", "best")}
+        more = None
+        if found and found.next_cursor:
+            place = {"cursor": found.next_cursor, "best": found.best, "weak": found.strong < len(found.hits) or ""}
+            more = "/?" + urlencode(kept | {name: value for name, value in place.items() if value})
+        narrowed = bool(kept.keys() - {"q", "sort", "mode", "weak"})
         shown: dict[str, Any] = {"asked": asked, "found": found, "more": more, "narrowed": narrowed, "address": address}
         template, part = LISTS.get(target, "search.html"), target in LISTS
+        if not part:
+            shown["facets"] = await self.views.statistics()
         return self._page(template, here="/", looking=looking, part=part, **shown)
 
     async def memory(self, request: Request) -> Response:
@@ -110,33 +127,50 @@ class Pages(PageApplication):
         if fields.get("version"):
             change["expected_version"] = fields["version"]
         try:
-            said = await self.views.change(change)
+            done = await self.views.changes.update(change)
         except PgengramError as error:
             return await self._memory(id_, error, fields)
-        return self._then(f"/memory/{id_}", said)
+        return self._then(f"/memory/{id_}", done)
+
+    async def new(self, _: Request) -> Response:
+        """Show the form for a new memory."""
+        return self._page("new.html", here="/new", typed={}, error=None, most=f.MAX_CONTENT)
+
+    async def add(self, request: Request) -> Response:
+        """Store a memory; when that is refused, show the form as it was filled in."""
+        fields = await self.session_guard.form(request)
+        try:
+            stored = await self.views.add(fields)
+        except PgengramError as error:
+            status = STATUS.get(error.code, UNREADY)
+            return self._page("new.html", status, here="/new", typed=fields, error=error, most=f.MAX_CONTENT)
+        said = "Memory added" if stored.created else "That is remembered already. This is the memory:"
+        return self._then(f"/memory/{stored.memory_id}", said)
 
     async def forget(self, request: Request) -> Response:
         """Forget a memory."""
         fields = await self.session_guard.form(request)
         id_ = request.path_params["id"]
-        return self._then(f"/memory/{id_}", await self.views.forget(id_, fields.get("reason", "").strip()))
+        return self._then(f"/memory/{id_}", await self.views.changes.forget(id_, fields.get("reason", "").strip()))
 
     async def restore(self, request: Request) -> Response:
         """Bring a forgotten or archived memory back."""
         await self.session_guard.form(request)
         id_ = request.path_params["id"]
-        return self._then(f"/memory/{id_}", await self.views.change({"id": str(id_), "status": "active"}))
+        return self._then(f"/memory/{id_}", await self.views.changes.restore([id_]))
 
     async def pin(self, request: Request) -> Response:
         """Let a memory fade no more, or again."""
         fields = await self.session_guard.form(request)
         id_ = request.path_params["id"]
-        return self._then(f"/memory/{id_}", await self.views.change({"id": str(id_), "pinned": "pinned" in fields}))
+        return self._then(
+            f"/memory/{id_}", await self.views.changes.update({"id": str(id_), "pinned": "pinned" in fields})
+        )
 
     async def brief(self, request: Request) -> Response:
         """Tell the beginning of a memory, for whoever points at it on the map."""
         id_ = str(request.path_params["id"])
-        found = await self.views.excerpts([UUID(id_)])
+        found = await self.views.changes.rows([UUID(id_)])
         if id_ not in found:
             raise NotFound("memory", id_, FIND_IT)
         return PlainTextResponse(found[id_]["content"][:BRIEF])
@@ -226,7 +260,7 @@ class Pages(PageApplication):
         found, paired = self.views.findings(reviewed, chosen), chosen in PAIRED
         shown = found[(page - 1) * SIDE_BY_SIDE : page * SIDE_BY_SIDE]
         ids = [UUID(id_) for one in shown for id_ in one["ids"][:MOST_SIDES]] if paired else []
-        rows = await self.views.excerpts(ids)
+        rows = await self.views.changes.rows(ids)
         place: dict[str, Any] = {
             "page": page,
             "pages": max(1, -(-len(found) // SIDE_BY_SIDE)),
@@ -248,13 +282,35 @@ class Pages(PageApplication):
         """Show what the chosen steps would change."""
         fields = await self.session_guard.form(request)
         steps = [value for name, value in fields.items() if name.startswith("step")]
-        tidied, rows = await self.views.preview(steps)
-        return self._page("preview.html", here="/review", tidied=tidied, rows=rows)
+        return self._preview(await self.views.preview(steps), "/review")
+
+    def _preview(self, shown: Preview, back: str) -> Response:
+        return self._page("preview.html", here=back, shown=shown, back=back)
+
+    async def select(self, request: Request) -> Response:
+        """Do something with the memories that are selected in a list: after a preview, unless it changes none."""
+        fields = await self.session_guard.form(request)
+        ids = [name.removeprefix(PICKED) for name in fields if name.startswith(PICKED)]
+        action = fields.get("action", "")
+        if action == "restore":
+            return self._then("/trash", await self.views.changes.restore([memory_id(id_) for id_ in ids]))
+        if action == "cluster":
+            return self._then(f"/cluster/{await self.views.make_cluster(fields.get('name', ''), ids)}", "Cluster made")
+        plan = plan_of(action, ids, fields.get("tags", ""))
+        erases = action == "erase"
+        return self._preview(await self.views.changes.preview(plan, erases=erases), "/trash" if erases else "/")
 
     async def apply(self, request: Request) -> Response:
         """Do what was previewed."""
         fields = await self.session_guard.form(request)
-        return self._then("/review", await self.views.tidy(fields.get("token", "")))
+        done, _ = await self.views.apply(fields.get("key", ""))
+        return self._then(_own(fields.get("back", "")), done)
+
+    async def undo(self, request: Request) -> Response:
+        """Take the last change back, and go where it was seen."""
+        fields = await self.session_guard.form(request)
+        said, ids = await self.views.changes.undo(fields.get("key", ""))
+        return self._then(f"/memory/{ids[0]}" if len(ids) == 1 else _own(fields.get("back", "")), said)
 
     # -- out and in ------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -12,27 +13,31 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.errors import InvalidInput, NotFound
-from pgengram.inputs import Change, Question, checked
+from pgengram.inputs import NewMemory, Question, checked
+from pgengram.search.budget import is_weak
 from pgengram.service.manager import MemoryManager
-from pgengram.service.toolsets.clusters import Clusters
+from pgengram.service.toolsets.clusters import Clusters, NewCluster
 from pgengram.service.toolsets.graph import Graph
-from pgengram.service.toolsets.maintenance import MAX_GROUPS, Maintenance, Reviewed, Statistics, Tidied
+from pgengram.service.toolsets.maintenance import MAX_GROUPS, Maintenance, Reviewed, Statistics
 from pgengram.store.clients import tokens
 from pgengram.store.clients.tokens import AccessToken, Scope
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import edges
-from pgengram.store.memory import memories
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
 from pgengram.ui import drawing
 from pgengram.ui.background_cache import BackgroundCache
+from pgengram.ui.changes import Changes, Done, Preview
 from pgengram.ui.jobs import Export, Import
-from pgengram.views import Found, Shown, around_view, memory_view
+from pgengram.ui.query_values import number_of, whole_number
+from pgengram.views import Found, Shown, Stored, around_view, memory_view
 
 PAGE: Final = 20  # memories on a page
+MOST_PAGES: Final = 25  # of a list that is shown at once, when somebody comes back to it
 FILTERS: Final = (
     "type", "kind", "tags", "project", "user", "status", "min_importance", "since", "until", "sort", "mode", "cursor",
 )  # fmt: skip
+NEW: Final = ("content", "kind", "project", "tags", "occurred_at", "importance")  # of the form for a new memory
 LINKS: Final = 20  # neighbours of one memory
 AROUND: Final = 300  # memories of a graph around one
 MAX_NODES: Final = 3_000
@@ -45,8 +50,24 @@ SIDE_BY_SIDE: Final = 20  # findings on a page
 MEMBERS: Final = 50
 REVIEW_FRESH_S: Final = 300.0
 MAX_TOKEN_DAYS: Final = 3_650
-PAIRED: Final = ("duplicates", "contradictions")
+PERIODS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}  # days
 Network = tuple[dict[str, Shown], list[Shown], bool]  # nodes by id, lines, and whether some are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a search found.
+
+    hits: from the first page on, or of the page that was asked for; strong: how many of them fit well, before the
+    others; total: how many memories pass the filters, None where hits are ranked; best: the score of the first.
+    """
+
+    hits: list[Shown]
+    strong: int
+    total: int | None
+    best: float
+    next_cursor: str | None
+    note: str | None
 
 
 class Unnoticed(AccessLog):
@@ -72,10 +93,10 @@ class ViewService:
         self.clusters = Clusters(manager)
         self.cache = BackgroundCache()
         self._searches = BackgroundCache()
+        self.changes = Changes(manager, self.cache.forget)
         self.export = Export(manager, folder / "pgengram.jsonl")
         self.arriving = Import(manager, folder / "import")
         self._kept: set[frozenset[str]] = set()  # groups that somebody wants to keep as they are
-        self._keeping: dict[str, list[frozenset[str]]] = {}  # the same, not yet confirmed, by token
 
     async def close(self) -> None:
         """Break off what is being made."""
@@ -88,17 +109,31 @@ class ViewService:
 
     async def search(self, asked: Mapping[str, str], **fixed: Any) -> Found:
         """Return a page of what the fields of the search form ask for."""
-        given: dict[str, Any] = {name: asked[name] for name in FILTERS if asked.get(name)}
-        given |= {"query": asked.get("q", ""), "limit": PAGE}
-        if since := given.get("since"):
-            given["since"] = f"{since}T00:00:00Z"
-        if until := given.get("until"):
-            given["until"] = f"{until}T23:59:59.999999Z"
-        return await self.manager.search_memories(checked(Question, given | fixed))
+        return await self.manager.search_memories(_question(asked, **fixed))
 
-    async def hits(self, asked: Mapping[str, str]) -> Found | None:
+    async def results(self, asked: Mapping[str, str]) -> Results:
+        """Return as many pages as `asked` says are shown, with where hits become weak and how many there are."""
+        question = _question(asked)
+        counting = asyncio.ensure_future(self._total(question))
+        found = await self.manager.search_memories(question)
+        hits, note = list(found.results), found.note
+        for _ in range(1, min(MOST_PAGES, whole_number(asked.get("pages"), 1))):
+            if not found.next_cursor:
+                break
+            found = await self.manager.search_memories(question.model_copy(update={"cursor": found.next_cursor}))
+            hits += found.results
+        best = number_of(asked.get("best"), hits[0].get("score", 0.0) if hits else 0.0)
+        strong = next((at for at in range(len(hits), 0, -1) if not _weak(hits[at - 1], best)), 0)
+        return Results(hits, strong, await counting, best, found.next_cursor, note)
+
+    async def _total(self, question: Question) -> int | None:
+        if not question.lists or question.cursor:
+            return None
+        return (await self.manager.search_memories(question.model_copy(update={"count_only": True}))).total
+
+    async def hits(self, asked: Mapping[str, str]) -> Results | None:
         """Return the same; None while it is looked for, which over many memories can take longer than a page may."""
-        return await self._searches.get(tuple(sorted(asked.items())), lambda: self.search(asked), fresh_s=0.0)
+        return await self._searches.get(tuple(sorted(asked.items())), lambda: self.results(asked), fresh_s=0.0)
 
     async def statistics(self) -> Statistics | None:
         """Return the counts of everything; None while they are worked out."""
@@ -108,13 +143,6 @@ class ViewService:
         """Return how many memories each day has, newest first; None while it is worked out."""
 
         return await self.cache.get("days", lambda: self.manager.store.read_transaction(ui_queries.days))
-
-    async def excerpts(self, ids: Sequence[UUID]) -> dict[str, Shown]:
-        """Return the beginning of memories and their status, by id."""
-        rows = await self.manager.store.read_transaction(
-            lambda tx: memories.read(tx, list(ids), self.manager.model_key)
-        )
-        return {str(id_): memory_view(row) for id_, row in rows.items()}
 
     # -- one -------------------------------------------------------------------------------------------------------
 
@@ -138,21 +166,14 @@ class ViewService:
         fading = drawing.fading(rows[0], await ui_queries.activation(tx, id_), around["history"], datetime.now(UTC))
         return memory_view(rows[0]) | around_view(around) | {"fading": fading}
 
-    async def change(self, fields: Mapping[str, Any]) -> str:
-        """Change one memory, and return what was done."""
-        updated = await self.manager.update_memory(checked(Change, dict(fields)))
+    async def add(self, fields: Mapping[str, str]) -> Stored:
+        """Store what the form for a new memory says."""
+        given = {name: fields[name] for name in NEW if fields.get(name, "").strip(" ,")}
+        if "occurred_at" in given:
+            given["occurred_at"] += "T00:00:00Z"
+        stored = await self.manager.create_memory(checked(NewMemory, given))
         self.cache.forget()
-        return updated.message
-
-    async def forget(self, id_: UUID, reason: str) -> str:
-        """Forget one memory, and return what was done."""
-        if len(reason) > 1_024:
-            raise InvalidInput("The reason must have at most 1,024 characters.")
-        forgotten = await self.manager.forget_memories([str(id_)], reason)
-        if not forgotten.ok:
-            raise NotFound("memory", id_)
-        self.cache.forget()
-        return forgotten.message
+        return stored
 
     # -- pictures --------------------------------------------------------------------------------------------------
 
@@ -211,12 +232,18 @@ class ViewService:
         written = await asyncio.to_thread(points.as_json) if len(points) else "[]"
         return {"memories": len(points), "explained": plane.explained, "points": written}
 
+    async def make_cluster(self, name: str, ids: Sequence[str]) -> str:
+        """Make a cluster of memories, and return its id."""
+        made = await self.clusters.create_memory_cluster(checked(NewCluster, {"name": name, "memory_ids": list(ids)}))
+        self.cache.forget()
+        return str(made.cluster_id)
+
     async def cluster(self, id_: UUID) -> tuple[Shown, list[Shown]]:
         """Return a cluster and its strongest members."""
         found = await self.clusters.get_memory_clusters(ids=[str(id_)], members=MEMBERS, insights=True)
         cluster = found.clusters[0]
         ids = [UUID(one) for one in cluster.get("memory_ids", ())]
-        shown = await self.excerpts(ids)
+        shown = await self.changes.rows(ids)
         return cluster, [shown[str(one)] for one in ids if str(one) in shown]
 
     # -- maintenance
@@ -231,8 +258,8 @@ class ViewService:
         """Return the findings of a name, without those that somebody wants to keep as they are."""
         return [one for one in reviewed.findings if one["finding"] == name and frozenset(one["ids"]) not in self._kept]
 
-    async def preview(self, steps: Sequence[str]) -> tuple[Tidied, dict[str, Shown]]:
-        """Return what steps, each as JSON, would change, and the memories they speak of; nothing is changed.
+    async def preview(self, steps: Sequence[str]) -> Preview:
+        """Return what steps, each as JSON, would change; nothing is changed.
 
         Raises:
             InvalidInput: there is none, or one is not valid JSON.
@@ -243,18 +270,13 @@ class ViewService:
             raise InvalidInput("A step of the plan cannot be read.") from None
         if not plan:
             raise InvalidInput("No step is selected.", "Select at least one.")
-        tidied = await self.maintenance.tidy_memories("apply", plan=plan)
-        self._keeping[tidied.confirm_token or ""] = [
-            frozenset(step["ids"]) for step in plan if step["action"] == "confirm"
-        ]
-        return tidied, await self.excerpts([UUID(one["id"]) for one in tidied.changes])
+        return await self.changes.preview(plan)
 
-    async def tidy(self, token: str) -> str:
-        """Do what was previewed, and return what was done."""
-        tidied = await self.maintenance.tidy_memories("apply", confirm_token=token)
-        self._kept.update(self._keeping.pop(token, ()))
-        self.cache.forget()
-        return tidied.message
+    async def apply(self, key: str) -> tuple[Done, Preview]:
+        """Do what was shown under a key; groups that are to be kept as they are are not asked about again."""
+        done, shown = await self.changes.apply(key)
+        self._kept.update(frozenset(step["ids"]) for step in shown.plan if step["action"] == "confirm")
+        return done, shown
 
     # -- tokens ----------------------------------------------------------------------------------------------------
 
@@ -287,6 +309,24 @@ class ViewService:
         if id_ not in {one.id for one in await self.tokens()}:
             raise NotFound("token", id_, "The list shows them.")
         return f"{(await tokens.revoke(self.manager.store, id_)).name} is revoked."
+
+
+def _question(asked: Mapping[str, str], **fixed: Any) -> Question:
+    given: dict[str, Any] = {name: asked[name] for name in FILTERS if asked.get(name)}
+    given |= {"query": asked.get("q", ""), "limit": PAGE, "detail": True}
+    given |= {name: given[name].split(",") for name in ("type", "kind") if name in given}
+    if since := given.get("since"):
+        given["since"] = f"{since}T00:00:00Z"
+    elif asked.get("period") in PERIODS:
+        given["since"] = datetime.now(UTC) - timedelta(days=PERIODS[asked["period"]])
+    if until := given.get("until"):
+        given["until"] = f"{until}T23:59:59.999999Z"
+    return checked(Question, given | fixed)
+
+
+def _weak(hit: Shown, best: float) -> bool:
+    why = hit.get("why") or {}
+    return bool(why) and is_weak(hit["score"], best, why["similarity"], why["words"])
 
 
 def _node(text: str, type_: str, depth: int | None = None) -> Shown:

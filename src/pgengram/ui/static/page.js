@@ -40,7 +40,11 @@ document.addEventListener("keydown", (event) => {
     if (field.id === "q" && event.key === "ArrowDown") { event.preventDefault(); move(1); }
     return;
   }
-  if (event.key === "/") {
+  if (event.key === "n") location.href = "/new";
+  else if (event.key === "x") {
+    const pick = document.querySelector(".hit.on .pick");
+    if (pick) { pick.checked = !pick.checked; count(); }
+  } else if (event.key === "/") {
     event.preventDefault();
     const ask = document.getElementById("q");
     if (ask) { ask.focus(); ask.select(); } else location.href = "/";
@@ -51,6 +55,52 @@ document.addEventListener("keydown", (event) => {
     if (on) location.href = on.dataset.href;
   }
 });
+
+// -- selecting, and coming back ------------------------------------------------------------------------------------
+
+function count() {
+  const output = document.getElementById("selected");
+  if (output) output.textContent = `${document.querySelectorAll(".pick:checked").length} selected`;
+}
+
+document.addEventListener("change", (event) => { if (event.target.matches(".pick")) count(); });
+document.addEventListener("reset", () => setTimeout(count));
+
+// An address says what was asked for, not what was left empty.
+document.addEventListener("htmx:configRequest", (event) => {
+  const given = event.detail.formData;
+  if (event.detail.verb !== "get" || !given) return;
+  for (const name of [...given.keys()]) if (!given.getAll(name).some(Boolean)) given.delete(name);
+});
+
+// Whoever comes back finds as many pages of the list as there were, at the same place, and the same hit marked.
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.detail.target?.id !== "more" || !event.detail.successful || !event.detail.xhr.responseText.includes('class="hit"')) return;
+  const address = new URL(location.href);
+  address.searchParams.set("pages", Number(address.searchParams.get("pages") || 1) + 1);
+  history.replaceState(history.state, "", address);
+});
+
+const place = () => `place ${location.pathname}${location.search}`;
+window.addEventListener("pagehide", () => {
+  if (document.getElementById("hits")) sessionStorage.setItem(place(), JSON.stringify([scrollY, marked]));
+});
+document.addEventListener("click", (event) => {
+  const hit = event.target.closest(".hit");
+  if (hit && event.target.closest("a.content")) marked = hit.dataset.href;
+});
+
+function comeBack() {
+  const kept = sessionStorage.getItem(place());
+  if (!kept || performance.getEntriesByType("navigation")[0]?.type !== "back_forward" || looking()) return;
+  sessionStorage.removeItem(place());
+  const [top, opened] = JSON.parse(kept);
+  const hit = hits().find((one) => one.dataset.href === opened);
+  if (hit) mark(hit);
+  scrollTo(0, top);
+}
+document.addEventListener("DOMContentLoaded", comeBack);
+document.addEventListener("htmx:afterSettle", comeBack);
 
 // -- lines --------------------------------------------------------------------------------------------------------
 
@@ -483,6 +533,7 @@ document.addEventListener("htmx:sendError", lost);
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.target.id !== "hits") return;
   const all = hits();
+  count();
   document.getElementById("typing").textContent = all.length === 1 ? "1 memory is shown" : `${all.length} memories are shown`;
   if (marked !== null && all.length) mark(all.find((hit) => hit.dataset.href === marked) ?? all[0]);
 });

@@ -1,0 +1,230 @@
+"""What somebody changes on the page: many memories at once only after a preview, and everything but erasing undone."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
+from uuid import UUID
+
+from pgengram.errors import Conflict, InvalidInput, NotFound
+from pgengram.inputs import CLEARABLE, Change, checked
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.maintenance import Maintenance
+from pgengram.store.memory import memories
+from pgengram.store.reading import history
+from pgengram.views import EMPTY, Shown, memory_view
+
+MAX_KEPT: Final = 200  # previews, and changes that can be undone
+DONE: Final = {
+    "forget": "forgotten", "archive": "archived", "restore": "restored", "erase": "permanently erased", "merge": "merged",
+    "update": "changed", "confirm": "kept",
+}  # fmt: skip
+FOLLOWS: Final = frozenset({"valid_to", "reason", "replaced_by", "merged"})  # from the status, or from other memories
+Value = TypeVar("Value")
+
+
+class Kept(Generic[Value]):
+    """The newest values, each under a key that nobody guesses."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[str, Value] = OrderedDict()
+
+    def add(self, value: Value) -> str:
+        """Keep a value and return its key."""
+        key = secrets.token_urlsafe(9)
+        self._values[key] = value
+        if len(self._values) > MAX_KEPT:
+            self._values.popitem(last=False)
+        return key
+
+    def take(self, key: str) -> Value | None:
+        """Return a value and forget it; None when it is not there."""
+        return self._values.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What was shown: the plan (or the memories to erase), its changes, and the version of each memory."""
+
+    plan: list[Shown]
+    changes: list[Shown]
+    rows: dict[str, Shown]
+    erases: bool = False
+    key: str = ""
+
+    @property
+    def summary(self) -> str:
+        """What it does to how many memories, without the end of the sentence."""
+        return summary(self.changes)
+
+    def same_as(self, other: Preview) -> bool:
+        """Whether it does the same to the same versions."""
+        mine, theirs = ({id_: row["version"] for id_, row in one.rows.items()} for one in (self, other))
+        return mine == theirs and [one["id"] for one in self.changes] == [one["id"] for one in other.changes]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was done, in words, and the key to undo it; empty where that cannot be."""
+
+    text: str
+    undo: str = ""
+
+
+class Changes:
+    """Changes of one namespace's memories that are shown, made as they were shown however late, and undone.
+
+    Args:
+        manager: whose memories; changed: called after each change.
+    """
+
+    def __init__(self, manager: MemoryManager, changed: Callable[[], None]) -> None:
+        self._manager = manager
+        self._maintenance = Maintenance(manager)
+        self._changed = changed
+        self._previews: Kept[Preview] = Kept()
+        self._undos: Kept[list[Change]] = Kept()
+
+    async def rows(self, ids: Sequence[UUID]) -> dict[str, Shown]:
+        """Return memories whole, by id."""
+        store, model = self._manager.store, self._manager.model_key
+        found = await store.read_transaction(lambda tx: memories.read(tx, list(ids), model))
+        return {str(id_): memory_view(row) for id_, row in found.items()}
+
+    async def preview(self, plan: list[Shown], *, erases: bool = False) -> Preview:
+        """Return what a plan would change, or which memories it would erase; nothing is changed."""
+        shown, _ = await self._shown(plan, erases=erases)
+        return replace(shown, key=self._previews.add(shown))
+
+    async def _shown(self, plan: list[Shown], *, erases: bool) -> tuple[Preview, str]:
+        """Return a preview, and what confirms it within the next minute."""
+        if erases:
+            asked = await self._manager.forget_memories(plan[0]["ids"], hard=True)
+            changes = [{"id": one["id"], "operation": "erase", "changes": {}} for one in asked.results if one["ok"]]
+            token = asked.confirm_token
+        else:
+            tidied = await self._maintenance.tidy_memories("apply", plan=plan)
+            changes, token = tidied.changes, tidied.confirm_token
+        rows = await self.rows([UUID(one["id"]) for one in changes])
+        return Preview(plan, changes, rows, erases), token or ""
+
+    async def apply(self, key: str) -> tuple[Done, Preview]:
+        """Do what was shown.
+
+        Raises:
+            NotFound: the preview is not kept any more. Conflict: it would do something else by now.
+        """
+        shown = self._previews.take(key)
+        if shown is None:
+            raise NotFound("preview", key[:16], "It was applied before, or the server was restarted. Look again.")
+        now, token = await self._shown(shown.plan, erases=shown.erases)
+        if not now.same_as(shown):
+            raise Conflict(
+                "Some of these memories changed after the preview was shown.", "Nothing was changed. Look again."
+            )
+        if shown.erases:
+            await self._manager.forget_memories(shown.plan[0]["ids"], hard=True, confirm_token=token)
+        else:
+            await self._maintenance.tidy_memories("apply", confirm_token=token)
+        return await self._done(shown.changes, undo=not shown.erases), shown
+
+    async def update(self, fields: Mapping[str, Any]) -> Done:
+        """Change one memory."""
+        updated = await self._manager.update_memory(checked(Change, dict(fields)))
+        if not updated.changed_fields:
+            return Done("Nothing changed.")
+        return await self._last(UUID(updated.memory_id))
+
+    async def forget(self, id_: UUID, reason: str) -> Done:
+        """Forget one memory."""
+        if not (await self._manager.forget_memories([str(id_)], reason)).ok:
+            raise NotFound("memory", id_)
+        return await self._last(id_)
+
+    async def restore(self, ids: Sequence[UUID]) -> Done:
+        """Bring forgotten or archived memories back."""
+        for id_ in ids:
+            await self._manager.update_memory(Change(id=str(id_), status="active"))
+        self._changed()
+        return Done(f"{counted(len(ids))} restored")
+
+    async def _last(self, id_: UUID) -> Done:
+        """Return the last change of a memory, with its undo."""
+        around = await self._manager.store.read_transaction(lambda tx: history.around(tx, [id_], ["history"]))
+        entry = around[id_]["history"][0]
+        return await self._done([{"id": str(id_), "operation": entry["operation"], "changes": entry["changes"] or {}}])
+
+    async def _done(self, changes: Sequence[Shown], *, undo: bool = True) -> Done:
+        self._changed()
+        rows = await self.rows([UUID(one["id"]) for one in changes]) if undo else {}
+        back = [inverse(one["id"], one["changes"], rows[one["id"]]) for one in changes if one["id"] in rows]
+        back = [change for change in back if not change.is_empty]
+        return Done(summary(changes), self._undos.add(back) if back else "")
+
+    async def undo(self, key: str) -> tuple[str, list[str]]:
+        """Take a change back; return that in words, and the memories.
+
+        Raises:
+            NotFound: it was undone before, or is too long ago. Conflict: somebody changed a memory since.
+        """
+        back = self._undos.take(key)
+        if back is None:
+            raise NotFound("change", key[:16], "It was undone before, or the server was restarted.")
+        for change in back:
+            await self._manager.update_memory(change)
+        self._changed()
+        return "Undone", [change.id for change in back]
+
+
+def inverse(id_: str, changes: Mapping[str, Sequence[Any]], row: Shown) -> Change:
+    """Return the change that takes another one back, as long as the memory is at the version of `row`."""
+    fields: dict[str, Any] = {"id": id_, "expected_version": row["version"]}
+    clear: list[str] = []
+    metadata: dict[str, Any] = {}
+    for name, (old, new) in ((name, pair) for name, pair in changes.items() if name not in FOLLOWS):
+        if name == "metadata":
+            metadata |= dict.fromkeys(new or {}) | (old or {})
+        elif name not in Change.model_fields:
+            metadata[name] = old
+        elif old in EMPTY and name in CLEARABLE:
+            clear.append(name)
+        elif old is not None:
+            fields[name] = "active" if name == "status" and old != "archived" else old
+    if row["status"] == "invalidated":  # it cannot be archived at once
+        fields["status"] = "active"
+    return checked(Change, fields | ({"metadata": metadata} if metadata else {}) | ({"clear": clear} if clear else {}))
+
+
+def summary(changes: Sequence[Shown]) -> str:
+    """Say what was done to how many memories."""
+    numbers = Counter(one["operation"] for one in changes)
+    if "merge" in numbers:  # whose others are forgotten
+        numbers = Counter({"merge": numbers["merge"] + numbers["forget"]})
+    return ", ".join(
+        f"{counted(number, first=not place)} {DONE.get(operation, operation)}"
+        for place, (operation, number) in enumerate(numbers.items())
+    )
+
+
+def counted(number: int, *, first: bool = True) -> str:
+    """Return a number of memories in words; one alone needs no number."""
+    one = "Memory" if first else "1 memory"
+    return one if number == 1 else f"{number:,} memories"
+
+
+def plan_of(action: str, ids: Sequence[str], tags: str) -> list[Shown]:
+    """Return the plan of doing one thing to selected memories.
+
+    Raises:
+        InvalidInput: there is no such action, or something is missing.
+    """
+    if not ids:
+        raise InvalidInput("No memory is selected.", "Select at least one.")
+    if action not in ("forget", "archive", "tag", "erase"):
+        raise InvalidInput("There is no such action.", "Use the buttons of this page.")
+    if action == "tag" and not tags.strip(" ,"):
+        raise InvalidInput("No tag is given.", "Type the tags to add, separated by commas.")
+    return [{"action": action, "ids": list(ids), **({"tags": tags} if action == "tag" else {})}]

@@ -1,0 +1,81 @@
+"""How a memory's text is shown: Markdown as safe HTML, words of a search marked, the part of it that fits a search."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from markupsafe import Markup
+
+from pgengram.text.fencing import one_line
+from pgengram.text.language import function_words
+from pgengram.text.words import extra_terms, words
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+EXCERPT: Final = 300  # characters of a hit
+LEAD: Final = 60  # of them before the first word that was looked for
+LEAST_STEM: Final = 3
+ENDINGS: Final = ("ingly", "edly", "ations", "ation", "ings", "ing", "ies", "ic", "ed", "es", "ly", "y", "s", "e")
+WORD: Final = re.compile(r"\w+")
+Pieces = list[tuple[bool, str]]  # whether it was looked for, and a text
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    """Return a reader of Markdown that passes no HTML on, loads no picture and follows no script: link."""
+    from markdown_it import MarkdownIt
+
+    reader = MarkdownIt("commonmark", {"html": False, "linkify": False, "breaks": True}).enable(
+        ["table", "strikethrough"]
+    )
+    return reader.disable("image")
+
+
+def markdown(text: str) -> Markup:
+    """Return a memory's Markdown as HTML; its headings begin at h3, below those of the page."""
+    html = _markdown().render(text)
+    html = re.sub(r"(?<=<)(/?)h([1-6])(?=>)", lambda found: f"{found[1]}h{min(6, int(found[2]) + 2)}", html)
+    html = re.sub(r"<(p|h[3-6]|ul|ol|blockquote|table)>", r'<\1 dir="auto">', html)
+    html = html.replace("<pre>", '<pre tabindex="0">')
+    return Markup(html.replace("<a href=", '<a rel="noreferrer noopener" target="_blank" href='))  # noqa: S704
+
+
+def excerpt(text: str, query: str = "") -> str:
+    """Return the part of a text that holds the first word that was looked for, on one line."""
+    line = one_line(text)
+    if len(line) <= EXCERPT:
+        return line
+    first = next((start for start, _ in _found(line, query)), 0)
+    begin = 0 if first < EXCERPT - LEAD else line.rfind(" ", 0, first - LEAD) + 1
+    return f"{'…' if begin else ''}{line[begin : begin + EXCERPT]}{'…' if begin + EXCERPT < len(line) else ''}"
+
+
+def highlighted(text: str, query: str) -> Pieces:
+    """Return a text in pieces, each with whether the query looks for it."""
+    pieces, place = [], 0
+    for start, end in _found(text, query):
+        if end > place:
+            pieces += [(False, text[place:start]), (True, text[max(start, place) : end])]
+            place = end
+    return [piece for piece in (*pieces, (False, text[place:])) if piece[1]]
+
+
+def _found(text: str, query: str) -> list[tuple[int, int]]:
+    """Return where words of a query stand in a text: those of the same stem, and pairs of unspaced characters."""
+    wanted = {_stem(word) for word in words(query)} - {_stem(word) for word in function_words("en")}
+    spans = [found.span() for found in WORD.finditer(text) if _stem(found[0]) in wanted] if wanted else []
+    folded = text.casefold()
+    if len(folded) == len(text):
+        pairs = [term for term in extra_terms(query) if len(term) > 1]
+        spans += [found.span() for term in pairs for found in re.finditer(re.escape(term), folded)]
+    return sorted(spans)
+
+
+def _stem(word: str) -> str:
+    """Return a word without its English ending; for marking, where too much does little harm."""
+    word = word.casefold().partition("'")[0].partition("’")[0]
+    ending = next((one for one in ENDINGS if word.endswith(one) and len(word) - len(one) >= LEAST_STEM), "")
+    return word.removesuffix(ending)
