@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from compat.conftest import refuses, says
-from helpers import Database
+from helpers import Database, call, connected
 
 SYSTEM = "agi"
 TOOLS = {
@@ -74,8 +74,59 @@ async def test_reading_counts_and_leaves_importance_alone(client: Client) -> Non
     assert row["type_specific_data"]["confidence"] == 0.8
 
 
-async def test_an_unknown_memory_is_null(client: Client) -> None:
-    assert await says(client, "get_memory", memory_id="00000000-0000-7000-8000-000000000000") is None
+@pytest.mark.parametrize("unknown", ["00000000-0000-7000-8000-000000000000", "invalid-id"])
+async def test_of_what_is_not_there_null_or_nothing_is_told(client: Client, unknown: str) -> None:
+    assert await says(client, "get_memory", memory_id=unknown) is None
+    assert await says(client, "get_cluster_insights", cluster_id=unknown) is None
+    for tool in ("get_memory_history", "get_memory_relationships", "find_related_memories"):
+        assert await says(client, tool, memory_id=unknown) == []
+    assert await says(client, "find_similar_clusters", cluster_id=unknown) == []
+
+
+async def test_rows_have_the_columns_of_their_tables_null_where_nothing_is_known(client: Client, db: Database) -> None:
+    id_ = await created(client, "Bees dance.", "episodic")
+    similar, empty = [
+        (await says(client, "create_memory_cluster", name=name, cluster_type="theme"))["id"] for name in ("One", "Two")
+    ]
+    vector = "(SELECT embedding FROM memory_vectors WHERE memory_id = %s LIMIT 1)"
+    model = "(SELECT id FROM embedding_models WHERE state = 'active')"
+    db.rows(f"UPDATE memory_clusters SET centroid = {vector}, model_id = {model}", [id_])
+
+    read = await says(client, "get_memory", memory_id=id_)
+    assert read["type_specific_data"] | {
+        "memoryId": id_, "actionTaken": None, "context": None, "result": None, "verificationStatus": None,
+    } == read["type_specific_data"]  # fmt: skip
+    assert {"lastAccessed", "decayRate", "relevanceScore", "updatedAt"} <= read.keys()
+    [found] = await says(client, "search_memories_text", query="bees")
+    assert found.keys() == {
+        "id", "type", "content", "importance", "accessCount", "createdAt", "relevanceScore", "textRank",
+    }  # fmt: skip
+    listed = (await says(client, "get_memory_clusters"))[0]
+    assert (listed["importanceScore"], listed["lastActivated"], listed["description"]) == (0.5, None, None)
+    [other] = await says(client, "find_similar_clusters", cluster_id=similar)
+    assert (other["id"], other["cluster_type"], other["last_activated"], other["similarity"]) == (
+        empty,
+        "theme",
+        None,
+        1,
+    )
+
+
+async def test_who_the_assistant_is_and_what_it_believes_are_rows(client: Client, db: Database) -> None:
+    async with connected(database_url=db.url, toolsets="identity") as usual:
+        await call(usual, "record_identity", self_concept={"role": "helper"})
+        details = {"activation_patterns": ["doubt"]}
+        await call(usual, "record_belief", belief="People are kind.", stability=0.9, details=details)
+
+    who = await says(client, "get_identity_core")
+    assert (who["selfConcept"], who["agencyBeliefs"], who["coreMemoryClusters"]) == ({"role": "helper"}, None, None)
+    [belief] = await says(client, "get_worldview")
+    assert (belief["belief"], belief["stabilityScore"], belief["activationPatterns"]) == (
+        "People are kind.",
+        0.9,
+        ["doubt"],
+    )
+    assert belief["preferredClusters"] is None
 
 
 async def test_searching_by_meaning_takes_words_and_says_when_a_vector_is_of_another_model(client: Client) -> None:
@@ -119,7 +170,9 @@ async def test_a_history_is_told_newest_first(client: Client) -> None:
 
     history = await says(client, "get_memory_history", memory_id=one)
 
-    assert [change["operation"] for change in history] == ["link", "create"]
+    assert [change["changeType"] for change in history] == ["link", "create"]
+    assert history[0].keys() == {"changeId", "memoryId", "changedAt", "changeType", "oldValue", "newValue"}
+    assert {change["memoryId"] for change in history} == {one}
 
 
 async def test_relationships_keep_their_strength_and_are_seen_from_both_ends(client: Client) -> None:
@@ -135,10 +188,15 @@ async def test_relationships_keep_their_strength_and_are_seen_from_both_ends(cli
     assert (seen["relatedMemoryId"], seen["direction"], seen["relationshipType"]) == (one, "incoming", "causal")
     assert len(await says(client, "get_memory_relationships", memory_id=two)) == 2
     related = await says(client, "find_related_memories", memory_id=one)
-    assert [(node["id"], node["strength"]) for node in related] == [(two, 0.8), (three, 0.4)]
-    assert [node["id"] for node in await says(client, "find_related_memories", memory_id=one, min_strength=0.5)] == [
-        two
+    assert [(node["memory_id"], node["strength"]) for node in related] == [(two, 0.8), (three, 0.4)]
+    assert [(node["relationship_type"], node["path"]) for node in related] == [
+        ("causal", [one]),
+        ("temporal", [one, two]),
     ]
+    assert related[1] | {"content": "Damage.", "type": "semantic", "importance": 0, "depth": 2} == related[1]
+    strong = await says(client, "find_related_memories", memory_id=one, min_strength=0.5)
+    assert [node["memory_id"] for node in strong] == [two]
+    assert (seen["id"], seen["createdAt"]) == (made["id"], made["createdAt"])
 
 
 async def test_an_empty_cluster_is_like_nothing_and_activation_counts_once(client: Client) -> None:
@@ -151,9 +209,11 @@ async def test_an_empty_cluster_is_like_nothing_and_activation_counts_once(clien
     assert await says(client, "activate_cluster", cluster_id=cluster["id"], context="spring") == []
     listed = {one["name"]: one for one in await says(client, "get_memory_clusters")}
     assert (listed["Garden"]["activationCount"], listed["Empty"]["activationCount"]) == (1, 0)
-    assert [theme["name"] for theme in await says(client, "get_active_themes")] == ["Garden"]
+    [theme] = await says(client, "get_active_themes")
+    assert (theme["theme"], theme["recentActivations"], theme["keywords"]) == ("Garden", 1, ["plants"])
     insights = await says(client, "get_cluster_insights", cluster_id=cluster["id"])
     assert (insights["name"], insights["activationCount"], insights["totalMemories"]) == ("Garden", 1, 0)
+    assert (insights["avgImportance"], insights["memoryTypes"]) == (None, [])
 
 
 async def test_a_cluster_that_is_called_up_gives_its_memories_as_rows(client: Client, db: Database) -> None:
@@ -169,16 +229,15 @@ async def test_a_cluster_that_is_called_up_gives_its_memories_as_rows(client: Cl
 
     assert (memory["id"], memory["status"], memory["content"]) == (id_, "active", "Tulips need cold winters.")
     shown = await says(client, "get_memory", memory_id=id_)
-    assert (
-        memory.items()
-        <= (
-            shown
-            | {
-                "lastAccessed": memory["lastAccessed"],
-                "accessCount": memory["accessCount"],
-                "relevanceScore": memory["relevanceScore"],
-            }
-        ).items()
+    lately = ("lastAccessed", "accessCount", "relevanceScore")
+    assert memory == {name: shown.get(name) for name in memory} | {name: memory[name] for name in lately} | {
+        "membershipStrength": 1
+    }
+    insights = await says(client, "get_cluster_insights", cluster_id=cluster["id"])
+    assert (insights["totalMemories"], insights["avgMembershipStrength"], insights["memoryTypes"]) == (
+        1,
+        1,
+        ["semantic"],
     )
 
 
@@ -187,9 +246,10 @@ async def test_working_memory_is_held_consolidated_and_cleared(client: Client, d
     two = await says(
         client, "create_working_memory", content="The user drinks it without sugar.", embedding=FOREIGN_VECTOR
     )
-    over = await says(client, "create_working_memory", content="A passing thought.", context={"ttl": 1})
+    over = await says(client, "create_working_memory", content="A thought.", context={"ttl": 1, "why": "to test"})
     db.rows("UPDATE memories SET expires_at = now() - interval '1 minute' WHERE id = %s", [over["id"]])
 
+    assert over["id"] not in [held["id"] for held in await says(client, "get_working_memories")]
     assert next(held["id"] for held in await says(client, "get_working_memories", include_expired=True)) == over["id"]
     assert [gone["id"] for gone in await says(client, "cleanup_expired_working_memory")] == [over["id"]]
     made = await says(client, "consolidate_working_memory", working_memory_ids=[one["id"], two["id"]],
@@ -218,10 +278,12 @@ async def test_archiving_and_pruning_act_after_a_preview(client: Client, db: Dat
 
     preview = await says(client, "archive_old_memories")
     assert db.value("SELECT count(*) FROM memories WHERE status = 'active'") == 2
-    await says(client, "archive_old_memories", confirm_token=preview["confirm_token"])
+    archived = await says(client, "archive_old_memories", confirm_token=preview["confirm_token"])
+    assert archived == [{"id": old, "content": "Long ago.", "type": "semantic"}]
+    assert await says(client, "archive_old_memories") == []
     assert [row["id"] for row in await says(client, "search_memories_text", query="long ago")] == [kept]
     preview = await says(client, "prune_memories", criteria={"max_age": 0, "maxAccessCount": 2})
-    await says(client, "prune_memories", confirm_token=preview["confirm_token"])
+    assert await says(client, "prune_memories", confirm_token=preview["confirm_token"]) == archived
     assert await says(client, "get_memory", memory_id=old) is None
 
 

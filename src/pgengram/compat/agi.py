@@ -3,42 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
+from uuid import UUID
 
 from pydantic import Field
 
 from pgengram import fields as f
 from pgengram.compat.adapter import DIRECTIONS, CompatAdapter, Raw
 from pgengram.compat.agi_records import (
-    HOUR_S,
+    AnyId,
     AnyVector,
     Criteria,
     HeldFor,
     Limit,
     Pruning,
     Query,
+    belief_of,
     camel,
+    change_of,
     cluster_of,
+    detail_of,
     edge_of,
     held_of,
     hit_of,
-    node_of,
+    insights_of,
+    is_id,
+    picked,
     row_of,
+    snake,
+    theme_of,
+    tidied_of,
 )
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.inputs import checked
+from pgengram.service.manager import MemoryManager
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
+from pgengram.service.toolsets.clusters import MAX_CLUSTERS as MOST_CLUSTERS
 from pgengram.service.toolsets.clusters import MAX_SHOWN as MOST_MEMBERS
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.identity import Identity
 from pgengram.service.toolsets.maintenance import Maintenance
-from pgengram.service.toolsets.working import Consolidation, NewWorking, Working
+from pgengram.service.toolsets.working import WORKING_FIELDS, Consolidation, NewWorking, Working
+from pgengram.store.assistant import working
+from pgengram.store.assistant.identity import ASPECTS
+from pgengram.store.connection.database import Row
+from pgengram.store.graph import edges
 from pgengram.store.maintenance import findings
+from pgengram.store.memory import memories
+from pgengram.views import shown
 
 Relationship = Literal["causal", "temporal", "semantic", "emotional", "strategic", "consolidation"]
 USUAL_STRENGTH: Final = 0.5
+EXPIRED_S: Final = 86_400.0  # for which expired working memories wait for cleanup_expired_working_memory
 ARCHIVED: Final = 4  # accesses of a memory that is archived in spite of them
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What a walk from one memory met; start is None where there is no such memory."""
+
+    start: UUID | None
+    paths: dict[UUID, edges.Path]
+    edges: list[Row]
+    memories: dict[UUID, Row]
 
 
 class Agi(CompatAdapter):
@@ -51,6 +80,10 @@ class Agi(CompatAdapter):
     )
     names: ClassVar[Mapping[str, str]] = {"search_memories": "search_memories_text", "get_memories": "get_memory"}
     numbers: ClassVar[bool] = False
+
+    def __init__(self, memory: MemoryManager) -> None:
+        super().__init__(memory)
+        memory.working.grace_s = EXPIRED_S
 
     # -- memories --------------------------------------------------------------------------------------------------
 
@@ -73,7 +106,7 @@ class Agi(CompatAdapter):
         stored = await self.store(
             type=type, content=content, importance=importance, metadata=metadata, pinned=never, embedding=vector
         )
-        return Raw(row_of(stored.memory) | {"typeSpecificData": camel(stored.memory["detail"])})
+        return Raw(row_of(stored.memory) | {"typeSpecificData": detail_of(stored.memory)})
 
     @tool(READS, title="Search by similarity")
     async def search_memories_similarity(
@@ -95,14 +128,15 @@ class Agi(CompatAdapter):
         found = await self.find(
             query=query, embedding=vector, mode="semantic", min_similarity=threshold, limit=limit, detail=True
         )
-        return Raw([hit_of(hit) for hit in found.results])
+        return Raw([hit_of(hit, "similarity") for hit in found.results])
 
     @tool(READS, title="Search by words")
     async def search_memories_text(self, query: Query, limit: Limit = 10) -> Raw:
         """Find memories by words in any language, best first; by meaning use search_memories_similarity. Errors:
         INVALID_INPUT.
         """
-        return Raw([hit_of(hit) for hit in (await self.find(query=query, limit=limit, detail=True)).results])
+        found = await self.find(query=query, limit=limit, detail=True)
+        return Raw([hit_of(hit, "textRank") for hit in found.results])
 
     @tool(READS, title="Search by many criteria")
     async def search_memories_advanced(
@@ -119,21 +153,26 @@ class Agi(CompatAdapter):
         types, vector = criteria.memory_types or None, await self._fitting(criteria.embedding)
         asked = {"query": criteria.text_query, "embedding": vector, "type": types, "limit": criteria.limit}
         found = await self.find(**asked, **importance, **period, detail=True)
-        return Raw([hit_of(hit) for hit in found.results])
+        return Raw([hit_of(hit, "textRank", "similarityScore") for hit in found.results])
 
     @tool(READS, title="Read a memory")
-    async def get_memory(self, memory_id: f.MemoryId) -> Raw:
+    async def get_memory(self, memory_id: AnyId) -> Raw:
         """Read one memory with its type_specific_data, or null; reading counts as an access. Errors: INVALID_INPUT."""
-        found = await self.whole([memory_id])
-        return Raw(row_of(found[0]) | {"type_specific_data": found[0]["detail"]} if found else None)
+        found = await self._read(memory_id)
+        return Raw(row_of(found) | {"type_specific_data": detail_of(found)} if found else None)
 
     @tool(READS, title="Read a memory's history")
-    async def get_memory_history(self, memory_id: f.MemoryId) -> Raw:
-        """Show every change of a memory, newest first. Errors: NOT_FOUND."""
-        read = await self.memory.get_memories([memory_id], include=["history"])
-        if not read.memories:
-            raise NotFound("memory", memory_id)
-        return Raw([camel(change) for change in read.memories[0].get("history", [])])
+    async def get_memory_history(self, memory_id: AnyId) -> Raw:
+        """Show every change of a memory, newest first; of an unknown one nothing. Errors: INVALID_INPUT."""
+        found = await self._read(memory_id, "history") or {}
+        return Raw([change_of(change, found["id"]) for change in found.get("history", [])])
+
+    async def _read(self, memory_id: str, *include: Literal["history"]) -> dict[str, Any] | None:
+        """Return a memory whole; of one that was erased its id and history; None for what is no id of a memory."""
+        if not is_id(memory_id):
+            return None
+        read = await self.memory.get_memories([memory_id], include=list(include))
+        return next((dict(one) for one in (*read.memories, *read.missing) if include or one in read.memories), None)
 
     # -- relationships ---------------------------------------------------------------------------------------------
 
@@ -155,47 +194,58 @@ class Agi(CompatAdapter):
         linked = await Graph(self.memory).link_memories(
             from_memory_id, [to_memory_id], relationship_type, strength, rest
         )
-        start = (await self.whole([from_memory_id]))[0]
-        ends = {"fromMemoryId": start["id"], "toMemoryId": linked.results[0]["to_id"]}
-        return Raw({**ends, "relationshipType": relationship_type, "strength": strength, "properties": rest})
+        seen = await self._walked(from_memory_id, edges.Walk(1, "out", [relationship_type], 0.0, f.MAX_NODES))
+        [edge] = [edge for edge in seen.edges if str(edge["to_id"]) == linked.results[0]["to_id"]]
+        return Raw(edge_of(edge, edge["from_id"]))
 
     @tool(READS, title="Relationships of a memory")
     async def get_memory_relationships(
         self,
-        memory_id: f.MemoryId,
+        memory_id: AnyId,
         direction: Literal["incoming", "outgoing", "both"] = "both",
         relationship_type: f.Name | None = None,
     ) -> Raw:
-        """Show the edges of a memory, each with its direction and the memory at its other end. Errors: NOT_FOUND."""
-        seen = await self._explored(memory_id, 1, 0.0, DIRECTIONS[direction], relationship_type)
-        start = seen.nodes[0]["id"]
-        edges = [edge for edge in seen.edges if start in (edge["from_id"], edge["to_id"])]
-        return Raw([edge_of(edge, start) for edge in edges])
+        """Show the edges of a memory, each with its direction and the memory at its other end; of an unknown one none.
+        Errors: INVALID_INPUT.
+        """
+        types = [edges.normalised_type(relationship_type)] if relationship_type else None
+        seen = await self._walked(memory_id, edges.Walk(1, DIRECTIONS[direction], types, 0.0, f.MAX_NODES))
+        ends = {"outgoing": ["from_id"], "incoming": ["to_id"], "both": ["from_id", "to_id"]}[direction]
+        own = [edge for edge in seen.edges if seen.start in [edge[end] for end in ends]]
+        return Raw([edge_of(edge, seen.start) for edge in own if seen.start])
 
     @tool(READS, title="Related memories")
     async def find_related_memories(
         self,
-        memory_id: f.MemoryId,
+        memory_id: AnyId,
         max_depth: Annotated[int, Field(ge=1, le=4)] = 2,
         min_strength: f.Bound = 0.3,
     ) -> Raw:
-        """Walk along relationships from a memory; strengths multiply along the way. Errors: NOT_FOUND."""
-        seen = await self._explored(memory_id, max_depth, min_strength, "both", None)
-        return Raw([node_of(node) for node in seen.nodes if node["depth"]])
+        """Walk along relationships from a memory; strengths multiply along the way. From an unknown one nowhere. Errors:
+        INVALID_INPUT.
+        """
+        seen = await self._walked(memory_id, edges.Walk(max_depth, "out", None, min_strength, f.MAX_NODES))
+        types = {(edge["from_id"], edge["to_id"]): edge["type"] for edge in reversed(seen.edges)}
+        rows = [
+            {
+                "memory_id": str(id_),
+                "relationship_type": types.get((path.ids[-2], id_)),
+                "strength": round(path.strength, 6),
+                "depth": path.depth,
+                "path": [str(one) for one in path.ids[:-1]],
+                **{name: seen.memories[id_][name] for name in ("content", "type", "importance")},
+            }
+            for id_, path in seen.paths.items()
+            if path.depth and id_ in seen.memories
+        ]
+        return Raw(sorted(rows, key=lambda row: (-row["strength"], row["depth"])))
 
-    async def _explored(
-        self, id_: str, depth: int, strength: float, way: Literal["in", "out", "both"], type_: str | None
-    ) -> Any:
-        types = [type_] if type_ else None
-        return await Graph(self.memory).explore_memories(
-            [id_],
-            depth=depth,
-            direction=way,
-            types=types,
-            min_strength=strength,
-            include_similar=False,
-            limit=f.MAX_LIMIT,
-        )
+    async def _walked(self, memory_id: str, walk: edges.Walk) -> Walked:
+        async with self.memory.store.transaction() as tx:
+            there = await memories.resolve(tx, [memory_id] if is_id(memory_id) else [])
+            paths, _ = await edges.explore(tx, there.ids, walk)
+            lines, _ = await edges.between(tx, paths, walk)
+            return Walked(next(iter(there.ids), None), paths, lines, await memories.read(tx, list(paths), None))
 
     # -- clusters --------------------------------------------------------------------------------------------------
 
@@ -225,32 +275,40 @@ class Agi(CompatAdapter):
     ) -> Raw:
         """Call a cluster up: counts it once, and gives up to ten of its memories. Errors: NOT_FOUND."""
         called_up = (await Clusters(self.memory).activate_cluster(cluster_id, context)).memories
-        ids = [one["id"] for one in called_up]
-        read = (await self.memory.get_memories(ids, touch=False)).memories if ids else []
-        return Raw([row_of(one) for one in read])
+        strength = {one["id"]: one["strength"] for one in called_up}
+        read = (await self.memory.get_memories(list(strength), touch=False)).memories if strength else []
+        return Raw([row_of(one) | {"membershipStrength": strength[one["id"]]} for one in read])
 
     @tool(READS, title="Insights of a cluster")
-    async def get_cluster_insights(self, cluster_id: f.MemoryId) -> Raw:
-        """Show numbers about a cluster's memories. Errors: NOT_FOUND."""
-        seen = await Clusters(self.memory).get_memory_clusters([cluster_id], insights=True, members=0)
-        cluster = seen.clusters[0]
-        found = {name: value for name, value in cluster.items() if name not in ("similar", "insights")}
-        return Raw(cluster_of(found) | camel(cluster["insights"]))
+    async def get_cluster_insights(self, cluster_id: AnyId) -> Raw:
+        """Show numbers about a cluster's memories; of an unknown one null. Errors: INVALID_INPUT."""
+        return Raw(next((insights_of(one) for one in await self._clusters([cluster_id])), None))
 
     @tool(READS, title="Similar clusters")
     async def find_similar_clusters(
-        self, cluster_id: f.MemoryId, threshold: Annotated[float, Field(ge=-1, le=1, description="Least cosine.")] = 0.7
+        self, cluster_id: AnyId, threshold: Annotated[float, Field(ge=-1, le=1, description="Least cosine.")] = 0.7
     ) -> Raw:
-        """Find clusters whose memories mean nearly the same. Errors: NOT_FOUND."""
-        clusters = Clusters(self.memory)
-        seen = await clusters.get_memory_clusters([cluster_id], insights=True, members=0, similar_threshold=threshold)
-        return Raw([camel(one) for one in seen.clusters[0].get("similar", [])])
+        """Find clusters whose memories mean nearly the same; to an unknown one none is. Errors: INVALID_INPUT."""
+        found = await self._clusters([cluster_id], threshold)
+        near = {one["id"]: one["similarity"] for cluster in found for one in cluster.get("similar", [])}
+        alike = {one["id"]: one for one in await self._clusters(list(near)[:MOST_CLUSTERS])}
+        return Raw([snake(cluster_of(alike[id_])) | {"similarity": near[id_]} for id_ in near if id_ in alike])
+
+    async def _clusters(self, ids: list[str], threshold: float = 1.0) -> list[dict[str, Any]]:
+        """Return those clusters that there are, with their insights."""
+        known = [id_ for id_ in ids if is_id(id_)]
+        asked = Clusters(self.memory).get_memory_clusters
+        try:
+            seen = await asked(known, insights=True, members=MOST_MEMBERS, similar_threshold=threshold)
+        except NotFound:
+            return []
+        return seen.clusters if known else []
 
     @tool(READS, title="Active themes")
     async def get_active_themes(self, days: Annotated[int, Field(ge=1, le=3_650)] = 7) -> Raw:
         """Show the clusters that were called up in the last days, most often first. Errors: INVALID_INPUT."""
         seen = await Clusters(self.memory).get_memory_clusters(days=days, limit=f.MAX_LIMIT, members=0)
-        return Raw([camel(theme) for theme in seen.themes or []])
+        return Raw([theme_of(theme) for theme in seen.themes or []])
 
     # -- working memory --------------------------------------------------------------------------------------------
 
@@ -261,8 +319,12 @@ class Agi(CompatAdapter):
         """Hold a note for context.ttl seconds, an hour by default; lasting memories are made by create_memory. Errors:
         INVALID_INPUT, SECRET_REJECTED.
         """
+        about = context or HeldFor()
         new = NewWorking(
-            content=content, ttl_seconds=context.ttl if context else HOUR_S, embedding=await self._fitting(embedding)
+            content=content,
+            ttl_seconds=about.ttl,
+            context=about.model_extra or None,
+            embedding=await self._fitting(embedding),
         )
         return Raw(held_of((await Working(self.memory).create_working_memory(new)).memory))
 
@@ -277,9 +339,9 @@ class Agi(CompatAdapter):
         """Remove what is over, and return it; what was important or often read is kept as a memory. Errors:
         DATABASE_ERROR.
         """
-        cleared = await Working(self.memory).clear()
-        rows = [(one.row, str(one.kept_as) if one.kept_as else None) for one in cleared]
-        return Raw([{"id": str(row["id"]), "content": row["content"], "keptAs": kept_as} for row, kept_as in rows])
+        cleared = await working.clear(self.memory.store)
+        rows = [(shown(one.row, WORKING_FIELDS), str(one.kept_as) if one.kept_as else None) for one in cleared]
+        return Raw([held_of(row) | {"keptAs": kept_as} for row, kept_as in rows])
 
     @tool(CHANGES, title="Consolidate working memory")
     async def consolidate_working_memory(
@@ -302,12 +364,13 @@ class Agi(CompatAdapter):
     async def get_identity_core(self) -> Raw:
         """Show the newest identity, or null while none is recorded. Errors: DATABASE_ERROR."""
         identity = (await Identity(self.memory).get_identity_core()).identity
-        return Raw(None if identity is None else camel(identity))
+        return Raw(None if identity is None else picked(identity, ("id", *ASPECTS, "core_memory_clusters")))
 
     @tool(READS, title="Worldview")
     async def get_worldview(self) -> Raw:
         """Show the beliefs, surest and most stable first. Errors: DATABASE_ERROR."""
-        return Raw([camel(belief) for belief in (await Identity(self.memory).get_worldview()).beliefs])
+        found = await Identity(self.memory).get_worldview(limit=f.MAX_LIMIT)
+        return Raw([belief_of(belief) for belief in found.beliefs])
 
     @tool(READS, title="Health of memory")
     async def get_memory_health(self) -> Raw:
@@ -330,7 +393,7 @@ class Agi(CompatAdapter):
         tidied = await Maintenance(self.memory).tidy_memories(
             "archive", None, confirm_token, days_old, importance_threshold, ARCHIVED
         )
-        return Raw(tidied.model_dump(mode="json", exclude_none=True))
+        return Raw(tidied_of(tidied))
 
     @tool(REMOVES, title="Prune memories")
     async def prune_memories(
@@ -345,7 +408,7 @@ class Agi(CompatAdapter):
         tidied = await Maintenance(self.memory).tidy_memories(
             "prune", None, confirm_token, which.max_age, which.min_importance, which.max_access_count
         )
-        return Raw(tidied.model_dump(mode="json", exclude_none=True))
+        return Raw(tidied_of(tidied))
 
     async def _fitting(self, vector: list[float] | None) -> list[float] | None:
         """Return a caller's vector when it has the length of this store's; other models' vectors cannot be compared."""

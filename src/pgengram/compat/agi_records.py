@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from math import log
 from typing import Annotated, Any, Final, Literal
+from uuid import UUID, uuid5
 
-from pydantic import AliasChoices, ConfigDict, Field
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from pgengram import fields as f
+from pgengram.details import DETAILS
 from pgengram.inputs import Request
+from pgengram.service.toolsets.maintenance import Tidied
+from pgengram.views import shown
 
 AnyVector = Annotated[list[float], Field(description="Used where it has this store's length, else made from the text.")]
+AnyId = Annotated[str, BeforeValidator(f.bare_id), Field(max_length=64, description="An id.")]  # unknown: nothing
 Query = Annotated[str, f.Text, Field(max_length=f.MAX_QUERY)]
 Limit = Annotated[int, Field(ge=1, le=f.MAX_LIMIT)]
 HOUR_S: Final = 3_600
@@ -44,76 +50,139 @@ class Pruning(Request):
 
 
 class HeldFor(Request):
-    """How long a working memory is held, in seconds."""
+    """How long a working memory is held, in seconds, and anything else about it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     ttl: Annotated[int, Field(ge=1, le=604_800)] = HOUR_S
 
 
-def camel(row: dict[str, Any]) -> dict[str, Any]:
+def camel(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with its names in camel case; nested values stay as they are."""
     return {re.sub(r"_(\w)", lambda match: match[1].upper(), name): value for name, value in row.items()}
 
 
-def row_of(memory: dict[str, Any]) -> dict[str, Any]:
+def picked(row: Mapping[str, Any], names: Iterable[str], **renamed: str) -> dict[str, Any]:
+    """Return columns of a row in camel case, null where the row has none; `renamed` gives our name for theirs."""
+    return {**camel({name: row.get(name) for name in names}), **{new: row.get(old) for new, old in renamed.items()}}
+
+
+def short_row(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a memory as the searches list it."""
+    names = ("id", "type", "content", "importance", "created_at")
+    counted = {"accessCount": memory.get("access_count", 0), "relevanceScore": memory.get("relevance", 0.0)}
+    return picked(memory, names) | counted
+
+
+def row_of(memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return a memory as a row of the memories table, without its vector."""
     half_life = memory.get("half_life_days")
     return {
-        "id": memory["id"],
-        "type": memory["type"],
+        **short_row(memory),
         "status": memory["status"],
-        "content": memory["content"],
-        "importance": memory["importance"],
-        "accessCount": memory.get("access_count", 0),
         "lastAccessed": memory.get("last_accessed_at"),
-        "createdAt": memory["created_at"],
         "updatedAt": memory.get("updated_at", memory["created_at"]),
-        "relevanceScore": memory.get("relevance", 0.0),
+        "decayRate": round(log(2) / half_life, 4) if half_life else 0.0,
         **({"metadata": memory["metadata"]} if memory.get("metadata") else {}),
-        **({"decayRate": round(log(2) / half_life, 4) if half_life else 0.0} if "half_life_days" in memory else {}),
     }
 
 
-def hit_of(hit: dict[str, Any]) -> dict[str, Any]:
-    """Return a search hit as a row with the parts of its score."""
-    why = hit.get("why")
-    if why is None:
-        return row_of(hit)
-    similarity = why["similarity"]
-    return row_of(hit) | {"similarity": similarity, "similarityScore": similarity, "textRank": why["words"]}
+def detail_of(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the detail of a memory as the row of its type's own table."""
+    counted = ("success_rate",) if memory["type"] == "procedural" else ()
+    return {"memoryId": memory["id"], **picked(memory["detail"], (*DETAILS[memory["type"]].model_fields, *counted))}
 
 
-def edge_of(edge: dict[str, Any], start: str) -> dict[str, Any]:
+def hit_of(hit: Mapping[str, Any], *parts: str) -> dict[str, Any]:
+    """Return a search hit as a row, with these parts of its score; 0 where a part was not looked at."""
+    why = hit.get("why") or {}
+    names = {"similarity": "similarity", "similarityScore": "similarity", "textRank": "words"}
+    return short_row(hit) | {part: why.get(names[part]) or 0 for part in parts}
+
+
+def edge_of(edge: Mapping[str, Any], start: UUID) -> dict[str, Any]:
     """Return an edge as seen from one of its ends."""
     outgoing = edge["from_id"] == start
+    row = shown({**edge, "id": uuid5(edge["from_id"], f"{edge['to_id']} {edge['type']}")}, ("strength", "created_at"))
     return {
-        "fromMemoryId": edge["from_id"],
-        "toMemoryId": edge["to_id"],
-        "relatedMemoryId": edge["to_id"] if outgoing else edge["from_id"],
+        **camel(row),
+        "fromMemoryId": str(edge["from_id"]),
+        "toMemoryId": str(edge["to_id"]),
+        "relatedMemoryId": str(edge["to_id"] if outgoing else edge["from_id"]),
         "direction": "outgoing" if outgoing else "incoming",
         "relationshipType": edge["type"],
-        "strength": edge["strength"],
-        "properties": edge.get("properties", {}),
+        "properties": edge["properties"],
     }
 
 
-def node_of(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a memory met along relationships as a row."""
-    place = {name: node[name] for name in ("depth", "strength", "path")}
-    return {"id": node["id"], "content": node["excerpt"], "type": node["type"], **place}
+CLUSTER: Final = ("id", "name", "description", "emotional_signature", "activation_count", "created_at", "updated_at")
 
 
-def cluster_of(cluster: dict[str, Any]) -> dict[str, Any]:
-    """Return a cluster as a row, with its members."""
-    names = {"type": "clusterType", "memory_ids": "memoryIds", "memory_count": "memoryCount"}
-    row = camel({name: value for name, value in cluster.items() if name not in names})
-    return {**row, **{theirs: cluster[ours] for ours, theirs in names.items() if ours in cluster}}
+def cluster_of(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cluster as a row, with its members; what is not known here is null."""
+    renamed = {"clusterType": "type", "importanceScore": "importance", "lastActivated": "last_activated_at"}
+    nowhere = dict.fromkeys(("coherenceScore", "worldviewAlignment"))
+    members = {"memoryCount": cluster.get("memory_count", 0), "memoryIds": cluster.get("memory_ids", [])}
+    return picked(cluster, CLUSTER, **renamed) | {"keywords": cluster.get("keywords", [])} | nowhere | members
 
 
-def held_of(memory: dict[str, Any]) -> dict[str, Any]:
-    """Return a working memory as a row."""
+def insights_of(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cluster with numbers about its members."""
+    seen = cluster["insights"]
+    averages = {"avgImportance": "average_importance", "avgMembershipStrength": "average_strength"}
+    numbers = picked(seen, ("total_memories", "recent_memories"), lastMemoryAccess="last_accessed_at", **averages)
+    return cluster_of(cluster) | numbers | {"memoryTypes": list(seen["types"])}
+
+
+def snake(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row in camel case with its names in snake case."""
+    return {re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), name): value for name, value in row.items()}
+
+
+def theme_of(theme: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cluster that was called up lately as a theme."""
+    together = [other["id"] for other in theme["associated_themes"]] or None
+    found = picked(theme, ("emotional_signature", "recent_activations"), theme="name")
+    return found | {"keywords": theme.get("keywords", []), "associatedThemes": together}
+
+
+def change_of(change: Mapping[str, Any], memory_id: str) -> dict[str, Any]:
+    """Return an entry of a history as a row of memory_changes."""
+    values = {name: pair for name, pair in change.get("changes", {}).items() if len(pair) == 2}
+    words = {"consolidate": "consolidation", "archive": "archival", "erase": "deletion"}
     return {
-        "id": memory["id"],
-        "content": memory["content"],
-        "createdAt": memory["created_at"],
-        "expiry": memory["expires_at"],
+        "changeId": str(uuid5(UUID(memory_id), str(change["version"]))),
+        "memoryId": memory_id,
+        "changedAt": change["at"],
+        "changeType": words.get(change["operation"], change["operation"]),
+        "oldValue": {name: pair[0] for name, pair in values.items()} or None,
+        "newValue": {name: pair[1] for name, pair in values.items()} or None,
     }
+
+
+BELIEF: Final = (
+    "connected_beliefs", "activation_patterns", "memory_filter_rules", "influence_patterns", "preferred_clusters",
+)  # fmt: skip
+
+
+def belief_of(belief: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a belief as a row of worldview_primitives; what is kept in its details has its columns again."""
+    own = picked(belief, ("id", "category", "belief", "confidence", "emotional_valence"), stabilityScore="stability")
+    return own | picked(belief.get("details", {}), BELIEF)
+
+
+def tidied_of(tidied: Tidied) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return the memories that were archived or removed, or what a yes is needed for."""
+    if tidied.confirm_token:
+        return tidied.model_dump(mode="json", exclude_none=True)
+    return [{**picked(row, ("content", "type")), "id": str(row["id"])} for row in tidied.before]
+
+
+def is_id(given: str) -> bool:
+    """Whether a text can be the id of something, or the end of one."""
+    return re.fullmatch(r"[0-9a-f]{8,32}", given.replace("-", "").lower()) is not None
+
+
+def held_of(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a working memory as a row."""
+    return picked(memory, ("id", "content", "created_at"), expiry="expires_at")

@@ -76,7 +76,10 @@ class Reviewed(Answer):
 
 
 class Tidied(Answer):
-    """Answer of tidy_memories: whether it was done, what it did or would do to each memory, and what confirms it."""
+    """Answer of tidy_memories: whether it was done, what it did or would do to each memory, and what confirms it.
+
+    before: the memories that were changed, as they were; no part of what is sent.
+    """
 
     done: SkipJsonSchema[bool]
     changes: SkipJsonSchema[list[Shown]]
@@ -85,6 +88,7 @@ class Tidied(Answer):
     left: SkipJsonSchema[int | None] = None
     synonyms: SkipJsonSchema[dict[str, str] | None] = None
     message: SkipJsonSchema[str]
+    before: SkipJsonSchema[list[dict[str, Any]]] = Field(default_factory=list, exclude=True, repr=False)
 
 
 class PlannedAction(Request):
@@ -260,7 +264,8 @@ class Maintenance:
             if not made.effects:
                 return Tidied(done=False, changes=[], synonyms=meant, message="There is nothing to do.")
             await made.execute(tx, session_id=self.core.session.current())
-            return Tidied(done=True, changes=_changes(made), message=f"{made.summary}: done.")
+            done = Tidied(done=True, changes=_changes(made), message=f"{made.summary}: done.")
+            return done.model_copy(update={"before": [effect.row for effect in made.effects]})
 
         try:
             return await confirming.confirmed(

@@ -208,7 +208,7 @@ class Working:
 
     async def clear(self) -> list[working.Cleared]:
         """Keep or remove every working memory whose time is over, and return them as they were."""
-        return await working.clear(self.core.store)
+        return await working.clear(self.core.store, self.core.working.grace_s)
 
     @staticmethod
     async def _nearest(tx: Transaction, query: str, embedded: Embedded, which: dict[str, Any]) -> list[Row]:

@@ -44,7 +44,7 @@ LEAST_PAUSE_S: Final = 0.05
 
 # All of these use memories_hidden; there are few working memories.
 SECONDS_LEFT: Final = """
-SELECT extract(epoch FROM min(expires_at) - statement_timestamp())::double precision AS seconds FROM memories
+SELECT extract(epoch FROM min(expires_at) - statement_timestamp())::double precision + %(grace_s)s AS seconds FROM memories
 WHERE namespace_id = %(namespace_id)s AND status = 'working'
 """
 OVER: Final = """
@@ -52,7 +52,8 @@ SELECT m.id, coalesce(w.promote, false) OR a.importance >= %(importance)s OR a.a
 FROM memories m
 JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
 LEFT JOIN working_memories w ON w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
-WHERE m.namespace_id = %(namespace_id)s AND m.status = 'working' AND m.expires_at <= statement_timestamp()
+WHERE m.namespace_id = %(namespace_id)s AND m.status = 'working'
+  AND m.expires_at <= statement_timestamp() - make_interval(secs => %(grace_s)s)
 ORDER BY m.id LIMIT %(limit)s FOR UPDATE OF m
 """
 FIND_HELD: Final = """
@@ -213,35 +214,36 @@ async def consolidate(tx: Transaction, row: Row, into: UUID, *, session_id: str 
     )
 
 
-async def clear(store: Store) -> list[Cleared]:
-    """Keep or remove every working memory whose time is over, and return them as they were.
+async def clear(store: Store, grace_s: float = 0) -> list[Cleared]:
+    """Keep or remove every working memory whose time has been over for `grace_s` seconds, and return them as they were.
 
     Each transaction clears some of them whole, so nothing is lost by a server that dies meanwhile.
     """
     cleared: list[Cleared] = []
     while True:
-        some = await _clear_some(store)
+        some = await _clear_some(store, grace_s)
         cleared += some
         if len(some) < BATCH:
             return cleared
 
 
-async def _clear_some(store: Store) -> list[Cleared]:
+async def _clear_some(store: Store, grace_s: float) -> list[Cleared]:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             async with store.transaction() as tx:
-                left = await tx.row(SECONDS_LEFT)
+                left = await tx.row(SECONDS_LEFT, {"grace_s": grace_s})
                 if left is None or left["seconds"] is None or left["seconds"] > 0:
                     return []
-                return await _clear(tx)
+                return await _clear(tx, grace_s)
         except Conflict:
             if attempt == ATTEMPTS:
                 raise
     raise AssertionError("unreachable")
 
 
-async def _clear(tx: Transaction) -> list[Cleared]:
-    over = await tx.rows(OVER, {"importance": WORTH_KEEPING, "reads": READS_WORTH_KEEPING, "limit": BATCH})
+async def _clear(tx: Transaction, grace_s: float) -> list[Cleared]:
+    kept = {"importance": WORTH_KEEPING, "reads": READS_WORTH_KEEPING}
+    over = await tx.rows(OVER, {**kept, "grace_s": grace_s, "limit": BATCH})
     rows = await read(tx, [row["id"] for row in over])
     gone = [row["id"] for row in over if not row["keep"]]
     kept_as = {row["id"]: await _keep(tx, rows[row["id"]]) for row in over if row["keep"]}
@@ -280,10 +282,14 @@ class WorkingMemoryExpirer:
 
     Args:
         store: whose memories.
+
+    Attributes:
+        grace_s: seconds for which they are left, as expired ones, when their time is over.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.grace_s = 0.0
         self._changed = asyncio.Event()
         self._due = math.inf  # as the monotonic clock has it
         self._task: asyncio.Task[None] | None = None
@@ -316,9 +322,9 @@ class WorkingMemoryExpirer:
     async def _maintain(self) -> float:
         """Clear what is over, and return after how many seconds the next one is due."""
         try:
-            await clear(self._store)
+            await clear(self._store, self.grace_s)
             async with self._store.transaction() as tx:
-                left = await tx.row(SECONDS_LEFT)
+                left = await tx.row(SECONDS_LEFT, {"grace_s": self.grace_s})
         except PgengramError as error:
             log.warning("Working memories were not cleared: %s", error.message)
             return RETRY_S

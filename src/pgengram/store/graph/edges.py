@@ -178,7 +178,7 @@ WITH shown AS MATERIALIZED (
   SELECT * FROM unnest(%(step_from)s::uuid[], %(step_to)s::uuid[]) AS s(one, other)
 )
 SELECT e.* FROM shown CROSS JOIN LATERAL (
-  SELECT r.from_id, r.to_id, r.type, r.strength, r.properties FROM memory_relationships r
+  SELECT r.from_id, r.to_id, r.type, r.strength, r.properties, r.created_at FROM memory_relationships r
   WHERE r.namespace_id = %(namespace_id)s AND r.from_id = shown.id OFFSET 0) AS e
 WHERE e.to_id IN (SELECT id FROM shown) AND e.strength >= %(min_strength)s
   AND (%(types)s::text[] IS NULL OR e.type = ANY(%(types)s))
