@@ -141,6 +141,11 @@ def _trimmed(value: str) -> str:
     return value.strip(" \t\r\n")
 
 
+def _trimmed_text(value: object) -> object:
+    """Trim a text before its length is judged."""
+    return _trimmed(value) if isinstance(value, str) else value
+
+
 def _not_blank(value: object) -> object:
     if isinstance(value, str) and not value.strip():
         raise ValueError("must contain more than white space")
@@ -195,8 +200,13 @@ def _within_a_century(value: datetime) -> datetime:
 
 
 def comma_separated(value: object) -> object:
-    """Return text as the list of what stands between its commas, all else as it is."""
-    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+    """Return text as the list of what stands between its commas, a list without its blanks and nulls, all else as it
+    is.
+    """
+    words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(words, list):
+        return words
+    return [word for word in words if word is not None and not (isinstance(word, str) and not word.strip())]
 
 
 Text = BeforeValidator(_whole_text)
@@ -209,7 +219,7 @@ Past = Annotated[Moment, AfterValidator(_not_ahead)]
 
 Content = Annotated[
     str, Field(max_length=MAX_CONTENT, description="One self-contained statement; names, absolute dates."),
-    Text, BeforeValidator(_not_blank), AfterValidator(_trimmed),
+    Text, BeforeValidator(_not_blank), BeforeValidator(_trimmed_text),
 ]  # fmt: skip
 Importance = Annotated[
     float, Field(ge=0, le=1, allow_inf_nan=False, description="0 is trivia, 1 never to forget."),
@@ -217,7 +227,7 @@ Importance = Annotated[
 ]  # fmt: skip
 Bound = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_below_eleven)]
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="How sure it is.")]
-Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank), AfterValidator(_trimmed)]
+Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank), BeforeValidator(_trimmed_text)]
 Tags = Annotated[
     list[Tag], Field(max_length=MAX_TAGS, description="Labels; also comma-separated."),
     BeforeValidator(comma_separated),
@@ -227,7 +237,7 @@ Metadata = Annotated[
     Field(description="The type's detail (steps, context, category, …); other keys are kept."),
 ]  # fmt: skip
 AnyJson = Annotated[Any, AfterValidator(_storable)]
-Reason = Annotated[str, Text, Field(max_length=MAX_REASON), AfterValidator(_trimmed)]
+Reason = Annotated[str, Text, Field(max_length=MAX_REASON), BeforeValidator(_trimmed_text)]
 BareId = Annotated[
     str, BeforeValidator(bare_id), AfterValidator(_hexadecimal)
 ]  # where another tool tells what an id looks like

@@ -229,6 +229,7 @@ class Filters(Request):
     source_provider: SkipJsonSchema[f.Name | None] = None
     _tag_groups: list[list[str]] | None = PrivateAttr(None)
     _spellings: dict[str, list[str]] = PrivateAttr(default_factory=dict)
+    _with_hidden: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -247,6 +248,17 @@ class Filters(Request):
     def spellings(self) -> Mapping[str, list[str]]:
         """How the user, project and collection that are asked for are stored, where that is known."""
         return self._spellings
+
+    @property
+    def shows_hidden(self) -> bool:
+        """Whether expired and forgotten memories count like all others."""
+        return self._with_hidden
+
+    def with_hidden(self) -> Self:
+        """Return these filters for a list or a count of expired and forgotten memories too."""
+        made = self.model_copy()
+        made._with_hidden = True
+        return made
 
     def as_stored(self, synonyms: Mapping[str, str], spellings: Mapping[str, list[str]]) -> Self:
         """Return these filters with a namespace's synonyms instead of the shipped ones, and its spellings of names."""

@@ -63,8 +63,13 @@ async def test_what_was_corrected_is_told_when_it_is_said_again(client: Client) 
     again = await says(client, "remember", text="Lena's birthday is on the third of May.")
 
     [corrected] = again["previously_corrected"]
-    assert (corrected["id"], corrected["reason"]) == (wrong["memory_id"], "misheard")
-    assert corrected["replaced_by"] == [right["memory_id"]]
+    assert (corrected["id"], corrected["forget_reason"]) == (wrong["memory_id"], "misheard")
+    assert (corrected["replaced_by_id"], corrected["text"]) == (
+        right["memory_id"],
+        "Lena's birthday is on the third of May.",
+    )
+    assert corrected["score"] > 0.9
+    assert corrected["deleted_at"]
 
 
 async def test_a_secret_is_rejected_with_its_code(client: Client) -> None:
@@ -100,7 +105,8 @@ async def test_a_batch_answers_item_by_item(client: Client) -> None:
 
     assert [(one["input_index"], one["ok"]) for one in answer["results"]] == [(0, True), (1, False), (2, True)]
     assert answer["results"][1]["error"]["code"] == "INVALID_INPUT"
-    assert answer["summary"] == {"total": 3, "succeeded": 2, "failed": 1}
+    counts = {"total": 3, "succeeded": 2, "failed": 1, "inserted": 2, "duplicates": 0, "errors": 1}
+    assert answer["summary"] == counts
 
 
 async def test_recall_and_its_other_name_give_the_same_matches(client: Client) -> None:
@@ -138,7 +144,7 @@ async def test_forgetting_keeps_a_tombstone_and_twice_is_no_error(client: Client
     assert (once["already_deleted"], twice["already_deleted"]) == (False, True)
     assert (await says(client, "list_memories"))["memories"] == []
     [gone] = (await says(client, "list_memories", include_deleted=True))["memories"]
-    assert (gone["deleted"], gone["reason"]) == (True, "moved")
+    assert (bool(gone["deleted_at"]), gone["forget_reason"]) == (True, "moved")
 
 
 async def test_a_hard_delete_asks_first_and_leaves_nothing(client: Client) -> None:
@@ -190,7 +196,11 @@ async def test_a_secret_in_a_batch_is_refused_in_its_place(client: Client) -> No
 
 async def test_many_facts_are_changed_at_once_and_a_dry_run_changes_none(client: Client) -> None:
     ids = [(await says(client, "remember", text=text))["memory_id"] for text in ("Tea is at four.", "Lunch is at one.")]
-    items = [{"id": ids[0], "text": "Tea is at five."}, {"id": 12345}, {"id": ids[1], "tags": ["meals"]}]
+    items = [
+        {"id": ids[0], "text": "Tea is at five."},
+        {"id": 12345, "tags": ["meals"]},
+        {"id": ids[1], "tags": ["meals"]},
+    ]
 
     would = await says(client, "update_memory_batch", items=items, dry_run=True)
     assert (await says(client, "get_memory", id=ids[0]))["memory"]["text"] == "Tea is at four."
@@ -198,7 +208,14 @@ async def test_many_facts_are_changed_at_once_and_a_dry_run_changes_none(client:
 
     for answer in (would, done):
         assert [one.get("changed_fields") for one in answer["results"]] == [["text"], None, ["tags"]]
-        assert answer["summary"] == {"total": 3, "succeeded": 2, "failed": 1}
+        assert answer["summary"] == {"total": 3, "succeeded": 2, "failed": 1, "updated": 2, "errors": 1}
+        assert [(one["input_index"], one["id"]) for one in answer["results"]] == [(0, ids[0]), (1, 12345), (2, ids[1])]
+    assert [(one["dry_run"], one["results"][0]["message"]) for one in (would, done)] == [
+        (True, "Would update"),
+        (False, "Ok"),
+    ]
+    missing = done["results"][1]["error"]
+    assert (missing["message"], missing["hint"]) == ("No memory has id 12345.", "Use recall to find the right id.")
     assert (await says(client, "get_memory", id=ids[0]))["memory"]["text"] == "Tea is at five."
 
 
@@ -213,6 +230,7 @@ async def test_facts_are_listed_and_counted_by_what_they_lack_and_who_told_them(
     assert await listed(untagged_only=True) == await listed(min_chars=20) == [bare["memory_id"]]
     assert await listed(max_chars=20) == [tagged["memory_id"]]
     assert await listed(not_confirmed_since="2020-01-01T00:00:00Z") == []
+    assert [one["score"] for one in (await says(client, "list_memories"))["memories"] if "score" in one] == []
     assert (await says(client, "count_memories", source_provider="mail"))["count"] == 1
     assert (await says(client, "count_memories", untagged_only=True))["count"] == 1
 
@@ -229,7 +247,10 @@ async def test_near_duplicates_are_grouped_and_what_differs_is_told_apart(client
     found = await says(client, "find_near_duplicates")
 
     [group] = found["groups"]
-    assert {one["id"] for one in group["memories"]} == {*cats}
+    assert {one["id"] for one in group["memories"]} == {*group["ids"]} == {*cats}
+    assert (group["pair_count"], found["threshold"], found["summary"]) == (1, 0.92, {"groups": 1, "pairs": 1})
+    assert 0.92 <= group["max_similarity"] <= 1
+    assert all(one["created_at"] and one["tags"] == [] for one in group["memories"])
     [pair] = found["possible_conflicts"]
     assert {one["id"] for one in pair["memories"]} == {*ports}
     assert (await says(client, "find_near_duplicates", threshold=1))["groups"] == []
@@ -237,14 +258,96 @@ async def test_near_duplicates_are_grouped_and_what_differs_is_told_apart(client
 
 
 async def test_facts_and_tags_are_counted(client: Client) -> None:
-    for text, tags in [("One.", ["a1", "b2"]), ("Two.", ["a1"]), ("Three.", [])]:
-        outcome = await says(client, "remember", text=text, tags=tags)
+    for text, tags in [("One.", ["a1", "b2"]), ("Two.", ["a1"]), ("Three.", ["b2"])]:
+        outcome = await says(
+            client, "remember", text=text, tags=tags, source_provider="mail" if text == "One." else " "
+        )
     await says(client, "forget", id=outcome["memory_id"])
 
     stats = await says(client, "memory_stats")
 
-    assert (stats["total"], stats["active"], stats["deleted"]) == (3, 2, 1)
-    assert (await says(client, "list_tags"))["tags"] == [{"tag": "a1", "count": 2}, {"tag": "b2", "count": 1}]
+    assert (stats["total"], stats["active"], stats["soft_deleted"], stats["expired"]) == (3, 2, 1, 0)
+    assert stats["avg_importance"] == 0.5
+    assert stats["oldest_created_at"] < stats["newest_created_at"]
+    assert stats["top_tags"] == [{"tag": "a1", "count": 2}, {"tag": "b2", "count": 1}]
+    assert stats["by_provider"] == [{"provider": "mail", "count": 1}, {"provider": "(none)", "count": 1}]
+    assert (await says(client, "list_tags"))["tags"] == stats["top_tags"]
+    everything = await says(client, "list_tags", include_deleted=True)
+    assert everything["tags"] == [{"tag": "a1", "count": 2}, {"tag": "b2", "count": 2}]
+
+
+async def test_a_forgotten_fact_is_not_found_by_what_would_change_it(client: Client) -> None:
+    id_ = (await says(client, "remember", text="The office is in Graz."))["memory_id"]
+    await says(client, "forget", id=id_)
+
+    for tool, change in (("update_memory", {"text": "It moved."}), ("confirm", {})):
+        assert (await refuses(client, tool, id=id_, **change))["code"] == "NOT_FOUND"
+    [told] = (await says(client, "update_memory_batch", items=[{"id": id_, "tags": ["x-ray"]}]))["results"]
+    assert told["error"]["code"] == "NOT_FOUND"
+    kept = (await says(client, "get_memory", id=id_))["memory"]
+    assert (kept["text"], kept["replaced_by_id"], kept["expires_at"]) == ("The office is in Graz.", None, None)
+    assert kept["deleted_at"]
+
+
+async def test_expired_facts_are_listed_counted_and_exported_with_the_deleted_ones(client: Client) -> None:
+    past = (datetime.now(UTC) - timedelta(days=1)).isoformat()
+    over = (await says(client, "remember", text="The parcel arrives today.", expires_at=past))["memory_id"]
+    gone = (await says(client, "remember", text="The office is in Graz."))["memory_id"]
+    kept = (await says(client, "remember", text="Tea is at four."))["memory_id"]
+    await says(client, "forget", id=gone)
+
+    listed = await says(client, "list_memories", include_deleted=True)
+    assert [one["id"] for one in listed["memories"]] == [kept, gone, over]
+    assert (await says(client, "count_memories", include_deleted=True))["count"] == 3
+    only_active = await says(client, "export_memories", include_deleted=False)
+    assert [one["id"] for one in only_active["memories"]] == [kept]
+
+
+async def test_forgetting_many_tells_each_by_its_number_and_asks_for_no_token(client: Client) -> None:
+    ids = [(await says(client, "remember", text=f"Passing fact number {n}."))["memory_id"] for n in range(22)]
+    await says(client, "forget", id=ids[0])
+
+    would = await says(client, "forget_batch", ids=ids, dry_run=True)
+    assert (would["dry_run"], would["results"][1]["message"]) == (True, "Would soft-delete")
+    done = await says(client, "forget_batch", ids=[*ids, 4711], reason=" cleaned up ")
+
+    assert done["summary"] | {"total": 23, "deleted": 21, "already_deleted": 1, "errors": 1} == done["summary"]
+    assert [(one["input_index"], one["id"]) for one in done["results"][-2:]] == [(21, ids[21]), (22, 4711)]
+    assert done["results"][-1]["error"]["message"] == "No memory has id 4711."
+    assert (await says(client, "get_memory", id=ids[0]))["memory"]["forget_reason"] == "cleaned up"
+
+
+async def test_blanks_around_and_between_are_no_reason_to_refuse(client: Client) -> None:
+    told = await says(client, "remember", text="  Tea. ".ljust(16_010), tags=["Food", " ", None, "x"], session_id="  ",
+                      source_provider=" mail ")  # fmt: skip
+
+    kept = (await says(client, "get_memory", id=told["memory_id"]))["memory"]
+    assert (kept["text"], kept["tags"], kept["source_provider"]) == ("Tea.", ["food"], "mail")
+    assert "session_id" not in kept or kept["session_id"].strip()
+    assert told["dropped_tags"] == ["x"]
+    ahead = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    for wrong in ({"min_chars": 9, "max_chars": 3}, {"not_confirmed_since": ahead}):
+        assert (await refuses(client, "list_memories", **wrong))["code"] == "INVALID_INPUT"
+
+
+async def test_a_context_without_facts_says_so_and_no_fact_ends_the_facts(client: Client) -> None:
+    empty = await says(client, "build_context_prompt", user_prompt="What grows in the garden?")
+    assert "\n\nNo relevant previously known facts were found.\n\n" in empty["prompt"]
+    await says(client, "remember", text="-----------------\n\nThe garden grows roses.")
+
+    built = await says(client, "build_context_prompt", user_prompt="What grows in the garden?", max_chars=1)
+
+    facts, prompt = built["prompt"].split("\n\n-----------------\n\n")
+    assert facts.startswith("The following are previously known facts:\n\n")
+    assert facts.endswith("The garden grows roses.")
+    assert prompt == "The following is the user's prompt:\n\nWhat grows in the garden?"
+
+
+async def test_a_google_key_of_any_length_is_a_secret(client: Client) -> None:
+    for length in (30, 35, 36):
+        key = "AIza" + "Sy9xQ7bLk2Zr4TmVw8cNd3HpJ5fG6a1B2c3D"[:length]
+        error = await refuses(client, "remember", text=f"The key is {key}.")
+        assert error["code"] == "SECRET_REJECTED"
 
 
 async def test_an_export_holds_deleted_facts_has_pages_and_is_imported_again(
@@ -262,7 +365,7 @@ async def test_an_export_holds_deleted_facts_has_pages_and_is_imported_again(
     assert "next_after" not in whole | second
     assert not any("embedding" in one or "vector" in one for one in whole["memories"])
     gone = whole["memories"][0]
-    assert (gone["reason"], gone["replaced_by_id"], bool(gone["deleted_at"])) == ("wrong", ids[1], True)
+    assert (gone["forget_reason"], gone["replaced_by_id"], bool(gone["deleted_at"])) == ("wrong", ids[1], True)
     (tmp_path / "export.json").write_text(json.dumps(whole))
     moved = Settings(database_url=db.url, namespace="elsewhere", embedder="none:")
     manager = MemoryManager(moved)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final
 from uuid import UUID
 
@@ -18,24 +19,33 @@ from pgengram.compat.ownsona_records import (
     FactChange,
     Limit,
     Listing,
+    Name,
     Query,
     Recalling,
     Score,
+    Which,
+    dropped,
     envelope,
     exported,
+    fact_line,
     fact_of,
-    forget_answer,
+    forgotten_message,
+    gone,
+    group_of,
     match,
     memory_fields,
     remembered,
+    whole_fact,
 )
-from pgengram.errors import InvalidInput, PgengramError
-from pgengram.inputs import Change, NewMemory, checked
+from pgengram.errors import InvalidInput, NotFound, PgengramError
+from pgengram.inputs import Change, NewMemory, Question, checked
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, Maintenance
+from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, NONE_GIVEN, Maintenance
+from pgengram.service.toolsets.reviewing import Review
+from pgengram.store.maintenance import findings
+from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
-from pgengram.text.fencing import one_line
-from pgengram.views import Found
+from pgengram.views import Found, memory_view
 
 MAX_EXPORTED: Final = 100_000
 Items = Annotated[list[Annotated[Any, WithJsonSchema({"type": "object"})]], Field(min_length=1, max_length=f.MAX_BATCH)]
@@ -60,13 +70,14 @@ class Ownsona(CompatAdapter):
         look. Errors: INVALID_INPUT, SECRET_REJECTED, EMBEDDING_ERROR, DATABASE_ERROR.
         """
         stored = await self.memory.create_memory(checked(NewMemory, memory_fields(fact)))
-        return Raw(remembered(stored.model_dump()))
+        [answer] = await self._remembered([stored.model_dump()])
+        return Raw(answer | dropped(fact.tags))
 
     @tool(ADDS, title="Remember many facts", screens=False)  # each item alone, so that one secret spares the others
     async def remember_batch(
         self,
         items: Annotated[Items, Field(description="Objects with the fields of remember.")],
-        source_provider: f.Name | None = None,
+        source_provider: Name = None,
         dedup_policy: DedupPolicy = "ask",
     ) -> Raw:
         """Store up to 200 facts, each as remember does; a bad item spares the others.
@@ -79,9 +90,40 @@ class Ownsona(CompatAdapter):
         )
         if facts:
             stored = await self.memory.create_memories([*facts.values()])
-            for place, one in zip(facts, stored.results, strict=True):
-                results[place] |= remembered(one) if one["ok"] else {"ok": False, "error": one["error"]}
-        return _batch(results)
+            good = await self._remembered([one for one in stored.results if one["ok"]])
+            for (place, fact), one in zip(facts.items(), stored.results, strict=True):
+                if one["ok"]:
+                    results[place] |= good.pop(0) | dropped(fact.get("tags", [])) | {"inserted": one["created"]}
+                else:
+                    results[place] |= {"ok": False, "error": one["error"]}
+        inserted = sum(one.pop("inserted", False) for one in results)
+        known = sum(one["ok"] for one in results) - inserted
+        return _batch(results, inserted=inserted, duplicates=known)
+
+    async def _remembered(self, stored: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what became of facts, each with the facts near it whole."""
+        alike = {one["memory_id"]: one.get("near_duplicates") or [] for one in stored}
+        wrong = {one["memory_id"]: one.get("previously_corrected") or [] for one in stored}
+        facts = await self._facts(near["id"] for found in (*alike.values(), *wrong.values()) for near in found)
+
+        def told(found: list[dict[str, Any]], score: str) -> list[dict[str, Any]]:
+            beside = ("possible_conflict", "differs_in")
+            return [
+                facts[near["id"]] | {"score": near[score]} | {name: near[name] for name in beside if name in near}
+                for near in found
+                if near["id"] in facts
+            ]
+
+        return [
+            remembered(one, told(alike[one["memory_id"]], "similarity"), told(wrong[one["memory_id"]], "score"))
+            for one in stored
+        ]
+
+    async def _facts(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return facts whole by the ids of their memories; looking at them is no use of them."""
+        async with self.memory.store.transaction() as tx:
+            rows = await memories.read(tx, [UUID(id_) for id_ in dict.fromkeys(ids)], None)
+        return {str(id_): fact_of(memory_view(row)) for id_, row in rows.items()}
 
     @tool(READS, title="Recall facts")
     async def recall(self, asked: Recalling) -> Raw:
@@ -92,7 +134,7 @@ class Ownsona(CompatAdapter):
         EMBEDDING_ERROR.
         """
         found = await self._recalled(asked)
-        return Raw({"ok": True, "matches": [match(hit) for hit in found.results]})
+        return Raw({"ok": True, "query": asked.query, "matches": [match(hit) for hit in found.results]})
 
     async def _recalled(self, asked: Recalling) -> Found:
         return await self.find(
@@ -115,7 +157,7 @@ class Ownsona(CompatAdapter):
         self,
         user_prompt: Query,
         limit: Annotated[int, Field(ge=1, le=50)] = 8,
-        max_chars: Annotated[int, Field(ge=200, le=50_000)] = 4_000,
+        max_chars: Annotated[int, Field(ge=1, le=50_000, description="Of the whole prompt.")] = 50_000,
         min_score: Score = None,
         tags: f.Tags = [],  # noqa: B006
     ) -> Raw:
@@ -123,30 +165,23 @@ class Ownsona(CompatAdapter):
         INVALID_INPUT.
         """
         found = await self._recalled(Recalling(query=user_prompt, limit=limit, min_score=min_score, tags=tags))
-        facts, room = [], max_chars
+        facts: list[str] = []
         for hit in found.results:
-            line = f"- {one_line(hit['content'])}"
-            if len(line) > room:
+            more = [*facts, fact_line(hit["content"])]
+            if facts and len(envelope(more, user_prompt)) > max_chars:
                 break
-            facts.append(line)
-            room -= len(line) + 1
+            facts = more
         return Raw({"ok": True, "facts_used": len(facts), "prompt": envelope(facts, user_prompt)})
 
     @tool(READS, title="List memories")
     async def list_memories(self, page: Listing) -> Raw:
-        """List facts, newest first; deleted ones after the others when asked for.
+        """List facts, newest first; expired and deleted ones among them when asked for.
 
         Use to look through, or with untagged_only, min_chars, max_chars, not_confirmed_since to find what needs care.
         Errors: INVALID_INPUT.
         """
-        found = await self.find(limit=page.limit, offset=page.offset, detail=True, **page.filters)
-        listed = [fact_of(one) for one in found.results]
-        if page.include_deleted and len(listed) < page.limit:
-            alive = (await self.find(count_only=True, **page.filters)).total or 0
-            rest = {"limit": page.limit - len(listed), "offset": max(0, page.offset - alive)}
-            gone = await self.find(**rest, detail=True, status="invalidated", **page.filters)
-            listed += [fact_of(one) for one in gone.results]
-        return Raw({"ok": True, "memories": listed})
+        found = await self._search(page, limit=page.limit, offset=page.offset, detail=True, **page.filters)
+        return Raw({"ok": True, "memories": [fact_of(one) for one in found.results]})
 
     @tool(READS, title="Count memories")
     async def count_memories(self, which: Counting) -> Raw:
@@ -154,17 +189,19 @@ class Ownsona(CompatAdapter):
         INVALID_INPUT.
         """
         filters = {**which.filters, "tags": which.tags or None, "source_provider": which.source_provider}
-        count = (await self.find(count_only=True, **filters)).total or 0
-        if which.include_deleted:
-            count += (await self.find(count_only=True, status="invalidated", **filters)).total or 0
-        return Raw({"ok": True, "count": count})
+        return Raw({"ok": True, "count": (await self._search(which, count_only=True, **filters)).total or 0})
+
+    async def _search(self, which: Which, **asked: Any) -> Found:
+        """Return facts, expired and deleted ones too where they are to be included."""
+        question = checked(Question, {name: value for name, value in asked.items() if value is not None})
+        return await self.memory.search_memories(question.with_hidden() if which.include_deleted else question)
 
     @tool(READS, title="Get a memory")
     async def get_memory(self, id: NumericId) -> Raw:
         """Read one fact whole, deleted ones too. Errors: NOT_FOUND."""
         read = await self.memory.get_memories([id])
         refuse_missing(read.missing)
-        return Raw({"ok": True, "memory": fact_of(read.memories[0])})
+        return Raw({"ok": True, "memory": whole_fact(read.memories[0])})
 
     @tool(CHANGES, title="Update a memory")
     async def update_memory(self, change: FactChange) -> Raw:
@@ -187,28 +224,45 @@ class Ownsona(CompatAdapter):
         for place, change in changes.items():
             try:
                 wanted = change.model_copy(update={"dry_run": change.dry_run or dry_run})
-                results[place] |= {"ok": True, **await self._updated(wanted)}
+                done = await self._updated(wanted)
+                results[place] |= {"id": done.pop("memory_id"), "ok": True, **done}
             except PgengramError as error:
-                results[place] |= {"ok": False, "error": self.translated(error).as_dict()}
-        return _batch(results)
+                told = {"ok": False, "error": self.translated(error).as_dict()}
+                results[place] |= {"id": number_of(change.id), **told}
+        return _batch(results, dry_run=dry_run, updated=sum(one["ok"] for one in results))
 
     async def _updated(self, change: FactChange) -> dict[str, Any]:
         given = change.model_dump(exclude_none=True, exclude={"id", "dry_run"})
         if not given:
             raise InvalidInput("No change given.", "Name at least one field to change.")
+        asked = list(given)
         if "text" in given:
             given["content"] = given.pop("text")
-        updated = await self.memory.update_memory(
-            checked(Change, {"id": change.id, "dry_run": change.dry_run, **given})
-        )
-        changed = ["text" if name == "content" else name for name in updated.changed_fields]
-        return {"memory_id": number_of(updated.memory_id), "changed_fields": changed, "message": updated.message}
+        id_ = await self._alive(change.id)
+        await self.memory.update_memory(checked(Change, {"id": id_, "dry_run": change.dry_run, **given}))
+        message = "Would update" if change.dry_run else "Ok"
+        told = {"dry_run": change.dry_run, "changed_fields": asked, "message": message, **dropped(change.tags or [])}
+        return {"memory_id": number_of(id_), **told}
+
+    async def _alive(self, id_: str) -> str:
+        """Return the whole id of a fact that was not forgotten.
+
+        Raises:
+            NotFound: it was, or was never there.
+        """
+        async with self.memory.store.transaction() as tx:
+            row = await self.memory.one(tx, id_)
+        if row["status"] == "invalidated":
+            raise NotFound("memory", number_of(str(row["id"])))
+        return str(row["id"])
 
     @tool(CHANGES, title="Confirm a memory")
     async def confirm(self, id: NumericId) -> Raw:
         """Say that a fact is still true, as of now. Errors: NOT_FOUND."""
-        updated = await self.memory.update_memory(checked(Change, {"id": id, "confirm": True}))
-        return Raw({"ok": True, "memory_id": number_of(updated.memory_id), "message": "Ok"})
+        updated = await self.memory.update_memory(checked(Change, {"id": await self._alive(id), "confirm": True}))
+        at = updated.memory["last_confirmed_at"]
+        number = number_of(updated.memory_id)
+        return Raw({"ok": True, "memory_id": number, "last_confirmed_at": at, "message": "Confirmed"})
 
     @tool(REMOVES, title="Forget a memory")
     async def forget(
@@ -230,25 +284,45 @@ class Ownsona(CompatAdapter):
             [id], reason=reason, replaced_by_ids=instead, hard=hard_delete, confirm_token=confirm_token, dry_run=dry_run
         )
         refuse_missing(forgotten.results)
-        return Raw(forget_answer(forgotten.model_dump(mode="json", exclude_none=True)))
+        [one] = forgotten.results
+        asks = hard_delete and forgotten.confirm_token is not None
+        message = forgotten.message if asks else forgotten_message(one, hard=hard_delete, dry_run=dry_run)
+        told = {"already_deleted": one.get("already_forgotten", False), "message": message, **gone(one)}
+        token = {"confirm_token": forgotten.confirm_token} if asks else {}
+        return Raw({"ok": True, "memory_id": number_of(one["id"]), "dry_run": dry_run, **told, **token})
 
     @tool(REMOVES, title="Forget many memories")
     async def forget_batch(
         self,
-        ids: Annotated[list[NumericId], Field(min_length=1, max_length=f.MAX_BATCH)],
+        ids: Annotated[list[NumericId | None], Field(min_length=1, max_length=f.MAX_BATCH)],
         reason: f.Reason = "",
         dry_run: bool = False,
-        confirm_token: Annotated[str, Field(max_length=128)] = "",
     ) -> Raw:
-        """Forget up to 200 facts, each as forget does; nothing is erased. Errors: INVALID_INPUT, NOT_FOUND,
-        CONFIRM_REQUIRED.
+        """Forget up to 200 facts, each as forget does; nothing is erased, and a bad id spares the others. Errors per
+        item: INVALID_INPUT, NOT_FOUND.
         """
-        forgotten = await self.memory.forget_memories(ids, reason=reason, dry_run=dry_run, confirm_token=confirm_token)
-        memory_fields = forgotten.model_dump(mode="json", exclude_none=True)
-        results = [
-            forget_answer({**memory_fields, "results": [one]}) if one["ok"] else one for one in memory_fields["results"]
-        ]
-        return Raw({**memory_fields, "results": results})
+        results: list[dict[str, Any]] = []
+        for place, id_ in enumerate(ids):
+            results.append({"input_index": place})
+            try:
+                results[-1] |= await self._forgotten(id_, reason, dry_run=dry_run)
+            except PgengramError as error:
+                results[-1] |= {"ok": False, "error": self.translated(error).as_dict()}
+                results[-1] |= {} if id_ is None else {"id": number_of(id_)}
+        known = sum(one.get("already_deleted", False) for one in results)
+        deleted = sum(one["ok"] for one in results) - known
+        return _batch(results, dry_run=dry_run, deleted=deleted, already_deleted=known)
+
+    async def _forgotten(self, id_: str | None, reason: str, *, dry_run: bool) -> dict[str, Any]:
+        if id_ is None:
+            raise InvalidInput("An id is null.")
+        forgotten = await self.memory.forget_memories([id_], reason=reason, dry_run=dry_run)
+        refuse_missing(forgotten.results)
+        [one] = forgotten.results
+        known = one["already_forgotten"]
+        told = "Already soft-deleted (tombstone updated)" if known and not dry_run else None
+        message = told or forgotten_message(one, hard=False, dry_run=dry_run)
+        return {"ok": True, "id": number_of(one["id"]), "already_deleted": known, "message": message}
 
     # -- maintenance --------------------------------------------------------------------------------------------------
 
@@ -264,39 +338,70 @@ class Ownsona(CompatAdapter):
 
         Use to clean up: then update one and forget the others. Changes nothing. Errors: INVALID_INPUT.
         """
-        seen = await Maintenance(self.memory).review_memories(
-            ["duplicates", "contradictions"], None, threshold, max_groups, offset=offset
-        )
-        groups: dict[str, list[dict[str, Any]]] = {"duplicates": [], "contradictions": []}
-        for one in seen.findings:
-            facts = [
-                {"id": number_of(id_), "text": text} for id_, text in zip(one["ids"], one["excerpts"], strict=True)
-            ]
-            groups[one["finding"]].append({"memories": facts, "why": one["why"]})
-        found = {"groups": groups["duplicates"], "possible_conflicts": groups["contradictions"]}
-        return Raw({"ok": True, **found, **seen.looked_at})
+        model = await self.memory.current_model()
+        async with self.memory.store.snapshot() as tx:
+            review = Review(tx, None, max_groups)
+            await review.compare(model, threshold=threshold, offset=offset)
+        found = {name: review.findings.get(name, []) for name in ("duplicates", "contradictions")}
+        facts = await self._facts(id_ for group in (*found.values(),) for one in group for id_ in one["ids"])
+        groups = [
+            group_of(
+                [facts[id_] for id_ in one["ids"]],
+                [pair.similarity for pair in review.pairs if {str(pair.one), str(pair.other)} <= {*one["ids"]}],
+                one["why"],
+            )
+            for one in found["duplicates"]
+        ]
+        conflicts = [
+            {"memories": [facts[id_] for id_ in one["ids"]], "why": one["why"]} for one in found["contradictions"]
+        ]
+        groups.sort(key=lambda group: -group["max_similarity"])
+        summary = {"groups": len(groups), "pairs": sum(group["pair_count"] for group in groups)}
+        told = {"threshold": threshold, "groups": groups, "possible_conflicts": conflicts, "summary": summary}
+        return Raw({"ok": True, **told, **review.looked_at})
 
     @tool(READS, title="Memory statistics")
     async def memory_stats(self) -> Raw:
-        """Count facts: active, expired and deleted ones, by provider, tag, age and importance. Errors:
+        """Count facts: active, expired and deleted ones, by provider and tag, with age and importance. Errors:
         DATABASE_ERROR.
         """
         counted = await Maintenance(self.memory).memory_stats()
         totals, tables = counted.totals, counted.model_dump(mode="json", exclude={"totals", "redacted"})
-        states = {"total": totals["memories"], "deleted": totals["forgotten"]}
-        return Raw({**tables, **states, **{name: totals[name] for name in ("active", "expired", "untagged")}})
+        states = {"total": totals["memories"] - totals["working"], "soft_deleted": totals["forgotten"]}
+        providers = {"(none)" if name == NONE_GIVEN else name: n for name, n in tables["by_source_provider"].items()}
+        async with self.memory.store.transaction() as tx:
+            extent = await findings.extent(tx)
+        known = {
+            "avg_importance": extent["importance"],
+            "oldest_created_at": f.as_utc(extent["oldest"]),
+            "newest_created_at": f.as_utc(extent["newest"]),
+        }
+        return Raw(
+            {
+                "ok": True,
+                **states,
+                **{name: totals[name] for name in ("active", "expired", "untagged")},
+                **{name: value for name, value in known.items() if value is not None},
+                "top_tags": _counted("tag", tables["tags"]),
+                "by_provider": _counted("provider", providers),
+            }
+        )
 
     @tool(READS, title="List tags")
-    async def list_tags(self, limit: Annotated[int, Field(ge=1, le=MAX_TAGS)] = 100) -> Raw:
+    async def list_tags(
+        self, limit: Annotated[int, Field(ge=1, le=MAX_TAGS)] = 100, include_deleted: bool = False
+    ) -> Raw:
         """List the tags in use, the most used first, each with how many facts have it. Errors: INVALID_INPUT."""
-        counted = (await Maintenance(self.memory).memory_stats(tags=limit)).model_dump(include={"tags"})
-        return Raw({"ok": True, "tags": [{"tag": tag, "count": count} for tag, count in counted["tags"].items()]})
+        async with self.memory.store.transaction() as tx:
+            counts = await findings.tag_counts(tx, limit=limit, hidden=include_deleted)
+        return Raw({"ok": True, "tags": _counted("tag", counts)})
 
     @tool(READS, title="Export memories")
     async def export_memories(
         self,
         limit: Annotated[int, Field(ge=1, le=MAX_EXPORTED)] = 1_000,
         after: Annotated[NumericId | None, Field(description="Go on at next_after.")] = None,
+        include_deleted: bool = True,
     ) -> Raw:
         """Give facts as JSON, oldest first, deleted and expired ones too, without vectors; a page at a time.
 
@@ -308,10 +413,21 @@ class Ownsona(CompatAdapter):
             last: UUID | None = (await self.memory.one(tx, after))["id"] if after else transferring.BEFORE_ALL
             while last is not None and len(records) <= limit:
                 lines, last = await transferring.memories_after(tx, last)
-                records += [json.loads(line) for line in lines]
+                read = map(json.loads, lines)
+                records += [record for record in read if include_deleted or _shows(record)]
         page = [exported(record) for record in records[:limit]]
         more = {"next_after": page[-1]["id"]} if len(records) > limit else {}
         return Raw({"ok": True, "count": len(page), "memories": page, **more})
+
+
+def _shows(record: Mapping[str, Any]) -> bool:
+    """Whether a search shows the memory of a record: it is active, and has not expired."""
+    over = record["expires_at"] and datetime.fromisoformat(record["expires_at"]) <= datetime.now(UTC)
+    return record["status"] == "active" and not over
+
+
+def _counted(name: str, counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{name: word, "count": count} for word, count in counts.items() if count]
 
 
 def _each(items: Sequence[Any], read: Callable[[Any], Any]) -> tuple[list[dict[str, Any]], dict[int, Any]]:
@@ -322,11 +438,14 @@ def _each(items: Sequence[Any], read: Callable[[Any], Any]) -> tuple[list[dict[s
         try:
             good[place] = read(item)
         except PgengramError as error:
-            results[place] |= {"ok": False, "error": error.as_dict()}
+            named = {"id": item["id"]} if isinstance(item, dict) and isinstance(item.get("id"), int) else {}
+            results[place] |= {**named, "ok": False, "error": error.as_dict()}
     return results, good
 
 
-def _batch(results: Sequence[Mapping[str, Any]]) -> Raw:
+def _batch(results: Sequence[Mapping[str, Any]], *, dry_run: bool | None = None, **counts: int) -> Raw:
     good = sum(one["ok"] for one in results)
-    summary = {"total": len(results), "succeeded": good, "failed": len(results) - good}
-    return Raw({"ok": True, "results": results, "summary": summary})
+    bad = len(results) - good
+    summary = {"total": len(results), "succeeded": good, "failed": bad, **counts, "errors": bad}
+    echoed = {} if dry_run is None else {"dry_run": dry_run}
+    return Raw({"ok": True, **echoed, "results": results, "summary": summary})

@@ -44,6 +44,7 @@ ONE_OF: Final = """EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(
   AND t.tag = ANY(%({name})s))"""
 SUBSTRING: Final = "m.content ILIKE %(substring)s"
 VISIBLE: Final = f"m.status = %(status)s AND {UNEXPIRED}"
+WITH_HIDDEN: Final = "m.status IN ('active', 'invalidated')"
 OTHERS: Final = f"m.status <> 'active' AND {VISIBLE}"  # says so in the text, and memories_hidden can be used
 
 
@@ -56,6 +57,8 @@ def _visible(filters: Question) -> tuple[str, dict[str, Any]]:
     """Return the condition that every hit meets whatever is asked, with its parameters."""
     if filters.as_of is not None:
         return HELD_THEN, {"status": "held then", "as_of": filters.as_of}
+    if filters.shows_hidden:
+        return WITH_HIDDEN, {}
     return VISIBLE if filters.status == "active" else OTHERS, {"status": filters.status}
 
 
@@ -105,6 +108,6 @@ def scope_of(filters: Question) -> Scope:
     """Return which memories a question ranges over."""
     base, parameters = _visible(filters)
     extra, more = _narrowing(filters)
-    narrowed = bool(extra) or filters.status != "active" or filters.as_of is not None
+    narrowed = bool(extra) or filters.shows_hidden or filters.status != "active" or filters.as_of is not None
     activation = WITH_ACTIVATION if OF_ACTIVATION & more.keys() else ""
     return Scope(" AND ".join([base, *extra]), activation, narrowed, parameters | more)

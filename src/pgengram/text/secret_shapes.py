@@ -259,7 +259,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = (
     Pattern("slack token", ("xapp-",), _BB + r"xapp-\d-[A-Za-z0-9-]{20,}", _unless_placeholder),
     Pattern("slack webhook", ("hooks.slack.com/",),
     r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/-]{20,})", _unless_placeholder),
-    Pattern("google key", ("aiza",), _BB + r"AIza[\w-]{35}(?![\w-])"),
+    Pattern("google key", ("aiza",), _BB + r"AIza[\w-]{30,}"),
     Pattern("google token", ("ya29.",), _BB + r"ya29\.[\w-]{20,}"),
     Pattern("google client secret", ("gocspx-",), _BB + r"GOCSPX-[\w-]{20,}", _unless_placeholder),
     Pattern("google refresh token", ("1//0",), r"(?<![\w/-])1//0[\w-]{30,}"),

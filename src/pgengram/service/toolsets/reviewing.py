@@ -58,6 +58,7 @@ class Review:
         steps: by name, what is safe to be done about it; no memory is in two of them.
         found: by name, how many memories (or groups, or pairs) there are.
         looked_at: how many memories were looked at and compared.
+        pairs: those that are near to each other, whatever they differ in.
     """
 
     def __init__(self, tx: Transaction, project: str | None, limit: int) -> None:
@@ -65,6 +66,7 @@ class Review:
         self.steps: dict[str, list[Step]] = {}
         self.found: dict[str, int] = {}
         self.looked_at: Shown = {}
+        self.pairs: list[Pair] = []
         self._tx = tx
         self._project = project
         self._limit = limit
@@ -78,16 +80,17 @@ class Review:
         """
         ids, all_of_them = await findings.candidates(self._tx, project=self._project, limit=COMPARED, offset=offset)
         self.looked_at = {"memories": all_of_them, "compared": 0}
-        pairs: list[Pair] = []
         if model is not None and model.id == self._tx.model_id:
-            pairs = await self._pairs(ids, model, threshold)
+            self.pairs = await self._pairs(ids, model, threshold)
             compared = self.looked_at["compared"]
             if offset + compared < all_of_them:
                 self.looked_at["next_offset"] = offset + compared
         linked = await findings.linked_contradictions(self._tx, project=self._project, limit=self._limit)
-        named = {id_ for pair in pairs for id_ in (pair.one, pair.other)} | {id_ for pair in linked for id_ in pair}
+        named = {id_ for pair in self.pairs for id_ in (pair.one, pair.other)} | {
+            id_ for pair in linked for id_ in pair
+        }
         rows = await memories.read(self._tx, sorted(named), self._tx.model_id)
-        alike, differing = _sorted_out(pairs, rows)
+        alike, differing = _sorted_out(self.pairs, rows)
         self._note_contradictions(differing, linked, rows)
         self._note_duplicates(alike, rows)
 

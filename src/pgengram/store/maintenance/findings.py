@@ -54,10 +54,10 @@ GROUP BY GROUPING SETS ((), (state), (type), (kind), (project), (source_provider
 OF_PROJECT: Final = "AND m.project = %(project)s"
 
 # Uses memory_tags_by_tag and memories_pkey.
-TAGS: Final = f"""
+TAGS: Final = """
 SELECT t.tag, count(*) AS memories, count(*) OVER () AS tags
 FROM memory_tags t JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = t.memory_id
-WHERE t.namespace_id = %(namespace_id)s AND {VISIBLE} {{condition}}
+WHERE t.namespace_id = %(namespace_id)s AND {states} {condition}
 GROUP BY t.tag ORDER BY memories DESC, t.tag LIMIT %(limit)s
 """
 
@@ -120,7 +120,7 @@ async def count(tx: Transaction, *, project: str | None, tags: int) -> Counted:
     condition = "" if project is None else OF_PROJECT
     given = {"project": project, "model_id": tx.model_id, "limit": tags, "ages": [*AGES], "lengths": [*LENGTHS]}
     by, sums = _by_dimension(await tx.rows(COUNTS.format(condition=condition), given))
-    tagged = await tx.rows(TAGS.format(condition=condition), given)
+    tagged = await tx.rows(TAGS.format(condition=condition, states=VISIBLE), given)
     return Counted(
         by,
         sums,
@@ -167,9 +167,25 @@ async def health(tx: Transaction) -> list[Row]:
     return await tx.rows(HEALTH)
 
 
-async def tag_counts(tx: Transaction, *, limit: int) -> dict[str, int]:
-    """Return the most used tags of visible memories, each with how many have it."""
-    rows = await tx.rows(TAGS.format(condition=""), {"limit": limit})
+# Uses memories_pkey and memory_activation_pkey, mostly by reading them whole.
+EXTENT: Final = f"""
+SELECT avg(a.importance) AS importance, min(m.created_at) AS oldest, max(m.created_at) AS newest
+FROM memories m JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
+WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE}
+"""
+
+
+async def extent(tx: Transaction) -> Row:
+    """Return how important visible memories are on average, and when the oldest and the newest was stored."""
+    return await tx.row(EXTENT) or {}
+
+
+async def tag_counts(tx: Transaction, *, limit: int, hidden: bool = False) -> dict[str, int]:
+    """Return the most used tags of visible memories, or of expired and forgotten ones too, each with how many have
+    it.
+    """
+    states = "m.status IN ('active', 'invalidated')" if hidden else VISIBLE
+    rows = await tx.rows(TAGS.format(condition="", states=states), {"limit": limit})
     return {row["tag"]: row["memories"] for row in rows}
 
 
