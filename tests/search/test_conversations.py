@@ -36,6 +36,40 @@ async def test_a_reply_that_leaves_the_subject_out_is_found_by_the_question_befo
     assert hit["why"]["words"] == 0
 
 
+TALK = [
+    "Ann: Where have you buried the treasure chest?", "Bob: Under the old oak, since May.", "Ann: Good morning to you.",
+    "Bob: Lovely weather, isn't it.",
+]  # fmt: skip
+
+
+async def near_by(client: Client, lines: list[str], wanted: str) -> float | None:
+    """Store lines in sequence, without a session, and return what the neighbours of the wanted one are worth to it."""
+    await call(client, "create_memories", items=[{"content": line} for line in lines])
+    ranked = await hits(client, "Where is the treasure chest buried?", limit=10)
+    return next(hit["why"].get("near_by") for hit in ranked if hit["content"] == wanted)
+
+
+async def test_lines_that_people_say_in_turn_are_a_conversation_without_a_session_of_their_own(client: Client) -> None:
+    worth = await near_by(client, TALK, TALK[1])
+
+    assert worth is not None
+    assert worth > 0.3
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [line.partition(": ")[2] for line in TALK],
+        [f"{('Decision', 'Note')[n % 2]}: {line.partition(': ')[2]}" for n, line in enumerate(TALK)],
+        TALK[:2],
+        [line.replace("Bob", "Ann") for line in TALK],
+    ],
+    ids=["nobody speaks", "labels", "each speaks once", "one speaks"],
+)
+async def test_other_lines_are_no_conversation(client: Client, lines: list[str]) -> None:
+    assert await near_by(client, lines, lines[1]) is None
+
+
 async def test_the_same_words_are_worth_less_away_from_the_question_they_answer(client: Client) -> None:
     *_, near = await answer(
         client, "talk", ("Ann", "Where is the treasure chest?"), ("Bob", "Hm."), ("Bob", "Under the oak.")

@@ -167,12 +167,16 @@ def similarity_of(model: VectorIndex | None, memory_id: str) -> str:
 
 
 # Signals: each is one reason to rank, from 0 (or less) to 1, and has one weight.
-PLACED: Final = f"(b.traits & {TURN} <> 0 AND b.session_id IS NOT NULL)"
+PLACED: Final = "b.placed"  # a turn of a conversation, see `CONVERSATIONS`
 
 
 def by_neighbours() -> str:
-    """The best of the turns near by, itself left out; a memory outside any conversation is its own surroundings."""
-    return f"CASE WHEN {PLACED} THEN greatest(0, coalesce(max(b.base) OVER near_by, 0)) ELSE b.base END"
+    """The best of the turns near by; a memory outside any conversation is its own surroundings.
+
+    A turn whose conversation was not named counts itself as well, as what was stored beside it may belong to another.
+    """
+    own = f"CASE WHEN b.traits & {TURN} = 0 THEN b.base END"
+    return f"CASE WHEN {PLACED} THEN greatest(0, {own}, max(b.base) OVER near_by) ELSE b.base END"
 
 
 def has(trait: int) -> str:
@@ -280,7 +284,7 @@ WITH {sets}, asked AS MATERIALIZED (
   FROM (SELECT s.memory_id FROM seeds s CROSS JOIN best
         ORDER BY {WEIGHT_MEANING} * coalesce(s.similarity, 0) + {WEIGHT_WORDS_ALONE} * s.words / best.words DESC LIMIT {SEEDS}) AS s
   CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence FROM memories m
-    WHERE m.namespace_id = %(namespace_id)s AND m.id = s.memory_id AND m.traits & {TURN} <> 0 OFFSET 0) AS m
+    WHERE m.namespace_id = %(namespace_id)s AND m.id = s.memory_id AND (m.traits & {TURN} <> 0 OR m.voice IS NOT NULL) OFFSET 0) AS m
 ), around AS MATERIALIZED (
   SELECT DISTINCT n.memory_id FROM turns CROSS JOIN LATERAL (SELECT n.id AS memory_id FROM memories n
     WHERE n.namespace_id = %(namespace_id)s AND n.session_id = turns.session_id
@@ -299,12 +303,11 @@ WITH {sets}, asked AS MATERIALIZED (
     FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
   CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a
-), scored AS MATERIALIZED (
+), {CONVERSATIONS}, scored AS MATERIALIZED (
   SELECT b.memory_id, b.similarity, b.words_share, b.found_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS why_near_by,
     {WHY.format("b")}, {total} AS score
-  FROM judged b
-  WINDOW near_by AS (PARTITION BY b.session_id ORDER BY b.session_sequence
-                     RANGE BETWEEN {NEAR_BY} PRECEDING AND {NEAR_BY} FOLLOWING EXCLUDE CURRENT ROW),
+  FROM turned b
+  WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE} EXCLUDE CURRENT ROW),
          before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING)
 ), cut AS MATERIALIZED (
   SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {NO_NEIGHBOURS if mode == "text" else ""}
@@ -312,6 +315,18 @@ WITH {sets}, asked AS MATERIALIZED (
 )
 {SHOWN}
 """
+
+
+IN_SEQUENCE: Final = f"ORDER BY b.session_sequence RANGE BETWEEN {NEAR_BY} PRECEDING AND {NEAR_BY} FOLLOWING"
+# Turns of a conversation that the caller named, or lines that one connection stored in sequence where at least two people
+# speak near by, each more than once: whoever stores a chat without naming it still stores a chat.
+CONVERSATIONS: Final = f"""heard AS MATERIALIZED (
+  SELECT b.*, count(b.voice) OVER (PARTITION BY b.session_id, b.voice {IN_SEQUENCE}) > 1 AS again FROM judged b
+), turned AS MATERIALIZED (
+  SELECT b.*, b.session_id IS NOT NULL AND (b.traits & {TURN} <> 0 OR b.again AND coalesce(
+    min(b.voice) FILTER (WHERE b.again) OVER near_by <> max(b.voice) FILTER (WHERE b.again) OVER near_by, false)) AS placed
+  FROM heard b WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE})
+)"""
 
 
 def _scope_set(scope: Scope) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pgengram.fields import KINDS
+
 TIME: Final = 1  # names a time
 DIGIT: Final = 2
 CAPITAL: Final = 4  # a name inside a sentence
@@ -20,15 +22,22 @@ _TIME = re.compile(
 )
 _CAPITAL = re.compile(r"[a-z,;] [A-Z][a-z]+")
 _VOICE = re.compile(r"([A-Z][\w'’-]{0,30}(?: [A-Z][\w'’.-]{0,30}){0,2}):\s")
+# Lines of notes begin like lines of dialogue.
+_LABELS: Final = (
+    "answer bug fact fix hint idea issue note plan problem question reason reminder result rule solution step summary task "
+    "tip todo update warning"
+)
+LABELS: Final = frozenset(KINDS) | frozenset(_LABELS.split())
 _OPENING = {"]": "[", ")": "("}
 
 
 def speaker_key_of(content: str, speaker: str | None) -> str | None:
-    """Return who speaks, in lower case: the speaker, else the name that a line of dialogue begins with."""
+    """Return who speaks, in lower case: the speaker, else the name that a line of dialogue begins with; a label is no name."""
     if speaker:
         return speaker.lower()
     found = _VOICE.match(content)
-    return found[1].lower() if found else None
+    name = found[1].lower() if found else None
+    return None if name in LABELS else name
 
 
 def turn_features_of(content: str, *, speaker_key: str | None, in_conversation: bool) -> int:
