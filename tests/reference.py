@@ -65,8 +65,18 @@ def effects(binding: ToolBinding) -> str:
     )
 
 
+def overview() -> Iterator[str]:
+    """Yield a row for each tool: what the first sentence about it says."""
+    for group in TOOLSETS:
+        for tool in MemoryManager(Settings(embedder="none:", toolsets=group)).tools:
+            said = paragraphs(inspect.getdoc(tool.method) or "").split("\n\n")[0]
+            yield f"| `{group}` | [`{tool.name}`](#{tool.name}) | {cell(said)} |"
+
+
 def tools() -> Iterator[str]:
     yield "Every argument that no tool knows is refused. Lists and objects may be sent as JSON text."
+    yield f"The toolsets {', '.join(f'`{one}`' for one in TOOLSETS if one in Settings().toolset_names)} are listed by default; `PGENGRAM_TOOLSETS` names others."
+    yield "\n".join(["| toolset | tool | what it does |", "| --- | --- | --- |", *overview()])
     for group in TOOLSETS:
         yield f"## Toolset `{group}`"
         for tool in MemoryManager(Settings(embedder="none:", toolsets=group)).tools:
@@ -136,6 +146,10 @@ def settings() -> Iterator[str]:
         'name that begins with `PGENGRAM_` is refused. In a client\'s entry they stand in `"env"`.'
     )
     yield settings_table()
+    yield (
+        "The usual data folder is `~/.local/share/pgengram` on Linux, `~/Library/Application Support/pgengram` on macOS, "
+        "`%LOCALAPPDATA%\\pgengram` on Windows, and `/var/lib/pgengram` for root."
+    )
 
 
 def failures() -> Iterator[str]:

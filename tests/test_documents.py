@@ -25,7 +25,7 @@ UsageError = typer.BadParameter.__mro__[1]
 # What is typed beside our own commands; each page that needs another program says where it comes from.
 OTHERS = {
     ".", "bash", "cd", "claude", "createdb", "createuser", "curl", "docker", "export", "git", "lint-imports", "mypy", "npx", "openssl",
-    "pip", "psql", "pytest", "ruff", "sudo", "systemctl", "set", "runuser", "systemd-analyze", "useradd", "groupadd", "install", "journalctl", "mkdir", "chown", "cp", "launchctl", "tar", "uvx", "which",
+    "pip", "psql", "pytest", "ruff", "sudo", "systemctl", "set", "runuser", "systemd-analyze", "useradd", "groupadd", "install", "journalctl", "mkdir", "chown", "cp", "launchctl", "tar", "uv", "uvx", "which",
 }  # fmt: skip
 NOT_THERE = re.compile(r"does not exist")  # files of the reader's
 

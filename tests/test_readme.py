@@ -17,30 +17,27 @@ import pytest
 import typer
 
 from pgengram.cli.app import app
-from pgengram.service.manager import MemoryManager
-from pgengram.settings import TOOLSETS, Settings, settings_table
+from pgengram.settings import settings_table
 from pgengram.store.schema.tables import metadata
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SCHEMA = (ROOT / "docs" / "reference" / "schema.md").read_text(encoding="utf-8")
+EXCHANGE = (ROOT / "docs" / "explanation" / "what-an-assistant-sees.md").read_text(encoding="utf-8")
+FIRST_SCREEN = 40  # lines
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 SHAPED_BY_THE_MOMENT = {"id", "memory_id", "created_at"}
 TOLERANCE = 0.02  # onnxruntime differs a little between processors
 CALL_S = 120
+LARGEST_PICTURE = 500_000  # bytes
 
 
 @dataclass(frozen=True)
 class Call:
-    """A command that the README shows, and what it says the server answers."""
+    """A command that a page shows, and what it says the server answers."""
 
     command: str
     answer: dict[str, Any]
-
-
-def marked(name: str) -> str:
-    """Return what stands in the README between the markers `name`."""
-    return README.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0].strip()
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -63,14 +60,8 @@ def commands_named(page: Path) -> Iterator[list[str]]:
                 yield rest.split()
 
 
-def table_column(heading: str) -> list[str]:
-    """Return the first column of the table below a heading of the README, without its code marks."""
-    section = README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
-
-
 def exchange() -> list[Call]:
-    lines = marked("exchange").removeprefix("```console\n").removesuffix("```")
+    lines = EXCHANGE.partition("<!-- exchange -->\n```console\n")[2].partition("```")[0]
     found = []
     for piece in re.split(r"^\$ ", lines, flags=re.MULTILINE)[1:]:
         command, _, answer = piece.partition("\n")
@@ -101,7 +92,7 @@ def shown_in(shown: Any, real: Any) -> None:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Call, subprocess.CompletedProcess[str]]]:
-    """What a real server answers to the calls in the README, made one after the other on an empty store."""
+    """What a real server answers to the calls that are shown, made one after the other on an empty store."""
     surroundings = {**os.environ, "PGENGRAM_DATA_DIR": str(tmp_path_factory.mktemp("readme")), "PYTHONUTF8": "1"}
     made = []
     for call in exchange():
@@ -115,39 +106,21 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Call, subpro
     return made
 
 
-def test_the_settings_table_is_the_generated_one() -> None:
-    assert marked("settings") == settings_table()
-
-
-@pytest.mark.parametrize("command", ["pip install . && pgengram demo", "pip install '.[dev]' && pytest"])
-def test_the_two_commands_stand_on_lines_of_their_own(command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["uv tool install .", "pip install . && pgengram demo", "pip install '.[dev]' && pytest"]
+)
+def test_what_a_newcomer_types_stands_on_a_line_of_its_own(command: str) -> None:
     lines = [line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines()]
 
     assert command in lines
 
 
-def test_the_tools_in_the_table_are_those_of_the_manager_in_their_order() -> None:
-    manager = MemoryManager(Settings(embedder="none:"))
+def test_the_first_screen_has_a_picture_the_line_that_installs_and_the_one_that_connects() -> None:
+    screen = README.splitlines()[:FIRST_SCREEN]
+    [picture] = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", "\n".join(screen))
 
-    assert table_column("Tools") == [tool.name for tool in manager.tools]
-
-
-def test_the_table_of_more_tools_names_those_of_every_other_group() -> None:
-    usual = Settings(embedder="none:").toolset_names
-    section = README.partition("\n## More tools\n")[2].partition("\n## ")[0]
-
-    assert re.findall(r"^\| `(\w+)` \| `(\w+)` \|", section, re.MULTILINE) == [
-        (group, tool.name)
-        for group in TOOLSETS
-        if group not in usual
-        for tool in MemoryManager(Settings(embedder="none:", toolsets=group)).tools
-    ]
-
-
-def test_every_command_is_in_the_table_of_commands() -> None:
-    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-
-    assert table_column("Command line") == ["pgengram", *(f"pgengram {name}" for name in known)]
+    assert {"uv tool install .", "pgengram connect"} <= set(screen)
+    assert 0 < (ROOT / picture).stat().st_size < LARGEST_PICTURE
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -170,15 +143,6 @@ def options_of(command: Any, words: list[str]) -> set[str]:
     return {option for parameter in getattr(command, "params", []) for option in parameter.opts}
 
 
-def test_every_option_in_the_table_of_commands_exists() -> None:
-    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    rows = re.findall(r"^\| `pgengram (\w+)` \| (.*) \|$", README, re.MULTILINE)
-
-    assert rows
-    for name, text in rows:
-        assert set(re.findall(r"--[a-z-]+", text)) <= {option for p in known[name].params for option in p.opts}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_setting_that_is_named_exists(page: Path) -> None:
     known = set(re.findall(r"PGENGRAM_[A-Z_]*[A-Z]", settings_table()))
@@ -191,12 +155,6 @@ def test_every_setting_that_is_named_exists(page: Path) -> None:
 def test_every_json_block_can_be_copied(page: Path) -> None:
     for block in blocks(page, "json"):
         json.loads(block)
-
-
-def test_the_readme_has_the_entry_of_a_client() -> None:
-    entries = [json.loads(block) for block in blocks(ROOT / "README.md", "json")]
-
-    assert entries[0] == {"mcpServers": {"memory": {"command": "/absolute/path/to/pgengram"}}}
 
 
 def slug(heading: str) -> str:

@@ -131,7 +131,7 @@ class Settings:
 
 
 def settings_table() -> str:
-    """Return the settings as a Markdown table, for the README."""
+    """Return the settings as a Markdown table, for the reference."""
     rows = ["| variable | default | meaning |", "| --- | --- | --- |"]
     rows += [
         f"| `{PREFIX}{f.name.upper()}` | {f'`{f.default}`' if f.default else 'empty'} | {f.metadata['about']} |"
