@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from helpers import PATIENCE_S, Database
 from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram import __version__
 from pgengram.cli.app import PANELS, app
+from pgengram.cli.runtime import shell_line
 from pgengram.runtime import libraries
 
 WORDS = {"embedder": "none:"}
@@ -187,17 +189,38 @@ def test_a_demo_whose_database_cannot_start_says_what_to_do(tmp_path: Path) -> N
     assert "Traceback" not in ended.stderr
 
 
-def test_a_demo_that_is_kept_can_be_connected_to(tmp_path: Path) -> None:
+def test_a_demo_asks_three_questions_and_ends_in_the_lines_to_type_next() -> None:
+    shown = pgengram("demo").stdout
+
+    assert shown.count("?\n") == 3
+    assert "3 of 3 expected memories" in shown
+    assert "\n  pgengram demo --keep pgengram-demo\n" in shown
+    assert len(shown.splitlines()) < 40
+
+
+def test_a_demo_that_is_kept_can_be_looked_at_by_the_line_it_prints(tmp_path: Path) -> None:
     kept = tmp_path / "kept memories"
     with closed_in_the_end(kept):
         outcome = pgengram("demo", "--keep", str(kept)).stdout
-        found = answered("call", "search_memories", "limit=100", data_dir=str(kept), namespace="demo")
+        [line] = re.findall(r"^  (.*) pgengram ui$", outcome, re.MULTILINE)
+        named = dict(word.split("=", 1) for word in shlex.split(line))
+        settings = {name.removeprefix("PGENGRAM_").lower(): value for name, value in named.items()}
+        found = answered("list", "--limit", "100", "--json", **settings)
 
-        assert found["count"] >= 80
-        assert str(kept) in outcome
-        entry = json.loads(outcome[outcome.index("{\n") :])
-        assert entry["mcpServers"]["memory"]["env"]["PGENGRAM_DATA_DIR"] == str(kept)
+        assert len(found["results"]) == 100
+        assert settings["data_dir"] == str(kept)
         assert is_over(kept)
+
+
+def test_a_line_to_paste_sets_its_variables_in_either_shell() -> None:
+    variables = {"PGENGRAM_DATA_DIR": "/home/o'neil/my demo"}
+
+    assert shlex.split(shell_line("pgengram ui", variables, windows=False)) == [
+        "PGENGRAM_DATA_DIR=/home/o'neil/my demo", "pgengram", "ui",
+    ]  # fmt: skip
+    assert shell_line("pgengram ui", variables, windows=True) == (
+        "$env:PGENGRAM_DATA_DIR = '/home/o''neil/my demo'; pgengram ui"
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")

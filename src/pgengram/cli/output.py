@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from rich.table import Table
@@ -23,6 +23,9 @@ MORE: Final = {
 }
 EMPTY: Final[tuple[Any, ...]] = (None, [], {})
 SHOWN_ID: Final = 8  # hex digits, which every command takes for an id
+UNITS: Final = (
+    ("month", 30 * 86_400), ("week", 7 * 86_400), ("day", 86_400), ("hour", 3_600), ("minute", 60),
+)  # fmt: skip
 
 
 def as_line(value: object) -> str:
@@ -42,35 +45,54 @@ def kind(hit: Mapping[str, Any]) -> str:
     return str(hit.get("kind") or hit["type"])
 
 
-def when(hit: Mapping[str, Any]) -> str:
+def when(hit: Mapping[str, Any]) -> datetime:
     """Return when a hit happened, else when it was stored, in this machine's time."""
-    moment = datetime.fromisoformat(hit.get("occurred_at") or hit["created_at"])
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+    return datetime.fromisoformat(hit.get("occurred_at") or hit["created_at"]).astimezone()
 
 
-def cells(hit: Mapping[str, Any]) -> tuple[Text, ...]:
-    """Return the cells that every table of memories begins with: the id, and the text with kind, day and tags below
-    it.
-    """
-    tags = "".join(f" #{tag}" for tag in hit.get("tags") or [])
-    says = Text.assemble(one_line(hit["content"]), (f"\n{kind(hit)} {when(hit)[:10]}{tags}", "dim"))
-    return Text(short(hit["id"]), style="cyan"), says
+def ago(moment: datetime, now: datetime | None = None) -> str:
+    """Return how long ago a moment is, or how far ahead; from a month on its date."""
+    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
+    unit, length = next(((unit, length) for unit, length in UNITS if abs(seconds) >= length), ("", 0))
+    if not unit:
+        return "just now"
+    if unit == "month":
+        return f"{moment.day} {moment:%b %Y}"
+    count = int(abs(seconds) // length)
+    words = f"{count} {unit}{'s' if count > 1 else ''}"
+    return f"{words} ago" if seconds > 0 else f"in {words}"
 
 
-def table_of(*measures: str) -> Table:
-    """Return a table for memories, with a column for each measure; the text takes what room there is."""
-    table = Table(expand=True)
-    table.add_column("memory", no_wrap=True)
-    table.add_column("says", ratio=1)
+def about(hit: Mapping[str, Any]) -> Text:
+    """Return the dim line below a memory's text: its kind, when it happened, its tags."""
+    tags = [f"#{tag}" for tag in hit.get("tags") or []]
+    return Text(" · ".join([kind(hit), ago(when(hit)), *tags]), style="dim")
+
+
+def print_hits(
+    hits: list[dict[str, Any]], measures: Mapping[str, Callable[[dict[str, Any]], object]], *, mark: str = ""
+) -> None:
+    """Print a list of memories without lines around it, with a column for each measure; `mark` is the id to tick."""
+    table = Table(box=None, expand=True, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("id", no_wrap=True, width=SHOWN_ID)
+    table.add_column("memory", ratio=1)
     for measure in measures:
         table.add_column(measure, justify="right", no_wrap=True)
-    return table
+    for hit in hits:
+        tick = ("✓ ", "green") if hit["id"] == mark else ""
+        says = Text.assemble(tick, one_line(hit["content"]), "\n", about(hit))
+        values = (of(hit) for of in measures.values())
+        shown = ("–" if value is None else f"{value:.2f}" for value in values)
+        table.add_row(Text(short(hit["id"]), style="cyan"), says, *shown)
+    screen.print(table)
 
 
-def print_found(table: Table, results: list[dict[str, Any]], note: str | None = None) -> None:
-    """Print a table, or that there is nothing to be in it, and why."""
-    if results:
-        screen.print(table)
+def print_found(
+    hits: list[dict[str, Any]], measures: Mapping[str, Callable[[dict[str, Any]], object]], note: str | None = None
+) -> None:
+    """Print memories, or that none was found, and why."""
+    if hits:
+        print_hits(hits, measures)
     else:
         say(f"Nothing found. {note or ''}".rstrip())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
@@ -86,6 +87,14 @@ def print_answer(text: str, data: Any, *, as_json: bool) -> None:
         print_json(data)
     else:
         say(text)
+
+
+def shell_line(line: str, variables: Mapping[str, str], *, windows: bool = sys.platform == "win32") -> str:
+    """Return a line that can be pasted into a shell (on Windows PowerShell), which sets variables for a command."""
+    if windows:
+        quoted = {name: value.replace("'", "''") for name, value in variables.items()}
+        return "; ".join([*(f"$env:{name} = '{value}'" for name, value in quoted.items()), line])
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), line])
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,18 +10,23 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
-from pgengram.cli.clients.client_configs import CLIENTS
-from pgengram.cli.clients.mcp_client import call, connected, entry
+from pgengram.cli.clients.mcp_client import call, connected, variables
 from pgengram.cli.options import AsJson
+from pgengram.cli.output import print_hits
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import command, print_json, say, screen
+from pgengram.cli.runtime import command, print_json, say, screen, shell_line
 from pgengram.demo import Corpus, load
 from pgengram.settings import Settings
 
-SHOWN: Final = 3  # ranked answers printed for each question, and the rank an expected one must reach
+SHOWN: Final = 3  # the rank that an expected memory must reach
+RANKED: Final = 2  # answers printed for each question
+FEW: Final = (
+    "Why did we enlarge the controls?",
+    "Has our pet been poisoned?",
+    "Why did Quillwort refuse external capital?",
+)
 ENOUGH: Final = 0.9  # share of questions whose memory is among the first three
 BATCH: Final = 50
 
@@ -44,27 +48,27 @@ class Asked:
 
 @command
 async def demo(
+    everything: Annotated[bool, typer.Option("--all", help="Ask all questions instead of three.")] = False,
     keep: Annotated[Path | None, typer.Option(help="Keep the demo's memories in this folder.", file_okay=False)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Starts a server as a client would, stores an invented life, and asks about it.
+    """Starts a server as an assistant would, stores memories of an invented company, and asks about them.
 
-    The exit code is 0 when nine in ten expected memories are among the first three.
+    --json asks all questions. The exit code is 0 when nine in ten expected memories are among the first three.
 
-    Example: `pgengram demo --keep ./demo-data`
+    Examples: `pgengram demo`, `pgengram demo --all --keep ./demo-data`
     """
     settings, corpus = Settings.from_environment(), load()
+    questions = [one for one in corpus.questions if everything or as_json or one.question in FEW]
     with _folder(settings, keep) as chosen:
         async with connected(chosen) as client:
             ids = await _store(client, corpus)
-            asked = [await _ask(client, question, ids[question.expects]) for question in corpus.questions]
+            asked = [await _ask(client, question, ids[question.expects]) for question in questions]
     good = sum(one.rank is not None and one.rank <= SHOWN for one in asked)
     if as_json:
         print_json({"questions": [one.as_dict() for one in asked], "in_first_three": good, "asked": len(asked)})
     else:
-        for one in asked:
-            _show(one)
-        screen.print(f"\n[bold]{good} of {len(asked)} expected memories are among the first {SHOWN}.[/bold]")
+        _show(asked, stored=len(ids), good=good)
         _show_next_steps(settings, chosen if keep else None)
     return 0 if good >= ENOUGH * len(asked) else 1
 
@@ -83,7 +87,7 @@ def _folder(settings: Settings, keep: Path | None) -> Iterator[Settings]:
 async def _store(client: Any, corpus: Corpus) -> dict[str, str]:
     """Store every memory and return its id by its key."""
     ids: dict[str, str] = {}
-    with ProgressBar("Starting PostgreSQL and remembering") as progress:
+    with ProgressBar("Starting PostgreSQL and storing memories") as progress:
         for start in range(0, len(corpus.memories), BATCH):
             batch = corpus.memories[start : start + BATCH]
             answer = await call(client, "create_memories", {"items": [memory.arguments() for memory in batch]})
@@ -100,24 +104,20 @@ async def _ask(client: Any, question: Any, expected: str) -> Asked:
     return Asked(question.question, expected, rank, score, hits)
 
 
-def _show(one: Asked) -> None:
-    table = Table(title=f"[bold]{escape(one.question)}[/bold]", title_justify="left", expand=True)
-    for name in ("", "memory", "score", "meaning", "words", "relevance"):
-        table.add_column(name, justify="left" if name == "memory" else "right", ratio=1 if name == "memory" else None)
-    for place, hit in enumerate(one.hits[:SHOWN], 1):
-        why = hit.get("why", {})
-        parts = (hit.get("score"), why.get("similarity"), why.get("words"), hit.get("relevance"))
-        mark = "✓" if hit["id"] == one.expected_id else str(place)
-        table.add_row(mark, escape(hit["content"]), *("–" if part is None else f"{part:.2f}" for part in parts))
-    screen.print(table)
+def _show(asked: list[Asked], *, stored: int, good: int) -> None:
+    say(f"Stored {stored} memories of an invented company. Asked in other words than the memories use:")
+    for one in asked:
+        screen.print(Text(f"\n{one.question}", style="bold"))
+        print_hits(one.hits[:RANKED], {"score": lambda hit: hit.get("score")}, mark=one.expected_id)
+    say(f"\n{good} of {len(asked)} expected memories (✓) are among the first {SHOWN}.")
 
 
 def _show_next_steps(settings: Settings, kept: Settings | None) -> None:
     if kept is None:
-        say("These memories were in a temporary folder, which is removed; --keep FOLDER keeps them.")
-        say(f"Your own memories will be in {settings.data_path}.")
+        say("The demo's memories are removed again. To look at them in the web app, keep them:\n")
+        say("  pgengram demo --keep pgengram-demo")
     else:
-        say(f"These memories are in {kept.data_path}.")
-    say(f"\nConnect an assistant with `pgengram connect CLIENT`: {', '.join(CLIENTS)}.")
-    say("By hand the entry is this, for Claude Desktop and Cursor; then restart the client:\n")
-    say(json.dumps({"mcpServers": {"memory": entry(kept or settings)}}, indent=2))
+        say("To look at these memories in the web app:\n")
+        say(f"  {shell_line('pgengram ui', variables(kept))}")
+    say("\nTo give an assistant a memory of its own:\n\n  pgengram connect\n")
+    say(f"Its memories will be in {settings.data_path}.")

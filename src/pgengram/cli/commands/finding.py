@@ -14,14 +14,12 @@ from rich.tree import Tree
 from pgengram import fields as f
 from pgengram.cli.options import AsJson, Asked, Ids, Limit, with_filters
 from pgengram.cli.output import (
-    cells,
     kind,
     print_errors,
     print_found,
     print_graph,
     print_memory,
     short,
-    table_of,
     when,
 )
 from pgengram.cli.runtime import call_tool, command, completing, opened_manager, print_json, say, screen
@@ -29,6 +27,13 @@ from pgengram.errors import InvalidInput
 from pgengram.text.fencing import one_line
 
 MODES: Final = ("auto", "semantic", "text", "substring")
+SCORE: Final = {"score": lambda hit: hit.get("score")}
+PARTS: Final = {
+    "meaning": lambda hit: hit.get("why", {}).get("similarity"),
+    "words": lambda hit: hit.get("why", {}).get("words"),
+    "relevance": lambda hit: hit.get("relevance"),
+}
+WEIGHT: Final = {"importance": lambda hit: hit["importance"], "relevance": lambda hit: hit["relevance"]}
 SORTS: Final = ("created", "updated", "occurred", "importance", "relevance", "accessed")
 
 
@@ -45,23 +50,19 @@ async def search(
     asked: Asked,
     as_of: Annotated[str | None, typer.Option(help="What held true then.")] = None,
     mode: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.", autocompletion=completing(MODES))] = "auto",
+    why: Annotated[bool, typer.Option("--why", help="Show the parts of each score.")] = False,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
-    """The table has the parts of each score.
+    """The score orders the hits of one answer; don't compare it across questions.
 
-    Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --json`
+    Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --since "last week"`
     """
     found = await searched({**asked, "query": query, "mode": mode, "as_of": as_of, "limit": limit})
     if as_json:
         print_json(found)
         return
-    table = table_of("score", "meaning", "words", "relevance")
-    for hit in found.results:
-        why = hit.get("why", {})
-        parts = (hit.get("score"), why.get("similarity"), why.get("words"), hit.get("relevance"))
-        table.add_row(*cells(hit), *("–" if part is None else f"{part:.2f}" for part in parts))
-    print_found(table, found.results, found.note)
+    print_found(found.results, SCORE | PARTS if why else SCORE, found.note)
 
 
 @command
@@ -87,10 +88,7 @@ async def list_(
     if as_json:
         print_json(found)
         return
-    table = table_of("importance", "relevance")
-    for hit in found.results:
-        table.add_row(*cells(hit), f"{hit['importance']:.2f}", f"{hit['relevance']:.2f}")
-    print_found(table, found.results, found.note)
+    print_found(found.results, WEIGHT, found.note)
     if found.next_cursor:
         say(f"There may be more: --offset {offset + limit}")
 
@@ -111,7 +109,7 @@ async def timeline(
     if as_json:
         print_json(found)
         return
-    for day, hits in groupby(found.results, key=lambda hit: when(hit)[:10]):
+    for day, hits in groupby(found.results, key=lambda hit: when(hit).date()):
         tree = Tree(f"[bold]{day}[/bold]", guide_style="dim")
         for hit in hits:
             tree.add(Text.assemble((short(hit["id"]), "cyan"), f" {one_line(hit['content'])} ", (kind(hit), "dim")))
