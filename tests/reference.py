@@ -15,6 +15,8 @@ import typer
 
 from pgengram import errors
 from pgengram.cli.app import app
+from pgengram.cli.clients import client_configs as c
+from pgengram.cli.clients import config_edits
 from pgengram.library import Described, Memory, Narrowed, New, SettingNames
 from pgengram.mcp.binding import ToolBinding, paragraphs
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
@@ -137,6 +139,46 @@ def command_line() -> Iterator[str]:
             yield "\n".join(["| | default | |", "| --- | --- | --- |", *rows])
 
 
+# -- clients -----------------------------------------------------------------------------------------------------------
+
+FOLDERS = {
+    "Linux": {"{apps}": "~/.config", "{config}": "~/.config"},
+    "macOS": {"{apps}": "~/Library/Application Support", "{config}": "~/.config"},
+    "Windows": {"{apps}": "%APPDATA%", "{config}": "%USERPROFILE%/.config", "~": "%USERPROFILE%"},
+}
+
+
+def files(client: c.Client) -> str:
+    """Return where a client's file is, once for the systems on which it is in the same place."""
+    said: dict[str, list[str]] = {}
+    for system, folders in FOLDERS.items():
+        where = client.windows if system == "Windows" and client.windows else client.file
+        root, _, rest = where.partition("/")
+        path = f"{folders.get(root, root)}/{rest}"
+        said.setdefault(path.replace("/", "\\") if system == "Windows" else path, []).append(system)
+    return "; ".join(f"`{path}` ({', '.join(systems)})" for path, systems in said.items())
+
+
+def clients() -> Iterator[str]:
+    yield (
+        "The assistants that `pgengram connect` knows. To connect one by hand, add the block to its file, with the absolute path of "
+        "`pgengram` (`which pgengram`, on Windows `where pgengram`; in JSON write each backslash twice). Settings go into the entry's "
+        'variables, for example `"env": {"PGENGRAM_NAMESPACE": "work"}`.'
+    )
+    for client in c.CLIENTS.values():
+        yield f"## {client.title}"
+        yield f"`pgengram connect {client.name}`"
+        lines = [f"- File: {files(client)}"]
+        if client.moved_by:
+            lines.append(f"- `{client.moved_by}` names another folder for it.")
+        if client.instead:
+            lines.append(f"- If there is a `{client.instead}` in its place, that one is used.")
+        if client.shared:
+            lines.append(f"- One project: `{client.shared}` (`--folder`)")
+        yield "\n".join([*lines, f"- Then: {client.then}"])
+        yield f"```{client.form}\n{config_edits.snippet(client, c.NAME, {'command': '/absolute/path/to/pgengram'})}\n```"
+
+
 # -- settings, errors, resources, library ------------------------------------------------------------------------------
 
 
@@ -217,6 +259,7 @@ def library() -> Iterator[str]:
 PAGES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
     "tools.md": ("Tools", tools),
     "command-line.md": ("Command line", command_line),
+    "clients.md": ("Clients", clients),
     "settings.md": ("Settings", settings),
     "errors.md": ("Errors", failures),
     "resources-and-prompts.md": ("Resources and prompts", resources),

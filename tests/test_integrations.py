@@ -17,7 +17,6 @@ import typer
 from pgengram import __version__
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients import config_edits
 from pgengram.errors import InvalidInput
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import PREFIX, Settings
@@ -132,13 +131,6 @@ def test_the_links_that_install_are_those_that_the_command_makes(name: str) -> N
 
     assert link == c.link(c.CLIENTS[name], c.NAME, LINKED, web=True)
     assert json.loads(config)["command"] == "pgengram"
-
-
-@pytest.mark.parametrize("client", c.CLIENTS.values(), ids=lambda client: client.name)
-def test_each_client_has_a_block_to_copy_that_is_what_connect_writes(client: c.Client) -> None:
-    block = config_edits.snippet(client, c.NAME, {"command": "/absolute/path/to/pgengram"})
-
-    assert f"```{client.form}\n{block}\n```" in HOW_TO
 
 
 def test_the_image_runs_without_root_keeps_everything_in_one_volume_and_has_a_health_check() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import math
 import os
@@ -23,12 +24,19 @@ from helpers import Database
 from machine import answered
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients import jsonc, mcp_client
+from pgengram.cli.clients import config_edits, jsonc, mcp_client, yaml_blocks
 from pgengram.runtime import files
 from windows_like import refused
 
 OURS = {"command": "/old/place/pgengram"}
-TYPED = {"claude-code", "vscode"}
+READ = {"json": jsonc.parsed, "toml": tomllib.loads, "yaml": yaml_blocks.parsed}
+# What a person may have in the file of each form, with comments, blanks and other servers.
+WRITTEN = {
+    "json": '{\n    // mine\n    "%s": {\n\t"github": {"command": "gh"}, /* keep */\n    },\n}\n',
+    "toml": "# mine\n\n[%s.github]  # keep\ncommand = 'gh'\n",
+    "yaml": "# mine\nmodel: big\n%s:\n    # keep\n    github:\n        cmd: gh\n        args:\n        - --x\nother: {a: 1}\n",
+}
+NO_SERVERS = {"json": '{"theme":"dark"}', "toml": "theme = 'dark'", "yaml": "theme: dark"}
 COMMENTED = """\
 {
     // my servers
@@ -79,23 +87,120 @@ def file_of(client: str, text: str | None = None) -> Path:
 
 def servers(client: str) -> dict[str, Any]:
     text = file_of(client).read_text(encoding="utf-8")
-    read = jsonc.parsed if c.CLIENTS[client].form == "json" else tomllib.loads
-    return dict(read(text)[c.CLIENTS[client].holder])
+    return dict(READ[c.CLIENTS[client].form](text)[c.CLIENTS[client].holder])
 
 
 @pytest.mark.parametrize("client", c.CLIENTS)
 def test_a_client_is_given_the_absolute_path_of_this_command_and_gives_it_back(client: str) -> None:
     answer = typed("connect", client, "--yes").output
 
-    entry = servers(client)["memory"]
+    entry = c.read(c.CLIENTS[client], servers(client)["memory"])
     assert Path(entry["command"]).is_absolute()
     assert Path(entry["command"]).exists()
-    assert entry.get("type") == ("stdio" if client in TYPED else None)
+    assert entry["args"] == []
     assert str(file_of(client)) in answer
     assert "connected already" in typed("connect", client).output
 
     typed("disconnect", client, "--yes")
-    assert "pgengram" not in file_of(client).read_text(encoding="utf-8")
+    assert not file_of(client).exists()
+
+
+@pytest.mark.parametrize("client", c.CLIENTS)
+@pytest.mark.parametrize("texts", [WRITTEN, NO_SERVERS], ids=["with servers", "without servers"])
+def test_the_file_of_every_client_is_given_back_byte_for_byte_without_a_trace_beside_it(
+    client: str, texts: dict[str, str]
+) -> None:
+    one = c.CLIENTS[client]
+    path = file_of(client, texts[one.form].replace("%s", one.holder))
+    before = path.read_bytes()
+
+    typed("connect", client, "--yes", settings={"PGENGRAM_NAMESPACE": "work"})
+    connected = path.read_bytes()
+    entry = c.read(one, servers(client)["memory"])
+    typed("disconnect", client, "--yes")
+
+    assert entry["env"] == {"PGENGRAM_NAMESPACE": "work"}
+    assert all(line in connected.splitlines() for line in before.splitlines() if b"dark" not in line)
+    assert path.read_bytes() == before
+    assert [*path.parent.iterdir()] == [path]
+
+
+def test_clients_that_write_an_entry_in_their_own_way_get_it_in_that_way() -> None:
+    for client in ("claude-code", "opencode", "goose"):
+        typed("connect", client, "--yes", settings={"PGENGRAM_NAMESPACE": "work"})
+    own = str(c.read(c.CLIENTS["claude-code"], servers("claude-code")["memory"])["command"])
+    env = {"PGENGRAM_NAMESPACE": "work"}
+
+    assert servers("claude-code")["memory"] == {"type": "stdio", "command": own, "env": env}
+    assert servers("opencode")["memory"] == {"type": "local", "enabled": True, "command": [own], "environment": env}
+    assert servers("goose")["memory"].items() >= {"type": "stdio", "cmd": own, "args": [], "envs": env}.items()
+
+
+def test_an_entry_that_goose_has_written_anew_is_found_changed_and_removed() -> None:
+    text = (
+        "extensions:\n  memory:\n    type: stdio\n    cmd: /old/pgengram\n    args: []\n  other:\n    type: builtin\n"
+    )
+    file_of("goose", text)
+
+    typed("connect", "goose", "--yes")
+    assert servers("goose")["memory"]["cmd"] != "/old/pgengram"
+    typed("disconnect", "goose", "--yes")
+    assert file_of("goose").read_text(encoding="utf-8") == "extensions:\n  other:\n    type: builtin\n"
+
+
+def test_the_assistants_that_are_installed_are_found_and_connected_together() -> None:
+    file_of("cursor", "{}")
+    file_of("junie").parents[1].mkdir(parents=True)
+    file_of("zed").parent.mkdir(parents=True)
+
+    rows = {row["client"]: row["installed"] for row in json.loads(typed("connect", "--json").output)}
+    offered = typed("connect").output
+    typed("connect", "all", "--yes")
+    again = typed("connect", "all", "--yes").output
+
+    assert {name for name, found in rows.items() if found} == {"cursor", "junie", "zed"}
+    assert "Not found: claude-desktop" in offered
+    assert all("memory" in servers(client) for client in ("cursor", "junie", "zed"))
+    assert not file_of("gemini-cli").parent.exists()
+    assert "Nothing to connect" in again
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
+@pytest.mark.parametrize(
+    ("answer", "connected"), [("cursor\n", {"cursor"}), ("all\n", {"cursor", "zed"}), ("\n", set())]
+)
+def test_a_person_is_asked_which_of_the_installed_ones_to_connect(home: Path, answer: str, connected: set[str]) -> None:
+    file_of("cursor", "{}")
+    file_of("zed", "{}")
+    typed_in_a_terminal(home, answer + "y\n" * len(connected))
+
+    assert {one for one in ("cursor", "zed") if "memory" in file_of(one).read_text(encoding="utf-8")} == connected
+
+
+def typed_in_a_terminal(home: Path, keys: str) -> None:
+    """Type into `pgengram connect` where it sees a terminal, until it ends."""
+    import os
+    import pty
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe(sys.executable, [sys.executable, "-m", "pgengram", "connect"], {**os.environ, "HOME": str(home)})
+    os.write(terminal, keys.encode())
+    with contextlib.suppress(OSError):  # on Linux the end of a terminal
+        while os.read(terminal, 4_096):
+            pass
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_only_the_newest_backups_are_kept() -> None:
+    path = file_of("cursor", '{"mcpServers": {"a": {"command": "x"}}}')
+
+    for number in range(6):
+        typed("connect", "cursor", "--yes", settings={"PGENGRAM_NAMESPACE": f"n{number}"})
+
+    assert len(config_edits.backups(path)) == 3
+    assert len([*path.parent.iterdir()]) == 4
 
 
 def test_what_a_person_wrote_stays_byte_for_byte_with_comments_and_trailing_commas() -> None:
@@ -135,6 +240,9 @@ def test_the_toml_of_codex_keeps_its_comments_and_its_other_tables() -> None:
         ("cursor", "[]"),
         ("vscode", '{"servers": {"a": nope}}'),
         ("codex", "[mcp_servers\n"),
+        ("goose", "extensions: {a: {cmd: x}}\n"),
+        ("goose", "extensions: [\n"),
+        ("goose", "extensions:\n  - a\n"),
         ("codex", 'mcp_servers = {a = {command = "a"}}\n'),
     ],
 )
@@ -293,14 +401,13 @@ def test_a_client_that_is_misspelt_is_refused_with_a_suggestion(command: str) ->
 
     assert "Did you mean claude-desktop?" in refused.stderr.replace("\n", " ")
     assert refused.stdout == ""
-    assert "Use one of claude-desktop" in typed(command, "windsurf", expect=2).stderr
+    assert "Use one of claude-desktop" in typed(command, "notepad", expect=2).stderr
 
 
 def test_printing_changes_nothing() -> None:
     for client in c.CLIENTS:
         printed = CliRunner().invoke(app, ["connect", client, "--print"]).stdout
-        read = json.loads if c.CLIENTS[client].form == "json" else tomllib.loads
-        assert "memory" in read(printed)[c.CLIENTS[client].holder]
+        assert "memory" in READ[c.CLIENTS[client].form](printed)[c.CLIENTS[client].holder]
         assert not file_of(client).exists()
 
 

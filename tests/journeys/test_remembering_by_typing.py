@@ -196,5 +196,5 @@ def test_a_shell_completes_commands_and_words() -> None:
         ).stdout.split()
 
     assert completed("pgengram rec") == ["recall"]
-    assert completed("pgengram connect c") == ["claude-desktop", "claude-code", "cursor", "codex"]
+    assert completed("pgengram connect c") == ["claude-desktop", "claude-code", "cursor", "codex", "cline", "continue"]
     assert completed("pgengram add x --kind pre") == ["preference"]

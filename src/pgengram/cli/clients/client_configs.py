@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
@@ -26,28 +26,62 @@ NAME: Final = "memory"  # of our entry, unless another is chosen
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """How a client writes an entry: its words for the command, its arguments and variables, and what else it wants.
+
+    Without a word for the arguments, the command is a list that holds them too.
+    """
+
+    command: str = "command"
+    args: str = "args"
+    env: str = "env"
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+PLAIN: Final = Shape()
+TYPED: Final = Shape(extra={"type": "stdio"})
+LOCAL: Final = Shape(args="", env="environment", extra={"type": "local", "enabled": True})
+EXTENSION: Final = Shape(
+    command="cmd",
+    env="envs",
+    extra={
+        "type": "stdio", "name": "pgengram", "description": "Long-term memory", "enabled": True, "timeout": 300,
+        "args": [],
+    },
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Client:
     """One program.
 
     Args:
         name: what a person types.
         title: what it calls itself.
-        form: the language of its file.
-        holder: the name below which its servers stand.
-        place: returns its user's own file.
-        shared: its file in a project's folder, from there; empty when it has none.
-        typed: whether an entry says that it is started and talked to over a pipe.
+        file: its user's own file; `~` is the home folder, `{apps}` where programs keep settings, `{config}` ~/.config.
         then: what is to be done afterwards.
+        holder: the name below which its servers stand.
+        shared: its file in a project's folder, from there; empty when it has none.
+        form: the language of its file.
+        shape: how it writes an entry.
+        own: how many folders above the file belong to the program; 0 when only the file shows that it is installed.
+        windows: the file on Windows, where that is another one.
+        moved_by: the environment variable that names the file's folder when that is another one.
+        instead: another name of the file, taken if a file of that name is there.
     """
 
     name: str
     title: str
-    form: Literal["json", "toml"]
-    holder: str
-    place: Callable[[], Path]
+    file: str
     then: str
+    holder: str = "mcpServers"
     shared: str = ""
-    typed: bool = False
+    form: Literal["json", "toml", "yaml"] = "json"
+    shape: Shape = PLAIN
+    own: int = 1
+    windows: str = ""
+    moved_by: str = ""
+    instead: str = ""
 
     def path(self, folder: Path | None = None) -> Path:
         """Return the file of the user, or of the project in `folder`.
@@ -56,12 +90,26 @@ class Client:
             InvalidInput: the client has no file for a project, or the folder is not there.
         """
         if folder is None:
-            return self.place()
+            return self._of_user()
         if not self.shared:
             raise InvalidInput(f"{self.title} has no file for a project.", "Leave out --folder.")
         if not folder.is_dir():
             raise InvalidInput(f"There is no folder {folder}.")
         return folder.absolute() / self.shared
+
+    def is_installed(self) -> bool:
+        """Whether the program has left traces on this machine."""
+        path = self.path()
+        return path.exists() or (self.own > 0 and path.parents[self.own - 1].is_dir())
+
+    def _of_user(self) -> Path:
+        where = self.windows if self.windows and sys.platform == "win32" else self.file
+        root, _, rest = where.partition("/")
+        path = FOLDERS[root]() / rest
+        if moved := os.environ.get(self.moved_by):
+            path = Path(moved) / path.name
+        other = path.with_name(self.instead or path.name)
+        return other if other.exists() else path
 
 
 def _programs_folder() -> Path:
@@ -70,48 +118,41 @@ def _programs_folder() -> Path:
         return Path.home() / "Library" / "Application Support"
     if sys.platform == "win32":
         return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    return _config_folder()
+
+
+def _config_folder() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
 
-def _moved(variable: str, usual: str) -> Path:
-    """Return a folder that an environment variable may move away from its usual place below the home folder."""
-    return Path(os.environ.get(variable) or Path.home() / usual)
+FOLDERS: Final[dict[str, Callable[[], Path]]] = {"~": Path.home, "{apps}": _programs_folder, "{config}": _config_folder}
+_ROO: Final = "{apps}/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
 
-
+# To add a client: one line here. `python tests/reference.py` writes docs/reference/clients.md from it.
 CLIENTS: Final = {
     client.name: client
     for client in (
-        Client(
-            "claude-desktop", "Claude Desktop", "json", "mcpServers",
-            lambda: _programs_folder() / "Claude" / "claude_desktop_config.json",
-            "Quit Claude Desktop completely and start it again.",
-        ),
-        Client(
-            "claude-code", "Claude Code", "json", "mcpServers",
-            lambda: _moved("CLAUDE_CONFIG_DIR", "") / ".claude.json",
-            "Start a new session; /mcp shows the server.",
-            shared=".mcp.json", typed=True,
-        ),
-        Client(
-            "cursor", "Cursor", "json", "mcpServers",
-            lambda: Path.home() / ".cursor" / "mcp.json",
-            "Start Cursor again; Settings → MCP shows the server.",
-            shared=".cursor/mcp.json",
-        ),
-        Client(
-            "vscode", "Visual Studio Code", "json", "servers",
-            lambda: _programs_folder() / "Code" / "User" / "mcp.json",
-            "Run “MCP: List Servers” and start it.",
-            shared=".vscode/mcp.json", typed=True,
-        ),
-        Client(
-            "codex", "Codex", "toml", "mcp_servers",
-            lambda: _moved("CODEX_HOME", ".codex") / "config.toml",
-            "Start a new session; /mcp shows the server.",
-        ),
+        Client("claude-desktop", "Claude Desktop", "{apps}/Claude/claude_desktop_config.json", "Quit Claude Desktop completely and start it again."),
+        Client("claude-code", "Claude Code", "~/.claude.json", "Start a new session; /mcp shows the server.", shared=".mcp.json", shape=TYPED, own=0, moved_by="CLAUDE_CONFIG_DIR"),
+        Client("cursor", "Cursor", "~/.cursor/mcp.json", "Restart Cursor; Settings → MCP shows the server.", shared=".cursor/mcp.json"),
+        Client("vscode", "Visual Studio Code", "{apps}/Code/User/mcp.json", "Run “MCP: List Servers” and start it.", holder="servers", shared=".vscode/mcp.json", shape=TYPED),
+        Client("codex", "Codex", "~/.codex/config.toml", "Start a new session; /mcp shows the server.", holder="mcp_servers", form="toml", moved_by="CODEX_HOME"),
+        Client("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json", "Restart Windsurf."),
+        Client("zed", "Zed", "{config}/zed/settings.json", "The agent panel's settings show the server.", holder="context_servers", windows="{apps}/Zed/settings.json", shared=".zed/settings.json"),
+        Client("gemini-cli", "Gemini CLI", "~/.gemini/settings.json", "Start a new session; /mcp shows the server.", shared=".gemini/settings.json"),
+        Client("cline", "Cline", "~/.cline/data/settings/cline_mcp_settings.json", "Cline's MCP Servers panel shows the server.", own=3),
+        Client("roo-code", "Roo Code", _ROO, "Roo Code's MCP settings show the server.", shared=".roo/mcp.json", own=2),
+        Client("kilo-code", "Kilo Code", "{config}/kilo/kilo.json", "Restart the editor; Settings → Agent Behaviour → MCP Servers shows the server.", holder="mcp", shape=LOCAL, shared=".kilo/kilo.json", instead="kilo.jsonc"),
+        Client("continue", "Continue", "~/.continue/mcpServers/pgengram.json", "Reload the editor's window.", shared=".continue/mcpServers/pgengram.json", own=2),
+        Client("junie", "JetBrains Junie", "~/.junie/mcp/mcp.json", "Settings → Tools → Junie → MCP Settings shows the server.", shared=".junie/mcp/mcp.json", own=2),
+        Client("lm-studio", "LM Studio", "~/.lmstudio/mcp.json", "Switch the server on in the Program tab."),
+        Client("goose", "Goose", "{config}/goose/config.yaml", "Start a new session.", holder="extensions", form="yaml", shape=EXTENSION, windows="{apps}/Block/goose/config/config.yaml"),
+        Client("amazon-q", "Amazon Q Developer CLI", "~/.aws/amazonq/mcp.json", "Start a new session; /tools shows the server.", shared=".amazonq/mcp.json"),
+        Client("opencode", "opencode", "{config}/opencode/opencode.json", "Start a new session.", holder="mcp", shape=LOCAL, shared="opencode.json", instead="opencode.jsonc"),
+        Client("warp", "Warp", "~/.warp/.mcp.json", "Settings → Agents → MCP servers shows the server.", shared=".warp/.mcp.json"),
     )
 }  # fmt: skip
-ANY: Final = Client("any", "any other client", "json", "mcpServers", Path, "")
+ANY: Final = Client("any", "any other client", "~/mcp.json", "")
 
 
 # ---------------------------------------------------------------------------------------------------------- our entry
@@ -127,13 +168,38 @@ def own_entry(settings: Settings) -> Entry:
     return mcp_client.entry(whole)
 
 
-def is_ours(entry: object) -> bool:
+def written(client: Client, entry: Entry) -> Entry:
+    """Return the entry as this client has it."""
+    shape, args = client.shape, entry.get("args", [])
+    command = entry["command"] if shape.args else [entry["command"], *args]
+    made = {**shape.extra, shape.command: command}
+    if shape.args and args:
+        made[shape.args] = args
+    if entry.get("env"):
+        made[shape.env] = entry["env"]
+    return made
+
+
+def read(client: Client, there: object) -> Entry:
+    """Return what an entry of a client starts, in the words of most clients; what is no entry is an empty one."""
+    if not isinstance(there, Mapping):
+        return {}
+    shape, words = client.shape, there.get(client.shape.command)
+    if not shape.args and isinstance(words, list) and words:
+        made: Entry = {"command": words[0], "args": words[1:]}
+    else:
+        made = {"command": words, "args": there.get(shape.args) or []}
+    return {**made, "env": there.get(shape.env) or {}}
+
+
+def is_ours(client: Client, there: object) -> bool:
     """Whether an entry of a client starts pgengram: directly, as a module, or through something that runs packages."""
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("command"), str):
+    entry = read(client, there)
+    if not isinstance(entry.get("command"), str):
         return False
     program = re.split(r"[\\/]", entry["command"])[-1].lower().removesuffix(".exe")
-    arguments = entry.get("args") if isinstance(entry.get("args"), list) else []
-    packages = [re.split(r"[=<>@\[]", str(one))[0] for one in arguments or []]
+    arguments = entry["args"] if isinstance(entry["args"], list) else []
+    packages = [re.split(r"[=<>@\[]", str(one))[0] for one in arguments]
     return program == "pgengram" or "pgengram" in packages
 
 
@@ -173,8 +239,3 @@ def link(client: Client, name: str, entry: Entry, *, web: bool = False) -> str:
         whole = json.dumps({"name": name, **written(client, entry)}, separators=(",", ":"), ensure_ascii=False)
         return f"vscode:mcp/install?{quote(whole, safe='')}"
     raise InvalidInput(f"{client.title} follows no install links.", "cursor and vscode do.")
-
-
-def written(client: Client, entry: Entry) -> Entry:
-    """Return the entry as this client has it."""
-    return {"type": "stdio", **entry} if client.typed else dict(entry)

@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from pgengram.cli.clients import jsonc
-from pgengram.cli.clients.client_configs import Client, Entry, is_ours, secrets_of, written
+from pgengram.cli.clients import jsonc, yaml_blocks
+from pgengram.cli.clients.client_configs import Client, Entry, is_ours, read, secrets_of, written
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.runtime.files import move
 
 NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
 CONTEXT: Final = 2  # lines around a change
+KEPT: Final = 3  # earlier states of a file, kept beside it
 BOM: Final = "\ufeff"  # which some editors put first
 HELD_OPEN: Final = "Nothing was changed. Quit the program that has it open, or make it writable, and call again."
 BY_HAND: Final = "Nothing was changed. Repair the file, or add by hand what --print shows."
@@ -32,22 +33,24 @@ def snippet(client: Client, name: str, entry: Entry) -> str:
     own = written(client, entry)
     if client.form == "toml":
         return _toml_block(client, name, own)
+    if client.form == "yaml":
+        return yaml_blocks.with_entry("", client.holder, name, own).rstrip("\n")
     return json.dumps({client.holder: {name: own}}, indent=2, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What would become of a client's file; `before` is None where there is none yet, `hidden` is for no eye."""
+    """What would become of a client's file; None stands for no file, `hidden` is for no eye."""
 
     path: Path
     before: bytes | None
-    after: bytes
+    after: bytes | None
     hidden: tuple[str, ...] = ()
 
     @property
     def changes(self) -> bool:
         """Whether anything would be another than it is."""
-        return (self.before or b"") != self.after
+        return (self.before or b"") != (self.after or b"")
 
     def diff(self) -> list[str]:
         """Return the change as lines of a unified diff, without what is hidden."""
@@ -71,18 +74,18 @@ def connecting(client: Client, path: Path, name: str, entry: Entry) -> Edit:
         raise InvalidInput(f"Not a name for a server: {name!r}", "Use letters, digits, - and _.")
     before, text = _read(path)
     there = _servers(client, path, text).get(name)
-    if there is not None and not is_ours(there):
+    if there is not None and not is_ours(client, there):
         raise Conflict(
             f"{client.title} has another server called {name!r} already.",
             "Nothing was changed. Choose another name with --name, such as --name pgengram.",
         )
-    wanted = _merged(there or {}, written(client, entry))
+    wanted = _merged(client, there or {}, written(client, entry))
     edit = _edited(client, path, before, text, name, None if there == wanted else wanted, remove=False)
-    return replace(edit, hidden=tuple(secrets_of(there or {}, wanted)))
+    return replace(edit, hidden=tuple(secrets_of(read(client, there), read(client, wanted))))
 
 
 def disconnecting(client: Client, path: Path, name: str) -> Edit:
-    """Return the edit that takes our entry out.
+    """Return the edit that takes our entry out; the file is as it was before it was connected, if that is known.
 
     Raises:
         InvalidInput: the file cannot be read.
@@ -90,29 +93,56 @@ def disconnecting(client: Client, path: Path, name: str) -> Edit:
     """
     before, text = _read(path)
     servers = _servers(client, path, text)
-    ours = [one for one, entry in servers.items() if is_ours(entry)]
+    ours = [one for one, entry in servers.items() if is_ours(client, entry)]
     if name not in ours:
         what = f"{name!r} is a different server" if name in servers else f"{client.title} is not connected as {name!r}"
         others = f"; pgengram is named {' or '.join(map(repr, ours))}" if ours else ""
         raise Conflict(f"{what}{others}.", "Nothing was changed. Name the server with --name.")
     edit = _edited(client, path, before, text, name, None, remove=True)
-    return replace(edit, hidden=tuple(secrets_of(servers[name])))
+    for earlier in (None, *(backup.read_bytes() for backup in backups(path))):
+        if _connected(client, path, earlier, name, servers[name]) == before:
+            edit = replace(edit, after=earlier)
+            break
+    return replace(edit, hidden=tuple(secrets_of(read(client, servers[name]))))
+
+
+def _connected(client: Client, path: Path, earlier: bytes | None, name: str, entry: Entry) -> bytes | None:
+    """Return what connecting makes of an earlier state of the file; None when that cannot be known."""
+    try:
+        text = (earlier or b"").decode()
+        return (
+            None
+            if name in _servers(client, path, text)
+            else _edited(client, path, earlier, text, name, entry, remove=False).after
+        )
+    except (UnicodeDecodeError, InvalidInput, Conflict):  # an earlier state that was broken
+        return None
+
+
+def backups(path: Path) -> list[Path]:
+    """Return the files that are kept beside a client's file, the newest first."""
+    path = path.resolve()
+    kept = re.compile(re.escape(path.name) + r"\.\d{8}T\d{6}Z(-\d+)?\.bak")
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    return sorted((one for one in beside if kept.fullmatch(one.name)), key=lambda one: one.stat().st_mtime_ns)[::-1]
 
 
 def found_in(client: Client, path: Path) -> dict[str, Entry]:
-    """Return our entries in a client's file by their names; none where there is no file.
+    """Return our entries in a client's file by their names, in the words of most clients; none without a file.
 
     Raises:
         InvalidInput: the file cannot be read.
     """
     _, text = _read(path)
-    return {name: dict(entry) for name, entry in _servers(client, path, text).items() if is_ours(entry)}
+    servers = _servers(client, path, text).items()
+    return {name: read(client, entry) for name, entry in servers if is_ours(client, entry)}
 
 
 def write(edit: Edit) -> Path | None:
     """Put an edit into its file in one step, and return where the file as it was is kept.
 
-    Mode and owner stay; where the file is a link, what it leads to is written.
+    Mode and owner stay; where the file is a link, what it leads to is written. Of the files kept earlier the newest
+    stay. A file that is as it was before it was connected needs none.
 
     Raises:
         Conflict: somebody changed the file meanwhile, or it cannot be written; it is as it was.
@@ -132,16 +162,22 @@ def _replace(path: Path, edit: Edit) -> Path | None:
     if edit.before is not None and not os.access(path, os.W_OK):
         raise Conflict(f"{path}: it may not be written.", HELD_OPEN)
     path.parent.mkdir(parents=True, exist_ok=True)
+    earlier = [one for one in backups(path) if one.read_bytes() == edit.after]
     backup = None
-    if edit.before is not None:
+    if edit.before is not None and edit.after is not None and not earlier:
         backup = _spare(path)
         _fill(backup, edit.before, like=path)
     try:
-        _fill(path, edit.after, like=path)
+        if edit.after is None:
+            path.unlink()
+        else:
+            _fill(path, edit.after, like=path)
     except PermissionError:
         if backup is not None:
             backup.unlink()
         raise
+    for one in {*earlier, *backups(path)[KEPT:]}:
+        one.unlink()
     return backup
 
 
@@ -197,23 +233,28 @@ def _servers(client: Client, path: Path, text: str) -> dict[str, Any]:
     servers = whole.get(client.holder, {}) if isinstance(whole, dict) else None
     if not isinstance(servers, dict):
         where = f"as {client.holder}" if isinstance(whole, dict) else "at the top level"
-        raise InvalidInput(f"{path}: expected a JSON object {where}.", BY_HAND)
+        raise InvalidInput(
+            f"{path}: expected {'a JSON object' if client.form == 'json' else 'a table'} {where}.", BY_HAND
+        )
     return servers
 
 
 def _parsed(client: Client, path: Path, text: str) -> Any:
     try:
-        return jsonc.parsed(text) if client.form == "json" else tomllib.loads(text.removeprefix(BOM))
+        if client.form == "toml":
+            return tomllib.loads(text.removeprefix(BOM))
+        return jsonc.parsed(text) if client.form == "json" else yaml_blocks.parsed(text)
     except InvalidInput as error:
-        raise InvalidInput(f"{path} is not valid JSON: {error.message}.", BY_HAND) from None
+        raise InvalidInput(f"{path} is not valid {client.form.upper()}: {error.message}.", BY_HAND) from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}.", BY_HAND) from None
 
 
-def _merged(there: Entry, wanted: Entry) -> Entry:
-    kept = {name: value for name, value in there.items() if name not in ("command", "args", "env")}
-    env = {**(there.get("env") or {}), **wanted.get("env", {})}
-    return {**kept, **wanted, **({"env": env} if env else {})}
+def _merged(client: Client, there: Entry, wanted: Entry) -> Entry:
+    shape = client.shape
+    kept = {name: value for name, value in there.items() if name not in (shape.command, shape.args, shape.env)}
+    env = {**(there.get(shape.env) or {}), **wanted.get(shape.env, {})}
+    return {**kept, **wanted, **({shape.env: env} if env else {})}
 
 
 def _edited(
@@ -225,6 +266,9 @@ def _edited(
     if client.form == "toml":
         mark = BOM if text.startswith(BOM) else ""
         after = mark + _toml_edited(client, path, text.removeprefix(BOM), name, value)
+    elif client.form == "yaml":
+        after = yaml_blocks.without_entry(text, client.holder, name)
+        after = after if value is None else _with_block(client, path, after, name, value)
     elif remove:
         after = jsonc.without_entry(text, (client.holder, name))
     else:
@@ -241,6 +285,13 @@ def _edited(
     if {client.holder: {}, **really} != expected:
         raise Conflict(f"{path} is written in a way that cannot be edited safely.", BY_HAND)
     return Edit(path, before, after.encode())
+
+
+def _with_block(client: Client, path: Path, text: str, name: str, value: Entry) -> str:
+    try:
+        return yaml_blocks.with_entry(text, client.holder, name, value)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error.message}.", BY_HAND) from None
 
 
 def _toml_block(client: Client, name: str, entry: Entry) -> str:

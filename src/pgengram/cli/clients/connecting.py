@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,12 +17,24 @@ from pgengram.cli.clients import client_configs as c
 from pgengram.cli.clients import config_edits
 from pgengram.cli.clients.handshake_check import Handshake, shake_hands
 from pgengram.cli.options import AsJson, Yes
-from pgengram.cli.runtime import FAILED, command, completing, confirmed, known, note, print_json, say, screen
+from pgengram.cli.runtime import (
+    FAILED,
+    answer_of,
+    command,
+    completing,
+    confirmed,
+    known,
+    note,
+    print_json,
+    say,
+    screen,
+)
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
 COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 LISTED: Final = ", ".join(c.CLIENTS)
+ALL: Final = "all"
 ClientName = Annotated[str, typer.Argument(metavar="CLIENT", help=f"{LISTED}.", autocompletion=completing(c.CLIENTS))]
 ServerName = Annotated[str, typer.Option("--name", help="What the client calls this server.")]
 Folder = Annotated[
@@ -34,7 +47,9 @@ async def connect(
     client: Annotated[
         str | None,
         typer.Argument(
-            metavar="CLIENT", help=f"{LISTED}; `any` with --print.", autocompletion=completing([*c.CLIENTS, c.ANY.name])
+            metavar="CLIENT",
+            help=f"{LISTED}; all that are installed; or any, to print the entry.",
+            autocompletion=completing([*c.CLIENTS, ALL, c.ANY.name]),
         ),
     ] = None,
     name: ServerName = c.NAME,
@@ -48,19 +63,18 @@ async def connect(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
-    """Shows the change, asks, keeps a backup, and writes. Without CLIENT it lists the assistants.
+    """Shows the change, asks, keeps a backup, and writes. Without CLIENT it offers the assistants that it finds.
 
     Settings of the environment (`PGENGRAM_NAMESPACE`, `PGENGRAM_DATA_DIR`, …) are written to the entry. For a client
     that is not listed, print the entry with `pgengram connect any`.
 
-    Examples: `pgengram connect claude-desktop`, `PGENGRAM_NAMESPACE=work pgengram connect cursor --name work`,
-    `pgengram connect vscode --folder . --yes`
+    Examples: `pgengram connect`, `pgengram connect claude-desktop`,
+    `PGENGRAM_NAMESPACE=work pgengram connect cursor --name work`, `pgengram connect vscode --folder . --yes`
     """
-    if client is None:
-        _list(as_json=as_json)
-        return 0
+    if client in (None, ALL):
+        return _offer(name, everything=client == ALL, yes=yes, as_json=as_json)
     entry = c.own_entry(Settings.from_environment())
-    chosen = c.CLIENTS.get(known(client, [*c.CLIENTS, c.ANY.name], "client"), c.ANY)
+    chosen = c.CLIENTS.get(known(str(client), [*c.CLIENTS, ALL, c.ANY.name], "client"), c.ANY)
     if only_link:
         say(c.link(chosen, name, entry))
         return 0
@@ -73,8 +87,41 @@ async def connect(
             "A password or key is set, and everybody who has the project can read its file.",
             "Leave out --folder, or unset it and let the client's users set their own.",
         )
-    edit = config_edits.connecting(chosen, chosen.path(folder), name, entry)
-    return _apply(chosen, edit, yes=yes, as_json=as_json, done=f"{chosen.title} is connected. {chosen.then}")
+    return _connect(chosen, chosen.path(folder), name, entry, yes=yes, as_json=as_json)
+
+
+def _connect(client: c.Client, path: Path, name: str, entry: c.Entry, *, yes: bool, as_json: bool) -> int:
+    edit = config_edits.connecting(client, path, name, entry)
+    return _apply(client, edit, yes=yes, as_json=as_json, done=f"{client.title} is connected. {client.then}")
+
+
+def _offer(name: str, *, everything: bool, yes: bool, as_json: bool) -> int:
+    """List the clients; connect those that a person chooses of the installed ones, or all of these."""
+    rows = _rows()
+    free = [row["client"] for row in rows if row["installed"] and not row["connected_as"] and not row["problem"]]
+    if everything:
+        chosen = free
+    else:
+        _print_rows(rows, as_json=as_json)
+        chosen = _chosen(free) if free and not as_json and sys.stdin.isatty() else []
+    entry = c.own_entry(Settings.from_environment())
+    codes = [_connect(c.CLIENTS[one], c.CLIENTS[one].path(), name, entry, yes=yes, as_json=as_json) for one in chosen]
+    if everything and not chosen:
+        say("Nothing to connect: `pgengram connect` lists the assistants.")
+    return max(codes, default=0)
+
+
+def _chosen(free: list[str]) -> list[str]:
+    """Ask which of the installed clients to connect.
+
+    Raises:
+        InvalidInput: a client is named that is not offered.
+    """
+    question = f"Connect which? ({', '.join(free)}, {ALL}; Enter for none)"
+    words = (
+        answer_of(lambda: typer.prompt(question, default="", show_default=False, err=True)).replace(",", " ").split()
+    )
+    return free if words == [ALL] else [known(word, free, "client") for word in words]
 
 
 @command
@@ -100,7 +147,7 @@ def _apply(client: c.Client, edit: config_edits.Edit, *, yes: bool, as_json: boo
     if edit.changes:
         for line in [] if as_json else edit.diff():
             screen.print(Text(line, style=COLOURS.get(line[:1], "")), soft_wrap=True)
-        if not confirmed("Write it?", yes=yes):
+        if not confirmed("Apply?", yes=yes):
             return FAILED
         backup = config_edits.write(edit)
     if as_json:
@@ -115,7 +162,8 @@ def _apply(client: c.Client, edit: config_edits.Edit, *, yes: bool, as_json: boo
     return 0
 
 
-def _list(*, as_json: bool) -> None:
+def _rows() -> list[dict[str, Any]]:
+    """Return of each client its file, whether it is installed, and as what it is connected."""
     rows: list[dict[str, Any]] = []
     for client in c.CLIENTS.values():
         path, problem, names = client.path(), None, dict[str, c.Entry]()
@@ -123,17 +171,30 @@ def _list(*, as_json: bool) -> None:
             names = config_edits.found_in(client, path)
         except InvalidInput as error:
             problem = error.message
-        rows.append({"client": client.name, "path": str(path), "connected_as": [*names], "problem": problem})
+        state = {"installed": client.is_installed(), "connected_as": [*names], "problem": problem}
+        rows.append({"client": client.name, "path": str(path), **state})
+    return rows
+
+
+def _print_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table("client", "connected as")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("client", "connected as"):
+        table.add_column(heading)
     table.add_column("file", overflow="fold")  # a path that is cut cannot be used
-    for row in rows:
+    for row in (row for row in rows if row["installed"]):
         state = row["problem"] or ", ".join(row["connected_as"]) or "–"
         table.add_row(row["client"], Text(state, style="red" if row["problem"] else ""), row["path"])
-    screen.print(table)
-    say("Connect one with `pgengram connect CLIENT`.")
+    if table.row_count:
+        screen.print(table)
+    else:
+        say("No assistant was found on this machine.")
+    others = [row["client"] for row in rows if not row["installed"]]
+    if others:
+        say(f"\nNot found: {', '.join(others)}.")
+    say("Connect one with `pgengram connect CLIENT`, all that were found with `pgengram connect all`.")
 
 
 # ---------------------------------------------------------------------------------------------------------- the doctor
