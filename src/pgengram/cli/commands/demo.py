@@ -61,7 +61,7 @@ async def demo(
     settings, corpus = Settings.from_environment(), load()
     questions = [one for one in corpus.questions if everything or as_json or one.question in FEW]
     with _folder(settings, keep) as chosen:
-        async with connected(chosen) as client:
+        async with connected(replace(chosen, toolsets="core", answers="full")) as client:
             ids = await _store(client, corpus)
             asked = [await _ask(client, question, ids[question.expects]) for question in questions]
     good = sum(one.rank is not None and one.rank <= SHOWN for one in asked)
@@ -76,7 +76,7 @@ async def demo(
 @contextmanager
 def _folder(settings: Settings, keep: Path | None) -> Iterator[Settings]:
     """Yield the settings with a folder and a namespace of the demo's own; the folder goes when it is not kept."""
-    apart = replace(settings, namespace="demo", toolsets="core")
+    apart = replace(settings, namespace="demo")
     if keep is not None:
         yield replace(apart, data_dir=str(keep.absolute()), database_url="")
         return
