@@ -40,7 +40,6 @@ from rich.progress import Progress
 from rich.table import Table
 from synthetic import DIMENSIONS, Synthetic
 
-from pgengram.cli.clients.mcp_client import variables
 from pgengram.embedders import embedder_from
 from pgengram.postgres import start_embedded
 from pgengram.service.manager import MemoryManager
@@ -277,7 +276,7 @@ async def measured(client: httpx.AsyncClient, calls: int, progress: Progress) ->
 async def running(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     """Start `pgengram ui`, and yield a client that has come in."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pgengram", "ui", "--no-browser", env={**os.environ, **variables(settings)},
+        sys.executable, "-m", "pgengram", "ui", "--no-browser", env={**os.environ, **settings.variables},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     assert process.stdout is not None

@@ -39,7 +39,6 @@ from rich.progress import Progress
 from rich.table import Table
 from synthetic import DIMENSIONS, Synthetic
 
-from pgengram.cli.clients.mcp_client import variables
 from pgengram.cli.commands.bench import ROUND, Race
 from pgengram.cli.commands.bench import race as raced
 from pgengram.embedders.builtin import BuiltinEmbedder
@@ -844,7 +843,7 @@ def database() -> Iterator[Settings]:
 
 async def measure(settings: Settings, rows: int, only: Sequence[str], progress: Progress) -> list[Mark]:
     """Run the chosen measures and return their marks."""
-    os.environ.update(variables(settings))  # the servers we start find the same database
+    os.environ.update(settings.variables)  # the servers we start find the same database
     found: list[Mark] = []
     async with AsyncExitStack() as closing:
         first = MemoryManager(settings)

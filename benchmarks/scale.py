@@ -43,7 +43,6 @@ from rich.progress import Progress, TaskID, TimeElapsedColumn
 from rich.table import Table
 from synthetic import DIMENSIONS, Synthetic
 
-from pgengram.cli.clients.mcp_client import variables
 from pgengram.inputs import NewMemory, Question
 from pgengram.postgres import start_embedded
 from pgengram.service.manager import MemoryManager
@@ -396,7 +395,7 @@ def server_mb(lab: Lab) -> float | None:
     """Return the memory of a server process over stdio that has searched the large namespace's memories."""
     if not HAS_PROC:
         return None
-    os.environ.update(variables(replace(lab.settings, namespace=LARGE)))
+    os.environ.update(replace(lab.settings, namespace=LARGE).variables)
     with Peer([sys.executable, "-m", "pgengram"], modern=False) as server:
         server.hello()
         for question in Source(seed=3).questions(RSS_CALLS):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing's own; a hook starts with this module, and importing typing would take longer
 if TYPE_CHECKING:
     from pgengram.library import Memory as Memory
 else:

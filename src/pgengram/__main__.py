@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.runtime.consoles import use_utf8
-from pgengram.runtime.platforms import refuse_unsupported
 
+TYPE_CHECKING = False  # typing's own; a hook starts with this module, and importing typing would take longer
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from typing import Any, Final
 
     from pgengram.service.manager import MemoryManager
 
@@ -23,6 +23,14 @@ COMPLETING: Final = "_PGENGRAM_COMPLETE"  # a shell sets it when it asks what a 
 def main() -> None:
     """Serve, or run the command line."""
     use_utf8()
+    if (
+        sys.argv[1:2] == ["hook"] and "--help" not in sys.argv and len(sys.argv) > 2
+    ):  # an assistant waits for it: nothing else is imported
+        from pgengram.runtime import hook_client
+
+        raise SystemExit(hook_client.main(sys.argv[2:]))
+    from pgengram.runtime.platforms import refuse_unsupported
+
     refuse_unsupported()
     if len(sys.argv) == 1 and COMPLETING not in os.environ:
         serve()
@@ -78,9 +86,9 @@ def serve() -> None:
             from pgengram.compat import adapter_for
 
             speaker = adapter_for(settings.compat, manager)
-            await serve_stdio(speaker, settings, instructions=speaker.instructions, more=more)
+            await serve_stdio(speaker, settings, instructions=speaker.instructions, more=more, behind=manager)
         else:
-            await serve_stdio(manager, settings, more=more)
+            await serve_stdio(manager, settings, more=more, behind=manager)
 
     try:
         with asyncio.Runner(loop_factory=event_loop) as runner:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from pgengram.data_folder import default_data_folder
 from pgengram.errors import InvalidInput
 
 PREFIX = "PGENGRAM_"
@@ -19,15 +19,6 @@ SECRETS = ("reject", "redact")
 ANSWERS = ("short", "full")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 MAX_BACKUPS = 3_650
-
-
-def default_data_dir() -> Path:
-    """Return the per-user data folder; for root a folder that PostgreSQL's own user can reach."""
-    if sys.platform != "win32" and os.geteuid() == 0:
-        return Path("/var/lib/pgengram")
-    from platformdirs import user_data_path
-
-    return user_data_path("pgengram", appauthor=False)
 
 
 def _setting(default: str, about: str) -> Any:
@@ -125,9 +116,15 @@ class Settings:
         return int(self.backup_days)
 
     @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables that give these settings; what is at its default is left out."""
+        usual = asdict(Settings())
+        return {PREFIX + name.upper(): value for name, value in asdict(self).items() if value != usual[name]}
+
+    @property
     def data_path(self) -> Path:
         """The folder of the embedded server, absolute."""
-        return Path(self.data_dir).expanduser().absolute() if self.data_dir else default_data_dir()
+        return Path(self.data_dir).expanduser().absolute() if self.data_dir else Path(default_data_folder())
 
 
 def settings_table() -> str:

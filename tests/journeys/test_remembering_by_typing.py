@@ -139,33 +139,6 @@ def test_what_is_recalled_is_one_text_between_marks(store: dict[str, str]) -> No
     assert answered(store, "recall", "nothing of that sort")["count"] == 0
 
 
-@pytest.mark.parametrize(("source", "answer"), [("startup", "is connected"), ("compact", "was just compacted")])
-def test_a_hook_at_the_start_of_a_session_is_told_what_is_remembered(
-    store: dict[str, str], source: str, answer: str
-) -> None:
-    added(store, "The office is in Lyon.")
-
-    event = json.dumps({"hook_event_name": "SessionStart", "source": source})
-    ended = typed(store, "recall", "--hook", given=event)
-
-    assert answer in ended.stdout
-    assert "The office is in Lyon." in ended.stdout
-
-
-def test_a_hook_never_stops_a_session_or_a_compaction() -> None:
-    nowhere = {"database_url": "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2", **WORDS}
-
-    compacting = typed(nowhere, "recall", "--hook", given='{"hook_event_name": "PreCompact"}')
-    starting = typed(nowhere, "recall", "--hook", given='{"hook_event_name": "SessionStart"}', expect=1)
-    broken = typed(nowhere, "recall", "--hook", given="{", expect=1)
-    unset = typed(
-        {**nowhere, "log_level": "LOUD"}, "recall", "--hook", given='{"hook_event_name": "SessionStart"}', expect=1
-    )
-
-    assert "To remember" in compacting.stdout
-    assert "Traceback" not in starting.stderr + broken.stderr + unset.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

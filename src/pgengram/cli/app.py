@@ -55,6 +55,7 @@ PANELS: Final = {
     "Servers and programs": {
         "call": ("commands.serving", "Call one tool as an assistant would; print JSON."),
         "serve": ("commands.serving", "Serve MCP over HTTP."),
+        "hook": ("commands.hooks", "Answer an event of an assistant."),
         "citus": ("store.citus:machines", "Spread one store over several machines with Citus."),
         "token": ("commands.tokens", "Manage tokens of clients that connect over HTTP."),
     },

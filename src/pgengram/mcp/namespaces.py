@@ -187,6 +187,11 @@ class NamespaceServers:
             served.last_use = time.monotonic()
             self._let_go()
 
+    @property
+    def own_manager(self) -> MemoryManager:
+        """The memories of the settings' own namespace."""
+        return self._front.manager
+
     async def open(self) -> None:
         """Bring up the database and the embedder ahead of the first call, and begin the work of every server.
 

@@ -46,6 +46,7 @@ from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Question, Request, checked
 from pgengram.runtime.logs import trace
 from pgengram.search import budget, cursors
+from pgengram.service import contexts
 from pgengram.service.tools import READS, Tool
 from pgengram.store.maintenance import findings
 from pgengram.store.reading import completions
@@ -64,8 +65,6 @@ PLAIN: Final = "text/plain"
 NOT_FOUND: Final = -32002  # of protocols up to 2025-11-25; later ones say INVALID_PARAMS
 OFFERED: Final = 100  # completions at most, as the protocol has it
 SHOWN_TAGS: Final = 100
-CONTEXT_CHARS: Final = 4_000
-CONTEXT_MEMORIES: Final = 30  # looked at for a context, of which as many are shown as fit
 
 RESOURCES: Final = {
     "categories": ("What memories can be",
@@ -194,10 +193,7 @@ class Library:
         """Return the memories that matter most now, whatever is asked, as one fenced text; empty when there are
         none.
         """
-        question = checked(Question, {"sort": "relevance", "limit": CONTEXT_MEMORIES, "project": project})
-        rows, _, _ = await self.manager.search(question, cursors.Cursor(datetime.now(UTC)))
-        alike = [{**row, "score": 1.0, "similarity": None, "words_share": 0.0} for row in rows]  # none fits better
-        return budget.recalled(budget.select_for_context(alike, CONTEXT_CHARS))
+        return budget.recalled(await contexts.most_relevant(self.manager, project=project))
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
@@ -238,10 +234,12 @@ class Library:
 
     async def _recalled(self, query: str, tags: str, project: str | None) -> str:
         question = checked(
-            Question, {"query": query, "tags": tags or None, "project": project, "limit": CONTEXT_MEMORIES}
+            Question, {"query": query, "tags": tags or None, "project": project, "limit": contexts.LOOKED_AT}
         )
         rows, _, _ = await self.manager.search(question, cursors.Cursor(datetime.now(UTC)))
-        return budget.recalled(budget.select_for_context(rows, CONTEXT_CHARS)) if rows and "score" in rows[0] else ""
+        return (
+            budget.recalled(budget.select_for_context(rows, contexts.MAX_CHARS)) if rows and "score" in rows[0] else ""
+        )
 
     # -- completions -------------------------------------------------------------------------------------------------
 

@@ -28,9 +28,11 @@ from pgengram.mcp.stdio.watchdog import ParentWatchdog
 from pgengram.runtime.logs import log_to_stderr
 
 if TYPE_CHECKING:
+    from pgengram.service.manager import MemoryManager
     from pgengram.settings import Settings
 
 
+from pgengram.local.socket_server import LocalServer
 from pgengram.mcp.frames import Refused, frame
 from pgengram.mcp.server import INSTRUCTIONS, Manager, build_server
 from pgengram.runtime.logs import trace
@@ -146,12 +148,17 @@ class _Outgoing(_Stream):
 
 
 async def serve_stdio(
-    manager: Manager, settings: Settings, *, instructions: str = INSTRUCTIONS, more: Mapping[str, Any] | None = None
+    manager: Manager,
+    settings: Settings,
+    *,
+    instructions: str = INSTRUCTIONS,
+    more: Mapping[str, Any] | None = None,
+    behind: MemoryManager | None = None,
 ) -> None:
     """Serve `manager` over the claimed stdio until the client leaves or a signal comes; then close it and return.
 
     The first request is answered before the manager is opened. Calls in flight at the end have `DRAIN_S` to finish and
-    are cancelled then. Whatever is stuck, the process has ended `watchdog.STOP_S` seconds after the reason to end.
+    are cancelled then. Programs of the same user may ask the memories `behind` it on the local socket. Whatever is stuck, the process has ended `watchdog.STOP_S` seconds after the reason to end.
     """
     log_to_stderr(settings.log_level)
     loop = asyncio.get_running_loop()
@@ -168,21 +175,26 @@ async def serve_stdio(
     serving = asyncio.create_task(
         server.run(_Incoming(conversation), _Outgoing(conversation), server.create_initialization_options())
     )
-    opening = asyncio.create_task(_open_after(conversation.answered, manager))
+    local = None if behind is None else LocalServer(behind)
+    opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
     ended = asyncio.create_task(conversation.ended.wait())
     await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
     if not await _over(serving, UNWIND_S):
         log.warning("a call did not end; it is left behind")
     opening.cancel()
     await _over(opening, UNWIND_S / 2)
+    if local is not None:
+        await _over(asyncio.create_task(local.close()), UNWIND_S)
     closed = await _over(asyncio.create_task(manager.close()), CLOSE_S)
     await channel.close(UNWIND_S / 2)
     watchdog.finish(EXIT_S, 0 if closed else 1)
 
 
-async def _open_after(first_answer: asyncio.Event, manager: Manager) -> None:
+async def _open_after(first_answer: asyncio.Event, manager: Manager, local: LocalServer | None) -> None:
     """Open the manager once the client has its first answer; a failure is told to each call by `ready`."""
     await first_answer.wait()
+    if local is not None:
+        await local.start()
     try:
         await manager.open()
     except PgengramError as error:

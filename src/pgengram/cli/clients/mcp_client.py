@@ -9,7 +9,6 @@ import sys
 import sysconfig
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +33,7 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
 
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "pgengram"], env={**inherited, **variables(settings)}
+        command=sys.executable, args=["-m", "pgengram"], env={**inherited, **settings.variables}
     )
     try:
         async with Client(server, client_info=Implementation(name="cli", version=__version__)) as client:
@@ -46,12 +45,6 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
         if isinstance(alone, PgengramError):
             raise alone from None
         raise
-
-
-def variables(settings: Settings) -> dict[str, str]:
-    """Return the environment variables that give `settings`; what is at its default is left out."""
-    usual = asdict(Settings())
-    return {PREFIX + name.upper(): value for name, value in asdict(settings).items() if value != usual[name]}
 
 
 async def call(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +66,7 @@ def entry(settings: Settings) -> dict[str, Any]:
     """Return the entry for a client's `mcpServers`: the absolute path of this command, and the settings that were
     chosen.
     """
-    return {**_command(), "env": variables(settings)} if variables(settings) else _command()
+    return {**_command(), "env": settings.variables} if settings.variables else _command()
 
 
 def _command() -> dict[str, Any]:

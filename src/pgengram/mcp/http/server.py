@@ -16,6 +16,7 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from pgengram.errors import InvalidInput, PgengramError
+from pgengram.local.socket_server import LocalServer
 from pgengram.mcp.namespaces import NamespaceServers
 from pgengram.runtime.logs import log_to_stderr
 from pgengram.store.clients import rates
@@ -119,12 +120,14 @@ async def serve_http(
         raise InvalidInput(
             f"The certificate cannot be used: {error.strerror}.", "Check --certfile and --keyfile."
         ) from None
-    opening = asyncio.create_task(_open(namespaces), name="opening the store")
+    local = LocalServer(namespaces.own_manager)
+    opening = asyncio.create_task(_open(namespaces, local), name="opening the store")
     try:
         await _Server(config, lambda: announce(_address(listener, config.is_ssl))).serve(sockets=[listener])
     finally:
         opening.cancel()
         await asyncio.wait({opening})
+        await local.close()
         await namespaces.close()
 
 
@@ -134,8 +137,9 @@ def _address(listener: socket.socket, is_ssl: bool) -> str:
     return f"{'https' if is_ssl else 'http'}://{shown}:{port}{PATH}"
 
 
-async def _open(namespaces: NamespaceServers) -> None:
+async def _open(namespaces: NamespaceServers, local: LocalServer) -> None:
     """Bring the database up ahead of the first call; a failure is told to each call, and by /ready."""
+    await local.start()
     try:
         await namespaces.open()
         await rates.forget_paid(namespaces.host.store)

@@ -1,0 +1,24 @@
+"""`pgengram hook`: what an assistant runs at its events. `__main__` goes past this module, which would take too long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pgengram.runtime import hook_client
+
+
+def hook(
+    client: Annotated[str, typer.Argument(help="The assistant, such as claude-code.")],
+    settings: Annotated[
+        Path | None, typer.Option(help="File with the store's settings, which `connect` writes.")
+    ] = None,
+) -> None:
+    """An event is read from standard input as JSON; what is printed is for the assistant. Whatever fails, the exit code
+    is 0, so that the session goes on; `hooks.log` in the data folder says why.
+
+    Example: `pgengram hook claude-code`
+    """
+    raise typer.Exit(hook_client.main([client, *(["--settings", str(settings)] if settings else [])]))

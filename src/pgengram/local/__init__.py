@@ -1,0 +1,1 @@
+"""What a server answers programs of the same user: hooks of assistants, and commands."""

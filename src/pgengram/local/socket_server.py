@@ -1,0 +1,170 @@
+"""The local socket of a server: one line of JSON in, one line out, for the same user only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram import __version__
+from pgengram.errors import DatabaseFailed, PgengramError
+from pgengram.runtime import local_socket
+from pgengram.runtime.logs import trace
+
+if TYPE_CHECKING:
+    from pgengram.service.manager import MemoryManager
+
+log = logging.getLogger(__name__)
+
+DRAIN_S: Final = 1.0  # for requests in flight at the end
+UNFORESEEN: Final = {"code": "INTERNAL_ERROR", "message": "Something unforeseen went wrong.", "hint": "See the log."}
+
+
+class LocalServer:
+    """Answers on the local socket of a store for as long as its process runs.
+
+    Args:
+        manager: the memories; opened by whoever made it.
+    """
+
+    def __init__(self, manager: MemoryManager) -> None:
+        self._manager = manager
+        self.place = local_socket.Place(manager.settings.variables)
+        self._path = self.place.socket(os.getpid())
+        self._server: asyncio.Server | None = None
+        self._answering: set[asyncio.Task[None]] = set()
+        self._asked = asyncio.Event()
+
+    async def start(self) -> bool:
+        """Listen, and answer what waits; return whether that was possible. Without the socket all else goes on."""
+        try:
+            self._server = await asyncio.start_unix_server(
+                self._serve, sock=self._bound(), limit=local_socket.LONGEST_LINE
+            )
+        except OSError as error:
+            log.warning("no local socket in %s: %s", self.place.folder, error.strerror or type(error).__name__)
+            return False
+        os.rename(f"{self._path}.new", self._path)  # so that whoever sees it is not refused
+        self._begin(self._answer_waiting())
+        return True
+
+    async def close(self) -> None:
+        """Take no more requests, and let those in flight end."""
+        if self._server is not None:
+            _unlink(self._path)
+            self._server.close()
+            if self._answering:
+                await asyncio.wait(self._answering, timeout=DRAIN_S)
+            self._server = None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other server of the store listens."""
+        return not any(_listens(path) for path in self.place.files(local_socket.SOCKET) if path != self._path)
+
+    async def idle(self, seconds: float) -> None:
+        """Wait until nobody has asked for so long."""
+        busy = True
+        while busy:
+            self._asked.clear()
+            try:
+                await asyncio.wait_for(self._asked.wait(), seconds)
+            except TimeoutError:
+                busy = bool(self._answering)
+
+    def _bound(self) -> socket.socket:
+        """Return a socket that nobody sees yet, in a folder without those that killed servers have left."""
+        self.place.make()
+        for path in self.place.files(local_socket.SOCKET):
+            if not _listens(path):
+                _unlink(path)
+        _unlink(f"{self._path}.new")
+        bound = socket.socket(socket.AF_UNIX)
+        try:
+            bound.bind(f"{self._path}.new")
+            os.chmod(f"{self._path}.new", 0o600)
+        except OSError:
+            bound.close()
+            raise
+        return bound
+
+    def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._begin(self._exchange(reader, writer))
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with contextlib.suppress(ConnectionError):  # whoever asked is gone
+                line = await reader.readline()
+                if line.endswith(b"\n"):
+                    answer = {"version": __version__, **await self._answered(line)}
+                    writer.write(json.dumps(answer).encode() + b"\n")
+                    await writer.drain()
+        finally:
+            self._asked.set()
+            writer.close()
+        await self._answer_waiting()
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work, name="answering on the local socket")
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer_waiting(self) -> None:
+        """Take up the events that came while no server listened; whoever sent them is gone."""
+        for path in self.place.files(local_socket.EVENT):
+            try:
+                waiting = await asyncio.to_thread(_read, path)
+            except FileNotFoundError:  # another server was faster
+                continue
+            answer = await self._answer(waiting)
+            if answer.get("error", {}).get("code") != DatabaseFailed.code:
+                _unlink(path)
+
+    async def _answered(self, line: bytes) -> dict[str, Any]:
+        """Return the answer to a line that came over the socket."""
+        try:
+            request = json.loads(line)
+        except ValueError:
+            request = None
+        if not isinstance(request, dict) or request.get("version") != __version__:
+            return {}
+        return await self._answer(request)
+
+    async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        from pgengram.local.answers import answer
+
+        try:
+            return await answer(self._manager, request)
+        except PgengramError as error:
+            return {"error": error.as_dict()}
+        except Exception as error:  # noqa: BLE001 - the edge: the text of a library's error may quote content
+            log.error("a local request failed: %s", trace(error))  # noqa: TRY400
+            return {"error": UNFORESEEN}
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(Path(path).read_bytes())
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+def _listens(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)

@@ -1,0 +1,58 @@
+"""`pgengram hook`: what an assistant runs at its events. It asks a server of the store and prints what that says.
+
+An assistant waits for it, so it starts in milliseconds and imports the standard library only. Whatever fails, the
+session goes on: the exit code is 0, and a line in the log says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from pgengram.runtime import local_socket as local
+
+WARM_S = 2.0  # for an answer, also where a server has to be started
+ASKING = ("SessionStart", "UserPromptSubmit", "PreCompact")  # the other events need no answer
+
+
+def main(arguments: list[str]) -> int:
+    """Answer one event, which is read from standard input as JSON.
+
+    Args:
+        arguments: the client's name; `--settings` and a file of settings.
+    """
+    if arguments[1:2] == ["--settings"]:
+        with open(arguments[2], encoding="utf-8") as file:
+            os.environ.update(json.load(file))
+    place = local.Place(os.environ)
+    try:
+        event = json.loads(sys.stdin.read() or "{}")
+        printed = _answered(place, {"hook": arguments[0], "event": event})
+    except (OSError, ValueError, local.Unanswered) as error:
+        local.note(place, f"{arguments[0]}: {type(error).__name__}: {error}")
+        return 0
+    if printed:
+        sys.stdout.write(printed + "\n")
+    return 0
+
+
+def _answered(place: local.Place, request: dict[str, object]) -> str:
+    """Return what is to be printed; a request that nobody has taken waits for the next server."""
+    event = request["event"]
+    name = event.get("hook_event_name", "") if isinstance(event, dict) else ""
+    try:
+        asked = local.ask_or_start if name in ASKING else local.ask
+        answer = asked(place, request, WARM_S)
+    except local.Unanswered:
+        local.keep_for_later(place, request)
+        raise
+    if answer is None:
+        local.keep_for_later(place, request)
+        local.start(place)
+        if name in ASKING:
+            raise local.Unanswered(f"no server was up within {WARM_S:g} s of {name}")
+        return ""
+    if "error" in answer:
+        local.note(place, f"{request['hook']}: {name}: {json.dumps(answer['error'])}")
+    return str(answer.get("print") or "")

@@ -1,0 +1,213 @@
+"""How programs of the same user ask a running server of a store: hooks of assistants, and commands.
+
+Each server listens on a socket of its own in a private folder below the data folder; whoever asks takes the first that
+answers. One line of JSON goes each way. A hook must cost next to nothing, so this module knows the standard library
+only, and of that as little as possible.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import sys
+import time
+
+from pgengram import __version__
+from pgengram.data_folder import default_data_folder
+
+TYPE_CHECKING = False  # as typing has it, which would take longer to import than all the rest
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER = "run"  # below the data folder
+LONGEST_PATH = 103  # bytes that a socket's path may have on macOS; Linux has 107
+SHORT = "/tmp"  # noqa: S108 - where no data folder is too deep; what we make in it is private and checked before use
+SOCKET, EVENT, STARTING, LOG = ".sock", ".event", ".starting", "hooks.log"
+LONGEST_LINE = 16_000_000  # bytes of a request or an answer
+START_S = 15.0  # in which a server that somebody starts has come up or never will
+POLL_S = 0.02
+LOG_BYTES = 200_000  # of one log; the one before it is kept
+MAX_EVENTS = 2_000  # that wait for a server
+
+
+class Unanswered(Exception):
+    """A server took the request and gave no answer in time; it may have done what was asked."""
+
+
+class Place:
+    """Where the servers of one store are found.
+
+    Args:
+        environ: the settings, as environment variables.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        told = environ.get("PGENGRAM_DATA_DIR")
+        data = os.path.abspath(os.path.expanduser(told)) if told else default_data_folder()
+        # What decides whose memories these are, and how they are stored: servers that differ in it don't stand in for
+        # each other.
+        decisive = {"DATABASE_URL": "", "NAMESPACE": "default", "SECRETS": "reject"}
+        store = {name: environ.get(f"PGENGRAM_{name}") or usual for name, usual in decisive.items()}
+        self.key = "own" if store == decisive else _digest("\0".join(store.values()))
+        self.log = os.path.join(data, LOG)
+        self.folder = os.path.join(data, FOLDER)
+        if len(os.fsencode(self.socket(4_194_304))) > LONGEST_PATH:
+            self.folder = f"{SHORT}/pgengram-{_user()}-{_digest(data)}-run"
+        self.starting = os.path.join(self.folder, self.key + STARTING)  # while somebody starts a server
+
+    def make(self) -> None:
+        """Make the folder if it is not there.
+
+        Raises:
+            OSError: it cannot be made, or others than this user may enter it.
+        """
+        os.makedirs(os.path.dirname(self.folder), 0o700, exist_ok=True)
+        try:
+            os.mkdir(self.folder, 0o700)
+        except FileExistsError:
+            if not _is_private(self.folder):
+                raise PermissionError(f"{self.folder} is open to others than its owner") from None
+
+    def socket(self, pid: int) -> str:
+        """Return the path of a server's socket."""
+        return os.path.join(self.folder, f"{self.key}-{pid}{SOCKET}")
+
+    def files(self, ending: str) -> list[str]:
+        """Return the paths of this store's files with an ending, sorted by name; none while the folder is not private.
+
+        A socket in a folder that others may write to could be theirs.
+        """
+        try:
+            names = os.listdir(self.folder) if _is_private(self.folder) else []
+        except OSError:
+            return []
+        return [os.path.join(self.folder, one) for one in sorted(names) if self._is_ours(one, ending)]
+
+    def _is_ours(self, name: str, ending: str) -> bool:
+        return name.startswith(self.key) and name.endswith(ending)
+
+
+def ask(place: Place, request: dict[str, object], timeout_s: float) -> dict[str, object] | None:
+    """Return what the first server that answers says; None where no server listens.
+
+    Raises:
+        Unanswered: a server took the request and did not answer within `timeout_s`.
+    """
+    line = json.dumps({"version": __version__, **request}).encode() + b"\n"
+    deadline = time.monotonic() + timeout_s
+    for path in place.files(SOCKET):
+        answer = _ask_at(path, line, deadline)
+        if answer is not None and answer.get("version") == __version__:
+            return answer
+    return None
+
+
+def ask_or_start(place: Place, request: dict[str, object], timeout_s: float) -> dict[str, object] | None:
+    """Return what a server says, started for the moment where none listens; None when it isn't up within `timeout_s`.
+
+    Raises:
+        Unanswered: as `ask`.
+    """
+    deadline = time.monotonic() + timeout_s
+    answer = ask(place, request, timeout_s)
+    if answer is None:
+        start(place)
+    while answer is None and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        answer = ask(place, request, deadline - time.monotonic())
+    return answer
+
+
+def start(place: Place) -> None:
+    """Start a server that ends by itself once nobody asks, unless somebody is doing that just now."""
+    place.make()
+    try:
+        if time.time() - os.stat(place.starting).st_mtime < START_S:
+            return
+        os.utime(place.starting)
+    except FileNotFoundError:
+        os.close(os.open(place.starting, os.O_CREAT | os.O_WRONLY, 0o600))
+    import subprocess
+
+    apart = {"creationflags": 0x08000208} if sys.platform == "win32" else {"start_new_session": True}
+    with open(place.log, "ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "pgengram.local"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=place.folder, **apart,
+        )  # fmt: skip
+
+
+def keep_for_later(place: Place, request: dict[str, object]) -> None:
+    """Leave a request for the next server of the store, which answers nobody.
+
+    Raises:
+        OSError: too many wait, or the file cannot be written.
+    """
+    place.make()
+    if len(place.files(EVENT)) >= MAX_EVENTS:
+        raise OSError(f"{MAX_EVENTS} events wait for a server already")
+    path = os.path.join(place.folder, f"{place.key}-{time.time_ns()}-{os.getpid()}{EVENT}")
+    with open(f"{path}.new", "w", encoding="utf-8", opener=_private) as file:
+        json.dump(request, file)
+    os.replace(f"{path}.new", path)
+
+
+def note(place: Place, text: str) -> None:
+    """Add a line to the log of hooks, which stays small."""
+    os.makedirs(os.path.dirname(place.log), 0o700, exist_ok=True)
+    if os.path.exists(place.log) and os.path.getsize(place.log) > LOG_BYTES:
+        os.replace(place.log, f"{place.log}.1")
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with open(place.log, "a", encoding="utf-8", opener=_private) as file:
+        file.write(f"{moment} {text}\n")
+
+
+def _ask_at(path: str, line: bytes, deadline: float) -> dict[str, object] | None:
+    """Return the answer of one server; None where nobody listens there."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.settimeout(max(0.001, deadline - time.monotonic()))
+            connection.connect(path)
+        except OSError:  # a server that was killed has left it
+            return None
+        try:
+            connection.sendall(line)
+            answer = json.loads(_read_line(connection, deadline))
+        except (OSError, ValueError) as error:
+            raise Unanswered(f"{type(error).__name__} from {os.path.basename(path)}") from None
+    return answer if isinstance(answer, dict) else None
+
+
+def _read_line(connection: socket.socket, deadline: float) -> bytes:
+    read = bytearray()
+    while not read.endswith(b"\n"):
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        part = connection.recv(262_144)
+        if not part:
+            raise ConnectionResetError
+        read += part
+    return bytes(read)
+
+
+def _is_private(folder: str) -> bool:
+    """Whether a folder is the user's own and nobody else may enter it; Windows keeps users' folders apart by itself."""
+    if sys.platform == "win32":
+        return os.path.isdir(folder)
+    found = os.lstat(folder)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+def _digest(text: str) -> str:
+    import hashlib  # loads OpenSSL
+
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:12]
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _user() -> int:
+    return 0 if sys.platform == "win32" else os.geteuid()

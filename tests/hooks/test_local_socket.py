@@ -1,0 +1,93 @@
+"""The local socket: whoever runs a server of a store answers hooks of the same user, and nobody else's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from conftest import Assistant
+from helpers import connected, remember
+
+PRIVATE = 0o077  # what others than the owner may do
+
+
+async def test_a_running_server_puts_what_is_remembered_before_a_session(assistant: Assistant) -> None:
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+
+        begun = assistant.context("SessionStart", source="startup")
+        compacted = assistant.context("SessionStart", source="compact")
+
+    assert "is connected" in begun
+    assert "The office is in Lyon." in begun
+    assert "was just compacted" in compacted
+    assert assistant.log == ""
+
+
+async def test_only_its_user_can_ask_a_server_and_nothing_is_left_of_it(assistant: Assistant) -> None:
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+        [socket] = assistant.files(".sock")
+
+        assert socket.is_socket()
+        assert not socket.stat().st_mode & PRIVATE
+        assert not socket.parent.stat().st_mode & PRIVATE
+
+    assert assistant.files("") == []
+
+
+async def test_a_folder_that_others_may_enter_is_not_believed(assistant: Assistant) -> None:
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+        [socket] = assistant.files(".sock")
+        socket.parent.chmod(0o777)
+
+        assert assistant.hook("SessionStart") == ""
+        socket.parent.chmod(0o700)
+
+    assert "is open to others" in assistant.log
+
+
+def test_a_server_is_started_for_the_moment_and_takes_up_what_came_before_it(assistant: Assistant) -> None:
+    assert assistant.hook("SessionEnd") == ""
+    assistant.wait()
+
+    [server] = assistant.momentary()
+    assert "is connected" in assistant.context("SessionStart", source="startup")
+    assert assistant.momentary() == [server]
+
+
+async def test_a_socket_that_a_killed_server_has_left_is_passed_by(assistant: Assistant) -> None:
+    assistant.hook("SessionEnd")
+    assistant.wait()
+    [killed] = assistant.momentary()
+    killed.kill()
+    killed.wait()
+
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+
+        assert "The office is in Lyon." in assistant.context("SessionStart")
+        assert len(assistant.files(".sock")) == 1
+
+
+def test_a_hook_that_nobody_can_answer_lets_the_session_go_on(assistant: Assistant) -> None:
+    assistant.settings["database_url"] = "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2"
+
+    assert assistant.hook("SessionStart") == ""
+    assert assistant.raw("{") == ""
+    assert "no server was up" in assistant.log or "DATABASE_ERROR" in assistant.log
+    assert "JSONDecodeError" in assistant.log
+
+
+def test_a_hook_imports_nothing_that_takes_long() -> None:
+    code = "import sys, pgengram.__main__, pgengram.runtime.hook_client; print(*sys.modules)"
+    imported = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+
+    ours = {name for name in imported.split() if name.startswith("pgengram")}
+    assert ours == {
+        "pgengram", "pgengram.__main__", "pgengram.data_folder", "pgengram.runtime", "pgengram.runtime.consoles",
+        "pgengram.runtime.hook_client", "pgengram.runtime.local_socket",
+    }  # fmt: skip
+    others = {name.partition(".")[0] for name in imported.split()} - set(sys.stdlib_module_names)
+    assert {name for name in others if not name.startswith("_")} <= {"pgengram", "sitecustomize"}
