@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from pgengram.cli.clients.mcp_client import call, connected, variables
+from pgengram.cli.clients.mcp_client import call, connected
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import print_hits
 from pgengram.cli.progress import ProgressBar
@@ -118,6 +118,6 @@ def _show_next_steps(settings: Settings, kept: Settings | None) -> None:
         say("  pgengram demo --keep pgengram-demo")
     else:
         say("To look at these memories in the web app:\n")
-        say(f"  {shell_line('pgengram ui', variables(kept))}")
+        say(f"  {shell_line('pgengram ui', kept.variables)}")
     say("\nTo give an assistant a memory of its own:\n\n  pgengram connect\n")
     say(f"Its memories will be in {settings.data_path}.")
