@@ -222,6 +222,7 @@ class Filters(Request):
     capture_mode: f.CaptureMode | None = None
     status: Annotated[f.Status, Field(description="invalidated shows forgotten ones.")] = "active"
     # For those who tidy up; tools/list, which every model reads, leaves them out.
+    pinned: SkipJsonSchema[bool | None] = None
     untagged: SkipJsonSchema[bool | None] = None
     min_length: SkipJsonSchema[Annotated[int, Field(ge=0, le=f.MAX_CONTENT)] | None] = None
     max_length: SkipJsonSchema[Annotated[int, Field(ge=0, le=f.MAX_CONTENT)] | None] = None

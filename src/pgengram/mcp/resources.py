@@ -46,7 +46,7 @@ from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Question, Request, checked
 from pgengram.runtime.logs import trace
 from pgengram.search import budget, cursors
-from pgengram.service import contexts
+from pgengram.service import contexts, standing
 from pgengram.service.tools import READS, Tool
 from pgengram.store.maintenance import findings
 from pgengram.store.reading import completions
@@ -54,6 +54,7 @@ from pgengram.text.tags import normalised_tag
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
+    from pgengram.store.connection.database import Row
 
 log = logging.getLogger(__name__)
 
@@ -190,10 +191,10 @@ class Library:
         return {"note": DATA, "memory": found.memories[0]}
 
     async def context(self, *, project: str | None = None) -> str:
-        """Return the memories that matter most now, whatever is asked, as one fenced text; empty when there are
-        none.
+        """Return today's date, what always matters and what matters most now, as one text; empty when there is
+        nothing.
         """
-        return budget.recalled(await contexts.most_relevant(self.manager, project=project))
+        return (await standing.opening(self.manager, None, contexts.MAX_CHARS, project=project))[0]
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
@@ -220,10 +221,12 @@ class Library:
         recalled = ""
         if name == "session-start" and "topic" not in supplied:
             recalled = await self.context(project=project)
-        elif name in ("session-start", "recall"):
-            recalled = await self._recalled(
-                supplied.get("topic") or supplied["query"], supplied.get("tags", ""), project
-            )
+        elif name == "session-start":
+            about = await self._about(supplied["topic"], "", project)
+            recalled, _ = await standing.opening(self.manager, about, contexts.MAX_CHARS, project=project)
+        elif name == "recall":
+            about = await self._about(supplied["query"], supplied.get("tags", ""), project)
+            recalled = budget.recalled(budget.select_for_context(about, contexts.MAX_CHARS))
         return PROMPTS[name].text.format(
             recalled=recalled or NOTHING,
             about=f" about {supplied['topic']}" if "topic" in supplied else "",
@@ -232,14 +235,13 @@ class Library:
             **{key: supplied.get(key, "") for key in ("what", "query")},
         )
 
-    async def _recalled(self, query: str, tags: str, project: str | None) -> str:
+    async def _about(self, query: str, tags: str, project: str | None) -> list[Row]:
+        """Return what a search finds; nothing for a question without words."""
         question = checked(
             Question, {"query": query, "tags": tags or None, "project": project, "limit": contexts.LOOKED_AT}
         )
         rows, _, _ = await self.manager.search(question, cursors.Cursor(datetime.now(UTC)))
-        return (
-            budget.recalled(budget.select_for_context(rows, contexts.MAX_CHARS)) if rows and "score" in rows[0] else ""
-        )
+        return rows if rows and "score" in rows[0] else []
 
     # -- completions -------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "source_provider": "m.source_provider = %(source_provider)s",
     "emotion": "m.emotion = %(emotion)s",
     "capture_mode": "m.capture_mode = %(capture_mode)s",
+    "pinned": "m.pinned = %(pinned)s",
     "untagged": """NOT EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id)
       = %(untagged)s""",
     "min_length": "length(m.content) >= %(min_length)s",

@@ -1,0 +1,84 @@
+"""What always matters, whatever a conversation is about: what is pinned, preferences, and limits such as allergies."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram.inputs import Question, checked
+from pgengram.search import budget, cursors
+from pgengram.service import contexts
+from pgengram.store.reading.names import alike
+from pgengram.text.fencing import fenced
+from pgengram.text.normalising import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgengram.service.core import Core
+    from pgengram.store.connection.database import Row
+
+LOOKED_AT: Final = 30  # memories of each sort, of which as many are taken as fit
+SHARE: Final = 0.5  # of the room, that the topic may have the rest
+# Words of limits that harm when they are forgotten; the words of other languages are looked for as they are written.
+LIMITS: Final = (
+    "allergy allergies allergic intolerant intolerance vegan vegetarian coeliac celiac diabetic diabetes medication "
+    "Allergie Allergien allergisch Unverträglichkeit vegetarisch Diabetiker "
+    "alergia alérgico alérgica intolerancia vegetariano vegetariana diabético "
+    "allergique intolérance végétarien végétarienne diabétique alergię alergia uczulenie"
+)
+SORTS: Final[tuple[dict[str, Any], ...]] = (
+    {"pinned": True, "sort": "relevance"},
+    {"query": LIMITS, "mode": "text"},
+    {"kind": ["preference"], "sort": "relevance"},
+)
+
+
+async def opening(
+    core: Core, then: Sequence[Row] | None, max_chars: int, *, user: str | None = None, project: str | None = None
+) -> tuple[str, list[Row]]:
+    """Return the text a conversation begins with, and the memories in it; empty where no memory fits.
+
+    Today's date, what always matters in at most half of the room, then what else is given, each once. Nothing of
+    another user or project is among it.
+
+    Args:
+        core: whose memories.
+        then: what matters for the topic, best first; None for what matters most, where there is no topic.
+        max_chars: of the whole text.
+        user: who is served, if that is known.
+        project: what is worked on, if that is known.
+    """
+    if then is None:
+        own = await contexts.most_relevant(core, project=project) if project else []
+        then = [*own, *await contexts.most_relevant(core)]
+    today = f"Today is {datetime.now(UTC):%A, %Y-%m-%d}."
+    room = max_chars - len(today) - 1
+    always = [row for row in await _standing(core) if _concerns(row, user, project)]
+    first = budget.select_for_context(list(map(_unranked, always)), int(room * SHARE))
+    ids = {row["id"] for row in first}
+    rest = [row for row in then if row["id"] not in ids and _concerns(row, user, project)]
+    left = room - len(budget.recalled(first)) + len(fenced([]))
+    chosen = [*first, *budget.select_for_context(rest, left)]
+    return (f"{today}\n{budget.recalled(chosen)}" if chosen else ""), chosen
+
+
+async def _standing(core: Core) -> list[Row]:
+    """Return what always matters, the most important first, each text once."""
+    found: dict[str, Row] = {}
+    for sort in SORTS:
+        question = checked(Question, {**sort, "limit": LOOKED_AT})
+        for row in (await core.search(question, cursors.Cursor(datetime.now(UTC)))).rows:
+            found.setdefault(folded(row["content"]), row)
+    return [*found.values()]
+
+
+def _unranked(row: Row) -> Row:
+    """Return a memory of a list as one that fits as well as any other."""
+    return {**row, "score": 1.0, "similarity": None, "words_share": 0.0}
+
+
+def _concerns(row: Row, user: str | None, project: str | None) -> bool:
+    """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs."""
+    asked = {"user": user, "project": project}
+    return all(not name or row[what] is None or alike(name, [row[what]]) for what, name in asked.items())
