@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 REQUESTS: Final = (
     "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt", "completion",
 )  # fmt: skip
+FIRST_STEPS: Final = """\
+pgengram gives AI assistants a long-term memory. An assistant starts it; you don't have to.
+
+  pgengram demo      see it in action, in a minute
+  pgengram connect   connect the assistants on this machine
+  pgengram ui        search and edit memories in your browser
+  pgengram --help    list all commands
+"""
 COMPLETING: Final = "_PGENGRAM_COMPLETE"  # a shell sets it when it asks what a word may become
 
 
@@ -57,10 +65,7 @@ def answering(request: str, manager: MemoryManager) -> Callable[..., Awaitable[A
 def serve() -> None:
     """Serve the memory tools over stdin and stdout until the client leaves."""
     if sys.stdin is not None and sys.stdin.isatty():
-        sys.stderr.write(
-            "pgengram is an MCP server: an assistant starts it and talks to it over a pipe.\n"
-            "Try `pgengram demo` to see it at work, or `pgengram --help` for all commands.\n"
-        )
+        sys.stderr.write(FIRST_STEPS)
         raise SystemExit(2)
     from pgengram.mcp.stdio.fds import claim_stdio
 

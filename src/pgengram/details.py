@@ -23,7 +23,10 @@ class Detail(BaseModel):
     """Detail of one type; every key may be given in snake_case or camelCase, and null is told like nothing."""
 
     model_config = ConfigDict(
-        extra="forbid", populate_by_name=True, alias_generator=AliasGenerator(validation_alias=to_camel)
+        extra="forbid",
+        populate_by_name=True,
+        alias_generator=AliasGenerator(validation_alias=to_camel),
+        defer_build=True,
     )
     judged_together: ClassVar[tuple[str, ...]] = ()  # a change of one is checked with what the others are
 

@@ -25,7 +25,7 @@ from pgengram.text.tags import SYNONYMS, tag_groups
 class Request(BaseModel):
     """A request; unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Provenance(Request):

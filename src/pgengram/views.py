@@ -8,7 +8,7 @@ from math import log
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import to_jsonable_python
 
@@ -49,6 +49,8 @@ class Answer(BaseModel):
     redacted: the sorts of secrets that were taken out of what is stored; read: how arguments were read that were given
     otherwise, by their names.
     """
+
+    model_config = ConfigDict(defer_build=True)
 
     ok: bool = True
     read: Annotated[dict[str, str] | None, Unlisted] = None

@@ -19,7 +19,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from helpers import PATIENCE_S, Database, environment
-from pgengram.cli import progress
+from pgengram.cli import progress, waiting
 from pgengram.cli.app import app
 
 WORDS = {"embedder": "none:"}
@@ -239,10 +239,46 @@ def test_statistics_have_a_bar_for_each_count(store: dict[str, str]) -> None:
 
     shown = typed(store, "stats").stdout
 
-    bars = {line.split("│")[1].strip(): line.count("█") for line in shown.splitlines() if line.count("│") == 4}
+    bars = {line.split("  ")[0]: line.count("█") for line in shown.splitlines() if line}
     assert bars["fact"] == 24
     assert bars["decision"] == 8
     assert bars["0.9–1.0"] > bars["0.1–0.2"] > bars["0.5–0.6"] == 0
+
+
+@pytest.mark.parametrize(
+    "command", [["list"], ["search", "drinks", "--why"], ["show"], ["stats"], ["review"], ["tags"]], ids=" ".join
+)
+def test_what_is_shown_fits_a_terminal_of_80_columns(store: dict[str, str], command: list[str]) -> None:
+    text = (
+        "Mara drinks green tea in the morning, rooibos in the afternoon and nothing that has caffeine in it after six."
+    )
+    id_ = answered(store, "add", text, "--tag", "drinks-without-caffeine", "--tag", "habits", "--kind", "preference")[
+        "memory_id"
+    ]
+    typed(store, "add", f"{text} Ever.", "--related-to", id_)
+
+    shown = typed(store, *command, *([id_] if command == ["show"] else []), COLUMNS="80").stdout
+
+    assert text in shown if command == ["show"] else "rooibos" in shown or "habits" in shown
+    assert max(len(line) for line in shown.replace(text, "").splitlines()) <= 80
+
+
+def test_the_sign_of_life_is_gone_before_a_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(waiting, "AFTER_S", 0.0)
+    monkeypatch.setattr(waiting, "EVERY_S", 0.001)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+    with waiting.waiting():
+        shown = ""
+        while "Working" not in shown:
+            shown += capsys.readouterr().err
+        waiting.end_waiting()
+        shown += capsys.readouterr().err
+
+    assert shown.endswith(waiting.ERASED)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("command", ["list", "search", "stats", "review", "timeline"])

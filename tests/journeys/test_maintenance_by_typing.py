@@ -44,7 +44,9 @@ def test_a_safe_plan_is_carried_out_without_a_question_when_told_so(database: Da
 
     done = pgengram("tidy", "apply", "--yes", database_url=database.url, **WORDS).stdout
 
-    assert "done" in done
+    assert "The bridge is closed." in done  # a person agrees to texts, not to ids
+    assert "Done: archive 1 memory." in done
+    assert "confirm_token" not in done
     assert database.value("SELECT status FROM memories WHERE id = %s", [id_]) == "archived"
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from helpers import PATIENCE_S, Database, database_of, owned_tables
 from pgengram.cli.app import app
+from pgengram.cli.output import ago
 
 WORDS = {"embedder": "none:"}
 
@@ -61,7 +63,8 @@ def test_a_memory_is_added_found_listed_and_shown(store: dict[str, str], shared:
     assert "\x1b" not in found
     assert [hit["id"] for hit in listed["results"]] == [id_]
     assert listed["results"][0]["importance"] == 0
-    assert all(word in shown for word in (id_, "preference", "drinks", "operation: create"))
+    assert shown.index("Mara prefers green tea.") < shown.index("importance") < shown.index(id_)
+    assert all(word in shown for word in ("preference", "#drinks", "1 Mar 2026", "create · just now"))
     assert shared.value("SELECT pinned AND occurred_at < '2026-03-02' FROM memories") is True
 
 
@@ -75,10 +78,11 @@ def test_a_text_comes_from_standard_input_and_may_be_long(store: dict[str, str])
 def test_a_memory_is_forgotten_and_restored(store: dict[str, str]) -> None:
     id_ = added(store, "The office is in Lyon.")
 
-    typed(store, "forget", id_[-8:], "--reason", "moved")
+    forgotten = typed(store, "forget", id_[-8:], "--reason", "moved").stdout
+    assert forgotten.splitlines() == ["1 memory forgotten.", f"Undo: pgengram restore {id_[-8:]}"]
     assert "Nothing" in typed(store, "list").stdout
     assert "Lyon" in typed(store, "list", "--forgotten").stdout
-    assert "1 restored" in typed(store, "restore", id_[-8:]).stdout
+    assert "1 memory restored" in typed(store, "restore", id_[-8:]).stdout
     assert "Lyon" in typed(store, "list").stdout
     assert "No memory" in typed(store, "restore", "0123456789abcdef", expect=1).stderr
 
@@ -116,6 +120,40 @@ def test_named_fields_are_changed_at_once(store: dict[str, str]) -> None:
 
     assert answered(store, "edit", id_, "importance=0.9", "tags=a-team,paris")["version"] == 2
     assert answered(store, "show", id_)["memories"][0]["tags"] == ["a-team", "paris"]
+
+
+def test_a_change_is_shown_word_by_word_and_undone_by_the_command_it_names(store: dict[str, str]) -> None:
+    id_ = added(store, "The office is in Lyon.", "--tag", "office")
+
+    changed = typed(store, "edit", id_, "content=The office is in Nice.", "importance=0.9", "tags=").stdout
+    history = typed(store, "show", id_, "--history").stdout
+    [undo] = [line.removeprefix("Undo: pgengram ") for line in changed.splitlines() if line.startswith("Undo")]
+    typed(store, *undo.split())
+
+    memory = answered(store, "show", id_)["memories"][0]
+    assert "content: The office is in [-Lyon-]{+Nice+}." in history
+    assert "importance: 0.5 → 0.9" in history
+    assert (memory["content"], memory["importance"], memory["tags"]) == ("The office is in Lyon.", 0.5, ["office"])
+    assert "not an edit" in typed(store, "edit", added(store, "New."), "--undo", expect=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(5, "just now"), (60, "1 minute ago"), (7_300, "2 hours ago"), (86_400 * 3, "3 days ago"), (86_400 * 15, "2 weeks ago"),
+     (86_400 * 90, "3 Mar 2026"), (-7_300, "in 2 hours")],
+)  # fmt: skip
+def test_days_are_told_as_people_say_them(seconds: int, said: str) -> None:
+    now = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+    assert ago(now - timedelta(seconds=seconds), now) == said
+
+
+@pytest.mark.parametrize("since", ["7d", "24h", "yesterday", "last week", "3 days ago", "2 weeks ago"])
+def test_moments_are_understood_as_people_say_them(store: dict[str, str], since: str) -> None:
+    id_ = added(store, "The office is in Lyon.")
+    added(store, "The office was in Nice.", "--occurred-at", "2020-03-01")
+
+    assert [hit["id"] for hit in answered(store, "list", "--since", since)["results"]] == [id_]
 
 
 def test_links_are_drawn_as_a_tree_and_days_as_a_timeline(store: dict[str, str]) -> None:

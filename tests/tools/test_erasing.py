@@ -442,7 +442,7 @@ async def test_a_client_that_can_ask_its_user_needs_no_token(wordless: Served, m
 
     assert answer["erased"] == 1
     [question] = questions
-    assert "Erase for good 1" in question
+    assert "Permanently erase 1 memory?" in question
     assert "The spare key hangs in the shed." in question
 
 

@@ -6,6 +6,7 @@ import sys
 from typing import Final
 
 from pgengram.cli.runtime import confirmed, note
+from pgengram.cli.waiting import end_waiting
 
 
 class TerminalAsker:
@@ -20,5 +21,6 @@ class TerminalAsker:
     async def ask(self, question: str, token: str) -> bool | None:  # noqa: ARG002 - the process itself holds the token
         """Show what would be done, and wait for yes or no."""
         if not self._yes and sys.stdin.isatty():
+            end_waiting()
             note(question)
         return confirmed(self._prompt, yes=self._yes)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -16,12 +16,45 @@ from pgengram.cli.runtime import note, say, screen
 from pgengram.errors import NotFound
 from pgengram.text.fencing import one_line
 
-APART: Final = ("id", "history", "history_in_all", "relations", "relations_in_all", "clusters", "embedded")
+# Of a memory: what `show` prints apart from its other fields, and what says nothing to a person.
+APART: Final = frozenset(
+    {
+        "id",
+        "type",
+        "kind",
+        "content",
+        "tags",
+        "history",
+        "history_in_all",
+        "relations",
+        "relations_in_all",
+        "clusters",
+        "embedded",
+        "created_at",
+    }
+)
+UNSAID: Final = frozenset(
+    {
+        "confidence",
+        "trust",
+        "capture_mode",
+        "session_id",
+        "session_sequence",
+        "version",
+        "valid_from",
+        "half_life_days",
+        "relevance",
+        "last_confirmed_at",
+        "access_count",
+        "last_accessed_at",
+    }
+)
+OWN_DETAIL: Final = frozenset({"confidence"})  # said of the whole memory
 MORE: Final = {
     "relations": f"`pgengram graph` with the id and --depth 1 --limit {f.MAX_NODES} shows them.",
     "history": "`pgengram export` writes all of them.",
 }
-EMPTY: Final[tuple[Any, ...]] = (None, [], {})
+EMPTY: Final[tuple[Any, ...]] = (None, [], {}, "")
 SHOWN_ID: Final = 8  # hex digits, which every command takes for an id
 UNITS: Final = (
     ("month", 30 * 86_400), ("week", 7 * 86_400), ("day", 86_400), ("hour", 3_600), ("minute", 60),
@@ -38,6 +71,11 @@ def as_line(value: object) -> str:
 def short(id_: str) -> str:
     """Return the end of an id, which every command takes for it."""
     return id_[-SHOWN_ID:]
+
+
+def counted(number: int) -> str:
+    """Return how many memories, in words."""
+    return f"{number:,} {'memory' if number == 1 else 'memories'}"
 
 
 def kind(hit: Mapping[str, Any]) -> str:
@@ -69,11 +107,20 @@ def about(hit: Mapping[str, Any]) -> Text:
     return Text(" · ".join([kind(hit), ago(when(hit)), *tags]), style="dim")
 
 
+def plain_table(title: str = "", *, header: bool = True) -> Table:
+    """Return a table without lines, below a title."""
+    return Table(
+        title=f"\n{title}" if title else None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0),
+        show_header=header, header_style="dim",
+    )  # fmt: skip
+
+
 def print_hits(
     hits: list[dict[str, Any]], measures: Mapping[str, Callable[[dict[str, Any]], object]], *, mark: str = ""
 ) -> None:
     """Print a list of memories without lines around it, with a column for each measure; `mark` is the id to tick."""
-    table = Table(box=None, expand=True, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
+    table.expand = True
     table.add_column("id", no_wrap=True, width=SHOWN_ID)
     table.add_column("memory", ratio=1)
     for measure in measures:
@@ -98,23 +145,80 @@ def print_found(
 
 
 def print_memory(memory: dict[str, Any]) -> None:
-    """Print one whole memory, with what was asked for around it."""
-    table = Table(title=f"[cyan]{memory['id']}[/cyan]", title_justify="left", show_header=False)
+    """Print one whole memory: its text first, then what is known about it, and what was asked for around it."""
+    screen.print(Text.assemble((short(memory["id"]), "cyan"), "  ", about(memory)))
+    say(f"\n{memory['content']}\n")
+    table = plain_table(header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(ratio=1)
     for name, value in memory.items():
-        if name not in APART and value not in EMPTY:
-            table.add_row(name.replace("_", " "), Text(_field(value)))
+        told = name not in APART | UNSAID and value not in EMPTY and value is not False and value != "active"
+        if told and (said := _field(name, value)):
+            table.add_row(name.replace("_", " ").removesuffix(" at"), Text(said))
+    table.add_row("stored", Text(dated(memory["created_at"])))
+    table.add_row("id", Text(memory["id"]))
     screen.print(table)
-    for name in ("relations", "clusters", "history"):
-        for row in memory.get(name) or []:
-            say(f"  {name}: {', '.join(f'{key}: {value}' for key, value in row.items())}")
-        if in_all := memory.get(f"{name}_in_all", 0):
-            say(f"  … and {in_all - len(memory[name]):,} more {name}: {MORE[name]}")
+    _print_around("Links", memory, "relations", _link)
+    _print_around("Clusters", memory, "clusters", lambda one: Text(f"{one['name']} ({one['strength']:.2f})"))
+    _print_around("History", memory, "history", _change)
 
 
-def _field(value: Any) -> str:
-    if not isinstance(value, dict):
-        return as_line(value)
-    return json.dumps({key: one for key, one in value.items() if one not in EMPTY}, ensure_ascii=False)
+def dated(moment: str) -> str:
+    """Return a moment as a person reads it: the day and time here, and how long ago."""
+    here = datetime.fromisoformat(moment).astimezone()
+    day, past = f"{here.day} {here:%b %Y}", ago(here)
+    return f"{day}, {here:%H:%M}" if past == day else f"{day}, {here:%H:%M} ({past})"
+
+
+def _field(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        said = {key: one for key, one in value.items() if one not in EMPTY and key not in OWN_DETAIL}
+        return ", ".join(f"{key.replace('_', ' ')}: {as_line(one)}" for key, one in said.items())
+    if name.endswith("_at") or name == "valid_to":
+        return dated(value)
+    return f"{value:.2f}" if isinstance(value, float) else as_line(value)
+
+
+def _print_around(title: str, memory: dict[str, Any], name: str, line: Callable[[dict[str, Any]], Text]) -> None:
+    """Print a list that belongs to a memory, and how much of it is not shown."""
+    rows = memory.get(name) or []
+    if rows:
+        screen.print(Text(f"\n{title}", style="bold"))
+    for row in rows:
+        screen.print(Padding(line(row), (0, 0, 0, 2)))
+    if in_all := memory.get(f"{name}_in_all", 0):
+        say(f"  … and {in_all - len(rows):,} more {name}: {MORE[name]}")
+
+
+def _link(one: dict[str, Any]) -> Text:
+    arrow = "→" if one["direction"] == "out" else "←"
+    return Text.assemble(f"{arrow} {one['type']} ", (short(one["id"]), "cyan"), f" {one_line(one['content'])}")
+
+
+def _change(one: dict[str, Any]) -> Text:
+    """Return an entry of a memory's history: what was done, by whom and when, and what differs, word by word."""
+    from pgengram.ui.drawing import changed
+
+    by = f" · {one['actor']}" if one.get("actor") else ""
+    text = Text.assemble((f"{one['operation']}", "bold"), (f" · {ago(datetime.fromisoformat(one['at']))}{by}", "dim"))
+    for name, pair in (one.get("changes") or {}).items():
+        if name not in UNSAID:
+            text.append(f"\n{name.replace('_', ' ')}: ", style="dim")
+            if len(pair) == 2 and all(isinstance(value, str) for value in pair):
+                for verb, words in changed(*pair):
+                    text.append(*_marked(verb, words))
+            else:
+                text.append(" → ".join(as_line(value) or "–" for value in pair))
+    return text
+
+
+def _marked(verb: str, words: str) -> tuple[str, str]:
+    """Return words that went or came as a word diff has them: by colour on a terminal, else by signs."""
+    if verb == "same":
+        return words, ""
+    if screen.is_terminal and not screen.no_color:
+        return words, "strike red" if verb == "gone" else "green"
+    return (f"[-{words}-]" if verb == "gone" else f"{{+{words}+}}"), ""
 
 
 def print_graph(nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> None:
@@ -138,7 +242,7 @@ def print_graph(nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> Non
 
 def rows_table(title: str, rows: Mapping[str, Any], *headings: str) -> Table:
     """Return a table of names and values, counts to the right with commas, under the headings if there are any."""
-    table = Table(title=title, title_justify="left", show_header=bool(headings))
+    table = plain_table(title, header=bool(headings))
     for heading in headings or ("", ""):
         table.add_column(heading)
     for name, value in rows.items():

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from pgengram.cli.waiting import end_waiting, waiting
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.runtime.loop import event_loop
 from pgengram.settings import Settings
@@ -122,6 +123,7 @@ def answer_of(ask: Callable[[], Answer]) -> Answer:
         raise InvalidInput(
             "Confirmation needed, but there is no terminal.", "Nothing was changed. Use --yes to skip the prompt."
         )
+    end_waiting()
     loops = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return ask()
@@ -172,7 +174,8 @@ def known(word: str, words: Iterable[str], what: str) -> str:
 @asynccontextmanager
 async def opened_manager() -> AsyncIterator[MemoryManager]:
     """Yield a manager with the settings of the environment, and close it afterwards."""
-    from pgengram.service.manager import MemoryManager
+    with waiting():
+        from pgengram.service.manager import MemoryManager
 
     manager = MemoryManager(Settings.from_environment())
     try:
@@ -188,7 +191,8 @@ async def opened_store(settings: Settings | None = None) -> AsyncIterator[Store]
 
     store = Store(settings or Settings.from_environment())
     try:
-        await store.open()
+        with waiting():
+            await store.open()
         yield store
     finally:
         await store.close()
@@ -204,7 +208,8 @@ async def call_tool(namespace: object, name: str, given: Mapping[str, Any]) -> A
     from pgengram.service.tools import tools_of
 
     [taken] = [Arguments(tool) for tool in tools_of(namespace) if tool.name == name]
-    answer = await taken.read({key: value for key, value in given.items() if value is not None}).run()
+    with waiting():
+        answer = await taken.read({key: value for key, value in given.items() if value is not None}).run()
     for argument, reading in (answer.read or {}).items():
         notes.print(f"{argument}: {reading}", style="dim", highlight=False, markup=False, soft_wrap=True)
     return answer

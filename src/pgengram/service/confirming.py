@@ -40,10 +40,10 @@ Kept = Mapping[str, Any]
 class Declined(ConfirmRequired):
     """The user was asked and did not agree."""
 
-    default_hint = "Nothing was changed. Leave it at that."
+    default_hint = "Nothing was changed. Don't try again."
 
     def __init__(self) -> None:
-        super().__init__("The user was asked and did not agree.")
+        super().__init__("Cancelled by the user.")
 
 
 async def confirmed(

@@ -100,7 +100,7 @@ async def preview(tx: Transaction, made: ChangePlan) -> Forgotten:
         ok=bool(rows),
         results=[*shown, *_not_removed(made)],
         forgotten=0,
-        message=f"{len(rows)} memories would be {'erased for good' if hard else 'forgotten'}.",
+        message=f"{_memories(len(rows))} would be {'permanently erased' if hard else 'forgotten'}.",
         previewed=True,
     )
 
@@ -114,7 +114,7 @@ def removal(made: ChangePlan, erased: Mapping[UUID, Any]) -> Forgotten:
             results=[*map(receipt_view, erased.values()), *_not_removed(made)],
             forgotten=0,
             erased=len(erased),
-            message=f"{len(erased)} erased for good, {len(made.problems)} not found.",
+            message=_what_became(("permanently erased", len(erased)), ("not found", len(made.problems))),
         )
     results = [_removed(made.rows[id_]) for id_ in step.ids if id_ in made.rows]
     fresh = sum(not result["already_forgotten"] for result in results)
@@ -122,5 +122,17 @@ def removal(made: ChangePlan, erased: Mapping[UUID, Any]) -> Forgotten:
         ok=bool(results),
         results=[*results, *_not_removed(made)],
         forgotten=fresh,
-        message=f"{fresh} forgotten, {len(results) - fresh} forgotten before, {len(made.problems)} not found.",
+        message=_what_became(
+            ("forgotten", fresh), ("already forgotten", len(results) - fresh), ("not found", len(made.problems))
+        ),
     )
+
+
+def _memories(number: int) -> str:
+    return f"{number:,} {'memory' if number == 1 else 'memories'}"
+
+
+def _what_became(*parts: tuple[str, int]) -> str:
+    """Return how many memories became what, without what happened to none."""
+    (what, number), *more = [part for part in parts if part[1]] or [parts[0]]
+    return f"{_memories(number)} {what}{''.join(f', {rest:,} {other}' for other, rest in more)}."

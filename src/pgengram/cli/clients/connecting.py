@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from pgengram import __version__
@@ -17,6 +16,7 @@ from pgengram.cli.clients import client_configs as c
 from pgengram.cli.clients import config_edits
 from pgengram.cli.clients.handshake_check import Handshake, shake_hands
 from pgengram.cli.options import AsJson, Yes
+from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import (
     FAILED,
     answer_of,
@@ -180,7 +180,7 @@ def _print_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     for heading in ("client", "connected as"):
         table.add_column(heading)
     table.add_column("file", overflow="fold")  # a path that is cut cannot be used

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Annotated, Any, Final, cast
 
 import typer
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from pgengram import fields as f
 from pgengram.cli.options import AsJson, OfProject, Yes
-from pgengram.cli.output import plain, rows_table, short
+from pgengram.cli.output import ago, counted, is_count, plain, plain_table, rows_table, short
 from pgengram.cli.runtime import (
     FAILED,
+    call_tool,
     command,
     completing,
     confirmed,
@@ -26,11 +30,15 @@ from pgengram.cli.runtime import (
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.maintenance import Action, Maintenance, Reviewed, Tidied
 from pgengram.service.toolsets.reviewing import FINDINGS
+from pgengram.text.fencing import one_line
+from pgengram.views import cut
 
 ACTIONS: Final = ("apply", "archive", "prune", "merge")
 FACTS: Final = ("totals", "vectors", "database")  # of statistics: numbers that are not parts of one whole
 WIDEST: Final = 24  # characters of the longest bar
-MOST_SHOWN: Final = 20  # changes of a plan
+MOST_SHOWN: Final = f.MAX_GET  # changes of a plan
+EXCERPT: Final = 200  # characters of a memory that would be changed
+TOLD: Final = frozenset({"content", "tags", "kind", "importance", "project", "user", "reason"})  # of a change
 
 
 @command
@@ -112,15 +120,17 @@ async def tidy(
         tidied = await _preview(findings, chosen, project, bounds)
         if token := tidied.confirm_token:
             if not as_json:
-                _print_changes(tidied)
-                if not confirmed("Apply?", yes=yes):
+                await _print_changes(manager, tidied)
+                if not confirmed(f"{_operations(tidied)}?", yes=yes):
                     return FAILED
             if yes or not as_json:
                 tidied = await findings.tidy_memories(chosen, confirm_token=token)
     if as_json:
         print_json(tidied, exclude={"confirm_token"})
     else:
-        say(tidied.message)
+        say(f"Done: {_operations(tidied).lower()}." if tidied.done else "Nothing to do.")
+        if tidied.done and any(change["operation"] != "erase" for change in tidied.changes):
+            say("Undo: `pgengram restore` with the id of a memory.")
     return 0
 
 
@@ -155,6 +165,12 @@ async def tags(
     screen.print(rows_table("synonyms", meant))
 
 
+def _operations(tidied: Tidied) -> str:
+    """Return how many memories what would be done to, such as "Archive 3 memories, merge 1 memory"."""
+    operations = Counter(change["operation"] for change in tidied.changes)
+    return ", ".join(f"{name} {counted(number)}" for name, number in operations.items()).capitalize()
+
+
 async def _reviewed(manager: MemoryManager, find: list[str], project: str | None) -> Reviewed:
     wanted = {known(name, FINDINGS, "finding") for name in find}
     return await Maintenance(manager).review_memories(
@@ -175,16 +191,20 @@ def _table(title: str, rows: Any) -> Table:
     """Return a list of like things as a table, counts with a bar each, or single facts by their names."""
     heading = title.replace("_", " ")
     if isinstance(rows, list):
-        table = Table(title=heading, title_justify="left")
-        for name in rows[0]:
-            table.add_column(name.replace("_", " "), no_wrap=name == "id")
+        table = plain_table(heading)
+        for name, value in rows[0].items():
+            table.add_column(
+                name.replace("_", " "), no_wrap=name == "id", justify="right" if is_count(value) else "left",
+                ratio=1 if name == "excerpt" else None,
+            )  # fmt: skip
         for row in rows:
             table.add_row(*(Text(_cell(name, value)) for name, value in row.items()))
         return table
     if title in FACTS:
         return rows_table(heading, {str(name).replace("_", " "): value for name, value in rows.items()})
-    table = Table("", "", "", title=heading, title_justify="left", show_header=False)
-    table.columns[1].justify = "right"
+    table = plain_table(heading, header=False)
+    for justify in ("left", "right", "left"):
+        table.add_column(justify=justify)
     for name, count in rows.items():
         table.add_row(Text(str(name)), f"{count:,}", Text(_bar(count, max(rows.values())), style="cyan"))
     return table
@@ -200,23 +220,28 @@ def _cell(name: str, value: Any) -> str:
     if name == "id":
         return short(str(value))
     if name.endswith("_at"):
-        return datetime.fromisoformat(value).astimezone().strftime("%Y-%m-%d %H:%M")
+        return ago(datetime.fromisoformat(value))
     return plain(value)
 
 
 def _print_findings(title: str, findings: list[dict[str, Any]]) -> None:
-    table = Table("memory", "says", "why", "propose", title=title, title_justify="left", show_lines=True)
+    screen.print(Text(f"\n{title}", style="bold"))
     for finding in findings:
-        ids = "\n".join(map(short, finding["ids"]))
-        table.add_row(*map(Text, (ids, "\n".join(finding["excerpts"]), finding["why"], finding["propose"]["action"])))
-    screen.print(table)
+        screen.print(Text(f"  {finding['why']} → {finding['propose']['action']}", style="dim"))
+        for id_, excerpt in zip(finding["ids"], finding["excerpts"], strict=False):
+            screen.print(Padding(Text.assemble((short(id_), "cyan"), f"  {one_line(excerpt)}"), (0, 0, 0, 4)))
 
 
-def _print_changes(tidied: Tidied) -> None:
-    table = Table("memory", "operation", "changes", title=tidied.message, title_justify="left")
-    for change in tidied.changes[:MOST_SHOWN]:
-        texts = [f"{name}: {plain(old)} → {plain(new)}" for name, (old, new) in change["changes"].items()]
-        table.add_row(short(change["id"]), change["operation"], Text("\n".join(texts)))
-    screen.print(table)
+async def _print_changes(manager: MemoryManager, tidied: Tidied) -> None:
+    """Print what a plan would do to which memories, each with its text."""
+    shown = tidied.changes[:MOST_SHOWN]
+    read = await call_tool(manager, "get_memories", {"ids": [change["id"] for change in shown], "touch": False})
+    texts = {memory["id"]: memory["content"] for memory in read.memories}
+    for change in shown:
+        text = cut(one_line(texts.get(change["id"], "")), EXCERPT)
+        screen.print(Text.assemble((f"{change['operation']} ", "bold"), (short(change["id"]), "cyan"), f"  {text}"))
+        for name, (old, new) in change["changes"].items():
+            if name in TOLD:
+                screen.print(Padding(Text(f"{name}: {plain(old)} → {plain(new)}", style="dim"), (0, 0, 0, 4)))
     if len(tidied.changes) > MOST_SHOWN:
-        say(f"and {len(tidied.changes) - MOST_SHOWN} more")
+        say(f"… and {len(tidied.changes) - MOST_SHOWN:,} more; --json lists all.")

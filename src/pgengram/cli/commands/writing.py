@@ -9,14 +9,14 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
 from pgengram import fields as f
 from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes
-from pgengram.cli.output import as_line, print_errors, short
+from pgengram.cli.output import as_line, counted, print_errors, short
 from pgengram.cli.runtime import (
     call_tool,
     command,
@@ -33,9 +33,13 @@ from pgengram.cli.runtime import (
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.text.fencing import one_line
 
+if TYPE_CHECKING:
+    from pgengram.service.manager import MemoryManager
+
 EDITABLE: Final = ("kind", "importance", "tags", "project", "user", "pinned", "occurred_at", "expires_at")
 RULE: Final = "---"
 HINT: Final = "# Save and close to keep the changes; empty the file to leave all as it is.\n"
+UNDONE: Final = (*EDITABLE, "content", "type", "metadata", "confidence", "emotion", "speaker", "collection")
 CLEARABLE: Final = ("kind", "tags", "project", "user", "occurred_at", "expires_at")
 
 
@@ -62,7 +66,7 @@ async def add(
     described = {"type": type, "kind": kind, "tags": tag, "importance": importance, "related_to": related_to}
     placed = {"project": project, "user": user, "occurred_at": occurred_at, "expires_at": expires_at}
     origin = {"capture_mode": "explicit", "source_provider": "command line"}
-    text = _read() if content == "-" else content
+    text = _from_stdin() if content == "-" else content
     given = {"content": text, **described, **placed, "pinned": pin or None, **origin}
     async with opened_manager() as manager:
         stored = await call_tool(manager, "create_memory", given)
@@ -70,6 +74,8 @@ async def add(
         print_json(stored)
         return
     screen.print(Text.assemble(f"{stored.message} ", (short(stored.memory_id), "cyan")))
+    if stored.created:
+        _say_undo("forget", stored.memory_id)
     for near in stored.near_duplicates or []:
         say(f"  nearly the same: {short(near['id'])} {one_line(near['excerpt'])}")
 
@@ -80,20 +86,21 @@ async def edit(
     changes: Annotated[
         list[str] | None, typer.Argument(metavar="name=value…", help="What to change; left out: your editor opens.")
     ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the last change.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """The editor is that of `$VISUAL` or `$EDITOR`.
 
-    Examples: `pgengram edit e8d03e19`, `pgengram edit e8d03e19 importance=0.9 tags=billing,sepa`
+    Examples: `pgengram edit e8d03e19`, `pgengram edit e8d03e19 importance=0.9 tags=billing,sepa`,
+    `pgengram edit e8d03e19 --undo`
     """
     async with opened_manager() as manager:
-        if changes:
-            given: Mapping[str, Any] = {"id": id, **dict(name_value(one) for one in changes)}
+        if undo:
+            given: Mapping[str, Any] = await _before_the_last_change(manager, id)
+        elif changes:
+            given = {"id": id, **dict(name_value(one) for one in changes)}
         else:
-            found = await call_tool(manager, "get_memories", {"ids": [id]})
-            if not found.memories:
-                raise NotFound("memory", id, "Use `pgengram search` to find the right id.")
-            given = _edited(found.memories[0])
+            given = _edited(await _read(manager, id))
             if len(given) == 1:
                 say("Nothing was changed.")
                 return
@@ -104,6 +111,41 @@ async def edit(
                 note(f"Your text:\n{given['content']}")
             raise
     print_answer(updated.message, updated, as_json=as_json)
+    if updated.changed_fields and not as_json:
+        _say_undo("edit", updated.memory_id, "--undo")
+
+
+def _say_undo(*words: str) -> None:
+    """Print the command that undoes what was done."""
+    command_, id_, *options = words
+    screen.print(Text(f"Undo: pgengram {' '.join([command_, short(id_), *options])}", style="dim"))
+
+
+async def _before_the_last_change(manager: MemoryManager, id_: str) -> dict[str, Any]:
+    """Return the arguments of update_memory that undo the last change of a memory's fields.
+
+    Raises:
+        NotFound: there is no such memory.
+        Conflict: its last change was no change of fields.
+    """
+    memory = await _read(manager, id_, include=["history"])
+    last = memory["history"][0]
+    old = {name: pair[0] for name, pair in (last.get("changes") or {}).items() if name in UNDONE}
+    if last["operation"] != "update" or not old:
+        raise Conflict(
+            f"The last change was not an edit but: {last['operation']}.", "`pgengram show ID --history` shows all."
+        )
+    emptied = [name for name, value in old.items() if value in (None, [])]
+    kept = {name: value for name, value in old.items() if name not in emptied}
+    return {"id": memory["id"], "expected_version": memory["version"], "clear": emptied or None, **kept}
+
+
+async def _read(manager: MemoryManager, id_: str, **more: Any) -> dict[str, Any]:
+    found = await call_tool(manager, "get_memories", {"ids": [id_], **more})
+    if not found.memories:
+        raise NotFound("memory", id_, "Use `pgengram search` to find the right id.")
+    memory: dict[str, Any] = found.memories[0]
+    return memory
 
 
 @command
@@ -128,13 +170,19 @@ async def forget(
     async with opened_manager() as manager:
         given = {"ids": ids, "reason": reason, "replaced_by_ids": replaced_by, "hard": hard}
         done = await call_tool(manager, "forget_memories", given)
-    print_answer(done.message, done, as_json=as_json)
+    if as_json:
+        print_json(done)
+    elif done.ok:
+        say(done.message)
+        fresh = [one["id"] for one in done.results if one["ok"] and not hard and not one["already_forgotten"]]
+        if fresh:
+            screen.print(Text(f"Undo: pgengram restore {' '.join(map(short, fresh))}", style="dim"))
     if not as_json:
         print_errors(done.results)
     return 0 if all(result["ok"] for result in done.results) else 1
 
 
-def _read() -> str:
+def _from_stdin() -> str:
     """Return what stands in standard input.
 
     Raises:
@@ -184,8 +232,12 @@ async def _restore_memories(ids: list[str], *, as_json: bool) -> int:
             except (NotFound, Conflict) as error:
                 results.append({"id": id_, "ok": False, "error": error.as_dict()})
     back = sum(result.get("restored", False) for result in results)
-    text = f"{back} restored, {sum(result['ok'] for result in results) - back} were there already."
-    print_answer(text, {"results": results}, as_json=as_json)
+    there = sum(result["ok"] for result in results) - back
+    said = [
+        *([f"{counted(back)} restored."] if back or not there else []),
+        *([f"{counted(there)} {'was' if there == 1 else 'were'} not forgotten."] if there else []),
+    ]
+    print_answer(" ".join(said), {"results": results}, as_json=as_json)
     if not as_json:
         print_errors(results)
     return 0 if all(result["ok"] for result in results) else 1

@@ -18,6 +18,10 @@ _SECONDS_OF: Final = {"minute": 60, "hour": 3_600} | {unit: days * 86_400 for un
 _AWAY: Final = re.compile(
     rf"(?P<in>in )?(?P<count>\d{{1,4}}|an?|one|two|three) (?P<unit>{'|'.join(_SECONDS_OF)})s?(?P<way> ago| from now)?"
 )
+_SPAN: Final = re.compile(r"(\d{1,4})([hdwy])", re.ASCII)  # as git, journalctl and gh have it
+_SECONDS_OF_LETTER: Final = {
+    unit[0]: seconds for unit, seconds in _SECONDS_OF.items() if unit not in ("minute", "month")
+}
 _NEXT: Final = re.compile(rf"next (?P<what>week|month|year|{'|'.join(WEEKDAYS)})")
 _COUNTS: Final = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}
 _DAYS: Final = {
@@ -35,7 +39,7 @@ def read_moment(given: str | float, now: datetime, *, end: bool = False, ahead: 
     A time of day without a zone is this machine's; a day or a longer stretch without one is UTC's.
 
     Args:
-        given: ISO 8601 in whole or in part, a date in words, "last week", "in 2 weeks", or seconds since 1970.
+        given: ISO 8601 in whole or in part, a date in words, "last week", "in 2 weeks", "7d", or seconds since 1970.
         now: from when to count.
         end: of a day or a longer stretch its last instant is meant, not its first.
         ahead: a day without a year lies in the future.
@@ -67,6 +71,9 @@ def _of_text(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | 
         away = _AWAY.fullmatch(low)
         if away and (bool(away["in"]) != bool(away["way"]) or (ahead and not away["way"])):
             return _away(away, now)
+        if span := _SPAN.fullmatch(low):
+            distance = timedelta(seconds=int(span[1]) * _SECONDS_OF_LETTER[span[2]])
+            return now + distance if ahead else now - distance
         if following := _NEXT.fullmatch(low):
             return _next(following["what"], today, end=end)
         if low in WEEKDAYS:

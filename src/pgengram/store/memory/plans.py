@@ -180,14 +180,16 @@ class ChangePlan:
     def question(self) -> str:
         """What the user is asked: how many memories, the first of them, and whether they can be brought back."""
         done = {effect.made.operation for effect in self.effects}
-        number = f"{len(self.effects)} memories"
-        head = f"Erase for good {number}" if done == {"erase"} else f"Forget {number}" if done == {"forget"} else None
-        lines = [f"{head or f'Tidy memories up: {self.summary}'}?"]
+        number = f"{len(self.effects):,} {'memory' if len(self.effects) == 1 else 'memories'}"
+        head = (
+            f"Permanently erase {number}" if done == {"erase"} else f"Forget {number}" if done == {"forget"} else None
+        )
+        lines = [f"{head or f'Tidy memories: {self.summary}'}?"]
         for effect in self.effects[:QUOTED]:
             text = cut(one_line(effect.row["content"]), EXCERPT)
             lines.append(f"- {text}" if head else f"- {effect.made.operation}: {text}")
         lines += [f"and {len(self.effects) - QUOTED} more"] if len(self.effects) > QUOTED else []
-        return "\n".join([*lines, *(["What is erased cannot be brought back."] if "erase" in done else [])])
+        return "\n".join([*lines, *(["Erased memories cannot be restored."] if "erase" in done else [])])
 
     # -- agreeing --------------------------------------------------------------------------------------------------
 
