@@ -117,7 +117,7 @@ async def test_hits_change_while_somebody_types_and_keys_lead_through_them(brows
     assert await page.locator("#q").input_value() == "who must not eat nuts"
     await page.locator(".hit.on", has_text="Jonas is allergic").wait_for()
     await page.keyboard.press("Enter")
-    await page.locator("h1.content", has_text="Jonas is allergic").wait_for()
+    await page.locator(".prose", has_text="Jonas is allergic").wait_for()
     await page.context.close()
 
 
@@ -141,18 +141,18 @@ async def test_a_key_that_is_pressed_while_a_search_takes_its_time_marks_the_fir
     found.set()
     await page.locator(".hit.on", has_text="Jonas is allergic").wait_for()
     await page.keyboard.press("Enter")
-    await page.locator("h1.content", has_text="Jonas is allergic").wait_for()
+    await page.locator(".prose", has_text="Jonas is allergic").wait_for()
     await page.context.close()
 
 
 async def test_a_memory_is_edited_and_forgotten_by_its_forms(browser: Browser) -> None:
     page = await browser.open(f"/memory/{browser.ids['twelve']}")
     await page.get_by_text("Edit", exact=True).click()
-    await page.get_by_label("Content").fill("The office in Bern has 15 desks.")
+    await page.locator("#edit textarea").fill("The office in Bern has 15 desks.")
     await page.get_by_role("button", name="Save").click()
-    await page.locator("h1.content", has_text="15 desks").wait_for()
+    await page.locator(".prose", has_text="15 desks").wait_for()
     await page.get_by_text("Forget", exact=True).click()
-    await page.get_by_role("button", name="Forget it").click()
+    await page.get_by_role("button", name="Forget this memory").click()
     await page.get_by_role("button", name="Restore").click()
     await page.get_by_text("Edit", exact=True).wait_for()
     await page.context.close()
@@ -309,7 +309,7 @@ async def test_a_pair_is_put_right_after_a_preview(browser: Browser) -> None:
     await pair.get_by_role("button", name="Merge into the first").click()
     await page.get_by_text("Nothing is changed yet").wait_for()
     await page.get_by_role("button", name="Apply").click()
-    await page.locator(".said", has_text="done").wait_for(timeout=60_000)
+    await page.locator(".said", has_text="merged").wait_for(timeout=60_000)
     assert await pair.count() == 0
     await page.context.close()
 
@@ -320,6 +320,54 @@ async def test_a_page_whose_server_has_ended_says_so(browser: Browser) -> None:
     await page.locator("#q").type("anything")
     await page.get_by_text("The server isn't answering").wait_for()
     browser.problems.clear()  # the browser tells of the request that did not arrive
+    await page.context.close()
+
+
+async def test_what_is_typed_is_kept_while_the_server_is_gone_and_until_it_is_saved(browser: Browser) -> None:
+    page = await browser.open(f"/memory/{browser.ids['other']}")
+    await page.get_by_text("Edit", exact=True).click()
+    await page.locator("#edit textarea").fill("The gate is opened by a new supervisor.")
+    await page.route("**/memory/*", lambda route: route.abort())
+    await page.get_by_role("button", name="Save").click()
+    await page.get_by_text("The server isn't answering").wait_for()
+    assert await page.locator("#edit textarea").input_value() == "The gate is opened by a new supervisor."
+    browser.problems.clear()
+
+    await page.unroute("**/memory/*")
+    await page.reload()
+    await page.get_by_text("Your unsaved draft was restored.").wait_for()
+    assert await page.locator("#edit textarea").input_value() == "The gate is opened by a new supervisor."
+    await page.get_by_role("button", name="Save").click()
+    await page.locator(".prose", has_text="new supervisor").wait_for()
+    await page.reload()
+    assert await page.get_by_text("unsaved draft").count() == 0
+    await page.get_by_role("button", name="Undo").or_(page.get_by_text("Edit", exact=True)).first.wait_for()
+    await page.context.close()
+
+
+async def test_a_text_that_is_too_long_is_told_and_not_cut(browser: Browser) -> None:
+    page = await browser.open("/new")
+    await page.get_by_label("Text").fill("x" * 16_001)
+    await page.get_by_role("button", name="Save").click()
+    await page.get_by_text("16,001 of 16,000 characters").wait_for()
+    assert len(await page.get_by_label("Text").input_value()) == 16_001
+    await page.context.close()
+
+
+async def test_whoever_goes_back_finds_the_list_as_long_and_at_the_same_place(browser: Browser) -> None:
+    page = await browser.open("/?sort=occurred")
+    await page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    await page.wait_for_url(re.compile("pages=2"))
+    opened = page.locator(".hit").nth(30)
+    address = await opened.get_attribute("data-href")
+    await opened.locator("a.content").click()
+    await page.locator(".prose").wait_for()
+    await page.go_back()
+    await page.locator(".hit.on").wait_for()
+
+    assert await page.locator(".hit.on").get_attribute("data-href") == address
+    assert await page.locator(".hit").count() >= 40
+    assert await page.evaluate("scrollY") > 500
     await page.context.close()
 
 

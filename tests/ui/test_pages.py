@@ -221,13 +221,60 @@ async def test_pages_follow_each_other_without_repeating_or_skipping(ui: Ui) -> 
 async def test_a_memory_is_shown_with_all_that_belongs_to_it(ui: Ui) -> None:
     page = await ui.page(f"/memory/{ui.ids['jonas']}")
 
-    for expected in ("Jonas is allergic to peanuts.", "<dd>Mara</dd>", "← causes", "Mara moved billing", "People"):
+    for expected in (
+        "Jonas is allergic to peanuts.",
+        '<dd dir="auto">Mara</dd>',
+        "← causes",
+        "Mara moved billing",
+        "People",
+    ):
         assert expected in page
     fading = drawn(page)
     assert fading["unused"] == sorted(fading["unused"], reverse=True)
     marked = {mark["what"]: mark["at"] for mark in fading["marks"]}
     assert marked.keys() >= {"stored", "now"}
     assert fading["at"][0] == marked["stored"] < marked["now"] < fading["at"][-1]
+
+
+async def test_markdown_is_rendered_and_nothing_in_it_runs_or_loads(ui: Ui) -> None:
+    text = "# Plan\n\n**Now** `x`\n\n<b onclick=evil()>b</b> [a](javascript:evil()) ![p](https://evil.example/p.png)\n\n| a |\n|---|\n| 1 |"
+    added = await ui.send("/new", content=text, importance="0.5")
+    page = await ui.page(added.headers["location"])
+    prose = page.partition('<div class="prose"')[2].partition('<div class="facts">')[0]
+
+    for expected in ('<h3 dir="auto">Plan</h3>', "<strong>Now</strong>", "<code>x</code>", "<td>1</td>"):
+        assert expected in prose
+    assert "&lt;b onclick=evil()&gt;" in prose
+    assert "<img" not in prose
+    assert 'href="javascript' not in prose
+
+
+async def test_a_link_is_made_removed_and_made_again_by_undo(ui: Ui) -> None:
+    one, other = ui.ids["twelve"], ui.ids["hostile"]
+    links = "SELECT count(*) FROM memory_relationships WHERE from_id = %s AND to_id = %s AND type = 'supports'"
+
+    found = await ui.page(f"/memory/{one}/candidates", q="quoted bold single", type="supports")
+    assert f'name="to" value="{other}"' in found
+    await ui.send(f"/memory/{one}/link", to=other, type="supports")
+    assert ui.db.value(links, [one, other]) == 1
+    await ui.send(f"/memory/{other}/link", to=one, type="supports", direction="in", remove="yes")
+    assert ui.db.value(links, [one, other]) == 0
+    page = await ui.page(f"/memory/{other}")
+    assert "Link removed" in page
+    await ui.send("/undo", key=re.findall(r'name="key" value="([^"]+)"', page)[0])
+    assert ui.db.value(links, [one, other]) == 1
+
+
+async def test_an_edit_is_taken_back_field_by_field(ui: Ui) -> None:
+    id_ = ui.ids["twelve"]
+    before = ui.db.rows("SELECT content, project FROM memories WHERE id = %s", [id_])
+    await ui.send(f"/memory/{id_}", content="Twelve desks.", importance="0.1", tags="desks", project="bern")
+    page = await ui.page(f"/memory/{id_}")
+    await ui.send("/undo", key=re.findall(r'name="key" value="([^"]+)"', page)[0])
+
+    assert ui.db.rows("SELECT content, project FROM memories WHERE id = %s", [id_]) == before
+    assert ui.db.value("SELECT importance FROM memory_activation WHERE memory_id = %s", [id_]) == 0.5
+    assert ui.db.value("SELECT count(*) FROM memory_tags WHERE memory_id = %s", [id_]) == 0
 
 
 async def test_to_look_at_a_memory_is_not_to_use_it(manager: MemoryManager, database: Database, tmp_path: Path) -> None:

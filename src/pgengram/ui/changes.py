@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
@@ -12,6 +12,7 @@ from uuid import UUID
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import CLEARABLE, Change, checked
 from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.store.memory import memories
 from pgengram.store.reading import history
@@ -23,6 +24,7 @@ DONE: Final = {
     "update": "changed", "confirm": "kept",
 }  # fmt: skip
 FOLLOWS: Final = frozenset({"valid_to", "reason", "replaced_by", "merged"})  # from the status, or from other memories
+Undo = Callable[[], Awaitable[list[str]]]  # takes a change back, and returns the ids of its memories
 Value = TypeVar("Value")
 
 
@@ -86,7 +88,8 @@ class Changes:
         self._maintenance = Maintenance(manager)
         self._changed = changed
         self._previews: Kept[Preview] = Kept()
-        self._undos: Kept[list[Change]] = Kept()
+        self._graph = Graph(manager)
+        self._undos: Kept[Undo] = Kept()
 
     async def rows(self, ids: Sequence[UUID]) -> dict[str, Shown]:
         """Return memories whole, by id."""
@@ -162,7 +165,23 @@ class Changes:
         rows = await self.rows([UUID(one["id"]) for one in changes]) if undo else {}
         back = [inverse(one["id"], one["changes"], rows[one["id"]]) for one in changes if one["id"] in rows]
         back = [change for change in back if not change.is_empty]
-        return Done(summary(changes), self._undos.add(back) if back else "")
+        return Done(summary(changes), self._undos.add(lambda: self._update(back)) if back else "")
+
+    async def _update(self, changes: Sequence[Change]) -> list[str]:
+        for change in changes:
+            await self._manager.update_memory(change)
+        return [change.id for change in changes]
+
+    async def link(self, start: str, end: str, type_: str, strength: float, *, remove: bool) -> Done:
+        """Link one memory to another, or remove that link."""
+
+        async def act(*, remove: bool) -> list[str]:
+            await self._graph.link_memories(start, [end], type_.strip() or None, strength, remove=remove)
+            self._changed()
+            return [start]
+
+        await act(remove=remove)
+        return Done("Link removed" if remove else "Linked", self._undos.add(lambda: act(remove=not remove)))
 
     async def undo(self, key: str) -> tuple[str, list[str]]:
         """Take a change back; return that in words, and the memories.
@@ -173,10 +192,9 @@ class Changes:
         back = self._undos.take(key)
         if back is None:
             raise NotFound("change", key[:16], "It was undone before, or the server was restarted.")
-        for change in back:
-            await self._manager.update_memory(change)
+        ids = await back()
         self._changed()
-        return "Undone", [change.id for change in back]
+        return "Undone", ids
 
 
 def inverse(id_: str, changes: Mapping[str, Sequence[Any]], row: Shown) -> Change:

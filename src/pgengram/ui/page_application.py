@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 from pgengram import __version__
 from pgengram import fields as f
 from pgengram.errors import PgengramError
+from pgengram.service.toolsets.graph import TOLD
 from pgengram.service.toolsets.maintenance import NONE_GIVEN
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.ui import drawing, markup
@@ -90,7 +91,7 @@ class PageApplication(ABC):
         self._templates.globals |= {
             "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
             "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": drawing.changed, "query": urlencode,
-            "SYSTEMS": SYSTEMS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "excerpt": markup.excerpt,
+            "SYSTEMS": SYSTEMS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt,
             "highlighted": markup.highlighted,
         }  # fmt: skip
         self._templates.filters |= {"day": _day, "minute": _minute, "duration": _duration, "markdown": markup.markdown}
@@ -113,7 +114,9 @@ class PageApplication(ABC):
 
     def _page(self, name: str, code: int = 200, **shown: Any) -> HTMLResponse:
         said: list[Done] = []
-        if name != "waiting.html" and not name.startswith("_"):  # shown where it stays to be read
+        if name not in ("waiting.html", "candidates.html") and not name.startswith(
+            "_"
+        ):  # shown where it stays to be read
             said, self.said[:] = list(self.said), []
         shown = {"mark": self.session_guard.mark, "said": said, "here": "", "refresh": "", **shown}
         return HTMLResponse(self._templates.get_template(name).render(shown), code)

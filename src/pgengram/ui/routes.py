@@ -37,6 +37,9 @@ from pgengram.ui.view_service import MAX_POINTS, SIDE_BY_SIDE
 DEPTHS: Final = range(1, 5)
 BRIEF: Final = 160  # characters
 PICKED: Final = "id:"  # before the id of a memory that is selected in a list
+CANDIDATES: Final = 8  # to link to
+LONG_TEXT: Final = 1_500  # characters, and lines, from which on a text is shown in part at first
+LONG_LINES: Final = 25
 MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
 
 
@@ -55,6 +58,7 @@ class Pages(PageApplication):
             ("/new", self.add, post), ("/memory/{id:uuid}", self.memory, get),
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
+            ("/memory/{id:uuid}/link", self.link, post), ("/memory/{id:uuid}/candidates", self.candidates, get),
             ("/memory/{id:uuid}/brief", self.brief, get), ("/timeline", self.timeline, get),
             ("/projects", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
             ("/graph", self.graph, get),
@@ -114,7 +118,10 @@ class Pages(PageApplication):
         except NotFound:
             raise NotFound("memory", id_, FIND_IT) from None
         status = 200 if error is None else STATUS.get(error.code, UNREADY)
-        return self._page("memory.html", status, here="/", memory=memory, error=error, typed=typed)
+        content = memory["content"]
+        long = len(content) > LONG_TEXT or content.count("\n") > LONG_LINES
+        shown: dict[str, Any] = {"memory": memory, "error": error, "typed": typed, "long": long, "most": f.MAX_CONTENT}
+        return self._page("memory.html", status, here="/", **shown)
 
     async def edit(self, request: Request) -> Response:
         """Change what the form of a memory says; when that is refused, show the form as it was filled in."""
@@ -122,8 +129,9 @@ class Pages(PageApplication):
         fields = await self.session_guard.form(request)
         change: dict[str, Any] = {"id": str(id_), "pinned": "pinned" in fields}
         change |= {name: fields[name] for name in ("content", "importance") if name in fields}
-        if "tags" in fields:
-            change |= {"tags": fields["tags"]} if fields["tags"].strip(" ,") else {"clear": ["tags"]}
+        given = {name: fields[name].strip(" ,") for name in ("tags", "project") if name in fields}
+        change |= {name: value for name, value in given.items() if value}
+        change["clear"] = [name for name, value in given.items() if not value]
         if fields.get("version"):
             change["expected_version"] = fields["version"]
         try:
@@ -166,6 +174,22 @@ class Pages(PageApplication):
         return self._then(
             f"/memory/{id_}", await self.views.changes.update({"id": str(id_), "pinned": "pinned" in fields})
         )
+
+    async def candidates(self, request: Request) -> Response:
+        """Show what a memory could be linked to."""
+        asked = {"q": request.query_params.get("q", "")}
+        type_ = request.query_params.get("type", "")
+        id_, found = str(request.path_params["id"]), await self.views.search(asked, limit=CANDIDATES)
+        return self._page("candidates.html", found=found.results, id=id_, type=type_)
+
+    async def link(self, request: Request) -> Response:
+        """Link a memory to another one, or unlink them."""
+        fields = await self.session_guard.form(request)
+        id_, to = str(request.path_params["id"]), str(memory_id(fields.get("to", "")))
+        ends = (to, id_) if fields.get("direction") == "in" else (id_, to)
+        strength = number_of(fields.get("strength"), 1.0)
+        done = await self.views.changes.link(*ends, fields.get("type", ""), strength, remove="remove" in fields)
+        return self._then(f"/memory/{id_}", done)
 
     async def brief(self, request: Request) -> Response:
         """Tell the beginning of a memory, for whoever points at it on the map."""

@@ -102,6 +102,60 @@ function comeBack() {
 document.addEventListener("DOMContentLoaded", comeBack);
 document.addEventListener("htmx:afterSettle", comeBack);
 
+// -- drafts: what is typed stays in this browser until it is saved or discarded ------------------------------------
+
+const FIELDS = "textarea, input:not([type=hidden], [type=checkbox]), select";
+const key = (form) => `pgengram draft ${form.dataset.draft}`;
+const typed = (form) => Object.fromEntries([...form.querySelectorAll(FIELDS)].map((field) => [field.name, field.value]));
+
+function room(form) {
+  const field = form.querySelector("[data-most]");
+  const [length, most] = [[...field.value].length, Number(field.dataset.most)];
+  const over = length > most;
+  field.setCustomValidity(over ? `The text has ${length.toLocaleString("en")} characters; a memory has at most ${most.toLocaleString("en")}.` : "");
+  const hint = document.getElementById("room");
+  hint.classList.toggle("over", over);
+  if (over || length > most * 0.8) hint.textContent = `${length.toLocaleString("en")} of ${most.toLocaleString("en")} characters`;
+}
+
+function keep(form) {
+  const hint = document.getElementById("room");
+  try {
+    localStorage.setItem(key(form), JSON.stringify({ version: form.elements.version?.value, fields: typed(form) }));
+  } catch {
+    hint.textContent = "This text is too long to be kept as a draft. Save it before you leave the page.";
+  }
+}
+
+function drafts() {
+  for (const form of document.querySelectorAll("form[data-draft]")) {
+    if (form.dataset.watched) continue;
+    form.dataset.watched = "yes";
+    form.addEventListener("input", () => { keep(form); room(form); });
+    form.querySelector("[data-discard]")?.addEventListener("click", () => { localStorage.removeItem(key(form)); location.reload(); });
+    const kept = JSON.parse(localStorage.getItem(key(form)) ?? "null");
+    const stored = typed(form);
+    if (!kept || !Object.entries(kept.fields).some(([name, value]) => stored[name] !== undefined && stored[name] !== value)) continue;
+    for (const [name, value] of Object.entries(kept.fields)) if (form.elements[name]) form.elements[name].value = value;
+    const notice = document.createElement("p");
+    notice.className = "notice";
+    notice.setAttribute("role", "status");
+    const changed = kept.version !== undefined && kept.version !== form.elements.version?.value;
+    notice.textContent = changed ? "Your unsaved draft was restored. The memory changed since you began: compare before you save." : "Your unsaved draft was restored.";
+    form.prepend(notice);
+    const edit = form.closest("details");
+    if (edit) edit.open = true;
+    room(form);
+  }
+}
+
+document.addEventListener("DOMContentLoaded", drafts);
+document.addEventListener("htmx:afterSettle", drafts);
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const form = event.detail.requestConfig?.elt;
+  if (form?.dataset?.draft && event.detail.xhr.status < 400) localStorage.removeItem(key(form));
+});
+
 // -- lines --------------------------------------------------------------------------------------------------------
 
 const middle = (values) => [...values].sort((one, other) => one - other)[values.length >> 1] || 0;
