@@ -43,6 +43,14 @@ async def apply(ui: Ui, preview: str) -> httpx.Response:
     return await ui.send("/apply", **fields)
 
 
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
 @asynccontextmanager
 async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client that has come in to pages that no server stands before."""
@@ -446,6 +454,49 @@ async def test_the_link_opens_the_page_once(ui: Ui) -> None:
         assert (await stranger.get(ui.link)).status_code == 403
         assert (await stranger.get(ui.link + "x")).status_code == 403
         assert not stranger.cookies
+
+
+async def test_a_browser_is_remembered_and_its_links_hold_after_a_restart(
+    database: Database, tmp_path: Path, free_port: int
+) -> None:
+    start = {"embedder": "none:", "data_dir": str(tmp_path), "port": str(free_port)}
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as browser:
+        async with run_ui(database.url, **start) as link:
+            assert (await browser.get(link)).status_code == 200
+            page = await browser.get(link.partition("/enter")[0] + "/trash")
+        async with run_ui(database.url, **start):
+            again = await browser.get(str(page.url))
+
+    assert again.status_code == 200
+    assert marks(again.text) == marks(page.text)
+    if sys.platform != "win32":
+        assert (tmp_path / "ui-session.key").stat().st_mode & 0o077 == 0
+
+
+async def test_another_namespace_is_shown_once_it_is_chosen_and_takes_no_forms_of_the_first(ui: Ui) -> None:
+    ui.db.as_login("INSERT INTO namespaces (name) VALUES ('Werkstatt ü') ON CONFLICT DO NOTHING")
+    mark = marks(await ui.page("/tokens"))[0]
+    assert "Werkstatt ü" in await ui.page("/namespaces")
+
+    try:
+        assert (await ui.send("/namespaces", name="nobody's")).status_code == 404
+        await ui.send("/namespaces", name="Werkstatt ü")
+        assert "Nothing is remembered yet" in await ui.page("/")
+        stale = await ui.client.post("/new", data={"mark": mark, "content": "x"}, headers={"origin": ui.origin})
+        assert stale.status_code == 403
+        assert "another namespace" in stale.text
+        assert await ui.page(f"/memory/{ui.ids['jonas']}", code=404)
+    finally:
+        await ui.send("/namespaces", name="default")
+    assert await ui.page(f"/memory/{ui.ids['jonas']}")
+
+
+async def test_a_stranger_chooses_no_namespace(ui: Ui) -> None:
+    before = ui.db.as_login("SELECT count(*) FROM namespaces")
+    port = urlsplit(ui.origin).port
+    async with httpx.AsyncClient(base_url=ui.origin, cookies={f"pgengram_namespace_{port}": "bmV3"}) as stranger:
+        assert (await stranger.get("/")).status_code == 403
+    assert ui.db.as_login("SELECT count(*) FROM namespaces") == before
 
 
 async def test_the_cookie_is_for_this_page_alone(ui: Ui) -> None:

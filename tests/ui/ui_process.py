@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import unescape
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -75,10 +76,15 @@ def shown(page: str) -> list[str]:
 
 
 @asynccontextmanager
-async def run_ui(database_url: str, **settings: str) -> AsyncIterator[str]:
-    """Start `pgengram ui` and give its link."""
+async def run_ui(database_url: str, port: str = "0", **settings: str) -> AsyncIterator[str]:
+    """Start `pgengram ui` and give its link; it remembers browsers in a folder of its own unless one is given."""
+    if "data_dir" not in settings:
+        with TemporaryDirectory() as folder:
+            async with run_ui(database_url, port, **settings, data_dir=folder) as link:
+                yield link
+        return
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pgengram", "ui", "--no-browser", "--port", "0",
+        sys.executable, "-m", "pgengram", "ui", "--no-browser", "--port", port,
         env=environment(database_url=database_url, **settings),
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip

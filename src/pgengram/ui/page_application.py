@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -70,12 +71,15 @@ Page = Callable[[Request], Awaitable[Response]]
 class PageApplication(ABC):
     """The pages of one run: how they are drawn, and what stands in place of one that cannot be.
 
-    views: what they show; namespace: whose memories; said: what the last change did, shown on the next page.
+    views: what they show; namespace: whose memories; secret: what lets browsers in, see SessionGuard; namespaces: returns
+    the names of all; said: what the last change did, shown on the next page.
     """
 
     views: ViewService
     namespace: str
     port: int
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    namespaces: Callable[[], Awaitable[list[str]]] | None = None
     said: list[Done] = field(default_factory=list)
     session_guard: SessionGuard = field(init=False)
     _templates: Environment = field(init=False)
@@ -95,7 +99,7 @@ class PageApplication(ABC):
             "highlighted": markup.highlighted,
         }  # fmt: skip
         self._templates.filters |= {"day": _day, "minute": _minute, "duration": _duration, "markdown": markup.markdown}
-        self.session_guard = SessionGuard(self._application(), self.port, self._error)
+        self.session_guard = SessionGuard(self._application(), self.port, self._error, self.secret, self.namespace)
 
     @abstractmethod
     def _routes(self) -> list[tuple[str, Page, str]]:

@@ -54,7 +54,8 @@ class Pages(PageApplication):
     def _routes(self) -> list[tuple[str, Page, str]]:
         get, post = "GET", "POST"
         return [
-            (SIGN_IN_PATH, self.enter, get), ("/", self.search, get), ("/new", self.new, get),
+            (SIGN_IN_PATH, self.enter, get), ("/namespaces", self.show_namespaces, get),
+            ("/namespaces", self.switch, post), ("/", self.search, get), ("/new", self.new, get),
             ("/new", self.add, post), ("/memory/{id:uuid}", self.memory, get),
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
@@ -78,7 +79,23 @@ class Pages(PageApplication):
     async def enter(self, request: Request) -> Response:
         """Give the browser that opened the link its cookie; a page of ours leads on, as a strict cookie needs that."""
         answer = self._page("enter.html", refresh="0;url=/", inside=False)
-        self.session_guard.admit(request.query_params.get("token", ""), answer)
+        if not self.session_guard.knows(request.headers):
+            self.session_guard.admit(request.query_params.get("token", ""), answer)
+        return answer
+
+    async def show_namespaces(self, _: Request) -> Response:
+        """Show which namespaces there are."""
+        names = [self.namespace] if self.namespaces is None else await self.namespaces()
+        return self._page("namespaces.html", here="/namespaces", names=names)
+
+    async def switch(self, request: Request) -> Response:
+        """Show another namespace in this browser from now on."""
+        fields = await self.session_guard.form(request)
+        name = fields.get("name", "")
+        if self.namespaces is None or name not in await self.namespaces():
+            raise NotFound("namespace", name[:128], "The list shows them.")
+        answer = RedirectResponse("/", 303)
+        self.session_guard.show_namespace(name, answer)
         return answer
 
     # -- memories --------------------------------------------------------------------------------------------------

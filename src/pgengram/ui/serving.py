@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import secrets
 import signal
 import socket
 import sys
@@ -16,13 +18,16 @@ import uvicorn
 from pgengram.errors import InvalidInput
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.ui.routes import Pages
-from pgengram.ui.session_guard import SIGN_IN_PATH
-from pgengram.ui.view_service import ViewService
+from pgengram.ui.namespaces import NamespacePages
+from pgengram.ui.session_guard import SECRET_BYTES, SIGN_IN_PATH, remembered_secret
 
 HOST: Final = "127.0.0.1"  # and no other: the page is for this machine
+PORT: Final = 8822  # the usual one: links and bookmarks hold from one run to the next
 STOP_S: Final = 3
 STOPPING: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+log = logging.getLogger(__name__)
 
 
 class _Server(uvicorn.Server):
@@ -46,12 +51,16 @@ class _Server(uvicorn.Server):
                 signal.signal(one, before)
 
 
-def bound(port: int) -> socket.socket:
-    """Return a socket of this machine alone; port 0 is any free one.
+def bound(port: int | None) -> socket.socket:
+    """Return a socket of this machine alone: at the usual port if that is free, unless another is given; 0 is any.
 
     Raises:
         InvalidInput: the port is taken.
     """
+    if port is None:
+        with contextlib.suppress(InvalidInput):
+            return bound(PORT)
+        port = 0
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if sys.platform != "win32":
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -63,12 +72,12 @@ def bound(port: int) -> socket.socket:
     return made
 
 
-async def serve_ui(settings: Settings, port: int, announce: Callable[[str], None]) -> None:
+async def serve_ui(settings: Settings, port: int | None, announce: Callable[[str], None]) -> None:
     """Serve the page of the settings' namespace until a signal comes.
 
     Args:
         settings: which database and whose memories.
-        port: where to listen; 0 for any free one.
+        port: where to listen; 0 for any free one, None for the usual one or, if that is taken, any.
         announce: called with the link that opens the page once.
 
     Raises:
@@ -80,11 +89,10 @@ async def serve_ui(settings: Settings, port: int, announce: Callable[[str], None
     try:
         await manager.open()
         with TemporaryDirectory(prefix="pgengram-ui-") as folder:
-            views = ViewService(manager, Path(folder))
             number = listener.getsockname()[1]
-            session_guard = Pages(views, settings.namespace, number).session_guard
+            pages = NamespacePages(settings, manager, Path(folder), number, _secret(settings))
             config = uvicorn.Config(
-                session_guard,
+                pages,
                 interface="asgi3",
                 ws="none",
                 lifespan="off",
@@ -94,11 +102,20 @@ async def serve_ui(settings: Settings, port: int, announce: Callable[[str], None
                 server_header=False,
                 timeout_graceful_shutdown=STOP_S,
             )
-            link = f"http://{HOST}:{number}{SIGN_IN_PATH}?token={session_guard.ticket}"
+            link = f"http://{HOST}:{number}{SIGN_IN_PATH}?token={pages.guard.ticket}"
             try:
                 await _Server(config, lambda: announce(link)).serve(sockets=[listener])
             finally:
-                await views.close()
+                await pages.close()
     finally:
         listener.close()
         await manager.close()
+
+
+def _secret(settings: Settings) -> bytes:
+    """Return the secret of the data folder; one for this run alone where that cannot be written."""
+    try:
+        return remembered_secret(settings.data_path)
+    except OSError as error:
+        log.warning("Browsers have to sign in again after a restart: %s", error)
+        return secrets.token_bytes(SECRET_BYTES)

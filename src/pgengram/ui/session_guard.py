@@ -8,7 +8,10 @@ header Host.
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import hmac
+import os
 import secrets
 import shutil
 from collections.abc import Callable
@@ -45,6 +48,9 @@ HEADERS: Final = {
     "x-frame-options": "DENY",
 }
 NEW_LINK: Final = "Stop `pgengram ui` in its terminal and start it again: it prints a new link."
+REMEMBERED_S: Final = 180 * 86_400  # how long a browser is let in
+KEPT_IN: Final = "ui-session.key"
+SECRET_BYTES: Final = 32
 FORMS: Final = "application/x-www-form-urlencoded"
 UPLOADS: Final = "multipart/form-data"
 
@@ -63,20 +69,25 @@ class SessionGuard:
         inner: the pages.
         port: where the server listens on this machine.
         refuse: makes the page that tells of a refusal.
+        secret: what the cookie and the mark are made of; the same after a restart, so that browsers stay in.
+        namespace: whose pages these are; a form of another one's is turned away.
 
     Attributes:
         ticket: opens the entrance once; empty from then on.
         mark: what every form must carry.
     """
 
-    def __init__(self, inner: ASGIApp, port: int, refuse: Callable[[Shut], Response]) -> None:
+    def __init__(
+        self, inner: ASGIApp, port: int, refuse: Callable[[Shut], Response], secret: bytes, namespace: str
+    ) -> None:
         self._inner = inner
         self._refuse = refuse
+        self.namespace_cookie = f"pgengram_namespace_{port}"
         self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
         self.cookie = f"pgengram_ui_{port}"  # cookies do not tell ports apart
-        self._session = secrets.token_urlsafe(32)
+        self._session = _derived(secret, "session")
         self.ticket = secrets.token_urlsafe(32)
-        self.mark = secrets.token_urlsafe(32)
+        self.mark = _derived(secret, f"mark of {namespace}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through or turn it away; every answer says how strict a browser must be with it."""
@@ -114,18 +125,12 @@ class SessionGuard:
             raise Shut("Another page sent this request.", "Open this page itself and do it there.")
         if method not in READING and origin is None:
             raise Shut("A change must say which page it comes from.", "Use the buttons of this page.")
-        if path != SIGN_IN_PATH and not path.startswith(STATIC) and not self._knows(headers.getlist("cookie")):
+        if path != SIGN_IN_PATH and not path.startswith(STATIC) and not self.knows(headers):
             raise Shut("Open the link printed by `pgengram ui`.")
 
-    def _knows(self, cookies: list[str]) -> bool:
-        for header in cookies:
-            try:
-                found = SimpleCookie(header).get(self.cookie)
-            except CookieError:
-                continue
-            if found is not None and hmac.compare_digest(found.value.encode(), self._session.encode()):
-                return True
-        return False
+    def knows(self, headers: Headers) -> bool:
+        """Whether a request comes from a browser that has come in."""
+        return hmac.compare_digest(cookie_of(headers, self.cookie).encode(), self._session.encode())
 
     def admit(self, ticket: str, answer: Response) -> None:
         """Give the browser that has the ticket its cookie; the ticket is worth nothing from then on.
@@ -136,7 +141,15 @@ class SessionGuard:
         if not self.ticket or not hmac.compare_digest(ticket.encode(), self.ticket.encode()):
             raise Shut("This link was used before or is incomplete: it works once.")
         self.ticket = ""
-        answer.set_cookie(self.cookie, self._session, httponly=True, samesite="strict", path="/")
+        self._set(answer, self.cookie, self._session)
+
+    def show_namespace(self, name: str, answer: Response) -> None:
+        """Have the browser show another namespace from now on."""
+        self._set(answer, self.namespace_cookie, base64.urlsafe_b64encode(name.encode()).decode())
+
+    @staticmethod
+    def _set(answer: Response, name: str, value: str) -> None:
+        answer.set_cookie(name, value, max_age=REMEMBERED_S, httponly=True, samesite="strict", path="/")
 
     async def form(self, request: Request) -> dict[str, str]:
         """Return the fields of a form of ours.
@@ -191,8 +204,47 @@ class SessionGuard:
     def _check_mark(self, fields: dict[str, str]) -> None:
         if not hmac.compare_digest(fields.pop("mark", "").encode(), self.mark.encode()):
             raise Shut(
-                "This form is from an earlier start of the server.", "Load the page again and repeat the change."
+                "This form belongs to another namespace or to another store.",
+                "Load the page again and repeat the change.",
             )
+
+
+def cookie_of(headers: Headers, name: str) -> str:
+    """Return the value of a cookie, empty when it is not there or cannot be read."""
+    for header in headers.getlist("cookie"):
+        with contextlib.suppress(CookieError):
+            if (found := SimpleCookie(header).get(name)) is not None:
+                return found.value
+    return ""
+
+
+def chosen_namespace(headers: Headers, name: str) -> str:
+    """Return the namespace that a cookie names, empty when it names none."""
+    try:
+        return base64.urlsafe_b64decode(cookie_of(headers, name)).decode()
+    except ValueError:
+        return ""
+
+
+def remembered_secret(folder: Path) -> bytes:
+    """Return the secret that is kept in a folder for its owner alone, made when it is not there.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path = folder / KEPT_IN
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError), open(path, "xb", opener=_for_its_owner) as file:
+        file.write(secrets.token_bytes(SECRET_BYTES))
+    return path.read_bytes()
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _derived(secret: bytes, purpose: str) -> str:
+    return hmac.new(secret, purpose.encode(), "sha256").hexdigest()
 
 
 def _content_type(request: Request) -> str:

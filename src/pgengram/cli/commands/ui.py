@@ -19,12 +19,15 @@ WINDOWS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 @command
 async def ui(
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)] = 0,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Port to listen on; 8822 unless that is taken, 0 for any free one.", min=0, max=65_535),
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
 ) -> None:
-    """It opens in your browser; only this machine can reach it.
+    """It opens in your browser, which is remembered; only this machine can reach it.
 
-    Example: `pgengram ui --no-browser --port 8822`
+    Example: `pgengram ui --no-browser --port 8823`
     """
     from pgengram.ui.serving import serve_ui
 
@@ -37,7 +40,7 @@ async def ui(
 
     def announce(link: str) -> None:
         say(link)
-        note("This link works once. Stop the server with Ctrl+C.")
+        note("This link works once; a browser that opened it stays signed in. Stop the server with Ctrl+C.")
         if not no_browser:
             opening.add(asyncio.create_task(open_(link)))
 

@@ -15,6 +15,7 @@ from pgengram.store.schema.visibility import VISIBLE
 if TYPE_CHECKING:
     from numpy import float16
     from numpy.typing import NDArray
+    from psycopg import AsyncConnection
 
 MAX_DAYS: Final = 20_000
 BEFORE_ALL: Final = UUID(int=0)
@@ -59,11 +60,20 @@ WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s
 """
 
 
+# Uses namespaces_name_key.
+NAMESPACES: Final = "SELECT name FROM namespaces ORDER BY name"
+
+
 async def days(tx: Transaction) -> dict[date, int]:
     """Return the days (in UTC) on which something happened or was stored, newest first, each with its number of
     memories.
     """
     return {row["day"]: row["memories"] for row in await tx.rows(DAYS, {"limit": MAX_DAYS})}
+
+
+async def namespaces(login: AsyncConnection[Row]) -> list[str]:
+    """Return the names of all namespaces, in order."""
+    return [row["name"] for row in await (await login.execute(NAMESPACES)).fetchall()]
 
 
 async def strongest(tx: Transaction, *, nodes: int, edges: int) -> list[Row]:

@@ -1,0 +1,70 @@
+"""The pages of every namespace that is looked at in one run; a cookie says which one a browser shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.store.reading import ui_queries
+from pgengram.ui.routes import Pages
+from pgengram.ui.session_guard import SessionGuard, chosen_namespace
+from pgengram.ui.view_service import ViewService
+
+
+class NamespacePages:
+    """An ASGI application: the pages of the settings' namespace, and of those that somebody switches to.
+
+    Args:
+        settings: whose memories are shown first, and where the others are.
+        manager: of that namespace; its database and embedder serve the others, too.
+        folder: of this run.
+        port: where the server listens.
+        secret: what cookies and marks are made of; see `SessionGuard`.
+    """
+
+    def __init__(self, settings: Settings, manager: MemoryManager, folder: Path, port: int, secret: bytes) -> None:
+        self._settings, self._manager, self._folder, self._port, self._secret = settings, manager, folder, port, secret
+        self._pages: dict[str, Pages] = {}
+        self.first: Final = self._of(settings.namespace, manager)
+
+    @property
+    def guard(self) -> SessionGuard:
+        """What lets a browser in."""
+        return self.first.session_guard
+
+    def _of(self, name: str, manager: MemoryManager) -> Pages:
+        folder = self._folder / str(len(self._pages))
+        folder.mkdir()
+        pages = Pages(ViewService(manager, folder), name, self._port, self._secret, self._namespaces)
+        self._pages[name] = pages
+        return pages
+
+    async def _namespaces(self) -> list[str]:
+        async with self._manager.store.as_login() as connection:
+            return await ui_queries.namespaces(connection)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the pages of the namespace that the browser has chosen, once it has come in."""
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        name = self._settings.namespace
+        if self.guard.knows(headers):
+            name = chosen_namespace(headers, self.guard.namespace_cookie) or name
+        pages = self._pages.get(name)
+        if pages is None and name in await self._namespaces():
+            manager = MemoryManager(replace(self._settings, namespace=name), self._manager)
+            await manager.open()
+            pages = self._pages.get(name) or self._of(name, manager)
+        await (pages or self.first).session_guard(scope, receive, send)
+
+    async def close(self) -> None:
+        """End what is under way in every namespace, and let go of the managers but the first."""
+        for pages in self._pages.values():
+            await pages.views.close()
+            if pages is not self.first:
+                await pages.views.manager.close()
