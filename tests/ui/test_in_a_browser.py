@@ -303,14 +303,15 @@ async def test_a_token_is_made_and_revoked_by_its_forms(browser: Browser) -> Non
     await page.context.close()
 
 
-async def test_a_pair_is_put_right_after_a_preview(browser: Browser) -> None:
+async def test_a_question_is_answered_by_a_key_and_taken_back(browser: Browser) -> None:
     page = await browser.open("/review?find=duplicates")
-    pair = page.locator(".pair", has_text="The harbour gate")
-    await pair.get_by_role("button", name="Merge into the first").click()
-    await page.get_by_text("Nothing is changed yet").wait_for()
-    await page.get_by_role("button", name="Apply").click()
+    before = await page.locator(".question .content").first.inner_text()
+    await page.keyboard.press("1")
     await page.locator(".said", has_text="merged").wait_for(timeout=60_000)
-    assert await pair.count() == 0
+    await page.get_by_role("button", name="Undo").click()
+    await page.locator(".said", has_text="Undone").wait_for()
+    await page.goto(browser.base + "/review?find=duplicates")
+    assert await page.locator(".question .content").first.inner_text() == before
     await page.context.close()
 
 

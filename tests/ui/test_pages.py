@@ -37,6 +37,29 @@ def drawn(page: str) -> Any:
     return json.loads(page.partition('<script type="application/json">')[2].partition("</script>")[0])
 
 
+async def previewed(ui: Ui, path: str, **fields: str) -> str:
+    """Press a button that leads to a preview, and return that."""
+    answer = await ui.send(path, **fields)
+    assert answer.status_code == 303, answer.text
+    return await ui.page(answer.headers["location"])
+
+
+async def question(ui: Ui, find: str, ids: set[str]) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """Return the page of a review that asks about memories, the fields of its form, and its steps by their action."""
+    for page in range(1, 200):
+        text = await ui.page("/review", find=find, page=page)
+        asked = {
+            name: unescape(value)
+            for name, value in re.findall(r'name="(ids|back|version:[^"]+)" value="([^"]*)"', text)
+        }
+        if {*asked.get("ids", "").split(",")} == ids:
+            steps = [json.loads(unescape(step)) for step in re.findall(r'name="step" value="([^"]+)"', text)]
+            return text, asked, {step["action"]: step for step in steps}
+        if "Skip" not in text:
+            break
+    raise AssertionError(f"nobody asks about {ids}")
+
+
 async def apply(ui: Ui, preview: str) -> httpx.Response:
     """Press the button below a preview."""
     fields = {name: re.findall(rf'name="{name}" value="([^"]*)"', preview)[-1] for name in ("key", "back")}
@@ -75,7 +98,7 @@ async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
         ("/graph", "The strongest links"),
         ("/clusters", "People"),
         ("/map", "approximate"),
-        ("/review", "Nearly the same"),
+        ("/review", "Question 1 of"),
         ("/trash", "The office is in Basel."),
         ("/trash?status=archived", "No archived memories"),
         ("/health", "all-MiniLM-L6-v2"),
@@ -130,10 +153,10 @@ async def test_selected_memories_are_changed_after_a_preview_and_changed_back(ui
     assert (await ui.send("/selection", action="forget")).status_code == 422
     status = "SELECT array_agg(DISTINCT status) FROM memories WHERE id = ANY(%s)"
 
-    preview = await ui.send("/selection", action="forget", **picked)
-    assert len(shown(preview.text)) == len(ids) == 5
+    preview = await previewed(ui, "/selection", action="forget", **picked)
+    assert len(shown(preview)) == len(ids) == 5
     assert ui.db.value(status, [ids]) == ["active"]
-    done = await apply(ui, preview.text)
+    done = await apply(ui, preview)
     assert ui.db.value(status, [ids]) == ["invalidated"]
     page = await ui.page(done.headers["location"])
     assert "5 memories forgotten" in page
@@ -146,10 +169,10 @@ async def test_selected_memories_are_changed_after_a_preview_and_changed_back(ui
 
 async def test_what_changed_after_a_preview_is_not_overwritten(ui: Ui) -> None:
     id_ = ui.ids["stripe"]
-    preview = await ui.send("/selection", action="tag", tags="nuts", **{f"id:{id_}": "on"})
+    preview = await previewed(ui, "/selection", action="tag", tags="nuts", **{f"id:{id_}": "on"})
     await ui.send(f"/memory/{id_}/pin", pinned="on")
 
-    assert (await apply(ui, preview.text)).status_code == 409
+    assert (await apply(ui, preview)).status_code == 409
     await ui.send(f"/memory/{id_}/pin")
     assert ui.db.value("SELECT count(*) FROM memory_tags WHERE memory_id = %s", [id_]) == 0
 
@@ -159,10 +182,10 @@ async def test_memories_are_erased_only_after_their_texts_were_shown(ui: Ui) -> 
     id_ = added.headers["location"].rpartition("/")[2]
     await ui.send(f"/memory/{id_}/forget")
 
-    preview = await ui.send("/selection", action="erase", **{f"id:{id_}": "on"})
-    assert "Permanently erase 1 memory?" in preview.text
-    assert shown(preview.text) == ["The ferry sank in 1901."]
-    await apply(ui, preview.text)
+    preview = await previewed(ui, "/selection", action="erase", **{f"id:{id_}": "on"})
+    assert "Permanently erase 1 memory?" in preview
+    assert shown(preview) == ["The ferry sank in 1901."]
+    await apply(ui, preview)
 
     assert "Memory permanently erased" in await ui.page("/trash")
     assert ui.db.value("SELECT count(*) FROM memories WHERE id = %s", [id_]) == 0
@@ -373,7 +396,7 @@ async def test_an_empty_store_says_what_to_do(manager: MemoryManager, tmp_path: 
         said = {
             "/": "Nothing is remembered yet", "/timeline": "Nothing is remembered yet", "/graph": "There are no links yet",
             "/clusters": "There are no clusters yet", "/map": "There is no embedder", "/trash": "No forgotten memories",
-            "/review": "There is nothing to do",
+            "/review": "Nothing to review",
         }  # fmt: skip
         ui = Ui("", client, None, {}, None)  # type: ignore[arg-type]
         for path, expected in said.items():
@@ -633,29 +656,53 @@ async def test_what_is_forgotten_is_in_the_trash_and_can_be_restored(ui: Ui) -> 
     assert content in shown(await ui.page("/", q="desks"))
 
 
-async def test_near_duplicates_are_merged_after_a_preview(ui: Ui) -> None:
+async def test_near_duplicates_are_merged_by_one_answer_and_come_apart_by_undo(ui: Ui) -> None:
     await ui.client.get("/review?again")
-    page = await ui.page("/review")
-    steps = [json.loads(unescape(step)) for step in re.findall(r'name="step" value="([^"]+)"', page)]
-    [merge, *_] = [
-        step for step in steps if step["action"] == "merge" and ui.ids["one"] in (*step["ids"], step["into"])
-    ]
+    text, fields, steps = await question(ui, "duplicates", {ui.ids["one"], ui.ids["other"]})
+    assert "The harbour gate is opened at dawn by the old supervisor" in text
+    assert "checked" not in text
+    gates = "SELECT count(*) FROM memories WHERE status = 'active' AND content LIKE 'The harbour gate%%'"
 
-    preview = await ui.send("/review/preview", step=json.dumps(merge))
-    assert "Nothing is changed yet" in preview.text
-    assert (
-        ui.db.value("SELECT count(*) FROM memories WHERE status = 'active' AND content LIKE 'The harbour gate%%'", [])
-        == 2
-    )
-    done = await apply(ui, preview.text)
+    done = await ui.send("/review/answer", **fields, step=json.dumps(steps["merge"]))
+    assert ui.db.value(gates, []) == 1
+    page = await ui.page(done.headers["location"])
+    assert "2 memories merged" in page
+    with pytest.raises(AssertionError, match="nobody asks"):
+        await question(ui, "duplicates", {ui.ids["one"], ui.ids["other"]})
 
-    assert done.status_code == 303
-    assert "2 memories merged" in await ui.page("/review")
-    assert (
-        ui.db.value("SELECT count(*) FROM memories WHERE status = 'active' AND content LIKE 'The harbour gate%%'", [])
-        == 1
-    )
-    assert (await apply(ui, preview.text)).status_code == 404
+    await ui.send("/undo", key=re.findall(r'name="key" value="([^"]+)"', page)[0], back="/review")
+    assert ui.db.value(gates, []) == 2
+    await question(ui, "duplicates", {ui.ids["one"], ui.ids["other"]})
+
+
+async def test_an_answer_to_texts_that_changed_meanwhile_changes_nothing(ui: Ui) -> None:
+    ids = {ui.ids["one"], ui.ids["other"]}
+    _, fields, steps = await question(ui, "duplicates", ids)
+    await ui.send(f"/memory/{ui.ids['one']}/pin", pinned="on")
+    await ui.send(f"/memory/{ui.ids['one']}/pin")
+
+    assert (await ui.send("/review/answer", **fields, step=json.dumps(steps["merge"]))).status_code == 409
+    assert ui.db.value("SELECT array_agg(DISTINCT status) FROM memories WHERE id = ANY(%s)", [[*ids]]) == ["active"]
+
+
+async def test_a_long_plan_is_looked_through_page_by_page_and_nothing_is_chosen_beforehand(ui: Ui) -> None:
+    page = await ui.page("/review", find="plan")
+    assert "checked" not in page
+    ids = [str(row["id"]) for row in ui.db.rows("SELECT id FROM memories WHERE content LIKE 'Shelf%%' ORDER BY id")]
+    preview = await previewed(ui, "/review/preview", step=json.dumps({"action": "archive", "ids": ids}))
+
+    seen = shown(preview)
+    assert f"change in {PLAIN} memories" in preview
+    while onward := re.search(r'rel="next" href="([^"]+)"', preview):
+        preview = await ui.page(unescape(onward[1]))
+        seen += shown(preview)
+    assert len(seen) == len(set(seen)) == PLAIN
+
+
+async def test_two_memories_that_disagree_are_compared(ui: Ui) -> None:
+    page = await ui.page(f"/compare/{ui.ids['one']}/{ui.ids['other']}")
+    assert "<ins>, as always</ins>" in page
+    assert "Keep both" in page
 
 
 async def test_an_export_is_made_and_downloaded(ui: Ui) -> None:
@@ -829,26 +876,25 @@ async def test_findings_come_some_at_a_time(ui: Ui) -> None:
     path = "/review?find=untagged"
     while path and len(seen) < 60:
         page = await ui.page(path)
-        seen += re.findall(r'<li><a href="/memory/([^"]+)"', page)
+        seen += re.findall(r'data-href="/memory/([^"]+)"', page)
         onward = re.search(r'rel="next" href="([^"]+)"', page)
         path = unescape(onward[1]) if onward else ""
 
     assert len(seen) == len(set(seen)) == 60
 
 
-async def test_what_is_to_be_kept_is_not_shown_again(ui: Ui) -> None:
+async def test_what_is_to_be_kept_is_not_asked_again(ui: Ui) -> None:
     await ui.send(
         f"/memory/{ui.ids['twelve']}", content="The office in Bern has 12 desks and a green door.", importance="0.5"
     )
-    page = await ui.page("/review", find="contradictions")
-    steps = [json.loads(unescape(step)) for step in re.findall(r'name="step" value="([^"]+)"', page)]
+    await ui.client.get("/review?again")
     both = {ui.ids["twelve"], ui.ids["fourteen"]}
-    [keep] = [step for step in steps if step["action"] == "confirm" and set(step["ids"]) == both]
+    _, fields, steps = await question(ui, "contradictions", both)
 
-    preview = await ui.send("/review/preview", step=json.dumps(keep))
-    await apply(ui, preview.text)
+    await ui.send("/review/answer", **fields, step=json.dumps(steps["confirm"]))
 
-    assert not both & set(re.findall(r'href="/memory/([^"]+)"', await ui.page("/review", find="contradictions")))
+    with pytest.raises(AssertionError, match="nobody asks"):
+        await question(ui, "contradictions", both)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
@@ -42,6 +42,10 @@ class Kept(Generic[Value]):
             self._values.popitem(last=False)
         return key
 
+    def get(self, key: str) -> Value | None:
+        """Return a value; None when it is not there."""
+        return self._values.get(key)
+
     def take(self, key: str) -> Value | None:
         """Return a value and forget it; None when it is not there."""
         return self._values.pop(key, None)
@@ -55,12 +59,6 @@ class Preview:
     changes: list[Shown]
     rows: dict[str, Shown]
     erases: bool = False
-    key: str = ""
-
-    @property
-    def summary(self) -> str:
-        """What it does to how many memories, without the end of the sentence."""
-        return summary(self.changes)
 
     def same_as(self, other: Preview) -> bool:
         """Whether it does the same to the same versions."""
@@ -97,10 +95,21 @@ class Changes:
         found = await store.read_transaction(lambda tx: memories.read(tx, list(ids), model))
         return {str(id_): memory_view(row) for id_, row in found.items()}
 
-    async def preview(self, plan: list[Shown], *, erases: bool = False) -> Preview:
-        """Return what a plan would change, or which memories it would erase; nothing is changed."""
+    async def preview(self, plan: list[Shown], *, erases: bool = False) -> str:
+        """Return the key of what a plan would change, or of which memories it would erase; nothing is changed."""
         shown, _ = await self._shown(plan, erases=erases)
-        return replace(shown, key=self._previews.add(shown))
+        return self._previews.add(shown)
+
+    def shown(self, key: str) -> Preview:
+        """Return what is shown under a key.
+
+        Raises:
+            NotFound: it is not kept any more.
+        """
+        shown = self._previews.get(key)
+        if shown is None:
+            raise NotFound("preview", key[:16], "It was applied before, or the server was restarted. Look again.")
+        return shown
 
     async def _shown(self, plan: list[Shown], *, erases: bool) -> tuple[Preview, str]:
         """Return a preview, and what confirms it within the next minute."""
@@ -120,9 +129,8 @@ class Changes:
         Raises:
             NotFound: the preview is not kept any more. Conflict: it would do something else by now.
         """
-        shown = self._previews.take(key)
-        if shown is None:
-            raise NotFound("preview", key[:16], "It was applied before, or the server was restarted. Look again.")
+        shown = self.shown(key)
+        self._previews.take(key)
         now, token = await self._shown(shown.plan, erases=shown.erases)
         if not now.same_as(shown):
             raise Conflict(

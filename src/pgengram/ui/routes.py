@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -17,7 +17,7 @@ from pgengram.service.toolsets.reviewing import FINDINGS
 from pgengram.store.clients.tokens import Scope
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.ui import drawing
-from pgengram.ui.changes import Preview, plan_of
+from pgengram.ui.changes import plan_of
 from pgengram.ui.jobs import Absent
 from pgengram.ui.page_application import LISTS, STATUS, UNREADY, Page, PageApplication
 from pgengram.ui.query_values import (
@@ -32,7 +32,7 @@ from pgengram.ui.query_values import (
     whole_number,
 )
 from pgengram.ui.session_guard import SIGN_IN_PATH
-from pgengram.ui.view_service import MAX_POINTS, SIDE_BY_SIDE
+from pgengram.ui.view_service import MAX_POINTS, PAGE
 
 DEPTHS: Final = range(1, 5)
 BRIEF: Final = 160  # characters
@@ -40,6 +40,7 @@ PICKED: Final = "id:"  # before the id of a memory that is selected in a list
 CANDIDATES: Final = 8  # to link to
 LONG_TEXT: Final = 1_500  # characters, and lines, from which on a text is shown in part at first
 LONG_LINES: Final = 25
+VERSION: Final = "version:"  # before the id of a memory that is shown in a question
 MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
 
 
@@ -64,7 +65,9 @@ class Pages(PageApplication):
             ("/projects", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
             ("/graph", self.graph, get),
             ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
-            ("/review", self.review, get), ("/review/preview", self.preview, post), ("/apply", self.apply, post), ("/undo", self.undo, post),
+            ("/review", self.review, get), ("/review/preview", self.preview, post), ("/preview/{key}", self.show_preview, get),
+            ("/review/answer", self.answer, post), ("/compare/{one:uuid}/{other:uuid}", self.compare, get),
+            ("/apply", self.apply, post), ("/undo", self.undo, post),
             ("/selection", self.select, post),
             ("/import", self.import_, get), ("/import", self.give, post), ("/import/bring", self.bring, post),
             ("/import/end", self.break_off, post), ("/import/other", self.another, post),
@@ -290,7 +293,7 @@ class Pages(PageApplication):
         """Show what needs care: all the findings of one name, some at a time, or the plan."""
         asked = request.query_params
         if "again" in asked:
-            self.views.cache.forget()
+            self.views.look_again()
             return RedirectResponse("/review", 303)
         offset, page = whole_number(asked.get("offset"), 0), whole_number(asked.get("page"), 1)
         reviewed = await self.views.review(offset)
@@ -299,15 +302,11 @@ class Pages(PageApplication):
         names = [*(name for name in FINDINGS if name in reviewed.found), PLAN]
         chosen = chosen_finding(asked.get("find"), names, reviewed.found)
         found, paired = self.views.findings(reviewed, chosen), chosen in PAIRED
-        shown = found[(page - 1) * SIDE_BY_SIDE : page * SIDE_BY_SIDE]
-        ids = [UUID(id_) for one in shown for id_ in one["ids"][:MOST_SIDES]] if paired else []
-        rows = await self.views.changes.rows(ids)
-        place: dict[str, Any] = {
-            "page": page,
-            "pages": max(1, -(-len(found) // SIDE_BY_SIDE)),
-            "offset": offset,
-            "sides": MOST_SIDES,
-        }
+        size = 1 if paired else PAGE
+        pages = max(1, -(-len(found) // size))
+        page = min(page, pages)
+        rows, shown = await self._asked(found, (page - 1) * size, size)
+        place: dict[str, Any] = {"page": page, "pages": pages, "offset": offset, "sides": MOST_SIDES}
         findings: dict[str, Any] = {
             "names": names,
             "chosen": chosen,
@@ -319,14 +318,50 @@ class Pages(PageApplication):
         full = len(reviewed.plan) >= f.MAX_BATCH
         return self._page("review.html", here="/review", reviewed=reviewed, full=full, **findings, **place)
 
-    async def preview(self, request: Request) -> Response:
-        """Show what the chosen steps would change."""
-        fields = await self.session_guard.form(request)
-        steps = [value for name, value in fields.items() if name.startswith("step")]
-        return self._preview(await self.views.preview(steps), "/review")
+    async def _asked(
+        self, found: Sequence[Mapping[str, Any]], start: int, size: int
+    ) -> tuple[dict[str, Any], Sequence[Mapping[str, Any]]]:
+        """Return the findings of a page and their memories; those whose memories are gone meanwhile are passed over."""
+        shown = found[start : start + size]
+        rows = await self.views.changes.rows([UUID(id_) for one in shown for id_ in one["ids"][:MOST_SIDES]])
+        rows = {id_: row for id_, row in rows.items() if row["status"] == "active"}
+        there = [one for one in shown if {*one["ids"][:2]} <= rows.keys()]
+        if there or not shown:
+            return rows, there
+        return await self._asked(found, start + size, size)
 
-    def _preview(self, shown: Preview, back: str) -> Response:
-        return self._page("preview.html", here=back, shown=shown, back=back)
+    async def compare(self, request: Request) -> Response:
+        """Show two memories side by side, with what can be done about them."""
+        ids = [request.path_params["one"], request.path_params["other"]]
+        rows = await self.views.changes.rows(ids)
+        if len(rows) < len(ids):
+            raise NotFound("memory", next(id_ for id_ in ids if str(id_) not in rows), FIND_IT)
+        one = {"ids": [str(id_) for id_ in ids], "why": "These may contradict each other."}
+        return self._page("compare.html", here="/", one=one, rows=rows)
+
+    async def answer(self, request: Request) -> Response:
+        """Do what was chosen for the memories of a question, and show the next one."""
+        fields = await self.session_guard.form(request)
+        versions = {name.removeprefix(VERSION): value for name, value in fields.items() if name.startswith(VERSION)}
+        done = await self.views.answer(fields.get("step", ""), fields.get("ids", "").split(","), versions)
+        return self._then(_own(fields.get("back", "")), done)
+
+    async def preview(self, request: Request) -> Response:
+        """Work out what a step would change."""
+        fields = await self.session_guard.form(request)
+        return self._preview(await self.views.preview(fields.get("step", "")), "/review")
+
+    def _preview(self, key: str, back: str) -> Response:
+        return RedirectResponse(f"/preview/{key}?{urlencode({'back': back})}", 303)
+
+    async def show_preview(self, request: Request) -> Response:
+        """Show what would be changed, some of it at a time."""
+        key, page = request.path_params["key"], whole_number(request.query_params.get("page"), 1)
+        shown, back = self.views.changes.shown(key), _own(request.query_params.get("back", ""))
+        pages = max(1, -(-len(shown.changes) // PAGE))
+        changes = shown.changes[(page - 1) * PAGE : page * PAGE]
+        place: dict[str, Any] = {"page": page, "pages": pages, "key": key, "back": back, "changes": changes}
+        return self._page("preview.html", here=back, shown=shown, **place)
 
     async def select(self, request: Request) -> Response:
         """Do something with the memories that are selected in a list: after a preview, unless it changes none."""
@@ -344,13 +379,13 @@ class Pages(PageApplication):
     async def apply(self, request: Request) -> Response:
         """Do what was previewed."""
         fields = await self.session_guard.form(request)
-        done, _ = await self.views.apply(fields.get("key", ""))
+        done, _ = await self.views.changes.apply(fields.get("key", ""))
         return self._then(_own(fields.get("back", "")), done)
 
     async def undo(self, request: Request) -> Response:
         """Take the last change back, and go where it was seen."""
         fields = await self.session_guard.form(request)
-        said, ids = await self.views.changes.undo(fields.get("key", ""))
+        said, ids = await self.views.undo(fields.get("key", ""))
         return self._then(f"/memory/{ids[0]}" if len(ids) == 1 else _own(fields.get("back", "")), said)
 
     # -- out and in ------------------------------------------------------------------------------------------------

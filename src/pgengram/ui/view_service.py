@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from pgengram.errors import InvalidInput, NotFound
+from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import NewMemory, Question, checked
 from pgengram.search.budget import is_weak
 from pgengram.service.manager import MemoryManager
@@ -27,7 +27,7 @@ from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
 from pgengram.ui import drawing
 from pgengram.ui.background_cache import BackgroundCache
-from pgengram.ui.changes import Changes, Done, Preview
+from pgengram.ui.changes import Changes, Done
 from pgengram.ui.jobs import Export, Import
 from pgengram.ui.query_values import number_of, whole_number
 from pgengram.views import Found, Shown, Stored, around_view, memory_view
@@ -46,7 +46,6 @@ AXES_FROM: Final = 10_000  # memories of which the axes of the map are worked ou
 AT_ONCE: Final = 5_000  # memories whose vectors are read together
 MAX_POINTS: Final = 200_000  # of a map
 LIST_EXCERPT_CHARS: Final = 90
-SIDE_BY_SIDE: Final = 20  # findings on a page
 MEMBERS: Final = 50
 REVIEW_FRESH_S: Final = 300.0
 MAX_TOKEN_DAYS: Final = 3_650
@@ -96,12 +95,14 @@ class ViewService:
         self.changes = Changes(manager, self.cache.forget)
         self.export = Export(manager, folder / "pgengram.jsonl")
         self.arriving = Import(manager, folder / "import")
-        self._kept: set[frozenset[str]] = set()  # groups that somebody wants to keep as they are
+        self._reviews = BackgroundCache()  # not made anew after each answer
+        self._answered: set[frozenset[str]] = set()  # groups of findings
 
     async def close(self) -> None:
         """Break off what is being made."""
         await self.cache.close()
         await self._searches.close()
+        await self._reviews.close()
         await self.export.job.close()
         await self.arriving.job.close()
 
@@ -252,31 +253,41 @@ class ViewService:
     async def review(self, offset: int) -> Reviewed | None:
         """Return what a review finds from the memory at `offset` on, the newest first; None while it is made."""
         review = partial(self.maintenance.review_memories, max_groups=MAX_GROUPS, offset=offset)
-        return await self.cache.get(("review", offset), review, fresh_s=REVIEW_FRESH_S)
+        return await self._reviews.get(offset, review, fresh_s=REVIEW_FRESH_S)
+
+    def look_again(self) -> None:
+        """Review anew when that is next asked for."""
+        self._reviews.forget()
 
     def findings(self, reviewed: Reviewed, name: str) -> list[Shown]:
-        """Return the findings of a name, without those that somebody wants to keep as they are."""
-        return [one for one in reviewed.findings if one["finding"] == name and frozenset(one["ids"]) not in self._kept]
+        """Return the findings of a name, without those that somebody has answered."""
+        return [
+            one for one in reviewed.findings if one["finding"] == name and frozenset(one["ids"]) not in self._answered
+        ]
 
-    async def preview(self, steps: Sequence[str]) -> Preview:
-        """Return what steps, each as JSON, would change; nothing is changed.
+    async def preview(self, step: str) -> str:
+        """Return the key of what a step, as JSON, would change; nothing is changed."""
+        return await self.changes.preview([_step(step)])
+
+    async def answer(self, step: str, ids: Sequence[str], versions: Mapping[str, str]) -> Done:
+        """Do what somebody chose to do with memories that were shown, and do not ask about them again.
 
         Raises:
-            InvalidInput: there is none, or one is not valid JSON.
+            Conflict: one of them is not at the version that was shown.
         """
-        try:
-            plan = [json.loads(step) for step in steps]
-        except ValueError:
-            raise InvalidInput("A step of the plan cannot be read.") from None
-        if not plan:
-            raise InvalidInput("No step is selected.", "Select at least one.")
-        return await self.changes.preview(plan)
+        key = await self.changes.preview([_step(step)])
+        rows = self.changes.shown(key).rows
+        if any(versions.get(id_) != str(row["version"]) for id_, row in rows.items()):
+            raise Conflict("One of these memories changed while you read.", "Nothing was changed. Look again.")
+        done, _ = await self.changes.apply(key)
+        self._answered.add(frozenset(ids))
+        return done
 
-    async def apply(self, key: str) -> tuple[Done, Preview]:
-        """Do what was shown under a key; groups that are to be kept as they are are not asked about again."""
-        done, shown = await self.changes.apply(key)
-        self._kept.update(frozenset(step["ids"]) for step in shown.plan if step["action"] == "confirm")
-        return done, shown
+    async def undo(self, key: str) -> tuple[str, list[str]]:
+        """Take a change back, and ask about its memories again; return that in words, and their ids."""
+        said, ids = await self.changes.undo(key)
+        self._answered = {group for group in self._answered if not group & {*ids}}
+        return said, ids
 
     # -- tokens ----------------------------------------------------------------------------------------------------
 
@@ -322,6 +333,13 @@ def _question(asked: Mapping[str, str], **fixed: Any) -> Question:
     if until := given.get("until"):
         given["until"] = f"{until}T23:59:59.999999Z"
     return checked(Question, given | fixed)
+
+
+def _step(given: str) -> Shown:
+    try:
+        return dict(json.loads(given))
+    except (TypeError, ValueError):
+        raise InvalidInput("That step cannot be read.", "Load the page again.") from None
 
 
 def _weak(hit: Shown, best: float) -> bool:

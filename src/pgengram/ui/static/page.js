@@ -40,7 +40,9 @@ document.addEventListener("keydown", (event) => {
     if (field.id === "q" && event.key === "ArrowDown") { event.preventDefault(); move(1); }
     return;
   }
-  if (event.key === "n") location.href = "/new";
+  const answer = document.querySelector(`.question [data-key="${CSS.escape(event.key)}"]`);
+  if (answer) answer.click();
+  else if (event.key === "n") location.href = "/new";
   else if (event.key === "x") {
     const pick = document.querySelector(".hit.on .pick");
     if (pick) { pick.checked = !pick.checked; count(); }
