@@ -8,6 +8,7 @@ import pytest
 from mcp import Client
 
 from compat.conftest import refuses, says
+from helpers import Database, call, connected
 
 SYSTEM = "crow"
 TOOLS = [
@@ -114,6 +115,52 @@ async def test_deleting_asks_first_with_a_token_for_one_use(client: Client) -> N
 
     assert done["removed"]
     assert [one["id"] for one in (await says(client, "crow_list_memories"))["memories"]] == [other]
+
+
+async def test_calls_may_be_spelled_as_the_code_of_crow_does(client: Client) -> None:
+    id_ = await stored(client, "User prefers TypeScript.", category="preference", importance=8, project_id=1,
+                       instance_id="laptop", tags="coding, language")  # fmt: skip
+    await stored(client, "User prefers tea.", category="preference", importance=3, project_id=2)
+
+    found = await says(client, "crow_search_memories", query="what does the user prefer", category="preference",
+                       min_importance=5, semantic=False, project_id=1, instance_id="laptop")  # fmt: skip
+    assert [(one["id"], one["project_id"], one["instance_id"]) for one in found["memories"]] == [(id_, 1, "laptop")]
+    for filters in ({"tag": "coding"}, {"min_importance": 5}, {"project_id": 1}, {"sort_by": "importance", "limit": 1}):
+        assert [one["id"] for one in (await says(client, "crow_list_memories", **filters))["memories"]] == [id_]
+    changed = await says(client, "crow_update_memory", id=id_, context="told twice")
+    assert changed["memory"]["context"] == "told twice"
+    recalled = await says(client, "crow_recall_by_context", context="TypeScript", project_id=2)
+    assert id_ not in [one["id"] for one in recalled["memories"]]
+
+
+async def test_any_word_is_a_category_and_a_memory_without_one_shows_its_type(client: Client, db: Database) -> None:
+    free = await stored(client, "Fry the onions first.", category="recipe")
+    async with connected(database_url=db.url) as usual:
+        await call(usual, "create_memory", content="The fryer was new.", type="episodic")
+
+    shown = (await says(client, "crow_list_memories"))["memories"]
+    assert [one["category"] for one in shown] == ["episodic", "recipe"]
+    assert [one["id"] for one in (await says(client, "crow_list_memories", category="recipe"))["memories"]] == [free]
+    assert (await says(client, "crow_list_memories", category="episodic"))["count"] == 1
+    assert (await says(client, "crow_list_memories", category="general"))["count"] == 0
+    assert (await says(client, "crow_memory_stats"))["categories"] == {"recipe": 1}
+    moved = await says(client, "crow_update_memory", id=free, category="process")
+    assert moved["memory"]["category"] == "process"
+    assert (await says(client, "crow_list_memories", category="recipe"))["count"] == 0
+
+
+async def test_of_what_nothing_is_known_nothing_is_recalled(client: Client) -> None:
+    for text in ("The dog Mochi is afraid of thunder.", "Invoices are sent on Fridays.", "The shop opens at nine."):
+        await stored(client, text)
+    lab = await stored(client, "The robot kit has nine motors.", source="maker-lab")
+
+    answer = await says(client, "crow_recall_by_context", context="Explain the tax law of ancient Rome")
+    assert (answer["count"], answer["memories"]) == (0, [])
+    assert answer["message"] == "No relevant memories found for this context."
+    asked = {"context": "How many motors has the robot kit?", "limit": 1}
+    assert (await says(client, "crow_recall_by_context", **asked))["memories"] == []
+    with_lab = await says(client, "crow_recall_by_context", **asked, include_maker_lab=True)
+    assert [one["id"] for one in with_lab["memories"]] == [lab]
 
 
 async def test_the_statistics_count_categories_and_tags(client: Client) -> None:

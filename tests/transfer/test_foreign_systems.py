@@ -125,7 +125,7 @@ def test_crow_keeps_category_context_and_source(database: Database, tmp_path: Pa
     assert (first["at"], first["updated_at"].day) == (SEPTEMBER, 2)
     assert first["metadata"]["context"] == "said at lunch"
     assert second["kind"] is None
-    assert database.value("SELECT category FROM semantic_memories WHERE memory_id = %s", [second["id"]]) == ["recipes"]
+    assert database.value("SELECT collection FROM memories WHERE id = %s", [second["id"]]) == "recipes"
 
 
 def test_ownsona_keeps_what_was_deleted_forgotten(database: Database, tmp_path: Path) -> None:

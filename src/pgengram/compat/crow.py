@@ -20,12 +20,23 @@ from pgengram.compat.adapter import (
     ten_of,
 )
 from pgengram.inputs import Change, checked
+from pgengram.search.budget import is_weak
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.service.toolsets.maintenance import MAX_TAGS, Maintenance
+from pgengram.service.toolsets.maintenance import MAX_TAGS, NONE_GIVEN, Maintenance
 
-Category = Literal["general", "project", "preference", "person", "process", "decision", "learning", "goal"]
-SORTS: Final = {"created_at": "created", "updated_at": "updated", "importance": "importance"}
-Sort = Literal["created_at", "updated_at", "importance"]
+MAX_CONTEXT: Final = 50_000
+MAKER_LAB: Final = "maker-lab"  # of what is recalled only on demand
+
+Documented = Literal["general", "project", "preference", "person", "process", "decision", "learning", "goal"]
+Category = Annotated[f.Name, Field(description=f"{', '.join(get_args(Documented))}, or any other word.")]
+Sort = Literal["created_at", "updated_at", "importance", "recent", "accessed"]
+SORTS: Final[dict[str, str]] = {
+    "created_at": "created", "updated_at": "updated", "importance": "importance", "recent": "created",
+    "accessed": "accessed",
+}  # fmt: skip
+Context = Annotated[str, f.Text, Field(max_length=MAX_CONTEXT, description="When and why it is stored.")]
+Project = Annotated[int | f.Name | None, Field(description="Project it belongs to.")]
+Instance = Annotated[f.Name | None, Field(description="Where it comes from.")]
 Query = Annotated[str, f.Text, Field(min_length=1, max_length=f.MAX_QUERY)]
 
 
@@ -41,17 +52,19 @@ class Crow(CompatAdapter):
         "search_memories": "crow_search_memories",
         "get_memories": "crow_search_memories",
     }
-    categories: ClassVar[tuple[str, ...]] = get_args(Category)
+    categories: ClassVar[tuple[str, ...]] = get_args(Documented)
 
     @tool(ADDS, title="Store a memory")
     async def crow_store_memory(
         self,
         content: f.Content,
         category: Category = "general",
-        context: Annotated[str, f.Text, Field(max_length=f.MAX_CONTENT, description="When and why it is stored.")] = "",
+        context: Context = "",
         tags: TagText = [],  # noqa: B006
         source: f.Name | None = None,
         importance: OneToTen = 5,
+        project_id: Project = None,
+        instance_id: Instance = None,
     ) -> Raw:
         """Store a piece of information in persistent memory.
 
@@ -60,11 +73,13 @@ class Crow(CompatAdapter):
         """
         stored = await self.store(
             content=content,
-            kind=category,
             tags=tags,
             source=source,
             importance=share_of(importance),
             metadata={"context": context} if context else None,
+            project=_project(project_id),
+            source_provider=instance_id,
+            **_stored_as(category),
         )
         return Raw({"id": number_of(stored.memory_id), "message": stored.message, "memory": entry(stored.memory)})
 
@@ -75,24 +90,40 @@ class Crow(CompatAdapter):
         category: Category | None = None,
         tags: TagText = [],  # noqa: B006
         limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = 10,
+        min_importance: OneToTen | None = None,
+        semantic: Annotated[bool, Field(description="By meaning too, not by words alone.")] = True,
+        project_id: Project = None,
+        instance_id: Instance = None,
     ) -> Raw:
         """Search memories by words and meaning, best first.
 
         Use before you say that you do not know; by a whole situation use crow_recall_by_context. Any punctuation is
         allowed. Errors: INVALID_INPUT.
         """
-        return await self._found(query=query, limit=limit, kind=category and [category], tags=tags or None)
+        which = _which(category, tags, min_importance, project_id, instance_id)
+        found = await self.find(query=query, limit=limit, mode=None if semantic else "text", **which, detail=True)
+        return _told(found.results, "No memories found matching that query.")
 
     @tool(READS, title="Recall by context")
     async def crow_recall_by_context(
-        self, context: Query, limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = 5
+        self,
+        context: Query,
+        limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = 5,
+        project_id: Project = None,
+        instance_id: Instance = None,
+        include_maker_lab: Annotated[bool, Field(description="Also those with source maker-lab.")] = False,
     ) -> Raw:
-        """Recall memories relevant to a given context, best first.
+        """Recall memories relevant to a given context, best first; none when nothing has to do with it.
 
         Use at the start of a task with its topic; for words and filters use crow_search_memories. Errors:
         INVALID_INPUT.
         """
-        return await self._found(query=context, limit=limit)
+        which = _which(None, [], None, project_id, instance_id)
+        found = await self.find(query=context, limit=min(2 * limit, f.MAX_LIMIT), **which, detail=True)
+        wanted = [hit for hit in found.results if include_maker_lab or hit.get("source") != MAKER_LAB]
+        best = max((hit["score"] for hit in wanted), default=0.0)
+        fitting = [hit for hit in wanted if not _is_weak(hit, best)]
+        return _told(fitting[:limit], "No relevant memories found for this context.")
 
     @tool(READS, title="List memories")
     async def crow_list_memories(
@@ -102,17 +133,18 @@ class Crow(CompatAdapter):
         limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = 20,
         offset: Annotated[int, Field(ge=0, le=10_000)] = 0,
         sort: Sort = "created_at",
+        tag: TagText = [],  # noqa: B006
+        sort_by: Sort | None = None,
+        min_importance: OneToTen | None = None,
+        project_id: Project = None,
+        instance_id: Instance = None,
     ) -> Raw:
         """List memories, filtered and sorted, highest or newest first; to find one by content use crow_search_memories.
         Errors: INVALID_INPUT.
         """
-        return await self._found(
-            limit=limit, offset=offset, sort=SORTS[sort], kind=category and [category], tags=tags or None
-        )
-
-    async def _found(self, **asked: Any) -> Raw:
-        found = await self.find(**asked, detail=True)
-        return Raw({"memories": [entry(hit) for hit in found.results], "count": found.count})
+        which = _which(category, [*tags, *tag], min_importance, project_id, instance_id)
+        found = await self.find(limit=limit, offset=offset, sort=SORTS[sort_by or sort], **which, detail=True)
+        return _told(found.results, "No memories found with those filters.")
 
     @tool(CHANGES, title="Update a memory")
     async def crow_update_memory(
@@ -122,12 +154,18 @@ class Crow(CompatAdapter):
         category: Category | None = None,
         tags: TagText | None = None,
         importance: OneToTen | None = None,
+        context: Context | None = None,
     ) -> Raw:
-        """Change the content, category, tags or importance of a memory; to remove it use crow_delete_memory. Errors:
-        INVALID_INPUT, NOT_FOUND.
+        """Change the content, category, tags, importance or context of a memory; to remove it use crow_delete_memory.
+        Errors: INVALID_INPUT, NOT_FOUND.
         """
-        given = {"content": content, "kind": category, "tags": tags, "importance": share_of(importance)}
-        change = {"id": id, **{name: value for name, value in given.items() if value is not None}}
+        given = {"content": content, "tags": tags, "importance": share_of(importance)}
+        change: dict[str, Any] = {"id": id, **{name: value for name, value in given.items() if value is not None}}
+        if context is not None:
+            change["metadata"] = {"context": context or None}
+        if category is not None:
+            named = _stored_as(category)
+            change |= {**named, "clear": [name for name in ("kind", "collection") if name not in named]}
         updated = await self.memory.update_memory(checked(Change, change))
         return Raw({"id": number_of(updated.memory_id), "message": updated.message, "memory": entry(updated.memory)})
 
@@ -155,19 +193,68 @@ class Crow(CompatAdapter):
         """Count memories by category and by tag, and in all. Errors: DATABASE_ERROR."""
         found = await Maintenance(self.memory).memory_stats(tags=MAX_TAGS)
         tables = found.model_dump()
-        return Raw({"total": found.totals["active"], "categories": tables["by_kind"], "tags": tables["tags"]})
+        words = [*tables["by_kind"].items(), *tables["by_collection"].items()]
+        recent = [{"id": number_of(one["id"]), "preview": one["excerpt"]} for one in tables["recent"]]
+        return Raw(
+            {
+                "total": found.totals["active"],
+                "categories": {word: count for word, count in words if word != NONE_GIVEN},
+                "tags": tables["tags"],
+                "importance": tables["importance"],
+                "recent": recent,
+            }
+        )
+
+
+def _stored_as(category: str) -> dict[str, str]:
+    """Return where a category is kept: as the kind if it is one, else as the collection."""
+    return {"kind": category.lower()} if category.lower() in f.KINDS else {"collection": category}
+
+
+def _project(project_id: int | str | None) -> str | None:
+    return None if project_id is None else str(project_id)
+
+
+def _which(
+    category: str | None, tags: list[str], least: float | None, project_id: int | str | None, instance_id: str | None
+) -> dict[str, Any]:
+    """Return filters under the manager's names; a memory without a kind and a collection has its type as category."""
+    named = {} if category is None else _stored_as(category)
+    if category in f.TYPES:
+        named = {"type": category}
+    return {
+        "tags": tags or None,
+        "min_importance": share_of(least),
+        "project": _project(project_id),
+        "source_provider": instance_id,
+        **{name: [word] if name in ("kind", "type") else word for name, word in named.items()},
+    }
+
+
+def _is_weak(hit: dict[str, Any], best: float) -> bool:
+    return is_weak(hit["score"], best, hit["why"]["similarity"], hit["why"]["words"])
+
+
+def _told(hits: list[dict[str, Any]], nothing: str) -> Raw:
+    """Return hits as memories, or say that there are none."""
+    message = {} if hits else {"message": nothing}
+    return Raw({"memories": [entry(hit) for hit in hits], "count": len(hits), **message})
 
 
 def entry(memory: dict[str, Any]) -> dict[str, Any]:
     """Return a memory under Crow's names."""
-    names = {"source": "source", "created_at": "created_at", "updated_at": "updated_at", "access_count": "access_count"}
-    context = (memory.get("metadata") or {}).get("context")
+    names = {
+        "source": "source", "instance_id": "source_provider", "created_at": "created_at", "updated_at": "updated_at",
+        "access_count": "access_count", "accessed_at": "last_accessed_at",
+    }  # fmt: skip
+    context, project = (memory.get("metadata") or {}).get("context"), memory.get("project")
     return {
         "id": number_of(memory["id"]),
         "content": memory["content"],
-        "category": memory.get("kind", "general"),
+        "category": memory.get("kind") or memory.get("collection") or memory["type"],
         "tags": ",".join(memory.get("tags", [])),
         "importance": ten_of(memory["importance"]),
         **({"context": context} if context else {}),
-        **{theirs: memory[ours] for ours, theirs in names.items() if ours in memory},
+        **({"project_id": int(project) if project.isdecimal() else project} if project else {}),
+        **{theirs: memory[ours] for theirs, ours in names.items() if ours in memory},
     }

@@ -10,9 +10,9 @@ SYSTEM = "crow"
 
 
 def read(source: str) -> Read:
-    """Read the table `memories`; category becomes the kind, and stays in the metadata where there is no such kind."""
+    """Read the table `memories`; a category becomes the kind, or the collection where there is no such kind."""
     for row in Tables(Path(source)).needed("memories", "id", "content"):
-        kept = picked(row, "context", "instance_id", *([] if kind(row.get("category")) else ["category"]))
+        free = None if kind(row.get("category")) else row.get("category")
         fields = picked(
             row,
             "tags",
@@ -21,6 +21,7 @@ def read(source: str) -> Read:
             "updated_at",
             "access_count",
             kind="category",
+            source_provider="instance_id",
             last_accessed_at="accessed_at",
         )
         record = memory(
@@ -29,7 +30,8 @@ def read(source: str) -> Read:
             row["content"],
             project=None if row.get("project_id") is None else str(row["project_id"]),
             importance=of_ten(row.get("importance")),
-            metadata={name: value for name, value in kept.items() if value},
+            collection=free,
+            metadata={"context": row["context"]} if row.get("context") else {},
             **fields,
         )
         yield Item(f"memories {row['id']}", record)
