@@ -73,7 +73,7 @@ async def test_hits_are_short_and_memories_whole(client: Client) -> None:
     whole = await says(client, "memory_get", ids=[id_])
 
     assert (found["query"], found["found"], found["searchType"]) == ("payment retries", 1, "hybrid")
-    assert len(found["memories"][0]["content"]) == 81
+    assert len(found["memories"][0]["summary"]) == 81
     detailed = await says(client, "memory_search", query="payment retries", detail=True)
     assert len(detailed["memories"][0]["content"]) == 301
     assert whole["memories"][0]["content"] == text.strip() or whole["memories"][0]["content"] == text
@@ -102,15 +102,32 @@ async def test_a_low_importance_match_is_found_by_meaning(client: Client) -> Non
     assert [hit["id"] for hit in found["memories"]] == [wanted]
 
 
-async def test_deleting_takes_it_out_of_every_search_and_an_unknown_id_is_an_error(
-    client: Client, db: Database
-) -> None:
+async def test_what_is_deleted_no_tool_shows_and_erasing_asks_first(client: Client, db: Database) -> None:
     id_ = await stored(client, "Obsolete.")
 
     assert await says(client, "memory_delete", id=id_) == {"success": True, "deleted": True, "memoryId": id_}
     assert (await says(client, "memory_search", query="obsolete"))["found"] == 0
-    assert (await refuses(client, "memory_delete", id=12345))["code"] == "NOT_FOUND"
+    gone = await says(client, "memory_get", ids=[id_])
+    assert (gone["found"], gone["missing"]) == (0, [f"No memory has id {id_}."])
+    for unknown in (id_, 12345):
+        assert (await refuses(client, "memory_delete", id=unknown))["code"] == "NOT_FOUND"
     assert db.value("SELECT count(*) FROM memories") == 1
+    preview = await says(client, "memory_delete", id=id_, erase=True)
+    assert not preview["deleted"]
+    done = await says(client, "memory_delete", id=id_, erase=True, confirm_token=preview["confirmToken"])
+    assert done == {"success": True, "deleted": True, "memoryId": id_}
+    assert db.value("SELECT count(*) FROM memories") == 0
+
+
+async def test_what_is_told_again_has_the_type_and_metadata_of_the_last_time(client: Client) -> None:
+    id_ = await stored(client, "Sessions expire after an hour.")
+    call = {"content": " Sessions expire after an hour. ", "type": "decision", "metadata": {"why": "safety"}}
+
+    again = await says(client, "memory_store", **call)
+
+    assert (again["id"], again["type"], again["consolidated"]) == (id_, "decision", True)
+    [memory] = (await says(client, "memory_get", ids=[id_]))["memories"]
+    assert (memory["type"], memory["metadata"]) == ("decision", {"why": "safety"})
 
 
 async def test_a_relation_given_when_storing_is_found_again(client: Client) -> None:
@@ -133,6 +150,7 @@ async def test_connections_are_told_once_and_explored(client: Client) -> None:
     assert (again["created"], again["strength"]) == (False, 0.5)
     near = await says(client, "graph_explore", memoryId=one, depth=1)
     far = await says(client, "graph_explore", memoryId=one, depth=2, relation="causes", direction="outgoing")
+    assert await says(client, "graph_explore", memoryId=one, depth=1, relation="all") == near
     assert {node["id"] for node in near["nodes"]} == {one, two}
     assert {node["id"] for node in far["nodes"]} == {one, two, three}
     assert {"source": one, "target": two, "relation": "causes", "strength": 0.5} in far["edges"]

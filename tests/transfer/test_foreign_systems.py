@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from helpers import Database, in_database
+from helpers import Database, connected, in_database, said
 from machine import answered
 
 WORDS = {"embedder": "none:"}
@@ -63,6 +63,8 @@ def test_session_continuity_keeps_kinds_projects_relations_and_times(database: D
       accessed_at DATETIME DEFAULT CURRENT_TIMESTAMP, access_count INTEGER DEFAULT 0, metadata TEXT);
     CREATE TABLE memory_relations (id INTEGER PRIMARY KEY AUTOINCREMENT, source_id INTEGER NOT NULL, target_id INTEGER NOT NULL,
       relation_type TEXT NOT NULL, strength REAL DEFAULT 1.0, created_at DATETIME DEFAULT CURRENT_TIMESTAMP);
+    CREATE TABLE user_directives (id INTEGER PRIMARY KEY, project TEXT NOT NULL, directive TEXT NOT NULL, context TEXT, source TEXT,
+      priority TEXT DEFAULT 'normal', created_at DATETIME DEFAULT CURRENT_TIMESTAMP);
     CREATE TABLE tasks (id INTEGER PRIMARY KEY, title TEXT);
     """
     file = database_file(
@@ -71,19 +73,23 @@ def test_session_continuity_keeps_kinds_projects_relations_and_times(database: D
             {"content": "We chose Vitest.", "memory_type": "decision", "tags": '["Test Runner", "js"]', "project": "web", "importance": 9,
              "created_at": "2025-09-01 08:30:00", "access_count": 7, "metadata": '{"why": "speed"}'},
             {"content": "The build failed on Node 18.", "memory_type": "error", "tags": "build,node", "importance": 1},
+            {"content": "Somebody saw a new logo.", "memory_type": "rumour"},
         ],
         memory_relations=[
             {"source_id": 1, "target_id": 2, "relation_type": "solves", "strength": 0.5},
             {"source_id": 1, "target_id": 99, "relation_type": "solves"},
         ],
         tasks=[{"title": "Write more tests"}],
+        user_directives=[{"project": "web", "directive": "Always run the linter.", "priority": "high"}],
     )  # fmt: skip
 
     answer = brought_in(database, "session-continuity", file, expect=1)
 
-    assert answer["added"] == {"memory": 2, "relationship": 1}
+    assert answer["added"] == {"memory": 4, "relationship": 1}
     assert [one["place"] for one in answer["left"]] == ["memory_relations 2", "table tasks"]
-    first, second = memories(database)
+    directive, other, second, first = sorted(memories(database), key=lambda row: row["content"])
+    assert (directive["kind"], directive["project"], directive["tags"]) == ("preference", "web", ["directive"])
+    assert (directive["importance"], other["kind"], other["metadata"]["memory_type"]) == (0.9, None, "rumour")
     assert (first["kind"], first["type"], first["project"], first["importance"], first["access_count"]) == (
         "decision",
         "strategic",
@@ -191,6 +197,18 @@ def chroma(path: Path) -> Path:
     )  # fmt: skip
 
 
+async def test_skynet_memories_of_no_named_collection_are_where_its_tools_look(
+    database: Database, tmp_path: Path
+) -> None:
+    file = tmp_path / "chroma.json"
+    file.write_text(json.dumps({"ids": ["mem_1"], "documents": ["Tea is brewed for four minutes."]}))
+
+    brought_in(database, "skynet", file)
+
+    async with connected(database_url=database.url, compat="skynet", **WORDS) as client:
+        assert json.loads(said(await client.call_tool("memory_search", {"query": "tea"})))["count"] == 1
+
+
 @pytest.mark.parametrize("of", ["json", "sqlite"])
 def test_skynet_is_read_from_what_chroma_gives_and_from_its_file(database: Database, tmp_path: Path, of: str) -> None:
     if of == "sqlite":
@@ -282,6 +300,35 @@ def test_mcp_memory_service_is_read_from_its_database(database: Database, tmp_pa
     assert edges(database) == [("Deploys happen on Tuesdays.", "related", "The canary waits an hour.", 0.62)]
 
 
+def test_what_mcp_memory_service_superseded_stays_so_and_leads_to_what_holds(
+    database: Database, tmp_path: Path
+) -> None:
+    evolved = """ALTER TABLE memories ADD COLUMN parent_id TEXT; ALTER TABLE memories ADD COLUMN version INTEGER DEFAULT 1;
+    ALTER TABLE memories ADD COLUMN confidence REAL DEFAULT 1.0; ALTER TABLE memories ADD COLUMN last_accessed INTEGER;
+    ALTER TABLE memories ADD COLUMN superseded_by TEXT;"""
+    stamp = SEPTEMBER.timestamp()
+    file = database_file(
+        tmp_path / "sqlite_vec.db", SERVICE + evolved,
+        memories=[
+            {"content_hash": "a", "content": "Deploys happen on Mondays.", "created_at": stamp, "updated_at": stamp + 60,
+             "superseded_by": "b"},
+            {"content_hash": "b", "content": "Deploys happen on Tuesdays.", "created_at": stamp + 60, "parent_id": "a", "version": 2,
+             "confidence": 0.6, "last_accessed": int(stamp) + 90},
+        ],
+    )  # fmt: skip
+
+    assert brought_in(database, "mcp-memory-service", file)["added"] == {"memory": 2, "relationship": 1}
+
+    old, new = memories(database)
+    assert (old["status"], old["replaced_by"], new["status"]) == ("invalidated", [new["id"]], "active")
+    assert (new["confidence"], new["metadata"]["version"], int(new["last_accessed_at"].timestamp() - stamp)) == (
+        0.6,
+        2,
+        90,
+    )
+    assert edges(database) == [("Deploys happen on Tuesdays.", "revises", "Deploys happen on Mondays.", 1.0)]
+
+
 def test_mcp_memory_service_is_read_from_its_export(database: Database, tmp_path: Path) -> None:
     file = tmp_path / "backup.json"
     row = {"content": "Deploys happen on Tuesdays.", "content_hash": "a", "tags": ["ops"], "created_at": SEPTEMBER.timestamp(),
@@ -311,6 +358,11 @@ CREATE TABLE memory_clusters (id uuid, created_at timestamptz, updated_at timest
 CREATE TABLE memory_cluster_members (cluster_id uuid, memory_id uuid, membership_strength float, added_at timestamptz);
 CREATE TABLE memory_relationships (from_memory_id uuid, to_memory_id uuid, relationship_type text, strength float, properties jsonb, created_at timestamptz);
 CREATE TABLE working_memory (id uuid, content text);
+CREATE TABLE worldview_primitives (id uuid, category text, belief text, confidence float, emotional_valence float, stability_score float,
+  connected_beliefs uuid[], activation_patterns jsonb, memory_filter_rules jsonb, influence_patterns jsonb, preferred_clusters uuid[]);
+CREATE TABLE worldview_memory_influences (id uuid, worldview_id uuid, memory_id uuid, influence_type text, strength float, created_at timestamptz);
+CREATE TABLE identity_model (id uuid, self_concept jsonb, agency_beliefs jsonb, purpose_framework jsonb, group_identifications jsonb,
+  boundary_definitions jsonb, emotional_baseline jsonb, threat_sensitivity float, change_resistance float, core_memory_clusters uuid[]);
 INSERT INTO memories SELECT ('00000000-0000-4000-8000-00000000000' || n)::uuid, '2025-09-01 08:30+00', '2025-09-02 08:30+00', t::memory_type, s,
   c, '{0.1,0.2}', i, n, '2025-09-03 08:30+00', 0.01, 0.5
   FROM (VALUES (1, 'episodic', 'active', E'The build\\tbroke.\\nTwice \\\\ over.', 786.3), (2, 'semantic', 'active', 'Ada bakes.', 0.4),
@@ -323,11 +375,17 @@ INSERT INTO memory_clusters VALUES ('00000000-0000-4000-8000-0000000000aa', '202
   '{flour,"rye bread"}', 0.0, NULL, 4);
 INSERT INTO memory_cluster_members VALUES ('00000000-0000-4000-8000-0000000000aa', '00000000-0000-4000-8000-000000000002', 0.8, '2025-09-01 08:30+00');
 INSERT INTO memory_relationships VALUES ('00000000-0000-4000-8000-000000000002', '00000000-0000-4000-8000-000000000003', 'causal', 0.5, '{"why": 1}', '2025-09-01 08:30+00');
+INSERT INTO worldview_primitives VALUES ('00000000-0000-4000-8000-0000000000cc', 'People', 'People are kind.', 0.9, -0.25, 1.5, NULL,
+  '["doubt"]', NULL, NULL, '{00000000-0000-4000-8000-0000000000aa}');
+INSERT INTO worldview_memory_influences VALUES ('00000000-0000-4000-8000-0000000000dd', '00000000-0000-4000-8000-0000000000cc',
+  '00000000-0000-4000-8000-000000000002', 'shown', 0.7, '2025-09-01 08:30+00');
+INSERT INTO identity_model VALUES ('00000000-0000-4000-8000-0000000000ee', '{"role": "helper"}', NULL, NULL, NULL, NULL, NULL, 0.2, NULL, NULL);
 INSERT INTO working_memory VALUES ('00000000-0000-4000-8000-0000000000bb', 'held');
 """
 AGI_TABLES = (
     "memories", "episodic_memories", "semantic_memories", "procedural_memories", "strategic_memories", "memory_clusters",
-    "memory_cluster_members", "memory_relationships", "working_memory",
+    "memory_cluster_members", "memory_relationships", "working_memory", "worldview_primitives",
+    "worldview_memory_influences", "identity_model",
 )  # fmt: skip
 
 
@@ -366,7 +424,8 @@ def test_agi_memory_keeps_types_details_clusters_and_edges(
 
     answer = brought_in(database, "agi", agi_source(of, blank.url, tmp_path), expect=1)
 
-    assert answer["added"] == {"memory": 4, "relationship": 1, "cluster": 1, "cluster_member": 1}
+    links = {"relationship": 1, "cluster": 1, "cluster_member": 1}
+    assert answer["added"] == {"memory": 4, **links, "belief": 1, "evidence": 1, "identity": 1}
     assert answer["left"] == [{"place": "table working_memory", "reason": "1 rows that are no memories"}]
     by_type = {row["type"]: row for row in memories(database)}
     assert by_type["episodic"]["content"] == "The build\tbroke.\nTwice \\ over."
@@ -389,6 +448,15 @@ def test_agi_memory_keeps_types_details_clusters_and_edges(
     assert (cluster["name"], cluster["keywords"], cluster["activation_count"]) == ("Bread", ["flour", "rye bread"], 4)
     assert database.value("SELECT strength FROM memory_cluster_members") == 0.8
     assert edges(database) == [("Ada bakes.", "causal", "How to bake.", 0.5)]
+    [belief] = database.rows("SELECT * FROM memory_beliefs")
+    assert (belief["category"], belief["belief"], belief["confidence"]) == ("people", "People are kind.", 0.9)
+    assert (belief["stability"], belief["emotional_valence"]) == (1, -0.25)
+    kept = {"activation_patterns": ["doubt"], "preferred_clusters": ["00000000-0000-4000-8000-0000000000aa"]}
+    assert belief["details"] == kept
+    [evidence] = database.rows("SELECT * FROM memory_belief_evidence")
+    assert (evidence["memory_id"], evidence["supports"]) == (by_type["semantic"]["id"], True)
+    [identity] = database.rows("SELECT * FROM memory_identities")
+    assert (identity["self_concept"], identity["threat_sensitivity"]) == ({"role": "helper"}, 0.2)
 
 
 def test_a_database_that_cannot_be_read_is_told_without_its_password(database: Database) -> None:

@@ -19,8 +19,8 @@ from pgengram.compat.adapter import (
     share_of,
     ten_of,
 )
-from pgengram.errors import InvalidInput
-from pgengram.inputs import Request
+from pgengram.errors import InvalidInput, NotFound
+from pgengram.inputs import Change, Request, checked
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
@@ -30,6 +30,7 @@ from pgengram.views import cut
 
 MemoryWord = Literal["observation", "decision", "learning", "error", "pattern", "preference"]
 Relation = Literal["related_to", "causes", "solves", "depends_on", "contradicts", "extends", "example_of"]
+AnyRelation = Literal[Relation, "all"]
 SUMMARY: Final = 80  # characters of a compact hit
 COMPACT_CHARS: Final = 300  # of one in detail
 LIKE: Final = {"mode": "semantic", "min_similarity": 0.3}  # of a search by meaning, the least cosine
@@ -46,7 +47,7 @@ def _unseen(_: Progress) -> None:
 class Knowledge(Request):
     """A piece of knowledge."""
 
-    content: Annotated[str, f.Text, Field(min_length=1, max_length=MAX_CONTENT)]
+    content: Annotated[f.Content, Field(max_length=MAX_CONTENT)]
     type: MemoryWord
     project: Project | None = None
     tags: Tags = Field(default_factory=list)
@@ -83,16 +84,25 @@ class SessionContinuity(CompatAdapter):
             dedup_policy="merge",
             related_to=None if new.relatedTo is None else [new.relatedTo],
         )
+        memory = stored.memory if stored.created else await self._told_again(stored.memory, new)
         return Raw(
             {
                 "success": True,
                 "id": number_of(stored.memory_id),
-                "type": new.type,
-                "importance": ten_of(stored.memory["importance"]),
+                "type": memory.get("kind") or memory["type"],
+                "importance": ten_of(memory["importance"]),
                 "consolidated": not stored.created,
                 "embeddingQueued": False,
             }
         )
+
+    async def _told_again(self, memory: dict[str, Any], new: Knowledge) -> dict[str, Any]:
+        """Give a memory that is there the type and the metadata with which it was told again."""
+        kind = {"kind": new.type} if memory.get("kind") != new.type else {}
+        metadata = {"metadata": new.metadata} if new.metadata else {}
+        if not kind and not metadata:
+            return memory
+        return (await self.memory.update_memory(checked(Change, {"id": memory["id"], **kind, **metadata}))).memory
 
     @tool(READS, title="Search knowledge")
     async def memory_search(
@@ -127,7 +137,7 @@ class SessionContinuity(CompatAdapter):
                 "searchType": "semantic" if by_meaning else "hybrid",
                 "found": found.count,
                 "hint": "memory_get(ids) reads them whole." if found.count else "Nothing found; try other words.",
-                "memories": [entry(hit, COMPACT_CHARS if detail else SUMMARY) for hit in found.results],
+                "memories": [hit_of(hit, detail=detail, by_meaning=by_meaning) for hit in found.results],
             }
         )
 
@@ -137,22 +147,37 @@ class SessionContinuity(CompatAdapter):
         INVALID_INPUT.
         """
         read = await self.memory.get_memories(ids)
+        there = [one for one in read.memories if one["status"] != "invalidated"]
+        gone = [one["id"] for one in (*read.missing, *read.memories) if one not in there]
         whole = [
             entry(one, f.MAX_CONTENT)
             | {"metadata": one.get("metadata", {}), "accessCount": one.get("access_count", 0), "status": one["status"]}
-            for one in read.memories
+            for one in there
         ]
-        return Raw(
-            {"found": len(whole), "memories": whole, "missing": [one["error"]["message"] for one in read.missing]}
-        )
+        missing = [self.translated(NotFound("memory", number_of(id_))).message for id_ in gone]
+        return Raw({"found": len(whole), "memories": whole, "missing": missing})
 
     @tool(REMOVES, title="Delete knowledge")
-    async def memory_delete(self, id: NumericId) -> Raw:
-        """Take a memory out of every search; its namespace can still restore it. Errors: NOT_FOUND."""
-        forgotten = await self.memory.forget_memories([id])
+    async def memory_delete(
+        self,
+        id: NumericId,
+        erase: Annotated[bool, Field(description="For good, after a preview.")] = False,
+        confirm_token: Annotated[str, Field(max_length=128, description="From the preview.")] = "",
+    ) -> Raw:
+        """Delete a memory: no tool shows it any more, and only its namespace's owner can bring it back.
+
+        erase removes it for good: the first call previews and gives a confirm_token, the second one with it acts.
+        Errors: NOT_FOUND, CONFIRM_REQUIRED.
+        """
+        forgotten = await self.memory.forget_memories([id], hard=erase, confirm_token=confirm_token)
         refuse_missing(forgotten.results)
         [one] = forgotten.results
-        return Raw({"success": True, "deleted": True, "memoryId": number_of(one["id"])})
+        known = not erase and one["already_forgotten"]
+        if known:
+            raise NotFound("memory", number_of(one["id"]))
+        asks = {} if forgotten.confirm_token is None else {"confirmToken": forgotten.confirm_token}
+        done = not asks
+        return Raw({"success": done, "deleted": done, "memoryId": number_of(one["id"]), **asks})
 
     @tool(READS, title="Related knowledge")
     async def memory_related(
@@ -195,11 +220,11 @@ class SessionContinuity(CompatAdapter):
         self,
         memoryId: NumericId,  # noqa: N803
         depth: Annotated[int, Field(ge=1, le=4)] = 2,
-        relation: Relation | None = None,
+        relation: AnyRelation = "all",
         direction: Literal["outgoing", "incoming", "both"] = "both",
     ) -> Raw:
         """Walk along links from a memory, up to 4 steps. Errors: NOT_FOUND."""
-        types: list[str] | None = [relation] if relation else None
+        types: list[str] | None = None if relation == "all" else [relation]
         seen = await self._graph.explore_memories(
             [memoryId], depth=depth, direction=DIRECTIONS[direction], types=types, min_strength=0, include_similar=False
         )
@@ -278,6 +303,15 @@ def entry(memory: dict[str, Any], length: int) -> dict[str, Any]:
         "importance": ten_of(memory["importance"]),
         "createdAt": memory["created_at"],
     }
+
+
+def hit_of(hit: dict[str, Any], *, detail: bool, by_meaning: bool) -> dict[str, Any]:
+    """Return a hit: in detail with its project and much of its content, else with a summary of it."""
+    row = entry(hit, COMPACT_CHARS if detail else SUMMARY)
+    if not detail:
+        del row["project"]
+        row["summary"] = row.pop("content")
+    return row | ({"similarity": hit["why"]["similarity"]} if by_meaning else {})
 
 
 def brief(node: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from psycopg.rows import dict_row
 from pgengram import fields as f
 from pgengram.details import DETAILS
 from pgengram.errors import InvalidInput
+from pgengram.store.assistant.identity import JSON_ASPECTS, USUAL
+from pgengram.text.normalising import folded
 from pgengram.transfer.records import (
     Item,
     Left,
@@ -32,21 +34,28 @@ from pgengram.transfer.records import (
 
 SYSTEM = "agi"
 DETAIL_TABLES: Final = {f"{type_}_memories": type_ for type_ in f.TYPES}
-TAKEN: Final = ("memories", *DETAIL_TABLES, "memory_clusters", "memory_cluster_members", "memory_relationships")
-NOT_MEMORIES: Final = ("working_memory", "worldview_primitives", "identity_model", "cluster_relationships")
+TAKEN: Final = (
+    "memories", *DETAIL_TABLES, "memory_clusters", "memory_cluster_members", "memory_relationships",
+    "worldview_primitives", "worldview_memory_influences", "identity_model",
+)  # fmt: skip
+NOT_MEMORIES: Final = ("working_memory", "cluster_relationships", "identity_memory_resonance")
 LEFT_OUT: Final = frozenset({"embedding", "centroid_embedding", "relevance_score", "success_rate"})
+ARRAYS: Final = ("connected_beliefs", "preferred_clusters")  # of a belief
 Rows = list[dict[str, Any]]
 JSONS: Final = frozenset({
     "action_taken", "context", "result", "source_references", "contradictions", "steps", "prerequisites",
     "failure_points", "supporting_evidence", "success_metrics", "adaptation_history", "context_applicability",
-    "properties", "emotional_signature",
+    "properties", "emotional_signature", "activation_patterns", "memory_filter_rules", "influence_patterns",
+    *JSON_ASPECTS,
 })  # fmt: skip
 _COPY: Final = re.compile(r"^COPY (?:public\.)?\"?(\w+)\"? \((.*)\) FROM stdin;\n((?:.*\n)*?)\\\.$", re.MULTILINE)
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def read(source: str) -> Read:
-    """Read memories with their detail, clusters with their members, and relationships."""
+    """Read memories with their detail, clusters with their members, relationships, identity, and beliefs with their
+    evidence.
+    """
     tables = _tables(source)
     details: dict[str, dict[str, Any]] = {}
     for name in DETAIL_TABLES:
@@ -66,6 +75,9 @@ def read(source: str) -> Read:
         fields = picked(row, "properties", "created_at")
         type_, strength = row.get("relationship_type"), row.get("strength")
         yield link(f"memory_relationships[{place}]", ids, ends, type_, strength, **fields)
+    yield from _beliefs(tables, ids)
+    for place, row in enumerate(tables.get("identity_model", [])):
+        yield Item(f"identity_model {row.get('id', place)}", _identity(row))
     yield from other_tables(NOT_MEMORIES, lambda name: tables.get(name, []))
 
 
@@ -128,6 +140,52 @@ def _cluster(row: Mapping[str, Any]) -> dict[str, Any]:
         "updated_at": moment(row.get("updated_at")),
         **picked(row, "name", "description", "emotional_signature"),
     }
+
+
+def _beliefs(tables: Mapping[str, Rows], ids: Mapping[Any, str]) -> Iterator[Item | Left]:
+    made: dict[Any, str] = {}
+    for place, row in enumerate(tables.get("worldview_primitives", [])):
+        if not row.get("belief"):
+            yield Left(f"worldview_primitives[{place}]", "it has no belief")
+            continue
+        belief = _belief(row)
+        made[row.get("id")] = belief["id"]
+        yield Item(f"worldview_primitives {row.get('id', place)}", belief)
+    for place, row in enumerate(tables.get("worldview_memory_influences", [])):
+        ends = made.get(row.get("worldview_id")), ids.get(row.get("memory_id"))
+        if None in ends:
+            yield Left(f"worldview_memory_influences[{place}]", "its belief or its memory is not there")
+            continue
+        supports = (as_json(row.get("strength")) or 0) >= 0
+        evidence = {"record": "evidence", "belief_id": ends[0], "memory_id": ends[1], "supports": supports}
+        yield Item(f"worldview_memory_influences[{place}]", evidence | {"added_at": moment(row.get("created_at"))})
+
+
+def _belief(row: Mapping[str, Any]) -> dict[str, Any]:
+    kept = (*ARRAYS, "activation_patterns", "memory_filter_rules", "influence_patterns")
+    details = {name: _array(row[name]) if name in ARRAYS else row[name] for name in kept if row.get(name)}
+    valence = as_json(row.get("emotional_valence"))
+    return {
+        "record": "belief",
+        "id": str(id_of(SYSTEM, row.get("id"), row["belief"], None)),
+        "category": folded(str(row.get("category") or USUAL["category"])),
+        "belief": row["belief"],
+        "confidence": share(USUAL["confidence"] if row.get("confidence") is None else row["confidence"]),
+        "stability": share(USUAL["stability"] if row.get("stability_score") is None else row["stability_score"]),
+        "emotional_valence": USUAL["emotional_valence"] if valence is None else valence,
+        "details": details,
+        "version": 1,
+    }
+
+
+def _identity(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return who the assistant was; which clusters were its core has no place here."""
+    shares = {
+        name: None if row.get(name) is None else share(row[name])
+        for name in ("threat_sensitivity", "change_resistance")
+    }
+    aspects = {name: row.get(name) for name in JSON_ASPECTS}
+    return {"record": "identity", "id": str(id_of(SYSTEM, row.get("id"), "identity", None)), **aspects, **shares}
 
 
 # -- the three sources -------------------------------------------------------------------------------------------------

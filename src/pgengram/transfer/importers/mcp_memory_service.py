@@ -21,21 +21,26 @@ from pgengram.transfer.records import (
     memory,
     moment,
     picked,
+    share,
 )
 
 SYSTEM = "mcp-memory-service"
 
 
 def read(source: str) -> Read:
-    """Read memories and, from a database, what it found to be related; deleted ones stay forgotten."""
+    """Read memories and, from a database, what it found to be related; deleted and superseded ones stay forgotten.
+
+    A new version of a memory leads to the one that it revises.
+    """
     path = Path(source)
     tables = Tables(path) if is_sqlite(path) else None
     rows = _of_json(path) if tables is None else tables.needed("memories", "content_hash", "content")
-    ids: dict[Any, str] = {}
+    ids = {row.get("content_hash"): _record(row)["id"] for row in rows}
     for place, row in enumerate(rows):
-        record = _record(row)
-        ids[row.get("content_hash")] = record["id"]
-        yield Item(f"memories[{place}]", record)
+        yield Item(f"memories[{place}]", _record(row) | _end(row, ids))
+    for place, row in enumerate(rows):
+        if (parent := row.get("parent_id")) and parent in ids:
+            yield link(f"memories[{place}].parent_id", ids, (row.get("content_hash"), parent), "revises", 1.0)
     for row in [] if tables is None else tables.rows("memory_graph"):
         yield _related(row, ids)
 
@@ -52,17 +57,33 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
     kept = mapping(row.get("metadata"))
     if row.get("memory_type") and kind(row["memory_type"]) is None:
         kept["memory_type"] = row["memory_type"]
-    record = memory(
+    kept |= {"version": row["version"]} if isinstance(row.get("version"), int) and row["version"] > 1 else {}
+    return memory(
         SYSTEM,
         metadata=kept,
         collection=None if row.get("store") in (None, "default") else row["store"],
         created_at=moment(row.get("created_at")) or row.get("created_at_iso"),
         updated_at=moment(row.get("updated_at")) or row.get("updated_at_iso"),
+        confidence=None if row.get("confidence") is None else share(row["confidence"]),
+        last_accessed_at=row.get("last_accessed"),
         **picked(row, "content", "tags", key="content_hash", kind="memory_type"),
     )
+
+
+def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
+    """Return when and why a memory holds no more; nothing of one that still does."""
     if deleted := moment(row.get("deleted_at")):
-        record |= {"status": "invalidated", "valid_to": deleted.isoformat(), "reason": "Deleted in mcp-memory-service."}
-    return record
+        return {"status": "invalidated", "valid_to": deleted.isoformat(), "reason": "Deleted in mcp-memory-service."}
+    newer = row.get("superseded_by") or mapping(row.get("metadata")).get("superseded_by")
+    if not newer:
+        return {}
+    at = moment(row.get("updated_at"))
+    return {
+        "status": "invalidated",
+        "valid_to": None if at is None else at.isoformat(),
+        "reason": "Superseded in mcp-memory-service.",
+        "replaced_by": [ids[newer]] if newer in ids else None,
+    }
 
 
 def _related(row: dict[str, Any], ids: dict[Any, str]) -> Item | Left:

@@ -12,6 +12,7 @@ from pgengram.transfer.records import Item, Left, Read, Tables, is_sqlite, json_
 
 SYSTEM = "skynet"
 DOCUMENT = "chroma:document"
+COLLECTION = "skynet_memories"  # where Skynet keeps what is told without one; collection.get() does not say its own
 USED = ("type", "user", "importance", "confidence", "emotion", "tags", "timestamp", "source")
 Entry = tuple[str, str | None, Any, dict[str, Any]]  # id, collection, document, metadata
 
@@ -50,7 +51,7 @@ def _of_json(path: Path) -> Iterator[Entry]:
             raise InvalidInput(f"{path} has no ids and documents.", "Save what collection.get() gives, as JSON.")
         metadatas = one.get("metadatas") or [None] * len(one["ids"])
         for id_, document, metadata in zip(one["ids"], one["documents"], metadatas, strict=False):
-            yield str(id_), one.get("name") or one.get("collection"), document, dict(metadata or {})
+            yield str(id_), one.get("name") or one.get("collection") or COLLECTION, document, dict(metadata or {})
 
 
 def _of_database(path: Path) -> Iterator[Entry]:
