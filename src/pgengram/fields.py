@@ -12,6 +12,9 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
 MAX_CONTENT: Final = 16_000
 MAX_TAGS: Final = 16
+ROLES: Final = ("user", "assistant", "tool")  # of whoever said a turn of a conversation
+KEEP_DAYS: Final = 90  # that conversations are kept unless told otherwise
+MAX_KEEP_DAYS: Final = 3_650
 MAX_TAG: Final = 64
 MAX_NAME: Final = 256
 MAX_REASON: Final = 1_024

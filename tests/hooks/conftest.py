@@ -15,8 +15,10 @@ from typing import Any
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from helpers import PATIENCE_S, Database, environment
+from pgengram.cli.app import app
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Assistant:
     settings: dict[str, str]
     name: str = "claude-code"
     session: dict[str, Any] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -44,7 +47,7 @@ class Assistant:
     def raw(self, given: str) -> str:
         """Run a hook with anything on its standard input; it has to end well."""
         ended = subprocess.run(
-            [sys.executable, "-m", "pgengram", "hook", self.name], input=given, capture_output=True, text=True,
+            [sys.executable, "-m", "pgengram", "hook", self.name, *self.options], input=given, capture_output=True, text=True,
             env=environment(**self.settings), timeout=PATIENCE_S,
         )  # fmt: skip
         assert (ended.returncode, ended.stderr) == (0, "")
@@ -54,6 +57,13 @@ class Assistant:
         """Run the hook of an event and return what it puts before the model; empty for nothing."""
         printed = self.hook(event, **fields)
         return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
+
+    def typed(self, *words: str, as_json: bool = True) -> Any:
+        """Run a command of pgengram, and return what it answers as JSON."""
+        settings = {f"PGENGRAM_{name.upper()}": value for name, value in self.settings.items()}
+        result = CliRunner().invoke(app, [*words, *(["--json"] if as_json else [])], env=settings)
+        assert result.exit_code == 0, (result.output, result.exception)
+        return json.loads(result.stdout) if as_json else None
 
     def files(self, ending: str) -> list[Path]:
         """Return the files of the local socket's folder."""

@@ -25,6 +25,11 @@ FOLDED = """INSERT INTO memory_posting_lists (namespace_id, term, segment, memor
 FILLED = """WITH two AS (SELECT namespace_id, min(id::text)::uuid AS one, max(id::text)::uuid AS other FROM memories GROUP BY 1),
   synonym AS (INSERT INTO memory_tag_synonyms SELECT namespace_id, 'a', 'b' FROM two),
   waiting AS (INSERT INTO memory_confirmations SELECT namespace_id, 'x', 'erase', '{}', now(), now() FROM two),
+  talk AS (INSERT INTO conversations SELECT namespace_id, 'c', 's' FROM two),
+  turn AS (INSERT INTO conversation_turns SELECT namespace_id, 'c', 's', 1, 'user', 'x', 'p', now() FROM two),
+  keeping AS (INSERT INTO conversation_settings SELECT namespace_id FROM two),
+  receipt AS (INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, tokens, milliseconds)
+              SELECT namespace_id, one, 'c', 's', 1, 'x', 1, 1 FROM two),
   edge AS (INSERT INTO memory_relationships SELECT namespace_id, one, other, 'causes' FROM two),
   held AS (INSERT INTO working_memories SELECT namespace_id, one FROM two),
   cluster AS (INSERT INTO memory_clusters (namespace_id, id, type, name) SELECT namespace_id, one, 'theme', 'x' FROM two),
@@ -96,7 +101,7 @@ def test_only_ones_own_rows_are_visible(two_namespaces: Database, table: str) ->
 def test_no_row_of_another_owner_can_be_changed_or_removed(two_namespaces: Database, table: str) -> None:
     before = two_namespaces.rows(f"SELECT *, xmin::text FROM {table}", namespace="ben")
     column = next(name for name in ("reason", "actor", "count", "length", "position", "part", "version", "memory_id", "segment",
-                               "tag", "action", "strength", "name", "session_id")
+                               "tag", "action", "strength", "name", "session_id", "role", "keeps", "read_to")
                   if name in [column.name for column in next(t for t in OWNED if t.name == table).c])  # fmt: skip
 
     with psycopg.connect(two_namespaces.url) as connection:

@@ -199,7 +199,7 @@ def test_the_namespace_comes_first_in_every_index_of_owned_tables(migrated: Data
 
 OF_NO_MEMORY = {
     "memories", "memory_tag_synonyms", "memory_confirmations", "memory_clusters", "memory_cluster_activations",
-    "memory_identities", "memory_beliefs",
+    "memory_identities", "memory_beliefs", "conversations", "conversation_turns", "conversation_settings",
 }  # fmt: skip
 
 

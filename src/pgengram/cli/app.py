@@ -32,6 +32,8 @@ PANELS: Final = {
         "timeline": ("commands.finding", "Show what happened day by day, the latest first."),
         "graph": ("commands.finding", "Draw what is linked to memories or means the same."),
         "recall": ("commands.recalling", "Print what is remembered about a task as one text."),
+        "conversations": ("commands.conversations", "Show, erase, switch on and off what hooks keep."),
+        "receipts": ("commands.conversations", "Show what hooks have put before a model."),
     },
     "Maintenance": {
         "stats": ("commands.maintenance", "Count memories; show the state of index and embedder."),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 async def answer(manager: MemoryManager, request: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to one request, once the store is open.
 
-    A request is `{"hook": client, "event": …}` or `{"call": tool, "arguments": …}`; the answers are `{"print": text}`
+    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept}` or `{"call": tool, "arguments": …}`; the answers are `{"print": text}`
     and `{"answer": …}`.
 
     Raises:
@@ -24,6 +24,9 @@ async def answer(manager: MemoryManager, request: dict[str, Any]) -> dict[str, A
     """
     await manager.ready()
     if "hook" in request:
-        ACTOR.set(f"{request['hook']} hook")
-        return {"print": await session_hooks.answer(manager, request["event"])}
+        client, event = request["hook"], request.get("event")
+        if not isinstance(client, str) or not isinstance(event, dict):
+            raise InvalidInput("A hook has a client and an event.")
+        ACTOR.set(f"{client} hook")
+        return {"print": await session_hooks.answer(manager, client, event, keeps=request.get("keeps") is True)}
     raise InvalidInput("Unknown request.", "Ask for a hook or a call.")

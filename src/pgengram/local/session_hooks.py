@@ -1,20 +1,31 @@
-"""What hooks of assistants are answered: text that the assistant puts before its model."""
+"""What hooks of assistants are answered: what is known is put before the model, and what was said is kept."""
 
 from __future__ import annotations
 
-import json
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pgengram.search import budget
+from pgengram import fields as f
+from pgengram.local.events import Event, printed, read_event
+from pgengram.local.transcripts import turns_after
+from pgengram.runtime.projects import Project, project_of
 from pgengram.service import contexts
+from pgengram.service.conversations import Conversations
+from pgengram.store.assistant import recall_receipts
+from pgengram.store.assistant.conversations import Conversation
+from pgengram.text.fencing import fenced, one_line
+from pgengram.views import recalled_line
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
+    from pgengram.store.connection.database import Row
 
 BEGUN: Final = (
     "Long-term memory is connected (tools search_memories, create_memory and others). Search it for the topic of every "
     "task; store decisions, preferences, corrections and facts as they come up."
 )
+OF_PROJECT: Final = " What is only about this project belongs to project={name}."
 COMPACTED: Final = (
     "The conversation was just compacted. Store now with create_memories what the summary lists under “To remember”; "
     "search_memories brings back what is missing."
@@ -24,19 +35,105 @@ COMPACTING: Final = (
     "lasting fact of this conversation that was not stored in long-term memory yet, one self-contained sentence each, "
     "with names and absolute dates and without secrets."
 )
+KNOWN: Final = "Long-term memory knows this about it:"
+LAST_WORDS_CHARS: Final = 400  # of what each side said last
+CHARS_OF_TOKEN: Final = 4  # about, in English
 
 
-async def answer(manager: MemoryManager, event: dict[str, Any]) -> str:
-    """Return what the assistant is to print at this event; empty for nothing."""
-    name = event.get("hook_event_name")
-    if name == "PreCompact":
-        return COMPACTING
-    if name == "SessionStart":
-        known = budget.recalled(await contexts.most_relevant(manager))
-        begun = COMPACTED if event.get("source") == "compact" else BEGUN
-        return _context(name, f"{begun}\n\n{known}" if known else begun)
-    return ""
+async def answer(manager: MemoryManager, client: str, given: dict[str, Any], *, keeps: bool) -> str:
+    """Return what a client is to print at an event; empty for nothing.
+
+    Args:
+        manager: the memories.
+        client: the assistant.
+        given: the event, as the client describes it.
+        keeps: whether the conversation is kept, as far as the namespace's settings allow.
+    """
+    event = read_event(client, given)
+    if event.kind is None:
+        return ""
+    return printed(event, await _Answer(manager, event).text(keeps=keeps))
 
 
-def _context(event: str, text: str) -> str:
-    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
+class _Answer:
+    """The answer to one event.
+
+    Args:
+        manager: the memories.
+        event: what happened.
+    """
+
+    def __init__(self, manager: MemoryManager, event: Event) -> None:
+        self._manager = manager
+        self._event = event
+        self._began = time.monotonic()
+        self._project: Project | None = project_of(event.folder, manager.settings.project)
+        name = self._project.name if self._project else None
+        self._conversation = Conversation(event.client, event.conversation, name, event.transcript)
+
+    async def text(self, *, keeps: bool) -> str:
+        """Keep what was said, and return what is to be put before the model."""
+        if keeps and self._event.conversation:
+            await self._keep()
+        if self._event.kind == "start":
+            return await self._start()
+        if self._event.kind == "prompt":
+            return await self._prompt()
+        return COMPACTING if self._event.kind == "compact" else ""
+
+    async def _keep(self) -> None:
+        conversations = Conversations(self._manager)
+        transcript = self._event.transcript
+        if transcript is not None:
+            await conversations.keep(
+                self._conversation, lambda last: turns_after(transcript, self._conversation.id, last)
+            )
+        if self._event.kind == "start":
+            await conversations.catch_up(self._conversation, turns_after)
+
+    async def _start(self) -> str:
+        """Return what matters for this project and its user, and where the last conversation about it ended."""
+        rows = await contexts.most_relevant_for(self._manager, self._conversation.project)
+        lines = await self._logged(rows)
+        if self._event.source == "resume":
+            return fenced(lines) if lines else ""
+        if self._event.source != "compact":
+            lines += await self._last_words()
+        begun = COMPACTED if self._event.source == "compact" else BEGUN
+        if self._project is not None:
+            begun += OF_PROJECT.format(name=self._project.name)
+        return f"{begun}\n\n{fenced(lines)}" if lines else begun
+
+    async def _prompt(self) -> str:
+        """Return what is known about what the user says, if that is sure enough."""
+        rows = await contexts.sure_about(self._manager, self._event.prompt[: f.MAX_QUERY], self._conversation.project)
+        lines = await self._logged(rows, evidence="strong")
+        return f"{KNOWN}\n{fenced(lines)}" if lines else ""
+
+    async def _last_words(self) -> list[str]:
+        """Return how the last conversation about this project ended, as lines."""
+        said = await Conversations(self._manager).last_words(self._conversation)
+        who = {"user": "the user", "assistant": "the assistant"}
+        return [
+            f"- The last conversation ({row['at']:%Y-%m-%d}) ended with {who[row['role']]} saying: "
+            f"{one_line(row['text'][:LAST_WORDS_CHARS])}"
+            for row in sorted(said, key=lambda row: str(row["role"]), reverse=True)
+        ]
+
+    async def _logged(self, rows: Sequence[Row], evidence: str | None = None) -> list[str]:
+        """Return the memories that were not put before the model in this conversation yet as lines, and log them."""
+        talk = self._conversation
+        async with self._manager.store.transaction() as tx:
+            before = await recall_receipts.given(tx, talk.client, talk.id)
+            fresh = [row for row in rows if (row["id"], row["version"]) not in before]
+            lines = [recalled_line(row) for row in fresh]
+            receipts = [
+                recall_receipts.Receipt(row["id"], row["version"], row.get("score"), len(line) // CHARS_OF_TOKEN)
+                for row, line in zip(fresh, lines, strict=True)
+            ]
+            if receipts and not tx.read_only:
+                await recall_receipts.add(
+                    tx, receipts, **talk.key, event=self._event.name, project=talk.project, evidence=evidence,
+                    milliseconds=round((time.monotonic() - self._began) * 1000),
+                )  # fmt: skip
+        return lines

@@ -20,17 +20,18 @@ def main(arguments: list[str]) -> int:
     """Answer one event, which is read from standard input as JSON.
 
     Args:
-        arguments: the client's name; `--settings` and a file of settings.
+        arguments: the client's name; `--recall` to keep no conversation; `--settings` and a file of settings.
     """
-    if arguments[1:2] == ["--settings"]:
-        with open(arguments[2], encoding="utf-8") as file:
+    client, options = arguments[0], arguments[1:]
+    if "--settings" in options:
+        with open(options[options.index("--settings") + 1], encoding="utf-8") as file:
             os.environ.update(json.load(file))
     place = local.Place(os.environ)
     try:
         event = json.loads(sys.stdin.read() or "{}")
-        printed = _answered(place, {"hook": arguments[0], "event": event})
+        printed = _answered(place, {"hook": client, "event": event, "keeps": "--recall" not in options})
     except (OSError, ValueError, local.Unanswered) as error:
-        local.note(place, f"{arguments[0]}: {type(error).__name__}: {error}")
+        local.note(place, f"{client}: {type(error).__name__}: {error}")
         return 0
     if printed:
         sys.stdout.write(printed + "\n")

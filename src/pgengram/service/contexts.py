@@ -1,4 +1,4 @@
-"""What a session begins with: the memories that matter most, whatever is asked."""
+"""What is put before a model: the memories that matter most, and those that surely answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from pgengram.inputs import Question, checked
 from pgengram.search import budget, cursors
+from pgengram.store.reading.names import alike
+from pgengram.text.words import words
 
 if TYPE_CHECKING:
     from pgengram.service.core import Core
@@ -14,11 +16,52 @@ if TYPE_CHECKING:
 
 MAX_CHARS: Final = 4_000
 LOOKED_AT: Final = 30  # memories, of which as many are taken as fit
+ABOUT_A_PROMPT_CHARS: Final = 1_500
+ABOUT_A_PROMPT: Final = 5  # memories at most
+LEAST_SIMILARITY: Final = 0.5  # cosine, with the built-in model
+LEAST_WORDS: Final = 0.3  # share of the question's words, by weight
 
 
 async def most_relevant(core: Core, *, project: str | None = None) -> list[Row]:
     """Return the memories that matter most now, as many as fit into the room there is."""
+    return _fitting(await _listed(core, project))
+
+
+async def most_relevant_for(core: Core, project: str | None) -> list[Row]:
+    """Return the memories that matter most for somebody who works on a project: its own, then those of none.
+
+    Nothing of another project is among them.
+    """
+    own = await _listed(core, project) if project else []
+    return _fitting([*own, *(row for row in await _listed(core, None) if row["project"] is None)])
+
+
+async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
+    """Return the memories that surely have to do with what somebody says, best first; of no other project."""
+    if not words(text):
+        return []
+    question = checked(Question, {"query": text, "limit": LOOKED_AT})
+    found = await core.search(question, cursors.Cursor(datetime.now(UTC)))
+    sure = [row for row in found.rows if _is_sure(row) and _belongs(row, project)]
+    return budget.select_for_context(sure, ABOUT_A_PROMPT_CHARS)[:ABOUT_A_PROMPT] if sure else []
+
+
+async def _listed(core: Core, project: str | None) -> list[Row]:
     question = checked(Question, {"sort": "relevance", "limit": LOOKED_AT, "project": project})
-    rows, _, _ = await core.search(question, cursors.Cursor(datetime.now(UTC)))
+    return (await core.search(question, cursors.Cursor(datetime.now(UTC)))).rows
+
+
+def _fitting(rows: list[Row]) -> list[Row]:
     alike = [{**row, "score": 1.0, "similarity": None, "words_share": 0.0} for row in rows]  # none fits better
     return budget.select_for_context(alike, MAX_CHARS)
+
+
+def _is_sure(row: Row) -> bool:
+    """Whether a hit surely has to do with the question; without a model its words alone decide."""
+    similarity = row["similarity"]
+    return row["words_share"] >= LEAST_WORDS and (similarity is None or similarity >= LEAST_SIMILARITY)
+
+
+def _belongs(row: Row, project: str | None) -> bool:
+    """Whether a memory is about no project, or about this one however it is spelled."""
+    return row["project"] is None or bool(project and alike(project, [row["project"]]))

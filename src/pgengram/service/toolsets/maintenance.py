@@ -17,6 +17,7 @@ from pgengram.search.vector_index import VectorIndex
 from pgengram.service import confirming
 from pgengram.service.calls.arguments import reader
 from pgengram.service.confirming import Kept
+from pgengram.service.conversations import Conversations
 from pgengram.service.core import Core
 from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
@@ -154,6 +155,7 @@ class Maintenance:
                 "index": await self.core.index_state(),
                 "coverage_percent": _percent(counted.sums["embedded"], counted.sums["active"]),
             },
+            "conversations": await Conversations(self.core).state(),
             "database": {"namespace": self.core.settings.namespace, "bytes": counted.bytes} | self.core.store.health(),
         }
         if project and not counted.sums.get("memories"):

@@ -43,12 +43,15 @@ TABLES: Final = (
     Table("belief", "memory_beliefs", (("id", "uuid"),)),
     Table("evidence", "memory_belief_evidence", (("belief_id", "uuid"), ("memory_id", "uuid"))),
     Table("history", "memory_history", (("memory_id", "uuid"), ("version", "integer"))),
+    Table("conversation", "conversations", (("client", "text"), ("conversation", "text")), ("transcript",)),
+    Table("turn", "conversation_turns", (("client", "text"), ("conversation", "text"), ("number", "integer"))),
 )
 # Parts of a memory's record that are rows of tables of their own, keyed by the memory.
 PARTS: Final = {"activation": "memory_activation", "working": "working_memories"}
 DETAIL_TABLES: Final = tuple(memories.DETAIL_TABLE.values())
 WITH_MEMORY: Final = ("memories", "memory_tags", *PARTS.values(), *DETAIL_TABLES)
 MADE_ANEW: Final = ("memory_vectors", "memory_words", "memory_posting_lists", "memory_confirmations")
+STAYS: Final = ("conversation_settings", "recall_receipts")  # how this store is set, and what it was asked
 
 BEGIN_READING: Final = (
     "SELECT set_config('timezone', 'UTC', true), set_config('idle_in_transaction_session_timeout', '0', true)"

@@ -506,6 +506,69 @@ memory_belief_evidence = Table(
 )
 Index("memory_belief_evidence_by_memory", memory_belief_evidence.c.namespace_id, memory_belief_evidence.c.memory_id)
 
+# A conversation with a client, and how far it was read; that stays when its turns are erased, so that they don't come
+# again with the next event.
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("client", Text, primary_key=True),
+    Column("conversation", Text, primary_key=True),
+    Column("project", Text),
+    Column("transcript", Text),  # the client's own file
+    Column("read_to", Integer, nullable=False, server_default=text("-1")),  # the number of the last turn
+    _moment("at", nullable=False, server_default=func.now()),
+)
+Index("conversations_by_time", conversations.c.namespace_id, conversations.c.at)
+
+# What was said, word for word, apart from the memories: no search among these shows it. The number is a turn's place in
+# its conversation as the client counts, so that a turn that comes twice is stored once.
+conversation_turns = Table(
+    "conversation_turns",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("client", Text, primary_key=True),
+    Column("conversation", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("role", Text, _one_of("role", f.ROLES), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("project", Text),
+    _moment("time", nullable=False),
+    ForeignKeyConstraint(
+        ["namespace_id", "client", "conversation"],
+        ["conversations.namespace_id", "conversations.client", "conversations.conversation"],
+        ondelete="CASCADE",
+    ),
+)
+Index("conversation_turns_by_time", conversation_turns.c.namespace_id, conversation_turns.c.time)
+
+# Whether conversations are kept, and how long; a namespace without a row keeps them as long as by default.
+conversation_settings = Table(
+    "conversation_settings",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("keeps", Boolean, nullable=False, server_default=text("true")),
+    Column("keep_days", Integer, CheckConstraint(f"keep_days >= 1 AND keep_days <= {f.MAX_KEEP_DAYS}", name="keep_days"),
+           nullable=False, server_default=text(str(f.KEEP_DAYS))),
+)  # fmt: skip
+
+# What was put before a model unasked: one row for each memory and conversation, so that no version of one comes twice.
+recall_receipts = _of_memory(
+    "recall_receipts",
+    Column("client", Text, primary_key=True),
+    Column("conversation", Text, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("event", Text, nullable=False),
+    Column("project", Text),
+    Column("score", REAL),
+    Column("evidence", Text),
+    Column("tokens", Integer, nullable=False),
+    Column("milliseconds", Integer, nullable=False),
+    _moment("at", nullable=False, server_default=func.now()),
+)
+Index("recall_receipts_by_conversation", recall_receipts.c.namespace_id, recall_receipts.c.client,
+      recall_receipts.c.conversation, recall_receipts.c.at)  # fmt: skip
+
 OWNED: Final = tuple(table for table in metadata.sorted_tables if "namespace_id" in table.c)
 LOOKUPS: Final = (decay_classes, embedding_models)
 

@@ -1,0 +1,168 @@
+"""`pgengram conversations` and `pgengram receipts`: what hooks keep, and what they have put before a model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from pgengram import fields as f
+from pgengram.cli.options import AsJson, Limit, OfProject, Yes
+from pgengram.cli.output import short
+from pgengram.cli.runtime import (
+    FAILED,
+    command,
+    confirmed,
+    opened_manager,
+    opened_store,
+    print_answer,
+    print_json,
+    say,
+    screen,
+)
+from pgengram.errors import NotFound
+from pgengram.service.conversations import Conversations
+from pgengram.store.assistant import recall_receipts
+from pgengram.text.fencing import one_line
+
+OfClient = Annotated[str | None, typer.Option(help="Of this assistant only, such as claude-code.")]
+EXCERPT = 120  # characters
+conversations = typer.Typer(
+    help="Show and erase conversations that hooks keep; switch that on and off.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@conversations.command(name="list")
+@command
+async def list_(project: OfProject = None, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """List the conversations that are kept, the latest first.
+
+    Example: `pgengram conversations list --project ark`
+    """
+    async with opened_manager() as manager:
+        state = await Conversations(manager).state()
+        found = await Conversations(manager).listed(project=project, limit=limit)
+    if as_json:
+        print_json({**state, "conversations": found})
+        return
+    table = Table("conversation", "client", "project", "last", "turns", "begins")
+    for one in found:
+        begins = one_line(one["begins"] or "")
+        cells = (one["conversation"], one["client"], one["project"] or "–", one["at"][:16].replace("T", " "))
+        table.add_row(*map(Text, (*cells, str(one["turns"]), begins)))
+    screen.print(table)
+    say(_said(state))
+
+
+@conversations.command()
+@command
+async def show(
+    conversation: Annotated[str, typer.Argument(help="As `pgengram conversations list` shows it, or its beginning.")],
+    as_json: AsJson = False,
+) -> None:
+    """Print a conversation word for word.
+
+    Example: `pgengram conversations show 002a1176`
+    """
+    async with opened_manager() as manager:
+        turns = await Conversations(manager).turns(conversation)
+    if not turns:
+        raise NotFound("conversation", conversation, "Use `pgengram conversations list` to find the right one.")
+    if as_json:
+        print_json({"turns": turns})
+        return
+    for turn in turns:
+        screen.print(Text(f"{turn['role']}  {turn['time'][:16].replace('T', ' ')}", style="dim"))
+        say(f"{turn['text']}\n")
+
+
+@conversations.command()
+@command
+async def on(
+    days: Annotated[
+        int | None, typer.Option(help="How long they are kept; older turns go at once.", min=1, max=f.MAX_KEEP_DAYS)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep conversations from now on, as they are until you say otherwise.
+
+    Example: `pgengram conversations on --days 30`
+    """
+    await _set(keeps=True, keep_days=days, as_json=as_json)
+
+
+@conversations.command()
+@command
+async def off(as_json: AsJson = False) -> None:
+    """Keep no conversation from now on; those that are kept stay until they are erased or old enough."""
+    await _set(keeps=False, as_json=as_json)
+
+
+@conversations.command()
+@command
+async def erase(
+    conversation: Annotated[str | None, typer.Option(help="This one only, by its whole id.")] = None,
+    client: OfClient = None,
+    project: OfProject = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> int:
+    """Erase conversations for good: all, or those of one assistant or project. Memories stay.
+
+    Example: `pgengram conversations erase --project ark`
+    """
+    where = {"conversation": conversation, "client": client, "project": project}
+    named = [f"{name} {value}" for name, value in where.items() if value]
+    if not confirmed(f"Erase the conversations of {' and '.join(named) or 'everybody and everything'}?", yes=yes):
+        return FAILED
+    async with opened_manager() as manager:
+        erased = await Conversations(manager).erase(where)
+    print_answer(f"{erased:,} turns are erased.", {"erased": erased}, as_json=as_json)
+    return 0
+
+
+@command
+async def receipts(
+    conversation: Annotated[str | None, typer.Option(help="Of this conversation only.")] = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """What was put before a model unasked, when and why, what that took, and whether it was used since.
+
+    Examples: `pgengram receipts`, `pgengram receipts --limit 100 --json`
+    """
+    async with opened_store() as store:
+        rows = await store.read_transaction(
+            lambda tx: recall_receipts.listed(tx, conversation=conversation, limit=limit, chars=EXCERPT)
+        )
+    if as_json:
+        print_json(
+            {"receipts": [{**row, "memory_id": str(row["memory_id"]), "at": f.as_utc(row["at"])} for row in rows]}
+        )
+        return
+    table = Table("when", "event", "project", "memory", "score", "tokens", "ms", "used")
+    for row in rows:
+        says = Text.assemble((short(str(row["memory_id"])), "cyan"), f" {one_line(row['content'])}")
+        score = "–" if row["score"] is None else f"{row['score']:.2f}"
+        event = f"{row['client']} {row['event']}"
+        moment = row["at"].astimezone().strftime("%Y-%m-%d %H:%M")
+        used = "yes" if row["used"] else "no"
+        table.add_row(moment, Text(event), Text(row["project"] or "–"), says, score, str(row["tokens"]),
+                      str(row["milliseconds"]), used)  # fmt: skip
+    screen.print(table)
+
+
+async def _set(*, keeps: bool, keep_days: int | None = None, as_json: bool) -> None:
+    async with opened_manager() as manager:
+        await Conversations(manager).set_keeping(keeps=keeps, keep_days=keep_days)
+        state = await Conversations(manager).state()
+    print_answer(_said(state), state, as_json=as_json)
+
+
+def _said(state: dict[str, Any]) -> str:
+    keeps = f"kept for {state['keep_days']} days" if state["kept"] else "not kept"
+    return f"Conversations are {keeps}. There are {state['turns']:,} turns of {state['conversations']:,}."

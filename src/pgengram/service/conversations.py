@@ -1,0 +1,111 @@
+"""Keeping conversations word for word, without secrets and without the bulk of what tools print."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram import fields as f
+from pgengram.store.assistant import conversations as store
+from pgengram.store.assistant.conversations import Conversation, Keeping, Turn
+from pgengram.text.secrets import redacted
+
+if TYPE_CHECKING:
+    from pgengram.service.core import Core
+    from pgengram.store.connection.database import Row
+
+MAX_CHARS: Final = {"user": 200_000, "assistant": 200_000, "tool": 2_000}  # of one turn
+SCREENED: Final = 4  # times as much is searched for secrets, so that none is cut in two
+CATCHES_UP: Final = 3  # earlier conversations whose end may have been missed
+BEGINS: Final = 120  # characters that are shown of how a conversation begins
+
+Read = Callable[[str, str, int], Sequence[Turn]]  # a transcript's path, a conversation's id and the last number read
+
+
+class Conversations:
+    """The conversations of one namespace.
+
+    Args:
+        core: whose they are.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+
+    async def keep(self, conversation: Conversation, read: Callable[[int], Sequence[Turn]]) -> int:
+        """Keep what was said since the last time, each turn once; return how many turns are new.
+
+        Args:
+            conversation: which.
+            read: returns the turns after a number.
+        """
+        async with self._store.transaction() as tx:
+            keeping = await store.keeping(tx)
+            last = await store.begin(tx, conversation)
+            turns = await asyncio.to_thread(read, last)
+            if not turns:
+                return 0
+            said = [turn for turn in turns if turn.text]
+            kept = [_fit_to_keep(turn) for turn in said] if keeping.keeps else []
+            added = await store.keep(tx, conversation, kept, keeping.keep_days)
+            await store.read_to(tx, conversation, turns[-1].number, said[-1].time if said else None)
+            return added
+
+    async def catch_up(self, current: Conversation, read: Read) -> None:
+        """Keep the end of earlier conversations whose client ended before its hook could run."""
+        async with self._store.transaction() as tx:
+            earlier = await store.unfinished(tx, current, CATCHES_UP)
+            await store.forget_old(tx, await store.keeping(tx))
+        for one in earlier:
+            await self.keep(one, partial(read, one.transcript or "", one.id))
+
+    async def last_words(self, current: Conversation) -> list[Row]:
+        """Return what each side said last in the latest other conversation about the same project."""
+        return await self._store.read_transaction(lambda tx: store.last_words(tx, current))
+
+    async def set_keeping(self, *, keeps: bool | None = None, keep_days: int | None = None) -> Keeping:
+        """Change whether conversations are kept and how long, as far as it is given; return what holds now."""
+        async with self._store.transaction() as tx:
+            now = await store.keeping(tx)
+            wanted = Keeping(now.keeps if keeps is None else keeps, now.keep_days if keep_days is None else keep_days)
+            await store.set_keeping(tx, wanted)
+        return wanted
+
+    async def state(self) -> dict[str, Any]:
+        """Return whether conversations are kept, how long, and how much there is."""
+        async with self._store.transaction() as tx:
+            keeping, counted = await store.keeping(tx), await store.counted(tx)
+        oldest = counted.pop("oldest", None)
+        told = {**counted, "oldest": f.as_utc(oldest)} if oldest else counted
+        return {"kept": keeping.keeps, "keep_days": keeping.keep_days, **told}
+
+    async def listed(self, *, project: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
+        """Return the conversations of which turns are kept, the latest first."""
+        rows = await self._store.read_transaction(
+            lambda tx: store.listed(tx, project=project, limit=limit, chars=BEGINS)
+        )
+        return [{**row, "at": f.as_utc(row["at"]), "began_at": f.as_utc(row["began_at"])} for row in rows]
+
+    async def turns(self, beginning: str) -> list[dict[str, Any]]:
+        """Return the turns of the latest conversation whose id begins so, in their order."""
+        rows = await self._store.read_transaction(lambda tx: store.turns(tx, beginning))
+        return [{**row, "time": f.as_utc(row["time"])} for row in rows]
+
+    async def erase(self, where: Mapping[str, str | None]) -> int:
+        """Take away the turns of one client, conversation or project, or all; return how many there were.
+
+        They don't come again: how far each conversation was read is still known.
+        """
+        async with self._store.transaction() as tx:
+            return await store.erase(tx, where)
+
+
+def _fit_to_keep(turn: Turn) -> Turn:
+    """Return a turn without secrets, no longer than one may be, and with nothing that PostgreSQL refuses."""
+    most = MAX_CHARS[turn.role]
+    text, _ = redacted(turn.text[: most * SCREENED].replace("\0", "").encode("utf-8", "replace").decode())
+    left = len(turn.text) - most
+    return replace(turn, text=text if left <= 0 else f"{text[:most]}\n[{left:,} characters left out]")

@@ -1,0 +1,208 @@
+"""Conversations word for word, apart from the memories: what was said, by whom, and how far each was read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from psycopg.types.json import Jsonb
+
+from pgengram import fields as f
+from pgengram.store.connection.database import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation with a client.
+
+    Args:
+        client: which, such as claude-code.
+        id: as the client calls it.
+        project: what it is about, if that is known.
+        transcript: path of the client's own file, if it keeps one.
+    """
+
+    client: str
+    id: str
+    project: str | None = None
+    transcript: str | None = None
+
+    @property
+    def key(self) -> dict[str, str]:
+        """What tells it apart within a namespace."""
+        return {"client": self.client, "conversation": self.id}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What was said at once.
+
+    Args:
+        number: its place in the conversation, as the client counts.
+        role: one of `fields.ROLES`.
+    """
+
+    number: int
+    role: str
+    text: str
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Whether conversations are kept, and how long."""
+
+    keeps: bool = True
+    keep_days: int = f.KEEP_DAYS
+
+
+# Each uses the primary key of its table unless said otherwise.
+FIND_KEEPING: Final = "SELECT keeps, keep_days FROM conversation_settings WHERE namespace_id = %(namespace_id)s"
+SET_KEEPING: Final = """
+INSERT INTO conversation_settings (namespace_id, keeps, keep_days) VALUES (%(namespace_id)s, %(keeps)s, %(keep_days)s)
+ON CONFLICT (namespace_id) DO UPDATE SET keeps = excluded.keeps, keep_days = excluded.keep_days
+"""
+# Whoever keeps turns of one conversation at the same moment waits here.
+BEGIN: Final = """
+INSERT INTO conversations (namespace_id, client, conversation, project, transcript)
+VALUES (%(namespace_id)s, %(client)s, %(conversation)s, %(project)s, %(transcript)s)
+ON CONFLICT (namespace_id, client, conversation) DO UPDATE SET
+  project = coalesce(excluded.project, conversations.project), transcript = coalesce(excluded.transcript, conversations.transcript)
+RETURNING read_to
+"""
+READ_TO: Final = """
+UPDATE conversations SET read_to = greatest(read_to, %(number)s), at = coalesce(%(at)s::timestamptz, at)
+WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation = %(conversation)s
+"""
+ADD_TURNS: Final = """
+INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, project, time)
+SELECT %(namespace_id)s, %(client)s, %(conversation)s, t.number, t.role, t.text, %(project)s, t.time
+FROM jsonb_to_recordset(%(turns)s) AS t(number integer, role text, text text, time timestamptz)
+WHERE t.time > now() - make_interval(days => %(keep_days)s)
+ON CONFLICT DO NOTHING RETURNING 1 AS added
+"""
+# Uses conversation_turns_by_time.
+FORGET_OLD: Final = """
+DELETE FROM conversation_turns
+WHERE namespace_id = %(namespace_id)s AND time <= now() - make_interval(days => %(keep_days)s)
+"""
+# Uses recall_receipts_by_conversation; there are a few for each conversation.
+FORGET_OLD_RECEIPTS: Final = """
+DELETE FROM recall_receipts WHERE namespace_id = %(namespace_id)s AND at <= now() - make_interval(days => %(keep_days)s)
+"""
+ERASE: Final = """
+DELETE FROM conversation_turns WHERE namespace_id = %(namespace_id)s
+  AND (%(client)s::text IS NULL OR client = %(client)s) AND (%(conversation)s::text IS NULL OR conversation = %(conversation)s)
+  AND (%(project)s::text IS NULL OR project = %(project)s)
+"""
+# Uses conversations_by_time.
+LIST: Final = """
+SELECT c.client, c.conversation, c.project, c.at, t.turns, t.began_at, left(t.first_words, %(chars)s) AS begins
+FROM conversations c CROSS JOIN LATERAL (
+  SELECT count(*) AS turns, min(time) AS began_at, (array_agg(text ORDER BY number) FILTER (WHERE role = 'user'))[1] AS first_words
+  FROM conversation_turns t
+  WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation) AS t
+WHERE c.namespace_id = %(namespace_id)s AND t.turns > 0 AND (%(project)s::text IS NULL OR c.project = %(project)s)
+ORDER BY c.at DESC LIMIT %(limit)s
+"""
+# Of the latest conversation with this beginning. Uses conversations_by_time and conversation_turns_pkey.
+TURNS: Final = """
+SELECT number, role, text, time FROM conversation_turns
+WHERE namespace_id = %(namespace_id)s AND (client, conversation) = (
+  SELECT client, conversation FROM conversations
+  WHERE namespace_id = %(namespace_id)s AND starts_with(conversation, %(beginning)s) ORDER BY at DESC LIMIT 1)
+ORDER BY number
+"""
+# Those whose client may have said more than was read, the latest first. Uses conversations_by_time.
+UNFINISHED: Final = """
+SELECT client, conversation, project, transcript FROM conversations
+WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation <> %(conversation)s AND transcript IS NOT NULL
+ORDER BY at DESC LIMIT %(limit)s
+"""
+# Uses conversations_by_time and conversation_turns_pkey.
+LAST_WORDS: Final = """
+SELECT c.conversation, c.at, said.role, said.text FROM (
+  SELECT client, conversation, at FROM conversations
+  WHERE namespace_id = %(namespace_id)s AND conversation <> %(conversation)s AND project IS NOT DISTINCT FROM %(project)s::text
+  ORDER BY at DESC LIMIT 1) AS c
+CROSS JOIN LATERAL (
+  SELECT DISTINCT ON (role) role, text FROM conversation_turns t
+  WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation AND t.role <> 'tool'
+  ORDER BY role, number DESC) AS said
+"""
+COUNT: Final = """
+SELECT count(*) AS turns, count(DISTINCT (client, conversation)) AS conversations, min(time) AS oldest
+FROM conversation_turns WHERE namespace_id = %(namespace_id)s
+"""
+
+
+async def keeping(tx: Transaction) -> Keeping:
+    """Return whether conversations are kept, and how long."""
+    row = await tx.row(FIND_KEEPING)
+    return Keeping(**row) if row else Keeping()
+
+
+async def set_keeping(tx: Transaction, wanted: Keeping) -> None:
+    """Say whether conversations are kept from now on, and how long; what is older is forgotten at once."""
+    await tx.run(SET_KEEPING, {"keeps": wanted.keeps, "keep_days": wanted.keep_days})
+    await forget_old(tx, wanted)
+
+
+async def begin(tx: Transaction, conversation: Conversation) -> int:
+    """Note that a conversation goes on; return the number of the last turn that was read, -1 for none."""
+    given = {**conversation.key, "project": conversation.project, "transcript": conversation.transcript}
+    row = await tx.row(BEGIN, given)
+    return int(row["read_to"]) if row else -1
+
+
+async def keep(tx: Transaction, conversation: Conversation, turns: Sequence[Turn], keep_days: int) -> int:
+    """Keep turns that are not there yet, and return how many these are; those that would be forgotten at once are left
+    out.
+    """
+    rows = Jsonb([{"number": t.number, "role": t.role, "text": t.text, "time": t.time.isoformat()} for t in turns])
+    given = {**conversation.key, "project": conversation.project, "turns": rows, "keep_days": keep_days}
+    return len(await tx.rows(ADD_TURNS, given))
+
+
+async def read_to(tx: Transaction, conversation: Conversation, number: int, at: datetime | None) -> None:
+    """Note how far a conversation was read, and when something was said last."""
+    await tx.run(READ_TO, {**conversation.key, "number": number, "at": at})
+
+
+async def forget_old(tx: Transaction, keeping: Keeping) -> int:
+    """Take away the turns and receipts that were kept long enough; return how many turns these were."""
+    await tx.run(FORGET_OLD_RECEIPTS, {"keep_days": keeping.keep_days})
+    return await tx.run(FORGET_OLD, {"keep_days": keeping.keep_days})
+
+
+async def erase(tx: Transaction, where: Mapping[str, str | None]) -> int:
+    """Take away the turns of one client, conversation or project, or all; return how many there were."""
+    return await tx.run(ERASE, {"client": None, "conversation": None, "project": None, **where})
+
+
+async def listed(tx: Transaction, *, project: str | None, limit: int, chars: int) -> list[Row]:
+    """Return the conversations of which turns are kept, the latest first, each with how it begins."""
+    return await tx.rows(LIST, {"project": project, "limit": limit, "chars": chars})
+
+
+async def turns(tx: Transaction, beginning: str) -> list[Row]:
+    """Return the turns of the latest conversation whose id begins so, in their order."""
+    return await tx.rows(TURNS, {"beginning": beginning})
+
+
+async def unfinished(tx: Transaction, current: Conversation, limit: int) -> list[Conversation]:
+    """Return other conversations of the same client with a transcript, the latest first."""
+    rows = await tx.rows(UNFINISHED, {**current.key, "limit": limit})
+    return [Conversation(row["client"], row["conversation"], row["project"], row["transcript"]) for row in rows]
+
+
+async def last_words(tx: Transaction, current: Conversation) -> list[Row]:
+    """Return what each side said last in the latest other conversation about the same project."""
+    return await tx.rows(LAST_WORDS, {**current.key, "project": current.project})
+
+
+async def counted(tx: Transaction) -> Row:
+    """Return how many turns and conversations are kept, and the moment of the oldest."""
+    return await tx.row(COUNT) or {}

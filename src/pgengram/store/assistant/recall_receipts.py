@@ -1,0 +1,78 @@
+"""What was put before a model unasked: a receipt for each memory and conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from pgengram.store.connection.database import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """That a version of a memory was put before a model.
+
+    Args:
+        score: of the search that found it; None where nothing was asked.
+        tokens: about how many it took.
+    """
+
+    memory_id: UUID
+    version: int
+    score: float | None
+    tokens: int
+
+
+# Uses recall_receipts_by_conversation.
+GIVEN: Final = """
+SELECT memory_id, version FROM recall_receipts
+WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation = %(conversation)s
+"""
+# Uses recall_receipts_pkey.
+ADD: Final = """
+INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, project, score, evidence, tokens,
+  milliseconds)
+SELECT %(namespace_id)s, r.memory_id, %(client)s, %(conversation)s, r.version, %(event)s, %(project)s, r.score, %(evidence)s,
+  r.tokens, %(milliseconds)s
+FROM jsonb_to_recordset(%(receipts)s) AS r(memory_id uuid, version integer, score real, tokens integer)
+ON CONFLICT DO NOTHING
+"""
+# Read or changed since, by whomever. There are few beside the memories; uses memories_pkey and memory_activation_pkey.
+LIST: Final = """
+SELECT r.at, r.client, r.conversation, r.event, r.project, r.memory_id, r.score, r.evidence, r.tokens, r.milliseconds,
+  left(m.content, %(chars)s) AS content, coalesce(a.last_accessed_at > r.at, false) OR m.updated_at > r.at AS used
+FROM recall_receipts r
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = r.memory_id
+JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = r.memory_id
+WHERE r.namespace_id = %(namespace_id)s AND (%(conversation)s::text IS NULL OR r.conversation = %(conversation)s)
+ORDER BY r.at DESC, r.memory_id LIMIT %(limit)s
+"""
+
+
+async def given(tx: Transaction, client: str, conversation: str) -> set[tuple[UUID, int]]:
+    """Return which memories were put before the model in a conversation, each with its version."""
+    rows = await tx.rows(GIVEN, {"client": client, "conversation": conversation})
+    return {(row["memory_id"], row["version"]) for row in rows}
+
+
+async def add(tx: Transaction, receipts: Sequence[Receipt], **about: Any) -> None:
+    """Log what is put before the model at one moment.
+
+    Args:
+        tx: the namespace's transaction.
+        receipts: one for each memory.
+        about: client, conversation, event, project, evidence and milliseconds.
+    """
+    rows = [
+        {"memory_id": str(r.memory_id), "version": r.version, "score": r.score, "tokens": r.tokens} for r in receipts
+    ]
+    await tx.run(ADD, {**about, "receipts": Jsonb(rows)})
+
+
+async def listed(tx: Transaction, *, conversation: str | None, limit: int, chars: int) -> list[Row]:
+    """Return receipts, the latest first, each with the memory's text and whether it was read or changed since."""
+    return await tx.rows(LIST, {"conversation": conversation, "limit": limit, "chars": chars})
