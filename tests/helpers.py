@@ -119,14 +119,14 @@ async def read(client: Client, id_: str) -> Answer:
     return dict(memory)
 
 
-async def hits(client: Client, query: str = "", **filters: Any) -> list[Answer]:
+async def hits(client: Client, query: str | list[str] = "", **filters: Any) -> list[Answer]:
     """Return what a search finds, best first."""
     found = await call(client, "search_memories", query=query, **filters)
     assert found["count"] == len(found["results"])
     return list(found["results"])
 
 
-async def found(client: Client, query: str = "", **filters: Any) -> list[str]:
+async def found(client: Client, query: str | list[str] = "", **filters: Any) -> list[str]:
     """Return the ids that a search finds, best first."""
     return [hit["id"] for hit in await hits(client, query, **filters)]
 

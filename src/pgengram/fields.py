@@ -26,6 +26,7 @@ MAX_NODES: Final = 500  # memories that one walk along links shows
 LEAST_DIGITS: Final = 8  # of a short id
 MAX_LIMIT: Final = 100
 MAX_QUERY: Final = 8_000
+MAX_QUERIES: Final = 5  # asked at once
 MAX_METADATA_BYTES: Final = 65_536
 MAX_METADATA_DEPTH: Final = 20
 FIRST_MOMENT: Final = datetime(1, 1, 2, tzinfo=UTC)

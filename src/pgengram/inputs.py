@@ -269,10 +269,23 @@ class Filters(Request):
         return made
 
 
-class Question(Filters):
-    """A search."""
+Query = Annotated[str, f.Text, Field(max_length=f.MAX_QUERY)]
 
-    query: Annotated[str, f.Text, Field(max_length=f.MAX_QUERY, description="In plain words.")] = ""
+
+class Question(Filters):
+    """A search; of several questions at once the first is `query`, the others are `further_queries`."""
+
+    query: Annotated[
+        Query,
+        WithJsonSchema(
+            {
+                "type": ["string", "array"],
+                "items": {"type": "string"},
+                "description": f"In plain words; or up to {f.MAX_QUERIES} questions.",
+            }
+        ),
+    ] = ""
+    further_queries: SkipJsonSchema[list[Query]] = []
     mode: Annotated[Mode, Field(description='text: words, "phrases", -without; substring: the exact characters.')] = (
         "auto"
     )
@@ -285,15 +298,31 @@ class Question(Filters):
     detail: Annotated[bool, Field(description="Whole contents, all fields.")] = False
     count_only: Annotated[bool, Field(description="Only how many match.")] = False
     as_of: Annotated[f.Moment | None, Field(description="What held true then.")] = None
-    now: Annotated[f.Moment | None, Field(description="For 'last week' and the like.")] = None
+    now: Annotated[f.Moment | None, Field(description="For 'last week'.")] = None
     embedding: f.Vector | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or not isinstance(given.get("query"), list):
+            return given
+        queries = [one for one in given["query"] if not isinstance(one, str) or one.strip()]
+        if len(queries) > f.MAX_QUERIES:
+            raise ValueError(f"query: at most {f.MAX_QUERIES} questions at once")
+        first, *others = queries or [""]
+        return {**given, "query": first, "further_queries": others}
+
+    @property
+    def queries(self) -> list[str]:
+        """What is asked, each question once."""
+        return list(dict.fromkeys(text for text in (self.query, *self.further_queries) if text.strip())) or [""]
 
     @property
     def lists(self) -> bool:
         """Whether the answer is a list of what passes the filters, in an order of its own; otherwise hits are
         ranked.
         """
-        blank = not self.query.strip() and self.embedding is None
+        blank = self.queries == [""] and self.embedding is None
         return blank or self.mode == "substring" or self.sort is not None
 
 

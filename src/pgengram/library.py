@@ -234,9 +234,15 @@ class Memory:
 
     # -- finding ---------------------------------------------------------------------------------------------------
 
-    async def search(self, query: str = "", **narrowed: Unpack[Narrowed]) -> Found:
-        """Find memories by meaning and words, best first; without a query the newest. `results` are dictionaries."""
-        return await self._call(Found, self.manager, "search_memories", query=query, **narrowed)
+    async def search(self, query: str | Sequence[str] = "", **narrowed: Unpack[Narrowed]) -> Found:
+        """Find memories by meaning and words, best first; without a query the newest. `results` are dictionaries.
+
+        Args:
+            query: one question, or up to five that are answered as one, such as the same one in several languages.
+            narrowed: filters, `limit`, `mode` and the rest of what `search_memories` takes.
+        """
+        asked = query if isinstance(query, str) else [*query]
+        return await self._call(Found, self.manager, "search_memories", query=asked, **narrowed)
 
     async def recall(
         self, context: str, *, max_chars: int = 4_000, project: str | None = None, user: str | None = None

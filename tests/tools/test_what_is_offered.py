@@ -104,7 +104,7 @@ def test_each_property_has_a_description_unless_it_is_obvious(tools: list[Tool],
     [tool] = [tool for tool in tools if tool.name == name]
 
     for property_, schema in tool.input_schema["properties"].items():
-        obvious = "enum" in schema or "enum" in schema.get("items", {}) or schema.get("type") in OBVIOUS
+        obvious = "enum" in schema or "enum" in schema.get("items", {}) or str(schema.get("type")) in OBVIOUS
         named = property_ in ("user", "project", "collection", "session_id", "speaker", "source", "ids", "id")
         named = named or (name != "create_memory" and property_ in TOLD_ONCE)
         assert schema.get("description") or obvious or named, property_

@@ -43,7 +43,7 @@ CONDITIONS: Final[dict[str, str]] = {
 ANY_NAME: Final = 'm."{name}" = ANY(%({name})s)'
 ONE_OF: Final = """EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id
   AND t.tag = ANY(%({name})s))"""
-SUBSTRING: Final = "m.content ILIKE %(substring)s"
+SUBSTRING: Final = "m.content ILIKE ANY(%(substring)s)"
 VISIBLE: Final = f"m.status = %(status)s AND {UNEXPIRED}"
 WITH_HIDDEN: Final = "m.status IN ('active', 'invalidated')"
 OTHERS: Final = f"m.status <> 'active' AND {VISIBLE}"  # says so in the text, and memories_hidden can be used
@@ -77,9 +77,9 @@ def _narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:
         for number, tags in enumerate(wanted):
             conditions.append(ONE_OF.format(name=f"tags_{number}"))
             given[f"tags_{number}"] = tags
-    if filters.mode == "substring" and filters.query:
+    if filters.mode == "substring" and filters.queries != [""]:
         conditions.append(SUBSTRING)
-        given["substring"] = f"%{_escaped(filters.query)}%"
+        given["substring"] = [f"%{_escaped(text)}%" for text in filters.queries]
     return conditions, given
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
@@ -14,6 +15,7 @@ from pgengram.embedders import Embedder
 from pgengram.errors import Conflict, EmbeddingFailed, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
 from pgengram.search import cursors, listing
+from pgengram.search.fusion import REACH, fused
 from pgengram.search.hits import Hits
 from pgengram.search.question import Frequencies, parse, understand
 from pgengram.search.ranking import ranked
@@ -179,7 +181,17 @@ class Core:
         question = await self.as_stored(question)
         if question.lists:
             return await self.store.read_transaction(lambda tx: listing.listed(tx, question, place))
-        return await self.store.read(lambda begin: self._found(begin, question, place))
+        if len(question.queries) == 1:
+            return await self.store.read(lambda begin: self._found(begin, question, place))
+        return await self.store.read(lambda begin: self._found_together(begin, question, place))
+
+    async def _found_together(self, begin: Begin, question: Question, place: cursors.Cursor) -> Hits:
+        """Ask several questions one after the other, as each would be asked alone, and rank what they find as one."""
+        reach = {"further_queries": [], "limit": max(REACH, place.offset + question.limit)}
+        start = replace(place, offset=0)
+        asked = [question.model_copy(update={"query": text, **reach}) for text in question.queries]
+        answers = [(1.0, await self._found(begin, one, start)) for one in asked]
+        return fused(answers, place.offset, question.limit)
 
     async def as_stored(self, question: Question) -> Question:
         """Return `question` asking for tags by all the words, and for names in all the spellings they may be stored

@@ -167,7 +167,7 @@ class MemoryManager(Core):
         self.accesses.note([row["id"] for row in fitting])
         more = bool(fitting) and (len(fitting) < len(rows) or len(rows) == question.limit)
         return Found(
-            query=question.query,
+            query="\n".join(question.queries),
             count=len(fitting),
             results=[hit_view(row, detail=question.detail) for row in fitting],
             in_detail=question.detail,
@@ -218,7 +218,7 @@ class MemoryManager(Core):
             question, _, note = await self._again(question, place, Hits([], "list", {}))
             total = await self._counted(question)
         return Found(
-            query=question.query,
+            query="\n".join(question.queries),
             count=0,
             total=total,
             results=[],

@@ -46,7 +46,7 @@ async def searched(asked: Mapping[str, Any]) -> Any:
 @command
 @with_filters
 async def search(
-    query: Annotated[str, typer.Argument(help="In plain words.")],
+    query: Annotated[list[str], typer.Argument(help="In plain words; several questions are answered as one.")],
     asked: Asked,
     as_of: Annotated[str | None, typer.Option(help="What held true then.")] = None,
     mode: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.", autocompletion=completing(MODES))] = "auto",

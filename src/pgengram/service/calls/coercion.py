@@ -142,6 +142,10 @@ class Coercion:
     def _value(self, name: str, value: Any, node: Schema, needed: bool, coerced: dict[str, str]) -> Any:
         """Return a value as it is meant; None for one that says nothing."""
         wanted = node.get("type")
+        if isinstance(wanted, list):  # one text or several
+            several = isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith('["'))
+            wanted = "array" if several else "string"
+            node = {**node, "type": wanted}
         if isinstance(value, str):
             if (wanted, value.lstrip()[:1]) in (("array", "["), ("object", "{")):
                 with contextlib.suppress(ValueError):
@@ -178,6 +182,9 @@ class Coercion:
                 if not kept and not needed:
                     return None
             value = self._all_of(name, kept, items, coerced)
+            if name == "query" and len(value) > f.MAX_QUERIES:
+                coerced[name] = f"{len(value)} questions → the first {f.MAX_QUERIES}"
+                value = value[: f.MAX_QUERIES]
         return [self._element(name, one, items, coerced) for one in value]
 
     def _as_list(self, name: str, value: Any, items: Schema) -> Any:
@@ -236,13 +243,14 @@ class Coercion:
             return self._moment(name, value, coerced)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name != "content":
             return str(value)
-        if isinstance(value, str) and len(value) > node.get("maxLength", len(value)):
+        most = f.MAX_QUERY if name in CUT else node.get("maxLength")
+        if isinstance(value, str) and most and len(value) > most:
             if name in CUT:
-                half = node["maxLength"] // 2 - 2
+                half = most // 2 - 2
                 coerced[name] = f"{len(value)} characters → its beginning and end"
                 return f"{value[:half]} … {value[-half:]}"
             if name == "content":
-                raise too_long(value, node["maxLength"])
+                raise too_long(value, most)
         return value
 
     def _of_enum(self, name: str, value: Any, enum: list[Any], coerced: dict[str, str]) -> Any:

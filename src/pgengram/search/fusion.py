@@ -1,0 +1,39 @@
+"""One ranking from the rankings of several questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from pgengram.search.hits import Hits
+from pgengram.store.connection.database import Row
+
+REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking
+WEIGHT_OTHERS: Final = 0.1  # what the other questions say of a memory, beside the one that it fits best
+
+
+def fused(answers: Sequence[tuple[float, Hits]], first: int, limit: int) -> Hits:
+    """Return the memories from place `first` on that fit any of several questions, best first.
+
+    A memory's score is the best that it has for one question, and a share of the mean of what it has for the others.
+
+    Args:
+        answers: for each question what it is worth, 0 to 1, and its hits.
+        first: how many to skip.
+        limit: how many to return.
+    """
+    found: dict[UUID, list[tuple[float, Row]]] = {}
+    for weight, hits in answers:
+        for row in hits.rows:
+            found.setdefault(row["id"], []).append((weight * row["score"], row))
+    best = sorted((_together(its, len(answers)) for its in found.values()), key=lambda row: -row["score"])
+    hows = {hits.how for _, hits in answers}
+    how = next(one for one in ("words", "approximate", "exact") if one in hows)
+    return Hits(best[first : first + limit], how, answers[0][1].hidden)
+
+
+def _together(its: list[tuple[float, Row]], questions: int) -> Row:
+    scores = [score for score, _ in its]
+    best, row = max(its, key=lambda one: one[0])
+    return {**row, "score": best + WEIGHT_OTHERS * (sum(scores) - best) / max(1, questions - 1)}

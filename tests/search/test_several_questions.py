@@ -1,0 +1,49 @@
+"""Several questions in one search: what each of them finds, ranked as one."""
+
+from __future__ import annotations
+
+from mcp import Client
+
+from helpers import call, found, remember
+
+QUESTIONS = ["What does Elin drink in the morning?", "Where is the spare key?"]
+
+
+async def test_a_list_of_questions_finds_what_each_of_them_asks(client: Client) -> None:
+    tea = await remember(client, "Elin has a cup of rooibos after waking up.")
+    key = await remember(client, "The key to the boathouse hangs behind the barometer.")
+    for n in range(12):
+        await remember(client, f"Elin drank lemonade at the fair of the year {1990 + n}, where the band played.")
+
+    assert {*await found(client, QUESTIONS, limit=2)} == {tea, key}
+
+
+async def test_the_same_question_in_two_languages_counts_a_memory_once(client: Client) -> None:
+    key = await remember(client, "The key to the boathouse hangs behind the barometer.")
+
+    assert await found(client, ["Where is the key?", "Wo ist der Schlüssel?"]) == [key]
+
+
+async def test_pages_of_a_list_of_questions_neither_repeat_nor_skip(client: Client) -> None:
+    ids = {await remember(client, f"Elin keeps the key number {n} in drawer {n}, near the tea.") for n in range(9)}
+
+    first = await call(client, "search_memories", query=QUESTIONS, limit=4)
+    second = await call(client, "search_memories", query=QUESTIONS, limit=4, cursor=first["next_cursor"])
+    third = await call(client, "search_memories", query=QUESTIONS, limit=4, cursor=second["next_cursor"])
+
+    pages = [hit["id"] for page in (first, second, third) for hit in page["results"]]
+    assert len(pages) == len(ids)
+    assert {*pages} == ids
+
+
+async def test_more_questions_than_five_are_cut_and_it_is_told(client: Client) -> None:
+    answer = await call(client, "search_memories", query=[f"question {n}" for n in range(7)])
+
+    assert answer["read"]["query"] == "7 questions → the first 5"
+
+
+async def test_exact_characters_may_be_looked_for_in_several_spellings(client: Client) -> None:
+    one, other = await remember(client, "error TW-0419 again"), await remember(client, "Fehler TW-0420")
+    await remember(client, "no error at all")
+
+    assert {*await found(client, ["tw-0419", "tw-0420"], mode="substring")} == {one, other}
