@@ -27,12 +27,12 @@ BASE_FIELDS = (
     "collection",
     "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "reason", "replaced_by",
     "superseded_by",
-    "version", "created_at", "updated_at", "access_count", "last_accessed_at", "changed_since", "conflicts_with",
+    "version", "created_at", "updated_at", "access_count", "last_accessed_at", "changed_since", "conflicts_with", "older",
 )  # fmt: skip
 HIT_FIELDS = (
     "type", "kind", "status", "speaker", "user", "project", "tags", "importance", "relevance", "occurred_at",
     "created_at", "last_confirmed_at",
-    "superseded_by", "changed_since", "conflicts_with",
+    "superseded_by", "changed_since", "conflicts_with", "older",
 )  # fmt: skip
 WHY = "why_"  # how the ranking's columns begin that are shown under `why`, where they are not 0
 # Of a field that tools/list leaves out, as it is rare and told of in the description.
@@ -281,4 +281,9 @@ def recalled_line(row: dict[str, Any]) -> str:
     sure = ", inferred" if row["capture_mode"] == "inferred" else ""
     others = ", ".join(one["id"][-8:] for one in row.get("conflicts_with", ()))
     disputed = f"; disagrees with {others}" if others else ""
-    return f"- {one_line(row['content'])} ({when:%Y-%m-%d}{one_line(source)}{sure}; {str(row['id'])[-8:]}{disputed})"
+    older = ", ".join(id_[-8:] for id_ in row.get("older", ()))
+    newer_than = f"; newer than {older}" if older else ""
+    return (
+        f"- {one_line(row['content'])} ({when:%Y-%m-%d}{one_line(source)}{sure}; "
+        f"{str(row['id'])[-8:]}{newer_than}{disputed})"
+    )

@@ -33,9 +33,11 @@ def select_for_context(rows: list[Row], max_chars: int) -> list[Row]:
     chosen: list[Row] = []
     seen: set[str] = set()
     left = max_chars - len(fenced([]))
+    best = max((row["score"] for row in rows), default=0.0)
     for row in rows:
         said = folded(row["content"])
-        weak = is_weak(row["score"], rows[0]["score"], row["similarity"], row["words_share"])
+        score = row.get("stands_for") or row["score"]
+        weak = is_weak(score, best, row["similarity"], row["words_share"])
         if weak or said in seen:
             continue
         length = len(recalled_line(row)) + 1

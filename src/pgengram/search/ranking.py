@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from pgengram.fields import MAX_LIMIT
 from pgengram.inputs import Mode
 from pgengram.search.filters import WITH_ACTIVATION, Scope
 from pgengram.search.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
@@ -14,7 +15,7 @@ from pgengram.search.vector_index import Embedded, VectorIndex, Way
 from pgengram.store.connection.begin import NO_SORT
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance.indexes import PROBES_NARROWED
-from pgengram.store.reading import conflicts, history
+from pgengram.store.reading import conflicts, history, outdated
 from pgengram.store.schema.visibility import HIDDEN_IDS
 from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
 
@@ -441,6 +442,9 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     scope = searched(asked.parsed.scope, model, tx.namespace_id)
     reach = CANDIDATES * math.ceil((question.limit + offset) / CANDIDATES)
     text, given = statement(scope, model, question.mode, reach), parameters(asked, embedded, offset)
+    ordered = question.mode == "auto" and question.as_of is None and question.limit <= MAX_LIMIT
+    first, last = outdated.whole_parts(offset, question.limit) if ordered else (offset, offset + question.limit)
+    given |= {"offset": first, "limit": last - first}
     await set_for_index(tx, scope)
     rows = await tx.rows(text, given)
     vectors = rows[0]["vectors"]
@@ -448,6 +452,9 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
         model.note(tx.namespace_id, vectors)
     exact = model is None or vectors <= model.few
     found = [row for row in rows if row["id"] is not None]
+    if ordered and model is not None:
+        found = await outdated.current_first(tx, found, model.id)
+    found = found[offset - first :][: question.limit]
     await history.complete(tx, found, question.as_of)
     await conflicts.note(tx, found)
     how: Literal["exact", "approximate", "words"] = "words" if embedded.failed else "exact" if exact else "approximate"

@@ -1,0 +1,77 @@
+"""Whether one memory tells what holds now of what another told before: one rule for storing, searching and reviewing.
+
+It is judged by vectors, kinds and words, so it is never certain: nothing is changed or hidden by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from heapq import nlargest
+from typing import Any, Final
+
+from pgengram.text.change_words import announces_change
+from pgengram.text.turn_features import TURN, speaker_key_of
+
+LEAST_COSINE: Final = 0.35  # below, two memories are about different things
+OTHERS: Final = 2  # the nearest ones beside the two that are compared
+USUAL: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
+SAME_KIND: Final = 0.2
+CHANGE: Final = 0.2  # the newer one announces a change
+
+# What the evidence of `succeeds` is enough for, measured by benchmarks/assistant.py: the rarer a false one has to be,
+# the more.
+HINTED: Final = 0.3  # asking whoever stores the newer one
+BEFORE: Final = 0.35  # standing before the older one
+NAMED: Final = 0.45  # calling the older one so
+AS_GOOD: Final = 0.1  # less evidence than for the one that it surest succeeds: one change changes one fact
+
+LATER: Final = timedelta(hours=1)  # what was told in one sitting holds together
+SCOPE: Final = ("user", "project", "collection", "speaker")  # differ, and it is about something else
+
+
+def comparable(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether one memory may succeed another: they are of the same scope, and both tell what is so.
+
+    An event has happened and a turn of a conversation was said, whatever is told later.
+    """
+    return all(one[name] == other[name] for name in SCOPE) and _tells_what_is_so(one) and _tells_what_is_so(other)
+
+
+def _tells_what_is_so(row: Mapping[str, Any]) -> bool:
+    said = row["traits"] & TURN or speaker_key_of(row["content"], None) is not None
+    return row["type"] != "episodic" and not said
+
+
+def crowding(cosines: Iterable[float]) -> float:
+    """Return how near the nearest others are to a memory, by their cosines: of a subject that much is told of,
+    memories are near to each other without being about the same.
+    """
+    nearest = nlargest(OTHERS, cosines)
+    return (sum(nearest) + USUAL * (OTHERS - len(nearest))) / OTHERS
+
+
+def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, crowded: float) -> float:
+    """Return the evidence that `newer` tells what holds now of what `older` tells; 0 where they are not comparable.
+
+    cosine − crowded + 0.2 for the same kind + 0.2 for words of change: two memories of the same fact are nearer to
+    each other than to any other (the correction of nearest neighbours for crowded places by Conneau et al. 2018).
+
+    Args:
+        newer: the row or draft told later; with content, type, kind and scope.
+        older: the one told before, likewise.
+        cosine: of the two.
+        crowded: the `crowding` of either, or the mean of both.
+    """
+    if cosine < LEAST_COSINE or not comparable(newer, older):
+        return 0.0
+    said = CHANGE if announces_change(newer["content"]) else 0.0
+    return cosine - crowded + (SAME_KIND if newer["kind"] == older["kind"] else 0.0) + said
+
+
+def told_at(row: Mapping[str, Any]) -> datetime:
+    """Return when a memory was last told to hold: its last confirmation; if there was none, when it was so, or told."""
+    created: datetime = row["created_at"]
+    confirmed: datetime = row["last_confirmed_at"] or created
+    happened: datetime | None = row["occurred_at"]
+    return confirmed if happened is None or confirmed - created > LATER else min(happened, created)

@@ -1,0 +1,108 @@
+"""Which of the memories found tells what holds, and which what held: the first stands before the second."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from typing import Final
+from uuid import UUID
+
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.memory.succession import AS_GOOD, BEFORE, LATER, NAMED, comparable, crowding, succeeds, told_at
+
+TOGETHER: Final = 10  # places that are put in order together; pairs grow with the square
+FITS_STILL: Final = 1 / 3  # of the older one's score, that the newer has to have
+
+# By the first parts of two texts. Uses memory_vectors_pkey.
+COSINES: Final = """
+WITH asked AS MATERIALIZED (
+  SELECT h.part_of, v.memory_id, v.embedding FROM unnest(%(ids)s::uuid[], %(parts)s::integer[]) AS h(id, part_of)
+  CROSS JOIN LATERAL (SELECT v.memory_id, v.embedding FROM memory_vectors v
+    WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = h.id AND v.model_id = %(model_id)s AND v.part = 0 OFFSET 0) AS v
+)
+SELECT one.memory_id AS one, other.memory_id AS other, 1 - (one.embedding <=> other.embedding) AS cosine
+FROM asked AS one JOIN asked AS other USING (part_of) WHERE one.memory_id <> other.memory_id
+"""
+
+Cosines = dict[UUID, dict[UUID, float]]
+
+
+def whole_parts(offset: int, limit: int) -> tuple[int, int]:
+    """Return the places from and to which hits are put in order, so that pages of any size agree."""
+    first = offset - offset % TOGETHER
+    return first, first - (first - offset - limit) // TOGETHER * TOGETHER
+
+
+async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int) -> list[Row]:
+    """Return hits so that what tells what holds now stands no later than what told of it before.
+
+    Such a row gets `older`, the ids of those that it surely succeeds, and `stands_for`, the best score of those it was
+    put before.
+
+    Args:
+        tx: the namespace's transaction.
+        rows: the hits, best first, beginning at a place that `whole_parts` gives.
+        model_id: the model whose vectors are compared.
+    """
+    parts = [rows[start : start + TOGETHER] for start in range(0, len(rows), TOGETHER)]
+    worth_it = [part for part in parts if any(_successions(part))]
+    if not worth_it:
+        return [*rows]
+    given = {
+        "ids": [row["id"] for part in worth_it for row in part],
+        "parts": [number for number, part in enumerate(worth_it) for _ in part],
+        "model_id": model_id,
+    }
+    cosines: Cosines = defaultdict(dict)
+    for pair in await tx.rows(COSINES, given):
+        cosines[pair["one"]][pair["other"]] = pair["cosine"]
+    return [row for part in parts for row in _in_order(part, cosines)]
+
+
+def _successions(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+    """Yield each newer row with an older one that it may succeed."""
+    for newer, older in permutations((row for row in rows if row["status"] == "active"), 2):
+        if comparable(newer, older) and told_at(newer) - told_at(older) >= LATER:
+            yield newer, older
+
+
+def _in_order(rows: Sequence[Row], cosines: Cosines) -> list[Row]:
+    succeeded_by: dict[UUID, list[Row]] = defaultdict(list)
+    for newer, older, evidence in _judged(rows, cosines):
+        succeeded_by[older["id"]].append(newer)
+        newer["stands_for"] = max(newer.get("stands_for", newer["score"]), older["score"])
+        if evidence >= NAMED:
+            newer.setdefault("older", []).append(str(older["id"]))
+    placed: dict[UUID, Row] = {}
+
+    def place(row: Row) -> None:
+        """Place a row behind those that succeed it; each of them is newer, so this ends."""
+        if row["id"] not in placed:
+            for newer in succeeded_by[row["id"]]:
+                place(newer)
+            placed[row["id"]] = row
+
+    for row in rows:
+        place(row)
+    return [*placed.values()]
+
+
+def _judged(rows: Sequence[Row], cosines: Cosines) -> Iterator[tuple[Row, Row, float]]:
+    """Yield each newer row with an older one that it succeeds, and the evidence."""
+    found = [
+        (newer, older, _evidence(newer, older, cosines))
+        for newer, older in _successions(rows)
+        if newer["score"] >= FITS_STILL * older["score"]
+    ]
+    best = {newer["id"]: evidence for newer, _, evidence in sorted(found, key=lambda one: one[2])}
+    for newer, older, evidence in found:
+        if evidence >= max(BEFORE, best[newer["id"]] - AS_GOOD):
+            yield newer, older, evidence
+
+
+def _evidence(newer: Row, older: Row, cosines: Cosines) -> float:
+    cosine = cosines[newer["id"]].get(older["id"], 0.0)
+    pair = (newer["id"], older["id"])
+    crowded = [crowding(value for id_, value in cosines[one].items() if id_ not in pair) for one in pair]
+    return succeeds(newer, older, cosine, sum(crowded) / 2)

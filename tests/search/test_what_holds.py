@@ -1,0 +1,101 @@
+"""What holds stands before what held, and says of what it is the newer."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client
+
+from helpers import Database, call, found, hits, remember
+
+HALL = "The choir of Esther rehearses on Wednesdays in the parish hall."
+LIBRARY = "The choir of Esther now meets on Mondays in the library."
+ASKED = "On which day and where does the choir of Esther rehearse in the parish hall?"
+BESIDE = (
+    "Esther is allergic to wasps.",
+    "Esther's brother Otto mends clocks.",
+    "The choir of Esther sang in Bruges in May.",
+)
+
+
+async def a_week_ago(client: Client, db: Database, *contents: str, **more: object) -> list[str]:
+    """Store memories as if a week ago."""
+    ids = [await remember(client, content, **more) for content in contents]
+    db.as_login(
+        "UPDATE memories SET created_at = created_at - interval '7 days', last_confirmed_at = last_confirmed_at - interval '7 days'"
+    )
+    return ids
+
+
+@pytest.mark.shows(14)
+async def test_what_holds_stands_before_what_held_and_names_it(client: Client, db: Database) -> None:
+    older, *_ = await a_week_ago(client, db, HALL, *BESIDE)
+    newer = await remember(client, LIBRARY)
+
+    first, second, *_ = await hits(client, ASKED)
+
+    assert [first["id"], second["id"]] == [newer, older]
+    assert first["score"] < second["score"]  # so it was put there
+    assert first["older"] == [older]
+    assert "older" not in second
+
+
+async def test_what_was_confirmed_since_holds(client: Client, db: Database) -> None:
+    older, *_ = await a_week_ago(client, db, HALL, *BESIDE)
+    newer = await remember(client, LIBRARY)
+    db.as_login("UPDATE memories SET last_confirmed_at = last_confirmed_at - interval '2 hours'")
+    assert (await found(client, ASKED))[0] == newer
+
+    await call(client, "update_memory", id=older, confirm=True)
+
+    assert (await found(client, ASKED))[0] == older
+
+
+@pytest.mark.parametrize(
+    "more", [{"project": "opera"}, {"user": "Otto"}, {"type": "episodic"}], ids=lambda more: next(iter(more))
+)
+async def test_what_is_about_something_else_or_happened_outdates_nothing(
+    client: Client, db: Database, more: dict[str, str]
+) -> None:
+    older, *_ = await a_week_ago(client, db, HALL, *BESIDE)
+    await remember(client, LIBRARY, **more)
+
+    shown = await hits(client, ASKED)
+
+    assert shown[0]["id"] == older
+    assert not any("older" in hit for hit in shown)
+
+
+async def test_what_was_told_in_one_sitting_holds_together(client: Client) -> None:
+    older = await remember(client, HALL)
+    await remember(client, LIBRARY)
+
+    assert (await found(client, ASKED))[0] == older
+
+
+async def test_as_of_a_moment_nothing_is_put_first(client: Client, db: Database) -> None:
+    older, *_ = await a_week_ago(client, db, HALL, *BESIDE)
+    await remember(client, LIBRARY)
+
+    assert (await found(client, ASKED, as_of="2099-01-01T00:00:00Z"))[0] == older
+
+
+async def test_pages_of_any_size_give_what_one_large_page_gives(client: Client, db: Database) -> None:
+    older, *_ = await a_week_ago(client, db, HALL, *BESIDE)
+    newer = await remember(client, LIBRARY)
+
+    together = await found(client, ASKED, limit=50)
+    one_by_one = [(await found(client, ASKED, limit=1, offset=place))[0] for place in range(len(together))]
+
+    assert together[:2] == [newer, older]
+    assert one_by_one == together
+
+
+@pytest.mark.shows(24)
+async def test_recalled_text_says_which_memory_is_older(client: Client, db: Database) -> None:
+    older, *_ = await a_week_ago(client, db, HALL, *BESIDE)
+    newer = await remember(client, LIBRARY)
+
+    recalled = await call(client, "recall_context", context=ASKED)
+
+    assert recalled["memory_ids"][:2] == [newer, older]
+    assert f"; {newer[-8:]}; newer than {older[-8:]})" in recalled["context"]
