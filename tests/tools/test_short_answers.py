@@ -100,7 +100,7 @@ async def test_forgetting_is_one_message_and_a_preview_shows_what_would_go(model
         "id": id_, "ok": True, "already_forgotten": False, "content": "The door code is 4711.", "would_remove": {},
     }  # fmt: skip
     assert [one["id"] for one in gone["results"]] == ["00000000"]
-    assert gone["message"].startswith("1 forgotten")
+    assert gone["message"] == "1 memory forgotten, 1 not found."
 
 
 async def test_recalling_is_answered_by_lines_alone(model: Client) -> None:
