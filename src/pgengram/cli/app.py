@@ -62,6 +62,7 @@ PANELS: Final = {
         "token": ("commands.tokens", "Manage tokens of clients that connect over HTTP."),
     },
 }
+IMPLIED: Final = "implied_values"  # of a command's function: options that may stand alone, and what they mean then
 COMMANDS: Final = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
 
 
@@ -88,11 +89,20 @@ def _built(name: str, place: str, summary: str) -> Any:
     found = getattr(import_module(f"pgengram.cli.{module}"), attribute or name.replace("-", "_"))
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(help=f"{summary}\n\n{inspect.getdoc(found)}")(found)
+        alone.command(help=f"{summary}\n\n{inspect.getdoc(found)}", cls=_Command)(found)
         found = alone
     made = typer.main.get_command(found)
     made.name, made.help = name, made.help or summary
     return made
+
+
+class _Command(TyperCommand):
+    """A command some of whose options may stand without the value that they mean then."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give such an option its value."""
+        implied = getattr(self.callback, IMPLIED, {})
+        return list(super().parse_args(ctx, [f"{one}={implied[one]}" if one in implied else one for one in args]))
 
 
 class Root(TyperGroup):

@@ -72,7 +72,7 @@ def connecting(client: Client, path: Path, name: str, entry: Entry) -> Edit:
     """
     if not NAMES.fullmatch(name):
         raise InvalidInput(f"Not a name for a server: {name!r}", "Use letters, digits, - and _.")
-    before, text = _read(path)
+    before, text = read_file(path)
     there = _servers(client, path, text).get(name)
     if there is not None and not is_ours(client, there):
         raise Conflict(
@@ -91,7 +91,7 @@ def disconnecting(client: Client, path: Path, name: str) -> Edit:
         InvalidInput: the file cannot be read.
         Conflict: there is no such entry, or it is not ours.
     """
-    before, text = _read(path)
+    before, text = read_file(path)
     servers = _servers(client, path, text)
     ours = [one for one, entry in servers.items() if is_ours(client, entry)]
     if name not in ours:
@@ -133,7 +133,7 @@ def found_in(client: Client, path: Path) -> dict[str, Entry]:
     Raises:
         InvalidInput: the file cannot be read.
     """
-    _, text = _read(path)
+    _, text = read_file(path)
     servers = _servers(client, path, text).items()
     return {name: read(client, entry) for name, entry in servers if is_ours(client, entry)}
 
@@ -217,7 +217,12 @@ def _bytes(path: Path) -> bytes | None:
         return None
 
 
-def _read(path: Path) -> tuple[bytes | None, str]:
+def read_file(path: Path) -> tuple[bytes | None, str]:
+    """Return what a client's file holds, None where there is none, and the same as text.
+
+    Raises:
+        InvalidInput: it cannot be read, or is no UTF-8.
+    """
     try:
         before = _bytes(path)
         return before, (before or b"").decode()

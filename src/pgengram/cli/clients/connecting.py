@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pgengram import __version__
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients import config_edits
+from pgengram.cli.clients import config_edits, hook_configs
 from pgengram.cli.clients.handshake_check import Handshake, shake_hands
 from pgengram.cli.options import AsJson, Yes
 from pgengram.cli.output import plain_table
@@ -35,6 +35,7 @@ from pgengram.settings import Settings
 COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 LISTED: Final = ", ".join(c.CLIENTS)
 ALL: Final = "all"
+KEEPING: Final = ("all", "recall")  # what hooks do
 ClientName = Annotated[str, typer.Argument(metavar="CLIENT", help=f"{LISTED}.", autocompletion=completing(c.CLIENTS))]
 ServerName = Annotated[str, typer.Option("--name", help="What the client calls this server.")]
 Folder = Annotated[
@@ -60,6 +61,13 @@ async def connect(
     only_link: Annotated[
         bool, typer.Option("--link", help="Only print a link that has cursor or vscode offer the change.")
     ] = False,
+    hooks: Annotated[
+        str,
+        typer.Option(
+            help="Also have the assistant run hooks, which bring memories and keep conversations; --hooks=recall keeps none.",
+            metavar="[=recall]",
+        ),
+    ] = "",
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
@@ -69,8 +77,12 @@ async def connect(
     that is not listed, print the entry with `pgengram connect any`.
 
     Examples: `pgengram connect`, `pgengram connect claude-desktop`,
-    `PGENGRAM_NAMESPACE=work pgengram connect cursor --name work`, `pgengram connect vscode --folder . --yes`
+    `PGENGRAM_NAMESPACE=work pgengram connect cursor --name work`, `pgengram connect vscode --folder . --yes`,
+    `pgengram connect claude-code --hooks`
     """
+    if hooks:
+        known(hooks, KEEPING, "kind of hooks")
+        _refuse_hooks(client, folder, alone=only_print or only_link)
     if client in (None, ALL):
         return _offer(name, everything=client == ALL, yes=yes, as_json=as_json)
     entry = c.own_entry(Settings.from_environment())
@@ -87,7 +99,32 @@ async def connect(
             "A password or key is set, and everybody who has the project can read its file.",
             "Leave out --folder, or unset it and let the client's users set their own.",
         )
-    return _connect(chosen, chosen.path(folder), name, entry, yes=yes, as_json=as_json)
+    code = _connect(chosen, chosen.path(folder), name, entry, yes=yes, as_json=as_json)
+    return _connect_hooks(chosen, hooks, yes=yes, as_json=as_json) if hooks and not code else code
+
+
+setattr(connect, "implied_values", {"--hooks": "all"})  # noqa: B010 - see cli.app
+
+
+def _refuse_hooks(client: str | None, folder: Path | None, *, alone: bool) -> None:
+    """Refuse hooks that cannot be had before anything is changed.
+
+    Raises:
+        InvalidInput: the client has none, or they would not be its user's own.
+    """
+    if folder is not None or alone:
+        raise InvalidInput("Hooks go into your own settings only.", "Leave out --folder, --print and --link.")
+    hook_configs.hooks_of(str(client))
+
+
+def _connect_hooks(client: c.Client, hooks: str, *, yes: bool, as_json: bool) -> int:
+    settings = Settings.from_environment()
+    edit = hook_configs.connecting(client.name, settings, recall=hooks == "recall")
+    kept = "bring memories" if hooks == "recall" else "bring memories and keep conversations"
+    code = _apply(client, edit, yes=yes, as_json=as_json, done=f"Hooks of {client.title} {kept}.")
+    if not code:
+        hook_configs.write_settings(client.name, settings)
+    return code
 
 
 def _connect(client: c.Client, path: Path, name: str, entry: c.Entry, *, yes: bool, as_json: bool) -> int:
@@ -138,7 +175,14 @@ async def disconnect(
     """
     chosen = c.CLIENTS[known(client, c.CLIENTS, "client")]
     edit = config_edits.disconnecting(chosen, chosen.path(folder), name)
-    return _apply(chosen, edit, yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
+    code = _apply(chosen, edit, yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
+    hooks = None if code or folder is not None else hook_configs.disconnecting(chosen.name)
+    if hooks is None:
+        return code
+    code = _apply(chosen, hooks, yes=yes, as_json=as_json, done=f"{chosen.title} runs no hooks of pgengram.")
+    if not code:
+        hook_configs.settings_file(chosen.name, Settings.from_environment()).unlink(missing_ok=True)
+    return code
 
 
 def _apply(client: c.Client, edit: config_edits.Edit, *, yes: bool, as_json: bool, done: str) -> int:

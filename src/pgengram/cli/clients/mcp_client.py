@@ -66,10 +66,10 @@ def entry(settings: Settings) -> dict[str, Any]:
     """Return the entry for a client's `mcpServers`: the absolute path of this command, and the settings that were
     chosen.
     """
-    return {**_command(), "env": settings.variables} if settings.variables else _command()
+    return {**command(), "env": settings.variables} if settings.variables else command()
 
 
-def _command() -> dict[str, Any]:
+def command() -> dict[str, Any]:
     """Return how to start this program: by its own path, or by uvx if that runs it, as the folder then is not to
     stay.
     """
@@ -80,7 +80,7 @@ def _command() -> dict[str, Any]:
     uvx = shutil.which("uvx")
     if uvx and UNPACKED & set(folders[0].parts):
         return {"command": uvx, "args": ["pgengram"]}
-    for command in (folder / PROGRAM for folder in folders):
-        if command.exists():
-            return {"command": str(command)}
+    for program in (folder / PROGRAM for folder in folders):
+        if program.exists():
+            return {"command": str(program)}
     return {"command": sys.executable, "args": ["-m", "pgengram"]}

@@ -1,0 +1,206 @@
+"""Which assistants run hooks, at which events, and how these get into their files and out again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pgengram.cli.clients import config_edits, jsonc, mcp_client
+from pgengram.cli.clients.config_edits import BY_HAND, Edit, backups
+from pgengram.errors import Conflict, InvalidInput
+from pgengram.settings import Settings
+
+HOLDER: Final = "hooks"  # what all of them call it
+RECALLING: Final = ("start", "prompt", "compact")  # what is needed to bring memories; the rest keeps conversations
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The hooks of one client.
+
+    Args:
+        file: the file of its user, below the home folder.
+        events: for each kind of event what the client calls it.
+        timeout: how long the client is to wait, in its own unit.
+        moved_by: the environment variable that names the file's folder when that is another one.
+    """
+
+    file: str
+    events: Mapping[str, str]
+    timeout: int
+    moved_by: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The file of the user."""
+        moved = os.environ.get(self.moved_by) if self.moved_by else None
+        usual = Path.home() / self.file
+        return Path(moved) / usual.name if moved else usual
+
+
+HOOKS: Final = {
+    "claude-code": Hooks(
+        ".claude/settings.json",
+        {"start": "SessionStart", "prompt": "UserPromptSubmit", "compact": "PreCompact", "turn": "Stop",
+         "end": "SessionEnd"},
+        5, moved_by="CLAUDE_CONFIG_DIR",
+    ),
+}  # fmt: skip
+
+
+def hooks_of(client: str) -> Hooks:
+    """Return the hooks of a client.
+
+    Raises:
+        InvalidInput: it has none that are supported.
+    """
+    if client not in HOOKS:
+        raise InvalidInput(f"Hooks are not supported for {client}.", f"They are for {', '.join(HOOKS)}.")
+    return HOOKS[client]
+
+
+def settings_file(client: str, settings: Settings) -> Path:
+    """Return where the settings of the store are kept for a client's hooks, as no hook has an environment of its own."""
+    return settings.data_path / f"hooks-{client}.json"
+
+
+def connecting(client: str, settings: Settings, *, recall: bool) -> Edit:
+    """Return the edit that puts our hooks into a client's file, beside those of others.
+
+    Raises:
+        InvalidInput: the file cannot be read, or the client's hooks are not supported.
+    """
+    hooks = hooks_of(client)
+    before, text = config_edits.read_file(hooks.path)
+    return _checked(hooks, before, _with_hooks(hooks, client, text, _groups(hooks, client, settings, recall=recall)))
+
+
+def disconnecting(client: str) -> Edit | None:
+    """Return the edit that takes our hooks out; the file is as it was before, if that is known. None without hooks.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+    """
+    if client not in HOOKS:
+        return None
+    hooks = HOOKS[client]
+    before, text = config_edits.read_file(hooks.path)
+    ours = {event: [one for one in groups if _is_ours(one, client)] for event, groups in _there(hooks, text).items()}
+    ours = {event: groups for event, groups in ours.items() if groups}
+    if not ours:
+        return None
+    groups = {event: found[0] for event, found in ours.items()}
+    for earlier in (None, *(backup.read_bytes() for backup in backups(hooks.path))):
+        if _would_be(hooks, client, earlier, groups) == before:
+            return Edit(hooks.path, before, earlier)
+    return _checked(hooks, before, _without_hooks(hooks, client, text))
+
+
+def write_settings(client: str, settings: Settings) -> None:
+    """Keep the settings of the store where the client's hooks read them, for nobody else's eyes."""
+    path = settings_file(client, settings)
+    if not settings.variables:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(_kept(settings), file)
+
+
+def _kept(settings: Settings) -> dict[str, str]:
+    folder = {"PGENGRAM_DATA_DIR": str(settings.data_path)} if settings.data_dir else {}
+    return {**settings.variables, **folder}
+
+
+def _groups(hooks: Hooks, client: str, settings: Settings, *, recall: bool) -> dict[str, dict[str, Any]]:
+    """Return what stands in the client's file for each event."""
+    start = mcp_client.command()
+    words = [start["command"], *start.get("args", ()), "hook", client, *(["--recall"] if recall else [])]
+    if settings.variables:
+        words += ["--settings", str(settings_file(client, settings))]
+    line = subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
+    hook = {"type": "command", "command": line, "timeout": hooks.timeout}
+    return {name: {HOLDER: [hook]} for kind, name in hooks.events.items() if kind in RECALLING or not recall}
+
+
+def _with_hooks(hooks: Hooks, client: str, text: str, groups: Mapping[str, Mapping[str, Any]]) -> str:
+    there = _there(hooks, text)
+    for event in hooks.events.values():
+        others = [one for one in there.get(event, ()) if not _is_ours(one, client)]
+        if event in groups:
+            text = jsonc.with_entry(text, (HOLDER, event), [*others, groups[event]])
+        elif event in there and len(others) < len(there[event]):
+            text = _with_others(text, event, others)
+    return text
+
+
+def _without_hooks(hooks: Hooks, client: str, text: str) -> str:
+    for event, groups in _there(hooks, text).items():
+        others = [one for one in groups if not _is_ours(one, client)]
+        if len(others) < len(groups):
+            text = _with_others(text, event, others)
+    return text if _there(hooks, text) else jsonc.without_entry(text, (HOLDER,))
+
+
+def _with_others(text: str, event: str, others: Sequence[Any]) -> str:
+    if others:
+        return jsonc.with_entry(text, (HOLDER, event), others)
+    return jsonc.without_entry(text, (HOLDER, event))
+
+
+def _would_be(
+    hooks: Hooks, client: str, earlier: bytes | None, groups: Mapping[str, Mapping[str, Any]]
+) -> bytes | None:
+    """Return what connecting makes of an earlier state of the file; None when that cannot be known."""
+    try:
+        text = (earlier or b"").decode()
+        if any(_is_ours(one, client) for there in _there(hooks, text).values() for one in there):
+            return None
+        return _with_hooks(hooks, client, text, groups).encode()
+    except (UnicodeDecodeError, InvalidInput):  # an earlier state that was broken
+        return None
+
+
+def _checked(hooks: Hooks, before: bytes | None, after: str) -> Edit:
+    """Return the edit, after the new text was read again and differs in hooks alone.
+
+    Raises:
+        Conflict: it would not.
+    """
+    rest = [jsonc.parsed(text) for text in ((before or b"").decode(), after)]
+    for one in rest:
+        one.pop(HOLDER, None)
+    if rest[0] != rest[1]:
+        raise Conflict(f"{hooks.path} is written in a way that cannot be edited safely.", BY_HAND)
+    return Edit(hooks.path, before, after.encode())
+
+
+def _there(hooks: Hooks, text: str) -> dict[str, list[Any]]:
+    """Return the groups of hooks in a client's file by their events.
+
+    Raises:
+        InvalidInput: the file is not what it should be.
+    """
+    try:
+        whole = jsonc.parsed(text)
+    except InvalidInput as error:
+        raise InvalidInput(f"{hooks.path} is not valid JSON: {error.message}.", BY_HAND) from None
+    found = whole.get(HOLDER, {}) if isinstance(whole, dict) else None
+    if not isinstance(found, dict) or not all(isinstance(one, list) for one in found.values()):
+        raise InvalidInput(f"{hooks.path}: expected a JSON object of lists as {HOLDER}.", BY_HAND)
+    return found
+
+
+def _is_ours(group: Any, client: str) -> bool:
+    """Whether a group runs our hook for this client."""
+    hooks = group.get(HOLDER) if isinstance(group, Mapping) else None
+    lines = [str(one.get("command", "")) for one in hooks or () if isinstance(one, Mapping)]
+    return any("pgengram" in line and f" hook {client}" in line for line in lines)
