@@ -36,7 +36,9 @@ class ToolBinding(Arguments):
         from mcp_types import ToolAnnotations
 
         hints = self.tool.hints
-        schema, also = listed(self.tool.name, self.input_schema, essential=self.tool.essential)
+        schema, also = self.input_schema, ""
+        if not self._is_foreign:
+            schema, also = listed(self.tool.name, schema, essential=self.tool.essential)
         return ListedTool(
             name=self.tool.name,
             title=self.tool.title,
@@ -51,11 +53,16 @@ class ToolBinding(Arguments):
             ),
         )
 
+    @property
+    def _is_foreign(self) -> bool:
+        """Whether it is another system's tool, which may bear the name of one of ours."""
+        return issubclass(self.view, RootModel)
+
     def _output_schema(self) -> Schema | None:
         """What the tool answers, unless it has no fixed shape; the list of what is always there is left out, as it
         helps no caller and costs them room.
         """
-        if issubclass(self.view, RootModel):
+        if self._is_foreign:
             return None
         schema = self.view.model_json_schema(schema_generator=FlatJsonSchema, mode="serialization")
         return {key: value for key, value in schema.items() if key not in ("description", "required")}
