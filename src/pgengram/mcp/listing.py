@@ -5,7 +5,6 @@ Every argument is taken, listed or not; docs/reference/tools.md describes them a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from pgengram.inputs import NewMemory
@@ -63,12 +62,10 @@ BOUNDS: Final = frozenset({"maxItems", "maxLength", "maximum"})
 def listed(tool: str, schema: Schema, *, essential: bool = False) -> tuple[Schema, str]:
     """Return the schema of a tool's arguments as a model reads it, and a sentence that names those left out."""
     properties: Schema = schema["properties"]
-    names: Iterable[str] = (ESSENTIAL if essential else USUAL).get(tool, ())
-    if not names or not properties.keys() >= {*names}:  # another server's tool may have the same name
-        names = properties
+    names = (ESSENTIAL if essential else USUAL).get(tool, tuple(properties))
     left_out = UNTOLD | BOUNDS if essential else UNTOLD
     told = {name: _without(left_out, properties[name]) for name in names}
-    if tool in LIKE_CREATING and names is not properties:
+    if tool in LIKE_CREATING:
         told |= {name: _type_alone(told[name]) for name in TOLD_ONCE & told.keys()}
     return {**_without(left_out, schema), "properties": told}, "" if essential else _also(tool, properties, told)
 
