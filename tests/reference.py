@@ -185,7 +185,7 @@ def clients() -> Iterator[str]:
 def settings() -> Iterator[str]:
     yield (
         "All are environment variables, read once at the start. All are optional; an empty one is at its default, and an unknown "
-        'name that begins with `PGENGRAM_` is refused. In a client\'s entry they stand in `"env"`.'
+        'name that begins with `PGENGRAM_` is refused. In a client\'s entry they are in `"env"`.'
     )
     yield settings_table()
     yield (
@@ -208,7 +208,7 @@ def failures() -> Iterator[str]:
             rows.append(f"| {code} | `{name}` | {cell(doc)} | {cell(one.default_hint)} |")
     yield "\n".join(["| code | in Python | meaning | usual hint |", "| --- | --- | --- | --- |", *rows])
     yield (
-        "What goes wrong at the edge is told as the protocol has it: frames that are no JSON-RPC message, unknown tools and methods "
+        "Errors of the protocol are reported as it prescribes: frames that aren't JSON-RPC messages, unknown tools and methods "
         "and resources that are not there are JSON-RPC errors; over HTTP, a request that is turned away has a status and a sentence."
     )
 

@@ -186,7 +186,7 @@ class Memory:
         return await self._call(Updated, self.manager, "update_memory", id=id, **changes)
 
     async def forget(self, *ids: str, reason: str = "", replaced_by: Sequence[str] = ()) -> Forgotten:
-        """Take up to 20 memories out of every search; `restore` brings them back.
+        """Forget up to 20 memories: they don't appear in search; `restore` restores them.
 
         Raises:
             ConfirmRequired: they are more than 20.
@@ -203,11 +203,11 @@ class Memory:
         return await self.update(id, status="active")
 
     async def erase(self, *ids: str) -> int:
-        """Remove memories for good, without asking anybody, and return how many there were."""
+        """Permanently erase memories, without asking anybody, and return how many there were."""
         return await self.manager.erase(ids)
 
     async def erase_source(self, source: str) -> int:
-        """Remove for good all that comes from one source, without asking anybody, and return how many memories there
+        """Permanently erase all that comes from one source, without asking anybody, and return how many memories there
         were.
 
         Args:

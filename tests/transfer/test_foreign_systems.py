@@ -148,7 +148,7 @@ def test_ownsona_keeps_what_was_deleted_forgotten(database: Database, tmp_path: 
     answer = brought_in(database, "ownsona", file, expect=1)
 
     assert answer["added"] == {"memory": 2}
-    assert answer["left"] == [{"place": "memories[2]", "reason": "it is no memory with a text"}]
+    assert answer["left"] == [{"place": "memories[2]", "reason": "it is not a memory with a text"}]
     old, new = memories(database)
     assert (old["status"], old["reason"], old["replaced_by"], old["valid_to"].month) == (
         "invalidated",
@@ -426,7 +426,7 @@ def test_agi_memory_keeps_types_details_clusters_and_edges(
 
     links = {"relationship": 1, "cluster": 1, "cluster_member": 1}
     assert answer["added"] == {"memory": 4, **links, "belief": 1, "evidence": 1, "identity": 1}
-    assert answer["left"] == [{"place": "table working_memory", "reason": "1 rows that are no memories"}]
+    assert answer["left"] == [{"place": "table working_memory", "reason": "1 rows that are not memories"}]
     by_type = {row["type"]: row for row in memories(database)}
     assert by_type["episodic"]["content"] == "The build\tbroke.\nTwice \\ over."
     assert (by_type["episodic"]["importance"], by_type["episodic"]["access_count"]) == (1.0, 1)

@@ -401,7 +401,7 @@ class Agi(CompatAdapter):
         criteria: Pruning | None = None,
         confirm_token: Annotated[str, Field(max_length=64, description="From the preview.")] = "",
     ) -> Raw:
-        """Remove archived memories for good: the first call shows them and gives a confirm_token, the second one with
+        """Permanently remove archived memories: the first call shows them and gives a confirm_token, the second one with
         it acts. criteria: {max_age, min_importance, max_access_count}. Errors: CONFIRM_REQUIRED, CONFLICT.
         """
         which = criteria or checked(Pruning, {})

@@ -175,9 +175,9 @@ class Crow(CompatAdapter):
         id: NumericId,
         confirm_token: Annotated[str, Field(max_length=128, description="From the first call.")] = "",
     ) -> Raw:
-        """Delete a memory for good: the first call shows it and gives a confirm_token, the second call with it deletes.
+        """Permanently delete a memory: the first call shows it and gives a confirm_token, the second call with it deletes.
 
-        A token is good for one use within 60 seconds. To correct a memory use crow_update_memory. Errors: NOT_FOUND,
+        A token is valid for one use within 60 seconds. To correct a memory use crow_update_memory. Errors: NOT_FOUND,
         CONFIRM_REQUIRED.
         """
         forgotten = await self.memory.forget_memories([id], hard=True, confirm_token=confirm_token)

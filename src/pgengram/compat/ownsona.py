@@ -274,9 +274,9 @@ class Ownsona(CompatAdapter):
         confirm_token: Annotated[str, Field(max_length=128, description="From the preview of a hard delete.")] = "",
         dry_run: bool = False,
     ) -> Raw:
-        """Take a fact out of recall, with a reason and what holds instead; it warns when the same is told again.
+        """Take a fact out of recall, with a reason and what holds instead; it warns when the same is stored again.
 
-        hard_delete removes it for good: the first call previews and gives a confirm_token, the second one with it acts.
+        hard_delete removes it permanently: the first call previews and gives a confirm_token, the second one with it acts.
         Errors: INVALID_INPUT, NOT_FOUND, CONFIRM_REQUIRED.
         """
         instead = [replaced_by_id] if replaced_by_id else []

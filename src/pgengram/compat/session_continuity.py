@@ -161,12 +161,12 @@ class SessionContinuity(CompatAdapter):
     async def memory_delete(
         self,
         id: NumericId,
-        erase: Annotated[bool, Field(description="For good, after a preview.")] = False,
+        erase: Annotated[bool, Field(description="Permanently, after a preview.")] = False,
         confirm_token: Annotated[str, Field(max_length=128, description="From the preview.")] = "",
     ) -> Raw:
-        """Delete a memory: no tool shows it any more, and only its namespace's owner can bring it back.
+        """Delete a memory: no tool shows it any more, and only its namespace's owner can restore it.
 
-        erase removes it for good: the first call previews and gives a confirm_token, the second one with it acts.
+        erase removes it permanently: the first call previews and gives a confirm_token, the second one with it acts.
         Errors: NOT_FOUND, CONFIRM_REQUIRED.
         """
         forgotten = await self.memory.forget_memories([id], hard=erase, confirm_token=confirm_token)

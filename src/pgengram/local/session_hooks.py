@@ -28,7 +28,7 @@ BEGUN: Final = (
 OF_PROJECT: Final = " What is only about this project belongs to project={name}."
 COMPACTED: Final = (
     "The conversation was just compacted. Store now with create_memories what the summary lists under “To remember”; "
-    "search_memories brings back what is missing."
+    "search_memories finds what is missing."
 )
 COMPACTING: Final = (
     "End the summary with a list “To remember”: each decision with its reason, preference, correction, commitment and "

@@ -64,7 +64,7 @@ def _refused(line: bytes) -> Refused:
     except ValueError as error:  # its text names the fault and its place, not what stands there
         return Refused(recovered_id(line), PARSE_ERROR, f"Not valid JSON in UTF-8: {error}.")
     if isinstance(value, list):
-        return Refused(None, INVALID_REQUEST, "Batches are no part of MCP: send one message per line.")
+        return Refused(None, INVALID_REQUEST, "MCP has no batches: send one message per line.")
     id_ = value.get("id") if isinstance(value, dict) else None
     usable = isinstance(id_, int | str) and not isinstance(id_, bool)
     return Refused(id_ if usable else None, INVALID_REQUEST, 'Not a JSON-RPC 2.0 message ("jsonrpc":"2.0", method, …).')
@@ -72,7 +72,7 @@ def _refused(line: bytes) -> Refused:
 
 def _refuse_what_is_not_json(line: bytes) -> None:
     def refuse(name: str) -> None:
-        raise Refused(recovered_id(line), PARSE_ERROR, f"Not valid JSON: {name} is no JSON number.")
+        raise Refused(recovered_id(line), PARSE_ERROR, f"Not valid JSON: {name} is not a JSON number.")
 
     with contextlib.suppress(RecursionError):
         json.loads(line, parse_constant=refuse)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNIT_TOLERANCE: Final = 1e-12  # a vector shorter than this has no direction
 MOVE: Final = (
     "Put it back, or move the store to another model with `pgengram reembed EMBEDDER`. "
-    "With PGENGRAM_EMBEDDER=none: memories are found by their words meanwhile."
+    "Until then PGENGRAM_EMBEDDER=none: finds memories by their words."
 )
 
 

@@ -403,14 +403,14 @@ class MemoryManager(Core):
             list[Annotated[Any, WithJsonSchema({"type": "object"})]],
             Field(max_length=f.MAX_GET, description="As for create_memories."),
         ] = [],  # noqa: B006
-        hard: Annotated[bool, Field(description="Erase for good.")] = False,
+        hard: Annotated[bool, Field(description="Erase permanently.")] = False,
         dry_run: bool = False,
         confirm_token: Annotated[str, f.Text, Field(description="From the preview.")] = "",
     ) -> Forgotten:
-        """Take memories out of every search, with a reason; update_memory (status active) restores them.
+        """Forget memories, with a reason: no search shows them; update_memory (status active) restores them.
 
         Use when the user asks to forget something, or when others replace it (replaced_by_ids, or
-        replacements to store along). To correct one: update_memory. hard erases for good. hard, or more than
+        replacements to store along). To correct one: update_memory. hard erases permanently. hard, or more than
         20 ids, first only shows what would go: if the user agrees, repeat the call with its confirm_token.
         Errors name the next step.
         """

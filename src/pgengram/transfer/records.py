@@ -117,7 +117,7 @@ def other_tables(names: Iterable[str], rows_of: Callable[[str], Sequence[Any]]) 
     """Yield how many rows there are in tables that hold no memories."""
     for name in names:
         if rows := rows_of(name):
-            yield Left(f"table {name}", f"{len(rows)} rows that are no memories")
+            yield Left(f"table {name}", f"{len(rows)} rows that are not memories")
 
 
 def kind(word: Any) -> str | None:

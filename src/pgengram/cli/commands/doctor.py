@@ -23,7 +23,7 @@ from pgengram.settings import Settings
 
 PROBE: Final = "The doctor's thermometer hangs beside the blue door of the greenhouse."
 REPLICA: Final = (
-    "Searches go to the primary meanwhile. Check PGENGRAM_READ_URL, and on the replica pg_stat_wal_receiver."
+    "Until then searches go to the primary. Check PGENGRAM_READ_URL, and on the replica pg_stat_wal_receiver."
 )
 SAYS_MORE: Final = "; `pgengram doctor` says more"  # as the errors have it
 PROBE_QUESTION: Final = "Where can I find the instrument that measures how warm it is?"

@@ -77,7 +77,7 @@ async def list_(as_json: AsJson = False) -> None:
 async def revoke(
     id: Annotated[str, typer.Argument(help="As `pgengram token list` shows it.")], as_json: AsJson = False
 ) -> None:
-    """Revoke a token, at once and for good.
+    """Revoke a token, at once and permanently.
 
     Example: `pgengram token revoke 4f0c2a9be1d3`
     """

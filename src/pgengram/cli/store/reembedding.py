@@ -58,7 +58,7 @@ async def reembed(
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel an unfinished move.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Servers go on meanwhile; an interrupted move can be continued.
+    """Servers keep running; an interrupted move can be continued.
 
     Example: `pgengram reembed onnx:/models/multilingual-e5-small`
     """

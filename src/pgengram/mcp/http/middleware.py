@@ -137,7 +137,7 @@ class AuthMiddleware:
                 405, "Only POST is served: each request stands alone, without a session or a stream.", allow="POST"
             )
         if IN_QUERY & {name.lower() for name, _ in parse_qsl(request.query.decode("latin-1"), keep_blank_values=True)}:
-            raise HTTPRejection(400, "A token must not stand in the address; send it in the header Authorization.")
+            raise HTTPRejection(400, "A token must not be in the address; send it in the header Authorization.")
         grant = await self._granted(request)
         grant = await self._within_rate(grant)
         self._check_type(request)
@@ -239,7 +239,7 @@ class AuthMiddleware:
             async with self._looking_up:
                 ours = await _insisting(lambda: tokens.verify(self._namespaces.host.store, token))
         except (DatabaseFailed, TimeoutError):
-            message = "Whether the token is good cannot be told now; try again."
+            message = "The token cannot be checked now; try again."
             raise HTTPRejection(503, message, retry_after=str(RETRY_S)) from None
         return None if ours is None else Grant(ours.id, ours.name, ours.namespace, ours.scope == "read-write")
 

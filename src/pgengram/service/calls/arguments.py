@@ -205,7 +205,7 @@ def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, A
         then = f"then call {tool or 'this'} with them"
         return f"Find the ids first with search_memories(query=…), {then}; nothing was changed."
     if tool == "forget_memories" and (hard := unknown & DESTROYS.keys()):
-        return f"To erase for good say hard=true instead of {', '.join(sorted(hard))}; nothing was changed."
+        return f"To erase permanently say hard=true instead of {', '.join(sorted(hard))}; nothing was changed."
     if tool == "update_memory":
         return _step_of_update(unknown, wrong, given)
     return USUAL_STEP

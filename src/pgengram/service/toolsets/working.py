@@ -113,7 +113,7 @@ class Working:
 
         Use for what matters now and perhaps never again; for lasting facts use create_memory. No ordinary search shows
         it, get_working_memories does. When its time is over it becomes a lasting memory if promote is set, its
-        importance is 0.75 or more, or it was read three times; otherwise it is removed for good. The same text again
+        importance is 0.75 or more, or it was read three times; otherwise it is permanently removed. The same text again
         holds it longer. Never store secrets. Errors: INVALID_INPUT, SECRET_REJECTED, EMBEDDING_ERROR, DATABASE_ERROR;
         then nothing was stored.
         """
@@ -237,7 +237,7 @@ class Working:
         rows = await working.read(tx, there.ids)
         for given, id_ in there.found.items():
             if id_ not in rows:
-                raise Conflict(f"{given} is no working memory.", WHERE_TO_LOOK)
+                raise Conflict(f"{given} is not a working memory.", WHERE_TO_LOOK)
             left = rows[id_]["seconds_left"]
             if left is not None and left <= 0:
                 raise Conflict(f"The time of the working memory {given} is over.", WHERE_TO_LOOK)

@@ -83,4 +83,4 @@ async def _on_worker(connection: psycopg.AsyncConnection[Any], piece: Piece, com
     given = {"host": piece.host, "port": piece.port, "command": command.as_string()}
     row = await (await connection.execute(ON_WORKER, given)).fetchone()
     if row is None or not row[0]:
-        raise DatabaseFailed(f"The worker {piece.host}:{piece.port} did not build an index anew.")
+        raise DatabaseFailed(f"The worker {piece.host}:{piece.port} did not rebuild an index.")

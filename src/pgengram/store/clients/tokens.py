@@ -90,7 +90,7 @@ async def create(
     if not 1 <= len(namespace) <= 128 or not namespace.isprintable():
         raise InvalidInput("A namespace must have 1 to 128 printable characters.")
     if lifetime is not None and lifetime <= timedelta(0):
-        raise InvalidInput("A token must be good for some time.")
+        raise InvalidInput("A token must be valid for some time.")
     id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     row = {"id": id_, "secret_hash": _hash(secret), "name": name, "namespace": namespace, "scope": scope}
     await store.open()

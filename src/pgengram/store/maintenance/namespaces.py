@@ -161,7 +161,7 @@ async def scrub(database: Database, report: Report) -> Scrubbed:
         await connection.commit()  # each of these is a transaction of its own
         superuser = bool((await _one(connection, MAY_ALL))["yes"])
         for name in [row["name"] for row in await _all(connection, TABLES)]:
-            await report(f"Writing {name} anew")
+            await report(f"Rewriting {name}")
             await connection.execute(REWRITE.format(sql.SQL(name)))
             scrubbed.tables += 1
         if superuser:
@@ -170,7 +170,7 @@ async def scrub(database: Database, report: Report) -> Scrubbed:
             scrubbed.log_files = await _recycle_log(connection)
         else:
             scrubbed.left.append(
-                "The planner's statistics and the write-ahead log: this login is no superuser. As one, run "
+                "The planner's statistics and the write-ahead log: this login is not a superuser. As one, run "
                 "`VACUUM FULL pg_catalog.pg_statistic; SELECT pg_switch_wal(); CHECKPOINT;`. The old files of the log "
                 "go when they are recycled."
             )

@@ -389,7 +389,7 @@ def _opened(path: Path) -> Iterator[tuple[Manifest, IO[bytes]]]:
         with tarfile.open(path, mode="r:") as packed:
             about, dump = (packed.extractfile(packed.getmember(name)) for name in (MANIFEST, DUMP))
             if about is None or dump is None:
-                raise InvalidInput(f"{path} is no backup.", NOT_ONE)
+                raise InvalidInput(f"{path} is not a backup.", NOT_ONE)
             said = json.load(about)
             if said.get("format") != FORMAT:
                 raise InvalidInput(f"{path} has a form that this version does not know.", NOT_ONE)

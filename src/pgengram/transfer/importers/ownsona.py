@@ -19,7 +19,7 @@ def read(source: str) -> Read:
         if isinstance(row, dict) and "text" in row:
             yield Item(f"memories[{place}]", _record(row) | _end(row, ids))
         else:
-            yield Left(f"memories[{place}]", "it is no memory with a text")
+            yield Left(f"memories[{place}]", "it is not a memory with a text")
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:

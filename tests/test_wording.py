@@ -1,0 +1,86 @@
+"""What people read is in the words of the glossary: documents, help texts, tool descriptions, messages and the web app."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "pgengram"
+GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
+LISTED = GLOSSARY.read_text(encoding="utf-8").partition("<!-- avoid -->")[2].partition("<!-- /avoid -->")[0]
+PHRASES = [one for row in re.findall(r"^\| ([^|]+) \| [^|]+ \|$", LISTED, re.MULTILINE)[2:] for one in row.split(", ")]
+# "There is no …" and "is no longer" are what anybody writes.
+AVOIDED = re.compile(
+    rf"(?<!there )(?<![\w-])(?:{'|'.join(map(re.escape, PHRASES))})(?! (?:longer|more|larger|for)\b)(?![\w-])",
+    re.IGNORECASE,
+)
+MADE = {"features.md", "glossary.md"}  # of the names of tests; of these very words
+PAGES = sorted(
+    page
+    for place in ("README.md", "CHANGELOG.md", "docs", "integrations", ".github")
+    for page in ([ROOT / place] if place.endswith(".md") else (ROOT / place).rglob("*.md"))
+    if page.name not in MADE
+)
+SPEAKING = ("tool", "command")  # decorators whose functions have a docstring that people read
+UNSAID = re.compile(r"\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER)\b")
+
+
+def prose(text: str) -> str:
+    """Return a Markdown page without its code, line by line."""
+    blank = re.sub(r"^```.*?^```$", lambda found: "\n" * found[0].count("\n"), text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", "`…`", blank)
+
+
+def messages(module: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the texts of a module that somebody may read: all but the docstrings of what is no tool and no command."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    inner = set()
+    for node in ast.walk(module):
+        if isinstance(node, kinds) and ast.get_docstring(node) is not None:
+            decorators = [ast.unparse(one) for one in getattr(node, "decorator_list", [])]
+            if not any(one.startswith(SPEAKING) for one in decorators):
+                inner.add(node.body[0].value)  # type: ignore[attr-defined]
+    for node in ast.walk(module):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node not in inner
+            and not UNSAID.search(node.value)
+        ):
+            yield node
+
+
+def found(text: str) -> list[str]:
+    return [f"line {text.count(chr(10), 0, one.start()) + 1}: {one[0]}" for one in AVOIDED.finditer(text)]
+
+
+def test_the_list_is_read() -> None:
+    assert len(PHRASES) > 20
+    assert found("It is no memory.") == ["line 1: is no"]
+    assert found("There is no memory, and it is no longer valid.") == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_is_in_the_words_of_the_glossary(page: Path) -> None:
+    assert found(prose(page.read_text(encoding="utf-8"))) == []
+
+
+def test_help_descriptions_and_messages_are_in_the_words_of_the_glossary() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{text.lineno}: {text.value[:80]!r}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for text in messages(ast.parse(path.read_text(encoding="utf-8")))
+        if found(text.value) and " " in text.value.strip()
+    ]
+    wrong += [
+        f"{path.relative_to(ROOT)}: {one}"
+        for path in sorted((SOURCE / "ui" / "templates").glob("*.html"))
+        for one in found(path.read_text(encoding="utf-8"))
+    ]
+
+    assert wrong == []
