@@ -70,7 +70,7 @@ def unknown(what: str, name: str, known: list[str]) -> str:
     shown = near or sorted(known)[:MOST_SHOWN]
     kind = "tag" if what == "tags" else what
     there = f"{'near it' if near else 'there'} {'is' if len(shown) == 1 else 'are'} {', '.join(shown)}"
-    return f"No memory has this {kind}" + (f"; {there}." if shown else ", nor any other.")
+    return f"No memory has this {kind}; {there}." if shown else f"No memory has a {kind} yet."
 
 
 class NameBook:
