@@ -259,7 +259,7 @@ class SessionContinuity(CompatAdapter):
     async def rebuild_embeddings(
         self, force: Annotated[bool, Field(description="Those that have a vector, too.")] = False
     ) -> Raw:
-        """Make the vectors of memories that have none, or of all, anew. Errors: EMBEDDING_ERROR, CONFLICT (another
+        """Make the vectors of memories that have none, or of all, again. Errors: EMBEDDING_ERROR, CONFLICT (another
         process is at it).
         """
         if self.memory.embedder is None:

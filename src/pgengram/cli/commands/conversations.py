@@ -111,7 +111,7 @@ async def erase(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
-    """Erase conversations for good: all, or those of one assistant or project. Memories stay.
+    """Permanently erase conversations: all, or those of one assistant or project. Memories stay.
 
     Example: `pgengram conversations erase --project ark`
     """
