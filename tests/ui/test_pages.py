@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from html import unescape
@@ -25,7 +26,9 @@ from ui_process import HOSTILE, PLAIN, Ui, marks, run_ui, shown
 from helpers import PATIENCE_S, Database, database_of, environment, until
 from pgengram.inputs import Change, NewMemory
 from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
 from pgengram.ui import drawing
+from pgengram.ui.islands import region_names
 from pgengram.ui.routes import Pages
 from pgengram.ui.view_service import Results, ViewService
 
@@ -388,7 +391,39 @@ async def test_the_map_has_a_place_for_every_memory(ui: Ui) -> None:
     assert UUID(ui.ids["old"]).hex not in ids
     assert [len(points[name]) for name in ("type", "cluster")] == [count["active"]] * 2
     assert "People" in points["cluster_names"]
+    assert sum(region["memories"] for region in points["regions"]) == count["active"]
+    assert {*points["region"]} == {region["number"] for region in points["regions"]}
     assert await ui.page(f"/memory/{ui.ids['jonas']}/brief") == "Jonas is allergic to peanuts."
+
+
+async def test_regions_of_the_map_are_named_by_the_words_that_set_them_apart() -> None:
+    near = [Counter(bread=9, oven=7, monday=5), Counter(train=8, vienna=8, monday=4)]
+
+    assert [name.partition(",")[0] for name in region_names(near, [9, 8])] == ["bread", "train"]
+    assert region_names([Counter()], [0]) == ["other"]
+
+
+async def test_a_search_lights_up_the_map_and_an_area_becomes_a_list(ui: Ui) -> None:
+    assert ui.ids["jonas"] in (await ui.client.get("/map/hits", params={"q": "peanut allergy"})).json()
+
+    listed = await ui.send("/map/list", ids=f"{ui.ids['jonas']},{ui.ids['hostile']}")
+    assert shown(listed.text)[0] == "Jonas is allergic to peanuts."
+    assert "<script>alert" not in listed.text
+
+
+async def test_without_links_the_graph_joins_the_most_similar_memories(database: Database, tmp_path: Path) -> None:
+    manager = MemoryManager(Settings(database_url=database.url))
+    try:
+        for content in ("Mara bakes bread on Sundays.", "On Sundays Mara bakes bread.", "The tower clock stopped."):
+            await manager.create_memory(NewMemory(content=content, dedup_policy="insert"))
+        async with inside(ViewService(manager, tmp_path)) as client:
+            page = await Ui("", client, None, {}, None).page("/graph")  # type: ignore[arg-type]
+    finally:
+        await manager.close()
+
+    assert "Similar memories" in page
+    [edge] = drawn(page)["edges"]
+    assert edge["type"] == "alike"
 
 
 async def test_an_empty_store_says_what_to_do(manager: MemoryManager, tmp_path: Path) -> None:

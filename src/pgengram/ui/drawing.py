@@ -5,14 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import exp, sqrt
 from typing import TYPE_CHECKING, Any, Final
-
-from jinja2.utils import htmlsafe_json_dumps
 
 from pgengram import fields as f
 
@@ -33,8 +30,8 @@ WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after the other
 TURNS: Final = 60  # in which a graph is spread
 SPRING: Final = 0.4  # of a line, against a push of 1 / distance; weak, so that what is well connected is no heap
+NEAR: Final = 0.5  # cosine from which on two memories are drawn as neighbours
 GRAVITY: Final = 0.2
-REACH: Final = 10_000  # of a place on the map, in whole numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,75 +205,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Plane:
-    """The two principal components of vectors: their mean, shape (dims,), the axes, shape (dims, 2), and the share of
-    all differences that they hold.
-    """
-
-    mean: NDArray[float32]
-    axes: NDArray[float32]
-    explained: float
-
-    @classmethod
-    def of(cls, vectors: Sequence[NDArray[Any]]) -> Plane:
-        """Return the plane in which vectors differ most: eigenvectors of their covariance (Pearson 1901).
-
-        Each is turned so that its largest part is positive, and the map stays as it is.
-        """
-        import numpy as np
-
-        given = np.asarray(vectors, dtype=np.float32)
-        mean = given.mean(axis=0)
-        centred = given - mean
-        values, axes = np.linalg.eigh(centred.T @ centred)
-        best = axes[:, ::-1][:, :2]
-        best = best * np.sign(best[np.abs(best).argmax(axis=0), [0, 1]])
-        return cls(mean, best, float(values[-2:].sum()) / (float(values.sum()) or 1.0))
-
-    def places(self, vectors: Sequence[NDArray[Any]]) -> NDArray[float32]:
-        """Return where vectors lie on the plane, shape (n, 2)."""
-        import numpy as np
-
-        return np.asarray((np.asarray(vectors, dtype=np.float32) - self.mean) @ self.axes, dtype=np.float32)
-
-
-class Points:
-    """The memories of a map in few bytes each: ids as hexadecimal digits, places as whole numbers, names by their
-    number.
-    """
-
-    def __init__(self) -> None:
-        self._ids: list[str] = []
-        self._places: list[NDArray[float32]] = []
-        self._types: list[str] = []
-        self._clusters: list[str] = []
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def add(self, rows: Sequence[dict[str, Any]], plane: Plane) -> None:
-        """Add memories with their vectors."""
-        self._ids += [row["id"].hex for row in rows]
-        self._types += [row["type"] for row in rows]
-        self._clusters += [row["cluster"] or "" for row in rows]
-        self._places.append(plane.places([row["embedding"].to_numpy() for row in rows]))
-
-    def as_json(self) -> str:
-        """Return them as JSON that may stand in a page."""
-        import numpy as np
-
-        places = np.concatenate(self._places)
-        reach = float(np.abs(places).max()) or 1.0
-        numbers = np.rint(places / reach * REACH).astype(int)
-        events: dict[str, Any] = {"ids": "".join(self._ids), "x": numbers[:, 0].tolist(), "y": numbers[:, 1].tolist()}
-        for name, values in (("type", self._types), ("cluster", self._clusters)):
-            names = [one for one, _ in Counter(values).most_common()]
-            number = {one: place for place, one in enumerate(names)}
-            events |= {f"{name}_names": names, name: [number[one] for one in values]}
-        return htmlsafe_json_dumps(events, separators=(",", ":"))
-
-
 def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float32]:
     """Return places for the nodes of a graph, shape (nodes, 2), that lines pull together and everything else pushes
     apart.
@@ -315,6 +243,22 @@ def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float
         heat = max(0.02, (1 - turn_ / turns) * 0.12 * sqrt(nodes))
         places = places + pushed / length * np.minimum(length, heat)
     return np.asarray(places * 60, dtype=np.float32)
+
+
+def nearest(vectors: Sequence[NDArray[Any]]) -> list[tuple[int, int, float]]:
+    """Return pairs of vectors of length 1, each with the nearest of the others if that is near, and their cosine."""
+    import numpy as np
+
+    if len(vectors) < 2:
+        return []
+    given = np.asarray(vectors, dtype=np.float32)
+    cosines = given @ given.T
+    np.fill_diagonal(cosines, -1.0)
+    best = cosines.argmax(axis=1)
+    pairs = {
+        (min(one, int(other)), max(one, int(other))) for one, other in enumerate(best) if cosines[one, other] >= NEAR
+    }
+    return [(one, other, round(min(1.0, float(cosines[one, other])), 4)) for one, other in sorted(pairs)]
 
 
 def by_day(counts: dict[Any, int]) -> dict[str, list[float]]:

@@ -65,13 +65,18 @@ def highlighted(text: str, query: str) -> Pieces:
 
 def _found(text: str, query: str) -> list[tuple[int, int]]:
     """Return where words of a query stand in a text: those of the same stem, and pairs of unspaced characters."""
-    wanted = {_stem(word) for word in words(query)} - {_stem(word) for word in function_words("en")}
+    wanted = {_stem(word) for word in words(query)} - _empty()
     spans = [found.span() for found in WORD.finditer(text) if _stem(found[0]) in wanted] if wanted else []
     folded = text.casefold()
     if len(folded) == len(text):
         pairs = [term for term in extra_terms(query) if len(term) > 1]
         spans += [found.span() for term in pairs for found in re.finditer(re.escape(term), folded)]
     return sorted(spans)
+
+
+@cache
+def _empty() -> frozenset[str]:
+    return frozenset(map(_stem, function_words("en")))
 
 
 def _stem(word: str) -> str:

@@ -118,7 +118,7 @@ class PageApplication(ABC):
 
     def _page(self, name: str, code: int = 200, **shown: Any) -> HTMLResponse:
         said: list[Done] = []
-        if name not in ("waiting.html", "candidates.html") and not name.startswith(
+        if name not in ("waiting.html", "candidates.html", "map_list.html") and not name.startswith(
             "_"
         ):  # shown where it stays to be read
             said, self.said[:] = list(self.said), []

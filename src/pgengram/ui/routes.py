@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
@@ -65,6 +65,7 @@ class Pages(PageApplication):
             ("/projects", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
             ("/graph", self.graph, get),
             ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
+            ("/map/hits", self.map_hits, get), ("/map/list", self.map_list, post),
             ("/review", self.review, get), ("/review/preview", self.preview, post), ("/preview/{key}", self.show_preview, get),
             ("/review/answer", self.answer, post), ("/compare/{one:uuid}/{other:uuid}", self.compare, get),
             ("/apply", self.apply, post), ("/undo", self.undo, post),
@@ -287,6 +288,17 @@ class Pages(PageApplication):
             return self._waiting(request, "/map", "Drawing the map")
         return self._page("map.html", here="/map", map=made, degraded=self.views.manager.degraded, most=MAX_POINTS)
 
+    async def map_hits(self, request: Request) -> Response:
+        """Tell which memories of the map a search finds."""
+        return JSONResponse(await self.views.map_hits(request.query_params.get("q", "")))
+
+    async def map_list(self, request: Request) -> Response:
+        """Show the memories of an area of the map."""
+        fields = await self.session_guard.form(request)
+        ids = [memory_id(id_) for id_ in fields.get("ids", "").split(",") if id_][: f.MAX_LIMIT]
+        rows = await self.views.changes.rows(ids)
+        return self._page("map_list.html", rows=[rows[str(id_)] for id_ in ids if str(id_) in rows])
+
     # -- maintenance --------------------------------------------------------------------------------------------------
 
     async def review(self, request: Request) -> Response:
@@ -306,6 +318,8 @@ class Pages(PageApplication):
         pages = max(1, -(-len(found) // size))
         page = min(page, pages)
         rows, shown = await self._asked(found, (page - 1) * size, size)
+        if chosen == PLAN:
+            rows = await self.views.changes.rows([UUID(step["ids"][0]) for step in reviewed.plan])
         place: dict[str, Any] = {"page": page, "pages": pages, "offset": offset, "sides": MOST_SIDES}
         findings: dict[str, Any] = {
             "names": names,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import NewMemory, Question, checked
 from pgengram.search.budget import is_weak
@@ -25,7 +26,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import edges
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
-from pgengram.ui import drawing
+from pgengram.ui import drawing, islands
 from pgengram.ui.background_cache import BackgroundCache
 from pgengram.ui.changes import Changes, Done
 from pgengram.ui.jobs import Export, Import
@@ -38,11 +39,12 @@ FILTERS: Final = (
     "type", "kind", "tags", "project", "user", "status", "min_importance", "since", "until", "sort", "mode", "cursor",
 )  # fmt: skip
 NEW: Final = ("content", "kind", "project", "tags", "occurred_at", "importance")  # of the form for a new memory
+NEIGHBOURS_OF: Final = 200  # memories of a graph without links
 LINKS: Final = 20  # neighbours of one memory
 AROUND: Final = 300  # memories of a graph around one
 MAX_NODES: Final = 3_000
 MAX_EDGES: Final = 9_000
-AXES_FROM: Final = 10_000  # memories of which the axes of the map are worked out
+AXES_FROM: Final = 10_000  # memories of which the regions of the map are worked out
 AT_ONCE: Final = 5_000  # memories whose vectors are read together
 MAX_POINTS: Final = 200_000  # of a map
 LIST_EXCERPT_CHARS: Final = 90
@@ -188,6 +190,8 @@ class ViewService:
     async def _network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown:
         if id_ is None:
             nodes, lines, cut = await self._strongest()
+            if not lines:
+                nodes, lines, cut = await self._alike()
         else:
             nodes, lines, cut = await self._around(id_, depth, min_strength)
         number = {name: place for place, name in enumerate(nodes)}
@@ -196,12 +200,29 @@ class ViewService:
         places = (await asyncio.to_thread(drawing.spread, len(nodes), joined)).tolist() if nodes else []
         for node, (x, y) in zip(nodes.values(), places, strict=True):
             node |= {"x": round(x, 1), "y": round(y, 1)}
-        return {"nodes": nodes, "edges": lines, "cut": cut, "start": None if id_ is None else str(id_)}
+        return {
+            "nodes": nodes,
+            "edges": lines,
+            "cut": cut,
+            "start": None if id_ is None else str(id_),
+            "linked": id_ is not None or any(line["type"] != "alike" for line in lines),
+        }
 
     async def _strongest(self) -> Network:
         rows, seen = await self.manager.store.read_transaction(_strongest)
         nodes = {str(one): _node(row["content"], row["type"]) for one, row in seen.items()}
         return nodes, [_line(row) for row in rows], len(nodes) >= MAX_NODES - 1
+
+    async def _alike(self) -> Network:
+        """Return memories with the one nearest to each by meaning, for want of links."""
+        read = partial(ui_queries.vectors, after=ui_queries.BEFORE_ALL, limit=NEIGHBOURS_OF)
+        rows = await self.manager.store.read_transaction(read)
+        pairs = await asyncio.to_thread(drawing.nearest, [row["embedding"].to_numpy() for row in rows])
+        ids = [str(row["id"]) for row in rows]
+        lines = [{"from": ids[one], "to": ids[other], "type": "alike", "strength": near} for one, other, near in pairs]
+        joined = {line[end] for line in lines for end in ("from", "to")}
+        nodes = {str(row["id"]): _node(row["excerpt"], row["type"]) for row in rows if str(row["id"]) in joined}
+        return nodes, lines, len(rows) == NEIGHBOURS_OF
 
     async def _around(self, id_: UUID, depth: int, min_strength: float) -> Network:
         found = await self.graph.explore_memories([str(id_)], depth=depth, min_strength=min_strength, limit=AROUND)
@@ -214,24 +235,32 @@ class ViewService:
         return nodes, [*map(_line, found.edges), *alike], found.cut
 
     async def map(self) -> Shown | None:
-        """Return where memories lie by the two principal components of their vectors; None while it is made."""
+        """Return where memories lie, in regions of similar meaning; None while it is made."""
         return await self.cache.get("map", self._map, fresh_s=REVIEW_FRESH_S)
 
     async def _map(self) -> Shown:
         """Work the map out; a transaction is open only while rows are read."""
         some = await self.manager.store.read_transaction(lambda tx: ui_queries.sample(tx, limit=AXES_FROM))
         if len(some) < 3:
-            return {"memories": 0, "explained": 0.0, "points": "[]"}
-        plane = await asyncio.to_thread(drawing.Plane.of, some)
-        points, after = drawing.Points(), ui_queries.BEFORE_ALL
+            return {"memories": 0, "regions": [], "points": "[]"}
+        points = islands.Points(await asyncio.to_thread(islands.Regions.of, some))
+        after = ui_queries.BEFORE_ALL
         while len(points) < MAX_POINTS:
             rows = await self.manager.store.read_transaction(partial(ui_queries.vectors, after=after, limit=AT_ONCE))
             if not rows:
                 break
-            await asyncio.to_thread(points.add, rows, plane)
+            await asyncio.to_thread(points.add, rows)
             after = rows[-1]["id"]
-        written = await asyncio.to_thread(points.as_json) if len(points) else "[]"
-        return {"memories": len(points), "explained": plane.explained, "points": written}
+        if not len(points):
+            return {"memories": 0, "regions": [], "points": "[]"}
+        written = await asyncio.to_thread(points.as_json)
+        return {"memories": len(points), "regions": points.regions, "points": written}
+
+    async def map_hits(self, query: str) -> list[str]:
+        """Return the ids of what a search finds well, to be lit up on the map."""
+        found = await self.search({"q": query}, limit=f.MAX_LIMIT)
+        best = found.results[0].get("score", 0.0) if found.results else 0.0
+        return [one["id"] for one in found.results if not _weak(one, best)]
 
     async def make_cluster(self, name: str, ids: Sequence[str]) -> str:
         """Make a cluster of memories, and return its id."""

@@ -44,7 +44,7 @@ ORDER BY hashtext(v.memory_id::text) LIMIT %(limit)s
 # Goes through memory_vectors_pkey and memories_pkey side by side; uses memory_cluster_members_by_memory and
 # memory_clusters_pkey.
 VECTORS: Final = f"""
-SELECT m.id, m.type, v.embedding, c.name AS cluster FROM memory_vectors v
+SELECT m.id, m.type, v.embedding, left(m.content, 240) AS excerpt, c.name AS cluster FROM memory_vectors v
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.memory_id
 LEFT JOIN LATERAL (SELECT c.name FROM memory_cluster_members b
   JOIN memory_clusters c ON c.namespace_id = %(namespace_id)s AND c.id = b.cluster_id
@@ -107,5 +107,5 @@ async def sample(tx: Transaction, *, limit: int) -> list[NDArray[float16]]:
 
 
 async def vectors(tx: Transaction, after: UUID, *, limit: int) -> list[Row]:
-    """Return the next active memories that have a vector, by their ids: id, type, embedding, cluster."""
+    """Return the next active memories that have a vector, by their ids: id, type, embedding, excerpt, cluster."""
     return await tx.rows(VECTORS, {"model_id": tx.model_id, "after": after, "limit": limit})

@@ -344,6 +344,23 @@ function tell(id, text) {
   chosen.replaceChildren(link);
 }
 
+// Which words are shown: those of the best linked memories first, and no two on each other.
+function words(graph) {
+  const taken = [];
+  const nodes = graph.nodes().filter((node) => !node.hasClass("hidden")).sort((one, other) => other.hasClass("start") - one.hasClass("start") || other.degree() - one.degree());
+  const zoom = graph.zoom();
+  for (const node of nodes) {
+    const { x, y } = node.renderedPosition();
+    const letters = Math.max(8, (Number.parseFloat(node.style("font-size")) || 12) * zoom);
+    const lines = Math.ceil(node.data("short").length / 18);
+    const box = { left: x - letters * 5.5, right: x + letters * 5.5, top: y - letters * 0.6, bottom: y + letters * (1.4 + 1.25 * lines) };
+    const free = !taken.some((other) => box.left < other.right && box.right > other.left && box.top < other.bottom && box.bottom > other.top);
+    node.toggleClass("unnamed", !free);
+    if (free) taken.push(box);
+  }
+}
+
+const MOST_FIT = 1.4;
 const READABLE = 120; // memories whose words find room beside each other
 
 function network(element) {
@@ -375,28 +392,41 @@ function network(element) {
     const size = whole * nearer ** -0.7; // of many, zooming moves memories apart more than it makes them large
     const { x1, x2, y1, y2 } = graph.extent();
     const readable = !crowded || Object.values(given.nodes).filter(({ x, y }) => x > x1 && x < x2 && y > y1 && y < y2).length <= READABLE;
+    words(graph);
     const letters = crowded ? 12 / graph.zoom() : size * 0.72;
     graph.style([
-      { selector: "node", style: { width: size, height: size, "background-color": (node) => colour(node.data("type")), label: readable ? "data(short)" : "", color: colour("text"), "font-size": letters, "min-zoomed-font-size": 8, "text-valign": "bottom", "text-margin-y": letters / 3, "text-wrap": "wrap", "text-max-width": letters * 11 } },
+      { selector: "node", style: { width: size, height: size, "background-color": (node) => colour(node.data("type")), label: "data(short)", color: colour("text"), "font-size": letters, "min-zoomed-font-size": 8, "text-valign": "bottom", "text-margin-y": letters / 3, "text-wrap": "wrap", "text-max-width": letters * 11 } },
       { selector: "node.start", style: { width: size * 1.7, height: size * 1.7, "border-width": 4, "border-color": colour("text") } },
       { selector: "node:selected", style: { "border-width": 3, "border-color": colour("focus") } },
-      { selector: "edge", style: { width: (edge) => (size / 16) * (0.5 + 1.5 * edge.data("strength")), opacity: many ? 0.35 : 1, "line-color": colour("edge"), "target-arrow-color": colour("soft"), "target-arrow-shape": many ? "none" : "triangle", "arrow-scale": 0.7, "curve-style": many ? "haystack" : "bezier", label: many || !readable ? "" : "data(type)", "font-size": size * 0.5, "min-zoomed-font-size": 7, color: colour("soft"), "text-rotation": "autorotate", "text-background-color": colour("raised"), "text-background-opacity": 1 } },
+      { selector: "edge", style: { width: (edge) => (size / 16) * (0.5 + 1.5 * edge.data("strength")), opacity: many ? 0.35 : 1, "line-color": colour("edge"), "target-arrow-color": colour("soft"), "target-arrow-shape": many ? "none" : "triangle", "arrow-scale": 0.7, "curve-style": many ? "haystack" : "bezier", label: "", "font-size": size * 0.5, "min-zoomed-font-size": 7, color: colour("soft"), "text-rotation": "autorotate", "text-background-color": colour("raised"), "text-background-opacity": 1 } },
+      { selector: "node.unnamed", style: { label: "" } },
+      { selector: ".hidden", style: { display: "none" } },
+      { selector: "edge.near", style: { label: readable ? "data(type)" : "" } },
       { selector: "edge[type = 'alike']", style: { "line-style": "dashed", "target-arrow-shape": "none" } },
     ]);
     if (fitted) return;
     graph.fit(undefined, 30); // words have a size by now
+    if (graph.zoom() > MOST_FIT) { graph.zoom(MOST_FIT); graph.center(); } // a few memories need not fill the screen
     fitted = graph.zoom();
   };
   const middle = () => ({ x: element.clientWidth / 2, y: element.clientHeight / 2 });
   steer(element, (factor) => (factor ? graph.zoom({ level: graph.zoom() * factor, renderedPosition: middle() }) : graph.fit(undefined, 30)),
     (x, y) => graph.panBy({ x, y }));
   let before = ""; // what was clicked last: two clicks on different memories are no double click
+  graph.on("tap", "node", (event) => { graph.edges().removeClass("near"); event.target.connectedEdges().addClass("near"); });
   graph.on("tap", "node", (event) => { before = event.target.id(); tell(before, event.target.data("text")); });
   graph.on("tap", (event) => { if (event.target === graph) before = ""; });
   graph.on("vmousedown", "node", (event) => { event.target.scratch("again", event.target.id() === before); });
   graph.on("dbltap", "node", (event) => { if (event.target.scratch("again")) location.href = `/graph?id=${event.target.id()}`; });
   let resting = 0;
-  if (crowded) graph.on("viewport", () => { clearTimeout(resting); resting = setTimeout(draw, 150); });
+  graph.on("dragfree", "node", draw);
+  document.querySelectorAll("[data-type]").forEach((button) => button.addEventListener("click", () => {
+    const shown = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", shown);
+    graph.nodes(`[type = "${button.dataset.type}"]`).toggleClass("hidden", !shown);
+    draw();
+  }));
+  graph.on("viewport", () => { clearTimeout(resting); resting = setTimeout(draw, 150); });
   return draw;
 }
 
@@ -411,6 +441,10 @@ function map(element) {
   const canvas = element.querySelector("canvas");
   const choice = document.getElementById("colour");
   const pen = canvas.getContext("2d");
+  points.region_names = [];
+  for (const region of points.regions) points.region_names[region.number] = region.name;
+  let lit = new Set(); // places of memories that a search found
+  let loop = null; // what is drawn around an area, as points of the canvas
   const id = (at) => points.ids.slice(32 * at, 32 * at + 32).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
   const reach = { left: Infinity, right: -Infinity, low: Infinity, high: -Infinity };
   for (let at = 0; at < count; at += 1) {
@@ -425,10 +459,12 @@ function map(element) {
   const paints = () => {
     const names = points[`${choice.value}_names`];
     const types = choice.value === "type";
+    const dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
+    if (choice.value === "region") return names.map((_, place) => `hsl(${(place * 137.5) % 360} 55% ${dark ? 65 : 45}%)`);
     return names.map((name, place) => (types ? colour(name) : name === "" || place >= HUES ? colour("soft") : `hsl(${(place * 137.5) % 360} 65% 52%)`));
   };
   const show = (paint) => {
-    const names = points[`${choice.value}_names`];
+    const names = choice.value === "region" ? [] : points[`${choice.value}_names`]; // their names are on the map
     document.getElementById("legend").replaceChildren(...names.slice(0, HUES).map((name, place) => {
       const item = document.createElement("span");
       const dot = document.createElement("i");
@@ -436,6 +472,30 @@ function map(element) {
       item.append(dot, name || "in no cluster");
       return item;
     }));
+  };
+
+  // The names of regions, the largest first; one that would lie on another waits until there is room.
+  const named = (by, width, height) => {
+    const taken = [];
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.font = "600 13px system-ui";
+    pen.lineWidth = 4;
+    pen.lineJoin = "round";
+    for (const region of points.regions) {
+      const [x, y] = [(region.x - view.x) * by + width / 2, (view.y - region.y) * by + height / 2];
+      const half = pen.measureText(region.name).width / 2 + 6;
+      const at = Math.max(half, Math.min(width - half, x));
+      if (x < -half || x > width + half || y < 0 || y > height) continue;
+      if (taken.some((other) => Math.abs(other.x - at) < other.half + half && Math.abs(other.y - y) < 20)) continue;
+      taken.push({ x: at, y, half });
+      pen.strokeStyle = colour("raised");
+      pen.strokeText(region.name, at, y);
+      pen.fillStyle = colour("text");
+      pen.fillText(region.name, at, y);
+    }
+    pen.lineWidth = 1;
+    element.dataset.named = taken.length;
   };
 
   const draw = (moving = false) => {
@@ -455,7 +515,7 @@ function map(element) {
     const size = count > MANY ? Math.max(1.5, Math.min(5, 1.5 * Math.sqrt(view.zoom))) : 7;
     for (let kind = 0; kind < paint.length; kind += 1) { // one colour after the other: changing it is what costs
       pen.fillStyle = paint[kind];
-      pen.globalAlpha = names[kind] === "" ? 0.25 : 0.68;
+      pen.globalAlpha = lit.size ? 0.12 : names[kind] === "" ? 0.25 : 0.68;
       pen.beginPath();
       for (let at = 0; at < count; at += step) {
         if (kinds[at] !== kind) continue;
@@ -465,6 +525,25 @@ function map(element) {
         else { pen.moveTo(x + size / 2, y); pen.arc(x, y, size / 2, 0, 7); }
       }
       pen.fill();
+    }
+    pen.globalAlpha = 1;
+    for (const at of lit) {
+      pen.fillStyle = colour("accent");
+      pen.strokeStyle = colour("raised");
+      pen.beginPath();
+      pen.arc((points.x[at] - view.x) * by + width / 2, (view.y - points.y[at]) * by + height / 2, 6, 0, 7);
+      pen.fill();
+      pen.stroke();
+    }
+    named(by, width, height);
+    if (loop) {
+      pen.strokeStyle = colour("focus");
+      pen.lineWidth = 2;
+      pen.beginPath();
+      loop.forEach(([x, y]) => pen.lineTo(x, y));
+      pen.closePath();
+      pen.stroke();
+      pen.lineWidth = 1;
     }
     if (over >= 0) {
       pen.globalAlpha = 1;
@@ -519,10 +598,66 @@ function map(element) {
     }, 60);
   };
 
+  // An area: its memories become a list below the map.
+  const area = document.getElementById("area");
+  const lasso = document.getElementById("lasso");
+  const search = document.getElementById("map-search");
+  const list = async (found) => {
+    if (!found.length) return;
+    const answer = await fetch("/map/list", { method: "POST", body: new URLSearchParams({ mark: search.elements.mark.value, ids: found.slice(0, 100).map(id).join() }) }).catch(() => null);
+    if (!answer) { lost(); return; }
+    area.innerHTML = await answer.text(); // made by our own template, which escapes what it shows
+    document.getElementById("chosen").textContent = found.length > 100 ? `The first 100 of ${found.length.toLocaleString("en")} memories are listed below.` : `${found.length} ${found.length === 1 ? "memory is" : "memories are"} listed below.`;
+    document.dispatchEvent(new Event("reset"));
+  };
+  const within = () => {
+    const by = scale();
+    const [width, height] = [element.clientWidth, element.clientHeight];
+    const found = [];
+    for (let at = 0; at < count; at += 1) {
+      const [x, y] = [(points.x[at] - view.x) * by + width / 2, (view.y - points.y[at]) * by + height / 2];
+      let inside = false;
+      for (let one = 0, other = loop.length - 1; one < loop.length; other = one, one += 1) {
+        const [[a, b], [c, d]] = [loop[one], loop[other]];
+        if (b > y !== d > y && x < ((c - a) * (y - b)) / (d - b) + a) inside = !inside;
+      }
+      if (inside) found.push(at);
+    }
+    return found;
+  };
+  lasso.addEventListener("click", () => {
+    const on = lasso.getAttribute("aria-pressed") !== "true";
+    lasso.setAttribute("aria-pressed", on);
+    if (!on) { loop = null; soon(); }
+  });
+  document.querySelectorAll("[data-region]").forEach((button) => button.addEventListener("click", () => {
+    const region = points.regions.find((one) => one.number === Number(button.dataset.region));
+    Object.assign(view, { x: region.x, y: region.y, zoom: 1 });
+    view.zoom = Math.max(1, Math.min(element.clientWidth, element.clientHeight) / (2.4 * region.radius * scale()));
+    soon();
+    list([...points.region.keys()].filter((at) => points.region[at] === region.number));
+  }));
+  let typing = 0;
+  search.addEventListener("submit", (event) => event.preventDefault());
+  search.elements.q.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(async () => {
+      const query = search.elements.q.value.trim();
+      const answer = query ? await fetch(`/map/hits?q=${encodeURIComponent(query)}`).catch(() => null) : new Response("[]");
+      if (!answer) { lost(); return; }
+      const found = new Set(answer.ok ? await answer.json() : []);
+      lit = new Set([...points.x.keys()].filter((at) => found.has(id(at))));
+      element.dataset.lit = lit.size;
+      document.getElementById("chosen").textContent = query ? `${lit.size} ${lit.size === 1 ? "memory is" : "memories are"} lit up.` : "";
+      soon();
+    }, 250);
+  });
+
   const held = new Map(); // pointers that are down, by their id
   let moved = false;
   canvas.addEventListener("pointerdown", (event) => {
     if (!held.size) moved = false;
+    if (lasso.getAttribute("aria-pressed") === "true") loop = [[event.offsetX, event.offsetY]];
     held.set(event.pointerId, { x: event.clientX, y: event.clientY });
     canvas.setPointerCapture(event.pointerId);
   });
@@ -532,6 +667,7 @@ function map(element) {
     const [x, y] = [event.clientX - from.x, event.clientY - from.y];
     if (!moved && Math.abs(x) + Math.abs(y) <= 4) return;
     moved = true;
+    if (loop && lasso.getAttribute("aria-pressed") === "true") { loop.push([event.offsetX, event.offsetY]); soon(); return; }
     const other = [...held].find(([pointer]) => pointer !== event.pointerId)?.[1];
     if (other) {
       const before = Math.hypot(from.x - other.x, from.y - other.y);
@@ -542,6 +678,7 @@ function map(element) {
   canvas.addEventListener("pointerup", (event) => {
     const at = held.has(event.pointerId) && !moved ? nearest(event) : -1;
     held.delete(event.pointerId);
+    if (loop && moved && lasso.getAttribute("aria-pressed") === "true") { lasso.setAttribute("aria-pressed", "false"); list(within()); }
     if (at < 0) return;
     if (event.pointerType === "mouse") location.href = `/memory/${id(at)}`;
     else point(at); // a finger points first; the link below opens it
