@@ -154,7 +154,7 @@ async def test_of_what_nothing_is_known_nothing_is_recalled(client: Client) -> N
         await stored(client, text)
     lab = await stored(client, "The robot kit has nine motors.", source="maker-lab")
 
-    answer = await says(client, "crow_recall_by_context", context="Explain the tax law of ancient Rome")
+    answer = await says(client, "crow_recall_by_context", context="zanzibar quokka flugelhorn")
     assert (answer["count"], answer["memories"]) == (0, [])
     assert answer["message"] == "No relevant memories found for this context."
     asked = {"context": "How many motors has the robot kit?", "limit": 1}

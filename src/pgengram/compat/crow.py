@@ -25,6 +25,7 @@ from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.maintenance import MAX_TAGS, NONE_GIVEN, Maintenance
 
 MAX_CONTEXT: Final = 50_000
+ALIKE: Final = 0.3  # least cosine of a memory that is recalled though it has none of the words
 MAKER_LAB: Final = "maker-lab"  # of what is recalled only on demand
 
 Documented = Literal["general", "project", "preference", "person", "process", "decision", "learning", "goal"]
@@ -232,7 +233,10 @@ def _which(
 
 
 def _is_weak(hit: dict[str, Any], best: float) -> bool:
-    return is_weak(hit["score"], best, hit["why"]["similarity"], hit["why"]["words"])
+    """Whether a hit has none of the words and does not mean nearly the same, or is far behind the best one."""
+    words, similarity = hit["why"]["words"], hit["why"]["similarity"]
+    unlike = not words and similarity is not None and similarity < ALIKE
+    return unlike or is_weak(hit["score"], best, similarity, words)
 
 
 def _told(hits: list[dict[str, Any]], nothing: str) -> Raw:
