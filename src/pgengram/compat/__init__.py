@@ -19,6 +19,7 @@ CLASSES: Final[dict[str, str]] = {
     "skynet": "Skynet",
     "ownsona": "Ownsona",
     "crow": "Crow",
+    "mcp-memory": "McpMemory",
 }
 assert CLASSES.keys() == set(COMPAT), "the setting knows the same systems"  # noqa: S101
 

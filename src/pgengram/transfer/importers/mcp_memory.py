@@ -26,7 +26,8 @@ def read(source: str) -> Read:
                 yield from _items(place, row, entities[row["name"]])
             case "relation" if row.get("from") in entities and row.get("to") in entities:
                 ends = entities[row["from"]]["id"], entities[row["to"]]["id"]
-                yield Item(place, edge(*ends, row.get("relationType") or "related_to"))
+                type_ = row.get("relationType") or "related_to"
+                yield Item(place, edge(*ends, type_, properties={"relation_type": type_}))
             case "relation":
                 yield Left(place, "one of its entities is not there")
             case _:
