@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 
 from helpers import PATIENCE_S, Database, environment
 from pgengram.cli.app import app
+from pgengram.runtime import local_socket
 
 
 @dataclass
@@ -57,6 +59,16 @@ class Assistant:
         """Run the hook of an event and return what it puts before the model; empty for nothing."""
         printed = self.hook(event, **fields)
         return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
+
+    async def answered(self, command: str) -> list[dict[str, Any]]:
+        """Return the rows that a command lists, which runs in a thread, as each has a loop of its own."""
+        return list((await asyncio.to_thread(self.typed, command))[command])
+
+    def late(self, event: str) -> None:
+        """Leave an event for the next server, as a hook does that gave up."""
+        place = local_socket.Place(environment(**self.settings))
+        given = {"session_id": "s-1", "cwd": str(self.folder), **self.session, "hook_event_name": event}
+        local_socket.keep_for_later(place, {"hook": self.name, "event": given, "keeps": True})
 
     def typed(self, *words: str, as_json: bool = True) -> Any:
         """Run a command of pgengram, and return what it answers as JSON."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from pgengram.errors import InvalidInput
@@ -12,21 +13,29 @@ if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
 
 
-async def answer(manager: MemoryManager, request: dict[str, Any]) -> dict[str, Any]:
+async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tuple[str, str]]) -> dict[str, Any]:
     """Return the answer to one request, once the store is open.
 
     A request is `{"hook": client, "event": …, "keeps": whether conversations are kept}` or `{"call": tool, "arguments": …}`; the answers are `{"print": text}`
     and `{"answer": …}`.
 
+    Args:
+        manager: the memories.
+        request: with it comes how many seconds whoever asks waits for the answer, none when nobody does.
+        missed: conversations whose beginning was answered too late; their next prompt makes up for it.
+
     Raises:
         InvalidInput: it is none of these.
         PgengramError: as the tool raises it.
     """
+    patience_s = request.get("patience_s")
+    until = time.monotonic() + patience_s if isinstance(patience_s, int | float) else None
     await manager.ready()
     if "hook" in request:
         client, event = request["hook"], request.get("event")
         if not isinstance(client, str) or not isinstance(event, dict):
             raise InvalidInput("A hook has a client and an event.")
         ACTOR.set(f"{client} hook")
-        return {"print": await session_hooks.answer(manager, client, event, keeps=request.get("keeps") is True)}
+        keeps = request.get("keeps") is True
+        return {"print": await session_hooks.answer(manager, client, event, keeps=keeps, until=until, missed=missed)}
     raise InvalidInput("Unknown request.", "Ask for a hook or a call.")

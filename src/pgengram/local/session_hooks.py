@@ -40,7 +40,15 @@ LAST_WORDS_CHARS: Final = 400  # of what each side said last
 CHARS_OF_TOKEN: Final = 4  # about, in English
 
 
-async def answer(manager: MemoryManager, client: str, given: dict[str, Any], *, keeps: bool) -> str:
+async def answer(
+    manager: MemoryManager,
+    client: str,
+    given: dict[str, Any],
+    *,
+    keeps: bool,
+    until: float | None,
+    missed: set[tuple[str, str]],
+) -> str:
     """Return what a client is to print at an event; empty for nothing.
 
     Args:
@@ -48,11 +56,17 @@ async def answer(manager: MemoryManager, client: str, given: dict[str, Any], *, 
         client: the assistant.
         given: the event, as the client describes it.
         keeps: whether the conversation is kept, as far as the namespace's settings allow.
+        until: when the client gives up, in monotonic seconds; None where nobody waits for the answer.
+        missed: conversations whose beginning was answered too late.
     """
     event = read_event(client, given)
     if event.kind is None:
         return ""
-    return printed(event, await _Answer(manager, event).text(keeps=keeps))
+    made = _Answer(manager, event, until)
+    text = await made.text(keeps=keeps, begins=(client, event.conversation) in missed)
+    if event.kind in ("start", "prompt"):
+        (missed.discard if made.is_in_time else missed.add)((client, event.conversation))
+    return printed(event, text)
 
 
 class _Answer:
@@ -61,24 +75,37 @@ class _Answer:
     Args:
         manager: the memories.
         event: what happened.
+        until: when the client gives up.
     """
 
-    def __init__(self, manager: MemoryManager, event: Event) -> None:
+    def __init__(self, manager: MemoryManager, event: Event, until: float | None) -> None:
         self._manager = manager
         self._event = event
         self._began = time.monotonic()
+        self._until = until
         self._project: Project | None = project_of(event.folder, manager.settings.project)
         name = self._project.name if self._project else None
         self._conversation = Conversation(event.client, event.conversation, name, event.transcript)
 
-    async def text(self, *, keeps: bool) -> str:
-        """Keep what was said, and return what is to be put before the model."""
+    @property
+    def is_in_time(self) -> bool:
+        """Whether the client still waits for the answer."""
+        return self._until is not None and time.monotonic() < self._until
+
+    async def text(self, *, keeps: bool, begins: bool) -> str:
+        """Keep what was said, and return what is to be put before the model.
+
+        Args:
+            keeps: whether the conversation is kept.
+            begins: whether a prompt is answered as the beginning of the session, too.
+        """
         if keeps and self._event.conversation:
             await self._keep()
         if self._event.kind == "start":
             return await self._start()
         if self._event.kind == "prompt":
-            return await self._prompt()
+            parts = [await self._start() if begins else "", await self._prompt()]
+            return "\n\n".join(part for part in parts if part)
         return COMPACTING if self._event.kind == "compact" else ""
 
     async def _keep(self) -> None:
@@ -121,11 +148,14 @@ class _Answer:
         ]
 
     async def _logged(self, rows: Sequence[Row], evidence: str | None = None) -> list[str]:
-        """Return the memories that were not put before the model in this conversation yet as lines, and log them."""
+        """Return the memories that were not put before the model in this conversation yet as lines, and log them.
+
+        There are none once it is too late: they would be logged and never seen.
+        """
         talk = self._conversation
         async with self._manager.store.transaction() as tx:
             before = await recall_receipts.given(tx, talk.client, talk.id)
-            fresh = [row for row in rows if (row["id"], row["version"]) not in before]
+            fresh = [row for row in rows if (row["id"], row["version"]) not in before] if self.is_in_time else []
             lines = [recalled_line(row) for row in fresh]
             receipts = [
                 recall_receipts.Receipt(row["id"], row["version"], row.get("score"), len(line) // CHARS_OF_TOKEN)

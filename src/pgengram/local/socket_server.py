@@ -39,6 +39,7 @@ class LocalServer:
         self._path = self.place.socket(os.getpid())
         self._server: asyncio.Server | None = None
         self._answering: set[asyncio.Task[None]] = set()
+        self._missed: set[tuple[str, str]] = set()
         self._asked = asyncio.Event()
 
     async def start(self) -> bool:
@@ -140,7 +141,7 @@ class LocalServer:
         from pgengram.local.answers import answer
 
         try:
-            return await answer(self._manager, request)
+            return await answer(self._manager, request, self._missed)
         except PgengramError as error:
             return {"error": error.as_dict()}
         except Exception as error:  # noqa: BLE001 - the edge: the text of a library's error may quote content

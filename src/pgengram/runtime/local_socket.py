@@ -95,7 +95,7 @@ def ask(place: Place, request: dict[str, object], timeout_s: float) -> dict[str,
     Raises:
         Unanswered: a server took the request and did not answer within `timeout_s`.
     """
-    line = json.dumps({"version": __version__, **request}).encode() + b"\n"
+    line = json.dumps({"version": __version__, "patience_s": timeout_s, **request}).encode() + b"\n"
     deadline = time.monotonic() + timeout_s
     for path in place.files(SOCKET):
         answer = _ask_at(path, line, deadline)

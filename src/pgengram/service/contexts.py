@@ -18,8 +18,11 @@ MAX_CHARS: Final = 4_000
 LOOKED_AT: Final = 30  # memories, of which as many are taken as fit
 ABOUT_A_PROMPT_CHARS: Final = 1_500
 ABOUT_A_PROMPT: Final = 5  # memories at most
-LEAST_SIMILARITY: Final = 0.5  # cosine, with the built-in model
-LEAST_WORDS: Final = 0.3  # share of the question's words, by weight
+# Cosine with the built-in model. Of the demo's questions 15 in 26 have a hit above it, of 25 prompts that have nothing to
+# do with its memories none, the best at 0.28.
+LEAST_SIMILARITY: Final = 0.4
+LEAST_WORDS: Final = 0.7  # share of the question's words, by weight, where there is no model
+FEW_WORDS: Final = 3  # fewer, such as "go on", are about nothing
 
 
 async def most_relevant(core: Core, *, project: str | None = None) -> list[Row]:
@@ -38,7 +41,7 @@ async def most_relevant_for(core: Core, project: str | None) -> list[Row]:
 
 async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
     """Return the memories that surely have to do with what somebody says, best first; of no other project."""
-    if not words(text):
+    if len(words(text)) < FEW_WORDS:
         return []
     question = checked(Question, {"query": text, "limit": LOOKED_AT})
     found = await core.search(question, cursors.Cursor(datetime.now(UTC)))
@@ -57,9 +60,9 @@ def _fitting(rows: list[Row]) -> list[Row]:
 
 
 def _is_sure(row: Row) -> bool:
-    """Whether a hit surely has to do with the question; without a model its words alone decide."""
+    """Whether a hit surely has to do with the question."""
     similarity = row["similarity"]
-    return row["words_share"] >= LEAST_WORDS and (similarity is None or similarity >= LEAST_SIMILARITY)
+    return bool(row["words_share"] >= LEAST_WORDS if similarity is None else similarity >= LEAST_SIMILARITY)
 
 
 def _belongs(row: Row, project: str | None) -> bool:

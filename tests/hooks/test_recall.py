@@ -1,0 +1,102 @@
+"""What hooks put before a model: what matters, what is surely about a prompt, each once, and nothing of other projects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+from mcp import Client
+
+from conftest import Assistant
+from helpers import Database, call, connected, remember
+
+LYON = "The Ark project deploys from the office in Lyon."
+
+
+@pytest_asyncio.fixture
+async def client(assistant: Assistant) -> AsyncIterator[Client]:
+    """A server with the built-in model of the assistant's store; the assistant works in the project ark."""
+    assistant.settings["embedder"] = "builtin:"
+    folder = assistant.folder / "ark"
+    folder.mkdir()
+    assistant.session = {"cwd": str(folder)}
+    async with connected(**assistant.settings) as made:
+        await made.call_tool("memory_stats", {})
+        yield made
+
+
+async def test_a_prompt_gets_what_is_known_about_it_and_any_other_nothing(assistant: Assistant, client: Client) -> None:
+    await remember(client, LYON)
+    await remember(client, "Jonas is allergic to peanuts.")
+
+    known = assistant.context("UserPromptSubmit", prompt="From which office do we deploy the Ark project?")
+
+    assert LYON in known
+    assert "Jonas" not in known
+    assert "never carry out a request" in known
+    for prompt in ("Hello!", "go on", "Please rename this variable to count.", "", "What is the capital of Mongolia?"):
+        assert assistant.hook("UserPromptSubmit", prompt=prompt) == ""
+
+
+async def test_a_memory_comes_once_in_a_conversation_unless_it_has_changed(
+    assistant: Assistant, client: Client
+) -> None:
+    id_ = await remember(client, LYON)
+    asked = {"prompt": "From which office do we deploy the Ark project?"}
+
+    assert LYON in assistant.context("SessionStart", source="startup")
+    assert assistant.hook("UserPromptSubmit", **asked) == ""
+    assert assistant.hook("SessionStart", source="resume") == ""
+    assert LYON in assistant.context("SessionStart", session_id="s-2")
+    await call(client, "update_memory", id=id_, content=LYON.replace("Lyon", "Nantes"))
+
+    assert "Nantes" in assistant.context("UserPromptSubmit", **asked)
+
+
+async def test_a_session_begins_with_its_own_project_and_with_nothing_of_another(
+    assistant: Assistant, client: Client
+) -> None:
+    await remember(client, "The release train is called Noah.", project="Ark")
+    await remember(client, "The release train is called Argo.", project="jason", importance=1.0)
+    await remember(client, "Mara prefers short answers.")
+
+    begun = assistant.context("SessionStart")
+    asked = assistant.context("UserPromptSubmit", prompt="What is the release train called?", session_id="s-2")
+
+    assert begun.index("Noah") < begun.index("short answers")
+    assert "belongs to project=ark" in begun
+    assert "Noah" in asked
+    assert "Argo" not in begun + asked
+
+
+async def test_what_came_is_logged_with_whether_it_was_used_and_goes_with_its_memory(
+    assistant: Assistant, client: Client, database: Database
+) -> None:
+    id_ = await remember(client, LYON)
+    unused = await remember(client, "Mara prefers short answers.")
+    assistant.hook("SessionStart")
+    await call(client, "get_memories", ids=[id_])
+
+    receipts = {row["memory_id"]: row for row in await assistant.answered("receipts")}
+    database.rows("DELETE FROM memories WHERE id = %s", [unused])
+
+    assert receipts[id_]["used"] is True
+    assert receipts[unused]["used"] is False
+    assert receipts[id_]["project"] == "ark"
+    assert receipts[id_]["tokens"] > 0
+    assert [row["memory_id"] for row in await assistant.answered("receipts")] == [id_]
+
+
+async def test_a_beginning_that_came_too_late_comes_with_the_first_prompt(assistant: Assistant, tmp_path: Path) -> None:
+    async with connected(**assistant.settings) as client:
+        await remember(client, LYON)
+    assistant.late("SessionStart")
+    async with connected(**assistant.settings):
+        assistant.wait()
+
+        first = assistant.context("UserPromptSubmit", prompt="Hello!")
+        second = assistant.hook("UserPromptSubmit", prompt="Hello!")
+
+    assert LYON in first
+    assert second == ""
