@@ -86,7 +86,7 @@ class StoredMany(Answer):
 class Found(Answer):
     """Answer of search_memories.
 
-    in_detail: whether the caller asked for every field of the hits.
+    in_detail: whether the caller asked for every field of the hits; period: the times that the question was read to name.
     """
 
     query: Annotated[str, Unlisted]
@@ -97,6 +97,7 @@ class Found(Answer):
     next_cursor: Annotated[str | None, Unlisted] = None
     next_offset: Annotated[int | None, Unlisted] = None
     hidden: Annotated[Shown | None, Unlisted] = None
+    period: Annotated[str | None, Unlisted] = None
     note: Annotated[str | None, Unlisted] = None
     language: Annotated[str | None, Unlisted] = None
     degraded: Annotated[bool | None, Unlisted] = None

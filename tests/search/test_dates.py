@@ -10,7 +10,8 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
-from pgengram.search.dates import MONTHS, WEEKDAYS, asks_for_time, periods
+from pgengram.search.dates import WEEKDAYS, asks_for_time, periods, times, without_times
+from pgengram.search.time_words import languages
 
 NOW = datetime(2026, 5, 13, 15, 30, tzinfo=UTC)  # a Wednesday
 
@@ -36,6 +37,34 @@ MEANT = {
     "last Tuesday": ("2026-05-12", "2026-05-13"),
     "last Wednesday": ("2026-05-06", "2026-05-07"),
     "29 February 2024": ("2024-02-29", "2024-03-01"),
+    "next week": ("2026-05-18", "2026-05-25"),
+    "early November": ("2025-11-01", "2025-11-11"),
+    "at the end of April 2026": ("2026-04-21", "2026-05-01"),
+    "last weekend": ("2026-05-09", "2026-05-11"),
+    "the last two weeks": ("2026-04-29", "2026-05-14"),
+    "the day before yesterday": ("2026-05-11", "2026-05-12"),
+    "between 9 and 15 April 2026": ("2026-04-09", "2026-04-16"),
+    "9–15 April 2026": ("2026-04-09", "2026-04-16"),
+    "from 2026-04-09 to 2026-04-15": ("2026-04-09", "2026-04-16"),
+    "between November and February": ("2025-11-01", "2026-03-01"),
+    "since early March 2026": ("2026-03-01", "9999-12-30"),
+    "before 3 March 2026": ("0001-01-02", "2026-03-03"),
+    "letzte Woche": ("2026-05-04", "2026-05-11"),
+    "Was war vorgestern?": ("2026-05-11", "2026-05-12"),
+    "seit Anfang März": ("2026-03-01", "9999-12-30"),
+    "vor dem 3. März 2026": ("0001-01-02", "2026-03-03"),
+    "zwischen dem 9. und 15. April": ("2026-04-09", "2026-04-16"),
+    "Was kostet das am 17.11.2025?": ("2025-11-17", "2025-11-18"),
+    "la semana pasada": ("2026-05-04", "2026-05-11"),
+    "el mes que viene": ("2026-06-01", "2026-07-01"),
+    "el lunes pasado": ("2026-05-11", "2026-05-12"),
+    "entre el 9 y el 15 de abril de 2026": ("2026-04-09", "2026-04-16"),
+    "a principios de noviembre": ("2025-11-01", "2025-11-11"),
+    "la semaine dernière": ("2026-05-04", "2026-05-11"),
+    "avant-hier": ("2026-05-11", "2026-05-12"),
+    "début novembre": ("2025-11-01", "2025-11-11"),
+    "du 9 au 15 avril": ("2026-04-09", "2026-04-16"),
+    "l'an dernier": ("2025-01-01", "2026-01-01"),
 }
 
 
@@ -43,7 +72,7 @@ MEANT = {
 def test_words_for_a_time_mean_a_stretch_of_it(question: str, meant: tuple[str, str]) -> None:
     [period] = periods(question, NOW)
 
-    assert (f"{period.start:%Y-%m-%d}", f"{period.end:%Y-%m-%d}") == meant
+    assert (period.start.date().isoformat(), period.end.date().isoformat()) == meant
 
 
 def test_three_weeks_ago_is_a_week_around_that_day() -> None:
@@ -59,6 +88,15 @@ def test_three_weeks_ago_is_a_week_around_that_day() -> None:
 )
 def test_what_names_no_time_means_none(question: str) -> None:
     assert [period for period in periods(question, NOW) if period.end - period.start < timedelta(days=360)] == []
+
+
+@pytest.mark.parametrize(
+    ("question", "rest"),
+    [("What grew in the garden last week?", "What grew in the garden ?"), ("Was hat Ann letzte Woche gekauft?", "Was hat Ann gekauft?"),
+     ("vor zwei Tagen", ""), ("la semaine dernière", "")],
+)  # fmt: skip
+def test_a_time_can_be_taken_out_of_the_words(question: str, rest: str) -> None:
+    assert without_times(question, times(question, NOW)) == rest
 
 
 def test_a_time_without_a_year_is_less_sure() -> None:
@@ -91,8 +129,9 @@ def test_the_ends_of_the_calendar_are_no_failure(question: str, now: datetime) -
         assert period.start < period.end
 
 
+WORDS_FOR_TIME = [" ".join(phrase) for one in languages().values() for phrase in one.phrases]
 WORDS = st.sampled_from(
-    [*MONTHS, *WEEKDAYS, "last", "this", "past", "in", "on", "of", "ago", "day", "weeks", "month", "years", "yesterday", "a",
+    [*WORDS_FOR_TIME, *WEEKDAYS, "last", "this", "past", "in", "on", "of", "ago", "day", "weeks", "month", "years", "yesterday", "a",
      "two", "31", "30th", "1st", "0", "99", "999", "1999", "2024", "2024-02", "2023-02-31", "2024-00-00", ",", ".", "-"]
 )  # fmt: skip
 QUESTIONS = st.text(max_size=80) | st.lists(WORDS | st.text(max_size=3), max_size=12).map(" ".join)

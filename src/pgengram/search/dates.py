@@ -1,48 +1,31 @@
-"""Dates in a question: "last March", "in 2023", "yesterday" become stretches of time."""
+"""Times in a question: "last March", "letzte Woche", "entre el 9 y el 15 de mayo" become stretches of time."""
 
 from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-MONTHS: Final = {
-    name: number
-    for number, names in enumerate(
-        ("january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul", "august aug",
-         "september sep sept", "october oct", "november nov", "december dec"), 1)
-    for name in names.split()
-}  # fmt: skip
-WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTH: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
-_DAY: Final = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
-_YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
-# Of ASCII only: Unicode holds a long s to be an s, and then no table knows the word.
-IGNORING_CASE: Final = re.IGNORECASE | re.ASCII
-UNITS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
+from pgengram.search.time_words import Token, languages, readings
 
-# Tried in this order; what a pattern has taken is not read again.
-_ISO: Final = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?:-(?P<day>\d\d))?\b", re.ASCII)
-_DAY_MONTH: Final = re.compile(rf"\b{_DAY}(?:\s+of)?\s+(?P<month>{_MONTH})\b\.?(?:,?\s+{_YEAR})?", IGNORING_CASE)
-_MONTH_DAY: Final = re.compile(rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY}\b(?:,?\s+{_YEAR})?", IGNORING_CASE)
-_MONTH_YEAR: Final = re.compile(rf"\b(?P<month>{_MONTH})\b\.?,?\s+{_YEAR}", IGNORING_CASE)
-_BARE_MONTH: Final = re.compile(
-    rf"\b(?:(?P<last>last|this)|in|during|since|by|of|early|late|mid)\s+(?P<month>{_MONTH})\b", IGNORING_CASE
-)
-_BARE_YEAR: Final = re.compile(rf"\b{_YEAR}\b", re.ASCII)
-_RELATIVE: Final = re.compile(r"\b(?P<which>last|this|past)\s+(?P<unit>day|week|month|year)\b", IGNORING_CASE)
-_AGO: Final = re.compile(
-    r"\b(?P<count>\d{1,3}|an?|one|two|three)\s+(?P<unit>day|week|month|year)s?\s+ago\b", IGNORING_CASE
-)
-_NAMED_DAY: Final = re.compile(r"\b(?P<name>today|yesterday|tonight)\b", IGNORING_CASE)
-_WEEKDAY: Final = re.compile(rf"\b(?:last|on|this)\s+(?P<name>{'|'.join(WEEKDAYS)})\b", IGNORING_CASE)
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+UNITS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 ASKS_FOR_TIME: Final = re.compile(
-    r"^\s*(?:when\b|since when\b|how long\b|how many (?:years|days|weeks|months)\b|"
-    r"(?:in |on |during )?(?:what|which) (?:year|date|day|month|time|season)\b)",
-    IGNORING_CASE,
+    r"^\W*(?:when\b|since when\b|until when\b|how long\b|how many (?:years|days|weeks|months)\b|"
+    r"(?:in |on |during )?(?:what|which) (?:year|date|day|month|time|season)\b|"
+    r"(?:seit |bis |ab )?wann\b|wie lange\b|(?:an |in )?welche[mnrs]? (?:tag|datum|jahr|monat|woche)\b|"
+    r"(?:desde |hasta )?cu[áa]ndo\b|cu[áa]nto tiempo\b|(?:en )?qu[ée] (?:d[íi]a|fecha|a[ñn]o|mes)\b|"
+    r"(?:depuis |jusqu.[àa] )?quand\b|combien de temps\b|(?:[àa] |en )?quel(?:le)? (?:jour|date|ann[ée]e|mois)\b)",
+    re.IGNORECASE | re.ASCII,
 )
+_PARTS: Final = {"early": 0, "middle": 1, "late": 2}  # thirds of a month, week or year
+_DAYS_AWAY: Final = {"today": 0, "yesterday": -1, "day_before_yesterday": -2, "tomorrow": 1}
+_STEPS: Final = {"L": -1, "T": 0, "N": 1}
+_DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +36,55 @@ class Period:
     end: datetime
     sure: bool = True
 
+    def __str__(self) -> str:
+        """Its first and last day, as `2026-11-09..2026-11-15`; an open end is left out."""
+        first = "" if self.start == FIRST_MOMENT else self.start.date().isoformat()
+        last = "" if self.end == LAST_MOMENT else (self.end - timedelta(microseconds=1)).date().isoformat()
+        return f"{first}..{last}"
+
+
+MOST_MONTHS: Final = 13  # of a period whose days are looked for in texts
+_AFTER_DAY: Final = r"(?:st|nd|rd|th|er|\.|º)?\s+(?:of\s+|de\s+)?"
+_IN_YEAR: Final = r"\.?(?:,?\s+(?:de\s+)?{year}|(?!,?\s+(?:de\s+)?(?:19|20)\d\d))\M"
+
+
+def written(period: Period) -> str | None:
+    """Return a regular expression of PostgreSQL for the days of a period as texts have them; None for a long one.
+
+    A day without a year counts as one of this period's.
+    """
+    if (period.end - period.start).days > 31 * MOST_MONTHS:
+        return None
+    found: list[str] = []
+    start = period.start
+    while start < period.end:
+        end = min(_next_month(start.replace(day=1, hour=0)), period.end)
+        found.append(_written_in_month(start, end - timedelta(microseconds=1)))
+        start = end
+    return "|".join(found)
+
+
+def _written_in_month(first: datetime, last: datetime) -> str:
+    names = "|".join(sorted({name for one in languages().values() for name in one.months[first.month - 1]}))
+    days = "|".join(str(day) for day in range(first.day, last.day + 1))
+    two_digits = "|".join(f"{day:02}" for day in range(first.day, last.day + 1))
+    in_year = _IN_YEAR.format(year=first.year)
+    numbers = rf"\m{first.year}-{first.month:02}-(?:{two_digits})\M|\m0?(?:{days})\.0?{first.month}\.{first.year}\M"
+    whole = first.day == 1 and last == _next_month(first.replace(hour=0)) - timedelta(microseconds=1)
+    if whole:
+        return rf"{numbers}|\m(?:{names}){in_year}"
+    return rf"{numbers}|\m(?:{days}){_AFTER_DAY}(?:{names}){in_year}|\m(?:{names})\.?\s+(?:{days})(?:st|nd|rd|th)?{in_year}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRead:
+    """A period, where in the text it stands, and whether it is told from now alone, as "last week" is."""
+
+    period: Period
+    start: int
+    end: int
+    relative: bool
+
 
 def asks_for_time(question: str) -> bool:
     """Whether `question` wants to know when."""
@@ -61,33 +93,80 @@ def asks_for_time(question: str) -> bool:
 
 def periods(question: str, now: datetime) -> list[Period]:
     """Return the stretches of time that `question` names, in UTC; those without a year lie in the year before `now`."""
-    found: list[Period] = []
-    rest = question
-    for pattern, reading in _READINGS:
-        for match in pattern.finditer(rest):
-            with contextlib.suppress(ValueError, OverflowError):  # the 31st of February, or before the year 1
-                found.append(reading(match, now.astimezone(UTC)))
-        rest = pattern.sub(" ", rest)
+    return [one.period for one in times(question, now)]
+
+
+def times(question: str, now: datetime) -> list[TimeRead]:
+    """Return the stretches of time that `question` names and where, read in the language in which most of it is one."""
+    best: list[TimeRead] = []
+    for tokens in readings(question):
+        found = _times(tokens, now.astimezone(UTC))
+        if sum(one.end - one.start for one in found) > sum(one.end - one.start for one in best):
+            best = found
+    return best
+
+
+def only_period(text: str, now: datetime) -> Period | None:
+    """Return the stretch of time that is all `text` says, in UTC; None when it says more or something else."""
+    stripped = text.strip()
+    found = times(stripped, now)
+    whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(stripped))
+    return found[0].period if whole else None
+
+
+def without_times(text: str, found: Sequence[TimeRead]) -> str:
+    """Return `text` without the times that were read in it."""
+    for one in reversed(found):
+        text = f"{text[: one.start]} {text[one.end :]}"
+    return " ".join(text.split())
+
+
+# ------------------------------------------------------------------------------------------------ reading rows of signs
+
+_SMALL: Final = "[fpb&]*"  # articles and prepositions
+ABSOLUTE: Final = frozenset("IYM#W")
+Reading = Callable[[Sequence[Token], datetime], Period]
+
+
+def _times(tokens: Sequence[Token], now: datetime) -> list[TimeRead]:
+    signs = "".join(token.sign for token in tokens)
+    found: list[TimeRead] = []
+    place = 0
+    while place < len(signs):
+        match, reading = next(
+            ((match, reading) for pattern, reading in _TOP if (match := pattern.match(signs, place))), (None, None)
+        )
+        if match is None or reading is None:
+            place += 1
+            continue
+        its = tokens[match.start(1) : match.end()]
+        with contextlib.suppress(ValueError, OverflowError):  # the 31st of February, or before the year 1
+            relative = not {token.sign for token in its} & ABSOLUTE
+            found.append(TimeRead(reading(its, now), tokens[place].start, its[-1].end, relative))
+        place = match.end()
     return found
 
 
-def _date(match: re.Match[str], now: datetime) -> Period:
-    """Read a year, month and day, of which the smaller ones may be missing."""
-    given = match.groupdict()
-    month_word = given.get("month")
-    month = None if month_word is None else MONTHS.get(month_word.lower()) or _number(month_word)
-    day, year = _number(given.get("day")), _number(given.get("year"))
+def _one(tokens: Sequence[Token], sign: str) -> Token | None:
+    return next((token for token in tokens if token.sign in sign), None)
+
+
+def _date(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read a day, a month or a year, of which the greater ones may be missing."""
+    year, month, day = (None if (token := _one(tokens, sign)) is None else token.value for sign in "YM#")
+    if iso := _one(tokens, "I"):
+        year, month, day = iso.value
+    return _of_numbers(year, month, day, now)
+
+
+def _of_numbers(year: int | None, month: int | None, day: int | None, now: datetime) -> Period:
     sure = year is not None
     if year is None and month is not None:
         year = now.year if (month, day or 1) <= (now.month, now.day) else now.year - 1
     start = datetime(year or now.year, month or 1, day or 1, tzinfo=UTC)
     if day:
-        return Period(start, start + timedelta(days=1), sure)
+        return Period(start, start + _DAY, sure)
     return Period(start, _next_month(start) if month else start.replace(year=start.year + 1), sure)
-
-
-def _number(word: str | None) -> int | None:
-    return int(word) if word and word.isdigit() else None
 
 
 def _next_month(start: datetime) -> datetime:
@@ -98,61 +177,165 @@ def _midnight(now: datetime) -> datetime:
     return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _relative(match: re.Match[str], now: datetime) -> Period:
-    unit, this = match["unit"].lower(), match["which"].lower() == "this"
+def _relative(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "last week", "this Tuesday", "next March"."""
+    step = _one(tokens, "LTN")
+    what = _one(tokens, "UWM")
+    assert step is not None and what is not None  # noqa: S101, PT018 - the pattern says so
+    if what.sign == "W":
+        return _weekday(what.value, _STEPS[step.sign], now)
+    if what.sign == "M":
+        period = _of_numbers(None, what.value, None, now)
+        start, end = (one.replace(year=one.year + (step.sign == "N")) for one in (period.start, period.end))
+        return Period(start, end, sure=False)
+    return _of_unit(what.value, _STEPS[step.sign], now)
+
+
+def _of_unit(unit: str, step: int, now: datetime) -> Period:
     today = _midnight(now)
     if unit == "year":
-        start = today.replace(year=today.year - (not this), month=1, day=1)
+        start = today.replace(year=today.year + step, month=1, day=1)
         return Period(start, start.replace(year=start.year + 1))
     if unit == "month":
         start = today.replace(day=1)
-        start = start if this else (start - timedelta(days=1)).replace(day=1)
+        start = _next_month(start) if step > 0 else (start + step * _DAY).replace(day=1)
         return Period(start, _next_month(start))
+    monday = today - today.weekday() * _DAY
     if unit == "week":
-        start = today - timedelta(days=today.weekday() + (0 if this else 7))
-        return Period(start, start + timedelta(days=7))
-    start = today - timedelta(days=0 if this else 1)
-    return Period(start, start + timedelta(days=1))
+        return Period(monday + 7 * step * _DAY, monday + 7 * (step + 1) * _DAY)
+    if unit == "weekend":
+        back = 7 * (step + 1) if step < 0 and today.weekday() >= 5 else 7 * step
+        return Period(monday + (back + 5) * _DAY, monday + (back + 7) * _DAY)
+    return Period(today + step * _DAY, today + (step + 1) * _DAY)
 
 
-def _ago(match: re.Match[str], now: datetime) -> Period:
+def _weekday(number: int, step: int, now: datetime, *, sure: bool = True) -> Period:
+    today = _midnight(now)
+    distance = (number - 1 - today.weekday()) % 7 or 7
+    start = today + (distance if step > 0 else (distance - 7 or -7)) * _DAY
+    return Period(start, start + _DAY, sure)
+
+
+def _on_weekday(tokens: Sequence[Token], now: datetime) -> Period:
+    return _weekday(tokens[-1].value, -1, now, sure=False)  # or any such day
+
+
+def _number(tokens: Sequence[Token]) -> int:
+    token = _one(tokens, "w#")
+    return 1 if token is None else int(token.value)
+
+
+def _last_several(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "the last two weeks": up to now."""
+    unit, step = _one(tokens, "U"), _one(tokens, "LTN")
+    assert unit is not None and step is not None  # noqa: S101, PT018 - the pattern says so
+    distance = _number(tokens) * UNITS.get(unit.value, 7) * _DAY
+    today = _midnight(now)
+    return Period(today, today + distance + _DAY) if step.sign == "N" else Period(today - distance, today + _DAY)
+
+
+def _ago(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "three weeks ago": half a unit of slack either way, as people round."""
-    words = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}
-    count, unit = match["count"].lower(), UNITS[match["unit"].lower()]
-    middle = _midnight(now) - timedelta(days=(words.get(count) or int(count)) * unit)
-    slack = timedelta(days=unit / 2) if unit > 1 else timedelta()
-    return Period(middle - slack, middle + slack + timedelta(days=1))
+    unit = _one(tokens, "U")
+    days = UNITS.get(unit.value, 7) if unit else 1
+    middle = _midnight(now) - _number(tokens) * days * _DAY
+    slack = timedelta(days=days / 2) if days > 1 else timedelta()
+    return Period(middle - slack, middle + slack + _DAY)
 
 
-def _named_day(match: re.Match[str], now: datetime) -> Period:
-    start = _midnight(now) - timedelta(days=match["name"].lower() == "yesterday")
-    return Period(start, start + timedelta(days=1))
+def _named_day(tokens: Sequence[Token], now: datetime) -> Period:
+    start = _midnight(now) + _DAYS_AWAY[tokens[-1].value] * _DAY
+    return Period(start, start + _DAY)
 
 
-def _weekday(match: re.Match[str], now: datetime) -> Period:
-    back = (now.weekday() - WEEKDAYS.index(match["name"].lower())) % 7 or 7
-    start = _midnight(now) - timedelta(days=back)
-    return Period(start, start + timedelta(days=1))
+def _part(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "early November", "Ende letzter Woche": a third of it."""
+    rest = [token for token in tokens[1:] if token.sign in "MYLTNU"]
+    whole = _relative(rest, now) if _one(rest, "LTN") else _date(rest, now)
+    third = (whole.end - whole.start) / 3
+    part = _PARTS[tokens[0].value]
+    first, last = (_midnight(whole.start + third * edge) for edge in (part, part + 1))
+    return Period(first, whole.end if part == 2 else last, whole.sure)
 
 
-_READINGS: Final = (
-    (_ISO, _date),
-    (_DAY_MONTH, _date),
-    (_MONTH_DAY, _date),
-    (_MONTH_YEAR, _date),
-    (_BARE_MONTH, _date),
-    (_BARE_YEAR, _date),
-    (_RELATIVE, _relative),
-    (_AGO, _ago),
-    (_NAMED_DAY, _named_day),
-    (_WEEKDAY, _weekday),
+def _between(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "between 9 and 15 November 2026": what the first date leaves out stands in the second."""
+    signs = "".join(token.sign for token in tokens)
+    split = next(
+        match.start() for match in re.finditer("[&V-]", signs) if _is_date(signs[match.end() :]) and match.start()
+    )
+    one, two = [token for token in tokens[:split] if token.sign != "S"], tokens[split + 1 :]
+    last = _any_date(two, now)
+    names = "".join(token.sign for token in one)
+    if "I" in names or not set(names) & {"#", "M"}:
+        first = _any_date(one, now)
+    else:
+        given: list[int | None] = [None, None, None]
+        for place, sign in enumerate("YM#"):
+            token = _one(one, sign) or (_one(two, sign) if sign != "#" else None)
+            given[place] = token.value if token else None
+        first = _of_numbers(given[0], given[1] or last.start.month, given[2], now)
+        if given[0] is None and "I" in "".join(token.sign for token in two):
+            first = _of_numbers(last.start.year, given[1] or last.start.month, given[2], now)
+    if first.start >= last.end and "W" in names:
+        first = Period(first.start - 7 * _DAY, first.end, first.sure)
+    elif first.start >= last.end:  # from November to February
+        first = Period(first.start.replace(year=first.start.year - 1), first.end, first.sure)
+    return Period(first.start, last.end, first.sure and last.sure)
+
+
+def _since(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "since", "after", "before" or "until" a date."""
+    date = _any_date(tokens[1:], now)
+    if tokens[0].sign == "S":
+        return Period(date.start, LAST_MOMENT, date.sure)
+    if tokens[0].sign == "F":
+        return Period(date.end, LAST_MOMENT, date.sure)
+    return Period(FIRST_MOMENT, date.end if tokens[0].sign == "V" else date.start, date.sure)
+
+
+_DATES: Final[tuple[tuple[str, Reading], ...]] = (
+    ("I", _date),
+    (f"#{_SMALL}M(?:,?{_SMALL}Y)?", _date),
+    ("M#(?:,?Y)?", _date),
+    (f"E-?{_SMALL}(?:M(?:{_SMALL}Y)?|Y|[LTN]U|U[LTN])", _part),
+    (f"M,?{_SMALL}Y", _date),
+    (f"[LTN]{_SMALL}M|M[LTN]", _relative),
+    (f"[LTN]{_SMALL}[w#]U|[w#][LTN]U", _last_several),
+    ("[w#]UA|A[w#]U", _ago),
+    (f"[LTN]{_SMALL}[UW]|[UW][LTN]", _relative),
+    ("D", _named_day),
+    ("Y", _date),
 )
+_BARE: Final[tuple[tuple[str, Reading], ...]] = (("M", _date), ("W", _on_weekday))  # only where a word before says so
+_ANY: Final = "|".join(f"(?:{pattern})" for pattern, _ in (*_DATES, *_BARE))
+_COMPILED: Final = [(re.compile(f"{_SMALL}(?:{pattern})"), reading) for pattern, reading in (*_DATES, *_BARE)]
+_TOP: Final = [
+    (re.compile(f"[fp]*({pattern})"), reading)
+    for pattern, reading in (
+        (f"[bS]{_SMALL}(?:{_ANY}|#)[&V-]{_SMALL}(?:{_ANY})", _between),
+        (f"#[&V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|I[&V-]I", _between),
+        (f"M(?:{_SMALL}Y)?[&V-]{_SMALL}M(?:{_SMALL}Y)?", _between),
+        (f"[SFBV]{_SMALL}(?:{_ANY})|A{_SMALL}(?:I|#{_SMALL}M(?:{_SMALL}Y)?)", _since),
+        *((pattern, reading) for pattern, reading in _DATES),
+        ("(?<=[fp])M", _date),
+        ("(?<=[fp])W", _on_weekday),
+    )
+]
 
 
-def only_period(text: str, now: datetime) -> Period | None:
-    """Return the stretch of time that is all `text` says, in UTC; None when it says more or something else."""
-    for pattern, reading in _READINGS:
-        if match := pattern.fullmatch(text.strip()):
-            with contextlib.suppress(ValueError, OverflowError):
-                return reading(match, now.astimezone(UTC))
-    return None
+def _is_date(signs: str) -> bool:
+    return any(pattern.fullmatch(signs) for pattern, _ in _COMPILED)
+
+
+def _any_date(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read one date that is all of `tokens`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    signs = "".join(token.sign for token in tokens)
+    for pattern, reading in _COMPILED:
+        if pattern.fullmatch(signs):
+            return reading([token for token in tokens if token.sign not in "fpb&"], now)
+    raise ValueError("no date")

@@ -7,12 +7,14 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
+from pgengram.fields import FIRST_MOMENT
 from pgengram.inputs import Question
-from pgengram.search.dates import Period, asks_for_time, periods
+from pgengram.search.dates import Period, asks_for_time, times, without_times
 from pgengram.search.filters import Scope, scope_of
+from pgengram.search.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.language import function_words, spoken
 from pgengram.text.words import extra_terms, words
@@ -186,20 +188,38 @@ def parse(question: Question, now: datetime) -> Parsed:
     """Read a question's words, the times it names as seen from `now`, and in mode text its signs."""
     plain: tuple[str, list[str], list[str], list[str]] = (question.query, [], [], [])
     text, phrases, unwanted, unwanted_phrases = websearch(question.query) if question.mode == "text" else plain
-    asked = list(dict.fromkeys(_content_words(text)))[:MAX_WORDS]
+    found = times(text, now)
+    sought = without_times(text, [one for one in found if one.relative and question.mode != "text"])
+    asked = list(dict.fromkeys(_content_words(sought)))[:MAX_WORDS]
     return Parsed(
         question,
         scope_of(question),
-        text=text,
+        text=sought or text,
         words=asked,
         names=[_spoken(word) for word in asked],
-        extra=extra_terms(text),
-        periods=periods(text, now),
+        extra=extra_terms(sought),
+        periods=[one.period for one in found],
         wants_time=asks_for_time(text),
         phrases=phrases,
         unwanted=unwanted,
         unwanted_phrases=unwanted_phrases,
     )
+
+
+def in_time(question: Question, now: datetime) -> tuple[Question, str | None]:
+    """Return a search that asks for nothing but a time as the list of what happened then, latest first; any other as it
+    is. And the times that it names, seen from `now`, such as `2026-11-09..2026-11-15`.
+    """
+    found = [one for query in question.queries for one in times(query, now)]
+    if not found:
+        return question, None
+    period = found[0].period
+    bounds = {"since": max(period.start, FIRST_MOMENT), "until": period.end - timedelta(microseconds=1)}
+    alone = len(found) == 1 and is_empty(without_times(question.query, found))
+    free = not question.lists and question.mode == "auto" and question.since is None and question.until is None
+    if alone and free and len(question.queries) == 1 and period.start <= now:
+        question = question.model_copy(update={**bounds, "sort": "occurred"})
+    return question, ", ".join(dict.fromkeys(str(one.period) for one in found))
 
 
 async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) -> Asked:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from pgengram.fields import MAX_LIMIT
 from pgengram.inputs import Mode
+from pgengram.search.dates import written
 from pgengram.search.filters import WITH_ACTIVATION, Scope
 from pgengram.search.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.search.question import Asked
@@ -33,6 +34,7 @@ WEIGHT_TRAIT: Final = 0.05  # each of: a time, a digit, a name inside the senten
 USUAL_TRAITS: Final = 1.5  # of a turn that answers a question, on average
 WEIGHT_TIME: Final = 0.1  # names a time, and the question asks when
 WEIGHT_PERIOD: Final = 0.2  # happened in the time that the question names; half where it names no year
+STORED_THEN: Final = 0.5  # what was stored in that time happened then more likely than not
 WEIGHT_RELEVANCE: Final = (
     0.05  # live relevance; small, so memories that neither fit by meaning nor by words cannot win by it
 )
@@ -203,9 +205,13 @@ def by_traits() -> str:
 
 
 def by_period() -> str:
-    """Happened in a time that the question names; half where it names no year."""
-    return """coalesce((SELECT max(p.fit) FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[],
-      %(fits)s::double precision[]) AS p(start, until, fit) WHERE m.occurred_at >= p.start AND m.occurred_at < p.until), 0)"""
+    """Happened in a time that the question names, as its date or its text says; half as much where it was only stored
+    then, and where the question names no year.
+    """
+    return f"""coalesce((SELECT max(p.fit * CASE WHEN m.occurred_at >= p.start AND m.occurred_at < p.until OR m.content ~* p.written THEN 1
+      WHEN m.occurred_at IS NULL AND m.created_at >= p.start AND m.created_at < p.until THEN {STORED_THEN} END)
+    FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(written)s::text[], %(fits)s::double precision[])
+      AS p(start, until, written, fit)), 0)"""
 
 
 def by_recency() -> str:
@@ -420,6 +426,7 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
         "wants_time": parsed.wants_time,
         "starts": [period.start for period in parsed.periods],
         "ends": [period.end for period in parsed.periods],
+        "written": [written(period) for period in parsed.periods],
         "fits": [1.0 if period.sure else 0.5 for period in parsed.periods],
         "mean_length": asked.mean_length,
         "vector": embedded.parameter,

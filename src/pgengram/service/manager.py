@@ -25,6 +25,7 @@ from pgengram.inputs import Change, NewMemory, Question, refusal
 from pgengram.runtime.retry import retrying
 from pgengram.search import budget, cursors, listing
 from pgengram.search.hits import Hits
+from pgengram.search.question import in_time
 from pgengram.service import confirming, receipts, standing, unmatched
 from pgengram.service.calls.arguments import reader
 from pgengram.service.core import Core
@@ -157,6 +158,7 @@ class MemoryManager(Core):
         Errors name the next step.
         """
         place, mark = self._place(question)
+        question, period = in_time(question, place.now)
         if question.count_only:
             return await self._count(question, place)
         found, note = await self.search(question, place), None
@@ -175,6 +177,7 @@ class MemoryManager(Core):
             next_cursor=cursors.next_cursor(place, mark, fitting, more=more),
             next_offset=place.offset + len(fitting) if more and found.how != "list" else None,
             hidden=found.hidden or None,
+            period=period,
             note=note,
             read=await self._names_read(question),
             language=spoken(question.query),

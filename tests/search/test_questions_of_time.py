@@ -1,0 +1,51 @@
+"""Questions that name a time: it bounds the answer when nothing else is asked, and weighs otherwise."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client
+
+from helpers import call, found, remember
+
+NOW = "2026-05-13T12:00:00Z"  # a Wednesday
+LAST_WEEK = "2026-05-04..2026-05-10"
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What happened last week?", "Was ist letzte Woche passiert?", "¿Qué pasó la semana pasada?", "Que s'est-il passé la semaine dernière ?"],
+)  # fmt: skip
+async def test_a_question_for_a_time_alone_lists_what_happened_then(client: Client, question: str) -> None:
+    early = await remember(client, "We painted the fence.", occurred_at="2026-05-05T10:00:00Z")
+    late = await remember(client, "The week of the fair began.", occurred_at="2026-05-09T10:00:00Z")
+    await remember(client, "Last week was nice, and the week before.", occurred_at="2026-03-01T10:00:00Z")
+
+    answer = await call(client, "search_memories", query=question, now=NOW)
+
+    assert ([hit["id"] for hit in answer["results"]], answer["period"]) == ([late, early], LAST_WEEK)
+
+
+async def test_a_time_beside_a_subject_decides_between_what_fits_and_hides_nothing(client: Client) -> None:
+    before = await remember(client, "We walked along the river.", occurred_at="2026-04-05T10:00:00Z")
+    then = await remember(client, "We walked along the river to the mill.", occurred_at="2026-05-05T10:00:00Z")
+
+    answer = await call(client, "search_memories", query="Where did we walk along the river last week?", now=NOW)
+
+    assert ([hit["id"] for hit in answer["results"]], answer["period"]) == ([then, before], LAST_WEEK)
+
+
+@pytest.mark.parametrize(
+    "said", ["on 5 May 2026", "am 5. Mai", "2026-05-05", "May 5, 2026", "le 5 mai 2026", "el 5 de mayo de 2026"]
+)
+async def test_a_day_that_the_text_itself_names_counts_as_when_it_happened(client: Client, said: str) -> None:
+    other = await remember(client, "We walked along the river, on 5 May 2019.")
+    then = await remember(client, f"We walked along the river, {said}.")
+
+    assert await found(client, "Where did we walk along the river last week?", now=NOW) == [then, other]
+
+
+async def test_no_memory_is_found_for_the_words_of_the_time_itself(client: Client) -> None:
+    walk = await remember(client, "The mill has a path beside the river.")
+    await remember(client, "Last week the week of last things was the last week.")
+
+    assert (await found(client, "river path last week", now=NOW))[0] == walk
