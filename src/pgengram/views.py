@@ -70,6 +70,7 @@ class Stored(Answer):
     kept_as_stored: SkipJsonSchema[list[str] | None] = None
     near_duplicates: SkipJsonSchema[list[Shown] | None] = None
     previously_corrected: SkipJsonSchema[list[Shown] | None] = None
+    may_replace: SkipJsonSchema[list[Shown] | None] = None
     degraded: Annotated[bool | None, Unlisted] = None
 
 
@@ -251,6 +252,12 @@ def corrected_view(id_: UUID, similarity: float, row: dict[str, Any]) -> Shown:
         "replaced_by_ids": [str(one) for one in row["replaced_by"] or []],
         "score": round(similarity, 4),
     }
+
+
+def replaced_view(row: dict[str, Any]) -> Shown:
+    """Return a memory that may no longer hold since what is told now: when it was last told to hold, and its text."""
+    day = (row["last_confirmed_at"] or row["created_at"]).date().isoformat()
+    return {"id": str(row["id"]), "date": day, "text": cut(row["content"], RELATED_EXCERPT_CHARS)}
 
 
 def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:

@@ -91,7 +91,7 @@ class MemoryManager(Core):
 
         Use when the user states a preference, decision, correction or commitment, or when something worked.
         Several at once: create_memories; to correct one: update_memory. Secrets are refused. Saying the same
-        again confirms the memory that is there; check near_duplicates and previously_corrected in the answer.
+        again confirms the memory that is there; check near_duplicates, may_replace and previously_corrected in the answer.
         metadata holds the type's detail. Errors name the next step.
         """
         draft = await self.draft(new)
@@ -142,7 +142,9 @@ class MemoryManager(Core):
             created=created,
             failed=failed,
             message=f"{created} remembered, {len(outcomes) - created - merged} already known, "
-            f"{f'{merged} merged, ' if merged else ''}{failed} refused.",
+            f"{f'{merged} merged, ' if merged else ''}{failed} refused."
+            + receipts.REPLACING.format("replaced_by_ids=[…]")
+            * any(one.may_replace for one in outcomes),
             degraded=self.degraded,
         )
 

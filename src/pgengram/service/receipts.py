@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
@@ -11,7 +11,20 @@ from pgengram.store.memory import changes, deletion
 from pgengram.store.memory.memories import Draft
 from pgengram.store.memory.plans import ChangePlan
 from pgengram.store.memory.upsert import WriteResult
-from pgengram.views import Forgotten, Updated, corrected_view, cut, memory_view, near_view, problems_view, receipt_view
+from pgengram.views import (
+    Forgotten,
+    Updated,
+    corrected_view,
+    cut,
+    memory_view,
+    near_view,
+    problems_view,
+    receipt_view,
+    replaced_view,
+)
+
+# What is to be done about `may_replace`: nothing is forgotten by itself.
+REPLACING: Final = " What may_replace lists may no longer hold; if so: forget_memories(ids=[…], {})."
 
 
 def message_of(result: WriteResult) -> str:
@@ -29,6 +42,8 @@ def message_of(result: WriteResult) -> str:
         said += " Others say nearly the same: see near_duplicates."
     if result.corrected:
         said += " Something like it was forgotten: see previously_corrected."
+    if result.may_replace:
+        said += REPLACING.format(f'replaced_by_ids=["{str(result.id)[-8:]}"]')
     return said
 
 
@@ -40,6 +55,7 @@ def noticed(result: WriteResult) -> dict[str, Any]:
         "kept_as_stored": result.kept,
         "near_duplicates": [near_view(*near) for near in result.near],
         "previously_corrected": [corrected_view(one.id, one.similarity, one.row) for one in result.corrected],
+        "may_replace": [replaced_view(row) for row in result.may_replace],
     }
     return {name: value for name, value in seen.items() if value}
 

@@ -78,6 +78,8 @@ async def add(
         _say_undo("forget", stored.memory_id)
     for near in stored.near_duplicates or []:
         say(f"  nearly the same: {short(near['id'])} {one_line(near['excerpt'])}")
+    for older in stored.may_replace or []:
+        say(f"  may no longer hold: {short(older['id'])} {one_line(older['text'])}")
 
 
 @command

@@ -1,4 +1,6 @@
-"""What is near to a memory that is being told: others that say nearly the same, and forgotten ones that said so."""
+"""What is near to a memory that is being told: others that say nearly the same, forgotten ones that said so, and those
+that it may change.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.connection.begin import NO_SORT
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.memories import Draft, Outcome
+from pgengram.store.memory.succession import HINTED, LEAST_COSINE, OTHERS, crowding, succeeds
 from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.differences import differences, overlap
 from pgengram.text.normalising import folded
@@ -34,6 +37,10 @@ NEAR_BY_WORDS: Final = 0.75  # share of words in common, without an embedder
 MAX_REPORTED: Final = 5  # near ones of each kind
 FEW_IN_SCOPE: Final = 1_000  # the same for the memories of one project, user or collection
 NEAREST: Final = 50  # vectors that the index gives for one text, of any scope and status
+NEAREST_OF_FEW: Final = 200  # the same where each vector is looked at
+FAR: Final = 1 - LEAST_COSINE  # a distance from which on nothing is told of
+LOOKED_AT: Final = 20  # of these, to find those of the same scope that a text may change
+MAX_REPLACED: Final = 3  # memories that one may change
 NEAR_PROBES: Final = 10  # lists visited: what is nearly the same lies in the same list or in one beside it
 WORDS_LOOKED_UP: Final = 8  # of one text, the rarest that any memory has
 MAX_POSTINGS: Final = 500  # read for one of them
@@ -73,7 +80,8 @@ class Near:
 class WriteCandidate:
     """What is found and decided about one draft.
 
-    near: active memories near to it, nearest first; corrected: forgotten ones; known: an active memory says the same;
+    near: active memories near to it, nearest first; corrected: forgotten ones; alike: the active ones of its scope that
+        are nearest, however far; known: an active memory says the same;
         looks:
     it asks for near ones.
     earlier: drafts of the same batch near to it: cosine, place, in what they differ. target, stands_for: the memory or
@@ -85,6 +93,7 @@ class WriteCandidate:
     place: int
     near: list[Near] = field(default_factory=list)
     corrected: list[Near] = field(default_factory=list)
+    alike: list[Row] = field(default_factory=list)
     earlier: list[tuple[float, int, list[str]]] = field(default_factory=list)
     known: bool = False
     looks: bool = False
@@ -98,15 +107,27 @@ def threshold(model_name: str) -> float:
     return next((near for name, near in NEAR_BY_MODEL.items() if name in model_name), NEAR_OTHERWISE)
 
 
+def may_replace(candidate: WriteCandidate) -> list[Row]:
+    """Return the memories that a draft may change, surest first: of the nearest, those that it may succeed."""
+    judged = []
+    for row in candidate.alike[:MAX_REPLACED]:
+        others = crowding(other["similarity"] for other in candidate.alike if other is not row)
+        judged.append((succeeds(candidate.draft.row, row, row["similarity"], others), row))
+    judged.sort(key=lambda one: -one[0])
+    said = {near.id for near in candidate.near if not near.differs_in}
+    return [row for evidence, row in judged if evidence >= HINTED and row["id"] not in said]
+
+
 # What is told, one row for each part of each text.
 ASKED: Final = """asked AS MATERIALIZED (
   SELECT * FROM unnest(%(places)s::integer[], %(parts)s::smallint[], %(vectors)b::halfvec[], %(users)s::text[],
-    %(projects)s::text[], %(collections)s::text[]) AS a(place, part, vector, "user", project, collection)
+    %(projects)s::text[], %(collections)s::text[], %(speakers)s::text[])
+    AS a(place, part, vector, "user", project, collection, speaker)
 )"""
 # Where all that the index gave is near, more of the text's own scope may be: there the members of named scopes that
 # have few are looked at. Uses memories_by_project, memories_by_user and memories_by_collection.
 MEMBERS: Final = f"""crowded AS MATERIALIZED (
-  SELECT place FROM found GROUP BY place HAVING count(*) >= {NEAREST}
+  SELECT place FROM near_by WHERE {{many}} AND distance <= 1 - %(least)s GROUP BY place HAVING count(*) >= {NEAREST}
 ), scopes AS MATERIALIZED (
   SELECT DISTINCT project, "user", collection FROM asked JOIN crowded USING (place)
   WHERE coalesce(project, "user", collection) IS NOT NULL
@@ -124,6 +145,8 @@ MEMBERS: Final = f"""crowded AS MATERIALIZED (
          AND m.collection = scopes.collection LIMIT {FEW_IN_SCOPE + 1})) AS m) AS counted
   WHERE members <= {FEW_IN_SCOPE}
 )"""
+SEEN: Final = """m.id, m.type, m.kind, m.status, m.content, m.content_hash, m.speaker, m.occurred_at, m.reason, m.replaced_by,
+  m."user", m.project, m.collection, m.traits, m.created_at, m.last_confirmed_at, m.expires_at"""
 # Uses memories_pkey; what was forgotten is near, too.
 JUDGED: Final = f"""
 SELECT * FROM (
@@ -133,12 +156,24 @@ SELECT * FROM (
         FROM (SELECT place, memory_id, max(similarity) AS similarity FROM near GROUP BY place, memory_id) AS n
         JOIN (SELECT DISTINCT place, "user", project, collection FROM asked) AS a USING (place)
         CROSS JOIN LATERAL (
-          SELECT m.id, m.type, m.status, m.content, m.content_hash, m.speaker, m.occurred_at, m.reason, m.replaced_by,
-            m."user", m.project, m.collection
-          FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id
+          SELECT {SEEN} FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id
             AND ({VISIBLE} OR m.status = 'invalidated') OFFSET 0) AS m) AS j
   WHERE j.similarity >= CASE WHEN j.elsewhere THEN greatest(%(least)s, {NEAR_ELSEWHERE}) ELSE %(least)s END) AS ranked
 WHERE rank <= {MAX_REPORTED + 1} ORDER BY place, elsewhere, rank
+"""
+
+
+# Of the nearest, the memories of the text's own scope. Uses memories_pkey.
+ALIKE: Final = f"""
+SELECT * FROM (
+  SELECT n.place, 1 - n.distance AS similarity, m.*, false AS elsewhere,
+    row_number() OVER (PARTITION BY n.place ORDER BY n.distance, m.id DESC) AS rank
+  FROM (SELECT place, "user", project, collection, speaker, memory_id, min(distance) AS distance FROM near_by
+        WHERE rank <= {LOOKED_AT} GROUP BY place, "user", project, collection, speaker, memory_id) AS n
+  CROSS JOIN LATERAL (SELECT {SEEN} FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id OFFSET 0) AS m
+  WHERE {VISIBLE} AND (m."user", m.project, m.collection, m.speaker)
+    IS NOT DISTINCT FROM (n."user", n.project, n.collection, n.speaker)) AS ranked
+WHERE rank <= {MAX_REPLACED + OTHERS}
 """
 
 
@@ -146,32 +181,34 @@ def by_meaning(model: Model, way: str) -> str:
     """Return the statement that finds what is near to each of some texts by their vectors.
 
     A text is compared by its first part; of what that finds, all parts decide: each of the one's with the best of the
-    other's, in the direction that fits less. Uses memory_vectors_pkey for the few, else the index of the model.
+    other's, in the direction that fits less. Uses memory_vectors_pkey for the few, else the index of the model. Rows
+    that are `alike` are the nearest of the text's scope, by the first part alone.
     """
     mine = f"v.namespace_id = %(namespace_id)s AND v.model_id = {model.id}"
-    close = "v.distance <= 1 - %(least)s::double precision"
-    each = f"""SELECT a.place, v.memory_id, 1 - (v.embedding <=> a.vector) AS similarity
-      FROM memory_vectors v JOIN asked a ON a.part = 0 AND (v.embedding <=> a.vector) <= 1 - %(least)s::double precision WHERE {mine}"""
-    distance = f"(v.embedding::halfvec({model.dimensions})) <=> a.vector::halfvec({model.dimensions})"
-    few, many = f"(SELECT vectors <= {model.few} FROM sized)", f"(SELECT vectors > {model.few} FROM sized)"
-    index = f"""found AS MATERIALIZED (
-  SELECT a.place, v.memory_id, 1 - v.distance AS similarity
-  FROM (SELECT * FROM asked WHERE part = 0 AND {many}) AS a CROSS JOIN LATERAL (
-    SELECT v.memory_id, {distance} AS distance FROM memory_vectors v WHERE {mine} ORDER BY {distance} LIMIT {NEAREST}) AS v
-  WHERE {close}
-), {MEMBERS}, """
+    few, many = {
+        "each": ("true", "false"),
+        "index": ("false", "true"),
+        "either": (f"(SELECT vectors <= {model.few} FROM sized)", f"(SELECT vectors > {model.few} FROM sized)"),
+    }[way]
+    exact = "v.embedding <=> a.vector"
+    indexed = f"(v.embedding::halfvec({model.dimensions})) <=> a.vector::halfvec({model.dimensions})"
+    walked = f"SELECT v.memory_id, {indexed} AS distance FROM memory_vectors v WHERE {mine} ORDER BY {indexed} LIMIT {NEAREST}"
+    looked_at = f"""SELECT * FROM (SELECT v.memory_id, {exact} AS distance FROM memory_vectors v WHERE {mine} OFFSET 0) AS v
+      WHERE v.distance <= {FAR} ORDER BY v.distance LIMIT {NEAREST_OF_FEW}"""
+
+    def nearest(vectors: str, condition: str) -> str:
+        return f"""SELECT a.place, a."user", a.project, a.collection, a.speaker, v.memory_id, v.distance, row_number() OVER (PARTITION BY a.place ORDER BY v.distance) AS rank
+  FROM (SELECT * FROM asked WHERE part = 0 AND {condition}) AS a CROSS JOIN LATERAL ({vectors}) AS v WHERE v.distance <= {FAR}"""
+
+    ways = {"each": nearest(looked_at, few), "index": nearest(walked, many)}
+    near_by = ways.get(way) or " UNION ALL ".join(ways.values())
     members = f"""SELECT a.place, v.memory_id, 1 - v.distance FROM asked a JOIN crowded USING (place)
       JOIN members ON members.project IS NOT DISTINCT FROM a.project AND members."user" IS NOT DISTINCT FROM a."user"
         AND members.collection IS NOT DISTINCT FROM a.collection
-      CROSS JOIN LATERAL (SELECT v.memory_id, v.embedding <=> a.vector AS distance FROM memory_vectors v
+      CROSS JOIN LATERAL (SELECT v.memory_id, {exact} AS distance FROM memory_vectors v
         WHERE {mine} AND v.memory_id = members.id OFFSET 0) AS v
-      WHERE a.part = 0 AND {close}"""
-    by_index = f"SELECT * FROM found UNION ALL {members}"
-    near = {
-        "each": each,
-        "index": by_index,
-        "either": f"(SELECT * FROM ({each}) AS few WHERE {few}) UNION ALL {by_index}",
-    }[way]
+      WHERE a.part = 0 AND v.distance <= 1 - %(least)s::double precision"""
+    near = "SELECT place, memory_id, 1 - distance AS similarity FROM near_by WHERE distance <= 1 - %(least)s::double precision"
     known = {"each": "0", "index": str(model.few + 1)}
     count = f"""(SELECT count(*) FROM (
       SELECT 1 FROM memory_vectors v WHERE {mine} LIMIT {model.few + 1}) AS some_of_them)"""
@@ -180,8 +217,12 @@ def by_meaning(model: Model, way: str) -> str:
     similarity = f"""least((SELECT avg(best) FROM (SELECT {parts} a.part) AS told),
           (SELECT avg(best) FROM (SELECT {parts} v.part) AS there))"""
     return f"""WITH {ASKED}, sized AS MATERIALIZED (SELECT {known.get(way, count)} AS vectors),
-{"" if way == "each" else index}near AS MATERIALIZED ({near}), judged AS ({JUDGED.format(similarity=similarity)})
-SELECT sized.vectors, judged.* FROM sized LEFT JOIN judged ON true ORDER BY place, elsewhere, rank
+near_by AS MATERIALIZED ({near_by}), {"" if way == "each" else MEMBERS.format(many=many) + ","}
+near AS MATERIALIZED ({near} {"" if way == "each" else "UNION ALL " + members}),
+judged AS ({JUDGED.format(similarity=similarity)}), alike AS ({ALIKE})
+SELECT sized.vectors, found.* FROM sized LEFT JOIN (
+  SELECT judged.*, false AS alike FROM judged UNION ALL SELECT alike.*, true FROM alike) AS found ON true
+ORDER BY place, alike, elsewhere, rank
 """
 
 
@@ -272,12 +313,17 @@ async def find(tx: Transaction, candidates: Sequence[WriteCandidate], model: Mod
         "parts": list(numbers),
         "vectors": vectors_parameter(parts),
         "least": least - CORRECTED_MARGIN,
-        **{f"{name}s": [t.draft.row[name] for t in asking] for name in SCOPE},
+        **{f"{name}s": [t.draft.row[name] for t in asking] for name in (*SCOPE, "speaker")},
     }
     rows = await tx.rows(by_meaning(model, way), given)
     if way == "either":
         model.note(tx.namespace_id, rows[0]["vectors"])
-    _note({t.place: t for t in candidates}, [row for row in rows if row["id"] is not None], least)
+    by_place = {t.place: t for t in candidates}
+    found = [row for row in rows if row["id"] is not None]
+    _note(by_place, [row for row in found if not row["alike"]], least)
+    for row in found:
+        if row["alike"]:
+            by_place[row["place"]].alike.append(row)
 
 
 def _note(candidates: dict[int, WriteCandidate], rows: Sequence[Row], least: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
@@ -24,6 +24,7 @@ from pgengram.store.memory.duplicates import (
     compare,
     find,
     find_by_words,
+    may_replace,
     stands_elsewhere,
     unlike,
 )
@@ -40,13 +41,14 @@ class WriteResult:
 
     near: memories that say nearly the same, each with its cosine, content and in what it differs; corrected: forgotten
         ones
-    that did; kept: fields given otherwise than they are stored; row: the memory as it is now, when it was read back.
+    that did; kept: fields given otherwise than they are stored; may_replace: active memories that a new one may change, surest first; row: the memory as it is now, when it was read back.
     """
 
     outcome: Outcome
     near: list[tuple[UUID, float, str, list[str]]]
     corrected: list[Near]
     kept: list[str]
+    may_replace: list[Row] = field(default_factory=list)
     row: Row | None = None
 
     @property
@@ -233,7 +235,8 @@ def _result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> 
         if other is not None and other.id != outcome.id:
             near.setdefault(other.id, (other.id, cosine, candidates[place].draft.row["content"], differs))
     nearest = sorted(near.values(), key=lambda found: -found[1])[:MAX_REPORTED]
-    return WriteResult(outcome, nearest, candidate.corrected, _kept(candidate.draft, outcome))
+    changed = may_replace(candidate) if outcome.created else []
+    return WriteResult(outcome, nearest, candidate.corrected, _kept(candidate.draft, outcome), changed)
 
 
 def _kept(draft: Draft, outcome: Outcome) -> list[str]:

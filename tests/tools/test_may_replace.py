@@ -1,0 +1,84 @@
+"""Storing tells which memories the new one may change, and the call that would do it; nothing is changed by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from helpers import Database, call, found, read, remember
+
+OLD = "The choir of Esther rehearses on Wednesdays in the parish hall."
+NEW = "The choir of Esther now meets on Mondays in the library."
+BESIDE = (
+    "Esther is allergic to wasps.",
+    "Esther's brother Otto mends clocks.",
+    "The choir of Esther sang in Bruges in May.",
+)
+
+
+async def known(client: Client, **more: Any) -> str:
+    """Store some memories and return the id of the one that will not hold for long."""
+    for content in BESIDE:
+        await remember(client, content, **more)
+    return await remember(client, OLD, **more)
+
+
+@pytest.mark.shows(14)
+async def test_what_a_new_memory_may_change_is_told_with_the_call_that_does_it(client: Client, db: Database) -> None:
+    old = await known(client)
+    db.as_login("UPDATE memories SET last_confirmed_at = '2026-03-01T12:00:00Z'")
+
+    answer = await call(client, "create_memory", content=NEW)
+
+    new = answer["memory_id"]
+    assert answer["may_replace"][0] == {"id": old, "date": "2026-03-01", "text": OLD}
+    assert f'forget_memories(ids=[…], replaced_by_ids=["{new[-8:]}"])' in answer["message"]
+    assert (await read(client, old))["status"] == "active"
+    await call(client, "forget_memories", ids=[old], replaced_by_ids=[new[-8:]])
+    assert old not in await found(client, "choir of Esther")
+    assert (await read(client, old))["replaced_by"] == [new]
+
+
+async def test_each_item_of_a_batch_is_told_of_what_it_may_change(client: Client) -> None:
+    old = await known(client)
+
+    answer = await call(client, "create_memories", items=[{"content": "Otto is learning to juggle."}, {"content": NEW}])
+
+    assert "may_replace" not in answer["results"][0]
+    assert answer["results"][1]["may_replace"][0]["id"] == old
+    assert "replaced_by_ids" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"project": "opera"}, {"user": "Otto"}, {"type": "episodic"}, {"dedup_policy": "insert"}],
+    ids=lambda more: next(iter(more)),
+)
+async def test_what_is_of_something_else_or_happened_or_is_not_looked_for_is_not_told(
+    client: Client, more: dict[str, Any]
+) -> None:
+    await known(client)
+
+    answer = await call(client, "create_memory", content=NEW, **more)
+
+    assert "may_replace" not in answer
+    assert "forget_memories" not in answer["message"]
+
+
+async def test_the_same_again_changes_nothing(client: Client) -> None:
+    await known(client)
+
+    assert "may_replace" not in await call(client, "create_memory", content=OLD)
+
+
+async def test_what_is_forgotten_or_expired_may_not_be_replaced(client: Client, db: Database) -> None:
+    old = await known(client)
+    expired = await remember(client, "The choir of Esther meets in the barn.")
+    await call(client, "forget_memories", ids=[old])
+    db.as_login(f"UPDATE memories SET expires_at = now() - interval '1 hour' WHERE id = '{expired}'")
+
+    answer = await call(client, "create_memory", content=NEW)
+
+    assert not {one["id"] for one in answer.get("may_replace", ())} & {old, expired}
