@@ -21,7 +21,7 @@ from mcp import Client
 from helpers import Database, connected, said
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "three-sessions.md"
-ID = re.compile(r"(?<![0-9a-f-])[0-9a-f]{8}(?![0-9a-f-])")
+ID = re.compile(r"(?<![0-9a-f])(?<![0-9a-f]-)[0-9a-f]{8}(?![0-9a-f-])")
 DAY = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 AGED = """UPDATE memories SET created_at = created_at - {gap}, updated_at = updated_at - {gap}, valid_from = valid_from - {gap},
   last_confirmed_at = last_confirmed_at - {gap}"""
@@ -142,7 +142,7 @@ async def made() -> str:
     from pgengram.postgres import start_embedded
 
     folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    os.chmod(folder.name, 0o755)  # noqa: PTH101 - for root the embedded PostgreSQL runs as another user
+    os.chmod(folder.name, 0o755)  # for root the embedded PostgreSQL runs as another user
     with folder:
         server = start_embedded(Path(folder.name) / "data")
         try:
