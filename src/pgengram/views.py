@@ -134,17 +134,22 @@ class Updated(Answer):
     extra_metadata: Annotated[list[str] | None, Unlisted] = None
 
 
-class Forgotten(Answer):
+class Done(Answer):
+    """Answer of a tool that does one thing to several memories."""
+
+    results: Annotated[list[Shown], Unlisted]
+    message: str
+
+
+class Forgotten(Done):
     """Answer of forget_memories; not ok when none was found.
 
     previewed: whether it only says what would be done.
     """
 
-    results: Annotated[list[Shown], Unlisted]
     forgotten: Annotated[int, Unlisted]
     erased: Annotated[int | None, Unlisted] = None
     replacement_ids: Annotated[list[str] | None, Unlisted] = None
-    message: str
     confirm_token: str | None = None
     previewed: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
 

@@ -103,6 +103,19 @@ async def test_forgetting_is_one_message_and_a_preview_shows_what_would_go(model
     assert gone["message"] == "1 memory forgotten, 1 not found."
 
 
+async def test_linking_is_one_message_and_what_could_not_be_linked(model: Client) -> None:
+    well, pump = [await remember(model, text) for text in ("The well.", "The pump.")]
+
+    made = await call(model, "link_memories", from_id=well, to_ids=[pump], type="feeds")
+    partly = await call(model, "link_memories", from_id=well, to_ids=[pump, "00000000"], type="feeds")
+    removed = await call(model, "link_memories", from_id=well, to_ids=[pump], remove=True)
+
+    assert made == {"ok": True, "message": "1 link made."}
+    assert partly["message"] == "0 links made, 1 there already, 1 not found."
+    assert [one["to_id"] for one in partly["results"]] == ["00000000"]
+    assert removed == {"ok": True, "message": "1 link removed."}
+
+
 async def test_recalling_is_answered_by_lines_alone(model: Client) -> None:
     await remember(model, "The well is deep.")
 

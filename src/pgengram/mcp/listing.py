@@ -37,7 +37,6 @@ ESSENTIAL: Final[dict[str, tuple[str, ...]]] = {
 # Names that a model would not understand by themselves.
 MEANING: Final = {
     "as_of": "what held true then",
-    "capture_mode": "explicit or inferred",
     "collection": "a grouping of yours",
     "count_only": "how many match",
     "duration": "seconds",
@@ -45,8 +44,6 @@ MEANING: Final = {
     "dedup_policy": "ask, skip_if_near, merge or insert",
     "expected_version": "refuse if changed since",
     "idempotency_key": "same key, same memory",
-    "max_chars": "of all contents",
-    "now": "what 'last week' is reckoned from",
     "related_to": "ids",
     "speaker": "who said it",
     "tags_match": "any or all",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from pgengram.views import Forgotten, Found, Recalled, Shown, Stored, StoredMany, Updated
+from pgengram.views import Done, Found, Recalled, Shown, Stored, StoredMany, Updated
 
 SHORT_ID: Final = 8  # digits; every tool takes them as an id
 IDS: Final = frozenset(
@@ -79,9 +79,9 @@ def _(view: Updated) -> Shown:
 
 
 @brief.register
-def _(view: Forgotten) -> Shown:
+def _(view: Done) -> Shown:
     answer = whole(view, "results", "forgotten", "erased")
-    if view.confirm_token or view.previewed or not view.ok:
+    if getattr(view, "confirm_token", None) or getattr(view, "previewed", False) or not view.ok:
         answer["results"] = [_with_short_ids_in(item) for item in view.results]
     elif missing := [item for item in view.results if not item["ok"]]:
         answer["results"] = missing

@@ -17,7 +17,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import edges
 from pgengram.store.memory import memories
 from pgengram.text.fencing import one_line
-from pgengram.views import Answer, Shown, Unlisted, cut
+from pgengram.views import Answer, Done, Shown, Unlisted, cut
 
 MAX_LINKS: Final = 50
 MAX_STARTS: Final = 10
@@ -28,10 +28,8 @@ USUAL: Final = "related_to"
 TOLD: Final = "causes, solves, depends_on, contradicts, extends, supports"
 
 
-class Linked(Answer):
+class Linked(Done):
     """Answer of link_memories; not ok when nothing could be linked."""
-
-    results: Annotated[list[Shown], Unlisted]
 
 
 class Explored(Answer):
@@ -94,7 +92,7 @@ class Graph:
                 results.append(result)
             if len(problems) == len(results) == 1:
                 raise problems[0]
-        return Linked(ok=len(problems) < len(results), results=results)
+        return Linked(ok=len(problems) < len(results), results=results, message=_said(results, remove=remove))
 
     @tool(READS, title="Explore")
     async def explore_memories(
@@ -152,6 +150,18 @@ async def _alike(
         return {}
     found = await likeness.neighbours(tx, model, starts, above=ALIKE, limit=MAX_ALIKE + len(paths))
     return dict([one for one in found.items() if one[0] not in paths][:MAX_ALIKE])
+
+
+def _said(results: list[Shown], *, remove: bool) -> str:
+    """Say how many links were made or removed, and what was not."""
+    good = [result for result in results if result["ok"]]
+    changed = sum(len(result["removed"]) if remove else result["created"] for result in good)
+    said = [f"{changed} {'link' if changed == 1 else 'links'} {'removed' if remove else 'made'}"]
+    if not remove and changed < len(good):
+        said.append(f"{len(good) - changed} there already")
+    if len(good) < len(results):
+        said.append(f"{len(results) - len(good)} not found")
+    return ", ".join(said) + "."
 
 
 def _refuse_none(ids: list[str]) -> None:
