@@ -32,7 +32,7 @@ TYPING_S, READING_S, PAUSE_S, LAST_S = 0.035, 2.2, 0.5, 5.0
 PROMPT = "$ "
 # {1} and {2} stand for the ids that the first and second command have printed.
 TYPED = (
-    'pgengram add "Mara moved billing to Stripe: only Stripe handles SEPA." --kind decision',
+    'pgengram add "Mara moved billing to Stripe: it handles SEPA." --kind decision',
     'pgengram add "Jonas is allergic to peanuts and carries an adrenaline pen."',
     'pgengram search "Why did we change the payment provider?" --limit 2',
     'pgengram forget {2} --reason "told in confidence"',
