@@ -184,7 +184,7 @@ def test_a_demo_whose_database_cannot_start_says_what_to_do(tmp_path: Path) -> N
 
     ended = pgengram("demo", "--keep", str(tmp_path / "file" / "kept"), expect=1)
 
-    assert "DATABASE_ERROR create_memories: The data folder" in ended.stderr
+    assert "Error: create_memories: The data folder" in ended.stderr
     assert "Set PGENGRAM_DATA_DIR" in ended.stderr
     assert "Traceback" not in ended.stderr
 

@@ -46,8 +46,10 @@ def command(function: Callable[Parameters, Coroutine[Any, Any, int | None]]) -> 
             with asyncio.Runner(loop_factory=event_loop) as runner:
                 code = runner.run(function(*args, **kwargs))
         except PgengramError as error:
-            notes.print(Text(error.code, style="red"), highlight=False, end=" ")
-            note(f"{error.message}\n{error.hint}")
+            end_waiting()
+            said = Text.assemble(("Error: ", "bold red"), error.message, (f" ({error.code})", "dim"))
+            notes.print(said, highlight=False, soft_wrap=True)
+            note(error.hint)
             raise typer.Exit(INVALID if isinstance(error, InvalidInput) else FAILED) from None
         except KeyboardInterrupt:
             note("Ended by Ctrl+C.")
