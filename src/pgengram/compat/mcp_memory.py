@@ -135,13 +135,13 @@ class McpMemory(CompatAdapter):
 
     @tool(REMOVES, title="Delete entities")
     async def delete_entities(self, entityNames: Names) -> Raw:  # noqa: N803 - the name its clients send
-        """Delete entities with their observations and relations; unknown ones are no error. Errors: INVALID_INPUT."""
+        """Delete entities with their observations and relations; unknown ones are ignored. Errors: INVALID_INPUT."""
         await self._forget((await self._graph(names=entityNames)).ids)
         return Raw("Entities deleted successfully")
 
     @tool(REMOVES, title="Delete observations")
     async def delete_observations(self, deletions: Annotated[list[Unobserved], Field(max_length=f.MAX_BATCH)]) -> Raw:
-        """Delete observations of entities; unknown ones are no error. Errors: INVALID_INPUT."""
+        """Delete observations of entities; unknown ones are ignored. Errors: INVALID_INPUT."""
         graph = await self._graph(names=[one.entityName for one in deletions])
         gone = [graph.observed.get(one.entityName, {}).get(text) for one in deletions for text in one.observations]
         await self._forget([id_ for id_ in dict.fromkeys(gone) if id_ is not None])
@@ -149,7 +149,7 @@ class McpMemory(CompatAdapter):
 
     @tool(REMOVES, title="Delete relations")
     async def delete_relations(self, relations: Annotated[list[Relation], Field(max_length=f.MAX_BATCH)]) -> Raw:
-        """Delete relations between entities; unknown ones are no error. Errors: INVALID_INPUT."""
+        """Delete relations between entities; unknown ones are ignored. Errors: INVALID_INPUT."""
         graph = await self._graph(names=[name for one in relations for name in (one.from_, one.to)])
         async with self.memory.store.transaction() as tx:
             for one in relations:
