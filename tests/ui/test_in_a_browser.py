@@ -30,7 +30,8 @@ AXE = os.environ.get("PGENGRAM_TEST_AXE")  # axe.min.js, to check accessibility 
 VIEWS = (
     "/", "/?q=harbour", "/?q=zzz&tags=no-such-tag", "/timeline", "/projects", "/graph", "/graph?id={stripe}", "/clusters", "/cluster/{cluster}",
     "/map", "/review", "/review?find=contradictions", "/review?find=untagged", "/review?find=plan", "/trash", "/trash?status=archived",
-    "/health", "/import", "/export", "/tokens", "/memory/{stripe}", "/memory/{old}",
+    "/health", "/import", "/export", "/tokens", "/namespaces", "/new", "/memory/{stripe}", "/memory/{old}",
+    "/compare/{one}/{other}",
 )  # fmt: skip
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "light"},

@@ -276,7 +276,7 @@ async def test_markdown_is_rendered_and_nothing_in_it_runs_or_loads(ui: Ui) -> N
     page = await ui.page(added.headers["location"])
     prose = page.partition('<div class="prose"')[2].partition('<div class="facts">')[0]
 
-    for expected in ('<h3 dir="auto">Plan</h3>', "<strong>Now</strong>", "<code>x</code>", "<td>1</td>"):
+    for expected in ('<h2 dir="auto">Plan</h2>', "<strong>Now</strong>", "<code>x</code>", "<td>1</td>"):
         assert expected in prose
     assert "&lt;b onclick=evil()&gt;" in prose
     assert "<img" not in prose

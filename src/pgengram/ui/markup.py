@@ -35,10 +35,11 @@ def _markdown() -> MarkdownIt:
 
 
 def markdown(text: str) -> Markup:
-    """Return a memory's Markdown as HTML; its headings begin at h3, below those of the page."""
+    """Return a memory's Markdown as HTML; its headings begin at h2, below that of the page."""
     html = _markdown().render(text)
-    html = re.sub(r"(?<=<)(/?)h([1-6])(?=>)", lambda found: f"{found[1]}h{min(6, int(found[2]) + 2)}", html)
-    html = re.sub(r"<(p|h[3-6]|ul|ol|blockquote|table)>", r'<\1 dir="auto">', html)
+    used = {level: place for place, level in enumerate(sorted(set(re.findall(r"<h([1-6])>", html))), 2)}
+    html = re.sub(r"(?<=<)(/?)h([1-6])(?=>)", lambda found: f"{found[1]}h{min(6, used[found[2]])}", html)
+    html = re.sub(r"<(p|h[2-6]|ul|ol|blockquote|table)>", r'<\1 dir="auto">', html)
     html = html.replace("<pre>", '<pre tabindex="0">')
     return Markup(html.replace("<a href=", '<a rel="noreferrer noopener" target="_blank" href='))  # noqa: S704
 
