@@ -14,7 +14,7 @@ from pgengram.errors import InvalidInput
 PREFIX = "PGENGRAM_"
 TOOLSETS = ("core", "graph", "maintenance", "clusters", "working", "identity")
 ESSENTIAL = "essential"  # the five of the core that matter most, listed as briefly as possible
-COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow", "mcp-memory")
+COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow", "mcp-memory", "mcp-memory-service")
 SECRETS = ("reject", "redact")
 ANSWERS = ("short", "full")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -50,8 +50,8 @@ class Settings:
     )
     compat: str = _setting(
         "",
-        "Offer another memory server's tools instead: `agi`, `session-continuity`, `skynet`, `ownsona`, `crow` or "
-        "`mcp-memory`.",
+        "Offer another memory server's tools instead: `agi`, `session-continuity`, `skynet`, `ownsona`, `crow`, "
+        "`mcp-memory` or `mcp-memory-service`.",
     )
     secrets: str = _setting(
         "reject",

@@ -20,6 +20,7 @@ CLASSES: Final[dict[str, str]] = {
     "ownsona": "Ownsona",
     "crow": "Crow",
     "mcp-memory": "McpMemory",
+    "mcp-memory-service": "McpMemoryService",
 }
 assert CLASSES.keys() == set(COMPAT), "the setting knows the same systems"  # noqa: S101
 

@@ -64,8 +64,8 @@ def share_of(importance: float | None) -> float | None:
     return None if importance is None else importance / 10
 
 
-def refuse_missing(results: Iterable[dict[str, Any]]) -> None:
-    """Raise the first error that stands in an answer in place of a memory.
+def refuse_missing(results: Iterable[dict[str, Any]], number: Callable[[str], object] = number_of) -> None:
+    """Raise the first error that stands in an answer in place of a memory; `number` is how its id is written.
 
     Raises:
         NotFound: there is no such memory.
@@ -74,7 +74,7 @@ def refuse_missing(results: Iterable[dict[str, Any]]) -> None:
     for one in results:
         if error := one.get("error"):
             if error["code"] == NotFound.code:
-                raise NotFound("memory", number_of(one["id"]))
+                raise NotFound("memory", number(one["id"]))
             raise Conflict(error["message"], error["hint"])
 
 
