@@ -64,7 +64,7 @@ class StandIn(BaseHTTPRequestHandler):
         calls = bool(request.get("tools")) and _asks_for_a_tool(request["messages"])
         block = {"type": "tool_use", **TOOL} if calls else {"type": "text", "text": ANSWER}
         message = {
-            "id": "msg_1", "type": "message", "role": "assistant", "model": request.get("model"), "content": [block],
+            "id": f"msg_{len(StandIn.asked)}", "type": "message", "role": "assistant", "model": request.get("model"), "content": [block],
             "stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None, "usage": USAGE,
         }  # fmt: skip
         if request.get("stream"):

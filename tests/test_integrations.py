@@ -90,10 +90,11 @@ def test_the_plugins_hooks_call_commands_that_exist() -> None:
     hooks = read("integrations", "claude-code", "hooks", "hooks.json")["hooks"]
     known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
-    assert set(hooks) == {"SessionStart", "PreCompact"}
+    assert set(hooks) == {"SessionStart", "UserPromptSubmit", "PreCompact"}
     for group in (one for groups in hooks.values() for one in groups):
         for hook in group["hooks"]:
-            program, name, client = hook["command"].split()
+            program, name, client, *options = hook["command"].split()
+            assert options == ["--recall"]  # conversations are kept for whoever asks for it
             assert program == "pgengram"
             assert name in known
             assert client in c.CLIENTS

@@ -72,6 +72,8 @@ def _common_folder(top: Path) -> Path | None:
     if git.is_file():
         told = _first_line(git).removeprefix("gitdir:").strip()
         own = Path(os.path.realpath(top / told))
+        if not own.is_dir():
+            return None
         shared = _first_line(own / "commondir")
         return Path(os.path.realpath(own / shared)) if shared else own
     is_bare = (top / "HEAD").is_file() and (top / "objects").is_dir() and (top / "refs").is_dir()

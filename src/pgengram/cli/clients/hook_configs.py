@@ -97,7 +97,7 @@ def disconnecting(client: str) -> Edit | None:
     if not ours:
         return None
     groups = {event: found[0] for event, found in ours.items()}
-    for earlier in (None, *(backup.read_bytes() for backup in backups(hooks.path))):
+    for earlier in (*(backup.read_bytes() for backup in backups(hooks.path)), None):
         if _would_be(hooks, client, earlier, groups) == before:
             return Edit(hooks.path, before, earlier)
     return _checked(hooks, before, _without_hooks(hooks, client, text))
@@ -135,6 +135,8 @@ def _with_hooks(hooks: Hooks, client: str, text: str, groups: Mapping[str, Mappi
     there = _there(hooks, text)
     for event in hooks.events.values():
         others = [one for one in there.get(event, ()) if not _is_ours(one, client)]
+        if event in groups and [one for one in there.get(event, ()) if _is_ours(one, client)] == [groups[event]]:
+            continue  # it stays where it is
         if event in groups:
             text = jsonc.with_entry(text, (HOLDER, event), [*others, groups[event]])
         elif event in there and len(others) < len(there[event]):

@@ -1,0 +1,107 @@
+"""`connect --hooks` and `disconnect`: an assistant's own hooks stay, and its file is given back byte for byte."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pgengram.cli.app import app
+from pgengram.cli.clients import hook_configs
+
+OTHERS = """{
+  "model": "opus",
+    "hooks": {"Stop": [ {"hooks": [{"type": "command", "command": "say done"}]} ], "Notification": []}
+}"""
+STATES = {"no file": None, "empty": "{}\n", "other settings": '{\n\t"model": "opus"\n}', "others' hooks": OTHERS}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's home folder."""
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def typed(*words: str, expect: int = 0, **settings: str) -> Result:
+    result = CliRunner().invoke(
+        app, [*words], env={f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
+    )
+    assert result.exit_code == expect, (result.output, result.exception)
+    return result
+
+
+def commands(path: Path) -> dict[str, list[str]]:
+    """Return the commands of all hooks in a file, by their events."""
+    there: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["hooks"]
+    return {event: [one["command"] for group in groups for one in group["hooks"]] for event, groups in there.items()}
+
+
+@pytest.mark.parametrize("client", hook_configs.HOOKS)
+@pytest.mark.parametrize("state", STATES)
+def test_hooks_go_in_beside_those_of_others_and_out_byte_for_byte(home: Path, client: str, state: str) -> None:
+    path, before = hook_configs.HOOKS[client].path, STATES[state]
+    path.parent.mkdir(parents=True)
+    if before is not None:
+        path.write_text(before, encoding="utf-8")
+
+    typed("connect", client, "--hooks", "--yes")
+    there = commands(path)
+    typed("connect", client, "--hooks", "--yes")
+    again = commands(path)
+    typed("disconnect", client, "--yes")
+
+    ours = {event for event, lines in there.items() if any(f" hook {client}" in line for line in lines)}
+    assert ours == set(hook_configs.HOOKS[client].events.values())
+    assert again == there
+    assert ("say done" in there["Stop"]) == (before == OTHERS)
+    assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
+    assert list(path.parent.glob("settings.json*.bak")) == []
+
+
+def test_hooks_that_only_recall_keep_no_conversation_and_can_be_had_later(home: Path) -> None:
+    path = hook_configs.HOOKS["claude-code"].path
+
+    typed("connect", "claude-code", "--hooks", "--yes")
+    typed("connect", "claude-code", "--hooks=recall", "--yes")
+
+    there = commands(path)
+    assert set(there) == {"SessionStart", "UserPromptSubmit", "PreCompact"}
+    assert all(line.endswith(" --recall") for lines in there.values() for line in lines)
+
+
+def test_a_hook_finds_the_settings_it_was_connected_with(home: Path) -> None:
+    folder = home / "store"
+    typed("connect", "claude-code", "--hooks", "--yes", data_dir=str(folder), namespace="work", embedder="none:")
+    [line] = commands(hook_configs.HOOKS["claude-code"].path)["SessionEnd"]
+    file = folder / "hooks-claude-code.json"
+
+    assert json.loads(file.read_text()) == {
+        "PGENGRAM_DATA_DIR": str(folder), "PGENGRAM_NAMESPACE": "work", "PGENGRAM_EMBEDDER": "none:",
+    }  # fmt: skip
+    assert file.stat().st_mode & 0o077 == 0
+    assert shlex.split(line)[-2:] == ["--settings", str(file)]
+    ended = subprocess.run(shlex.split(line), input="{", capture_output=True, text=True, check=True)
+    assert ended.stdout == ""
+    assert "JSONDecodeError" in (folder / "hooks.log").read_text()
+
+    typed("disconnect", "claude-code", "--yes", data_dir=str(folder))
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("warp", "--hooks"), ("claude-code", "--hooks=some"), ("claude-code", "--hooks", "--folder", ".")]
+)
+def test_hooks_that_cannot_be_had_are_refused_before_anything_is_changed(home: Path, words: tuple[str, ...]) -> None:
+    typed("connect", *words, "--yes", expect=2)
+
+    assert [path for path in home.rglob("*") if path.is_file()] == []
