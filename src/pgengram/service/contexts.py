@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pgengram.inputs import Question, checked
 from pgengram.search import budget, cursors
 from pgengram.store.reading.names import alike
+from pgengram.store.reading.trust import untrusted
 from pgengram.text.words import words
 
 if TYPE_CHECKING:
@@ -33,10 +34,11 @@ async def most_relevant(core: Core, *, project: str | None = None) -> list[Row]:
 async def most_relevant_for(core: Core, project: str | None) -> list[Row]:
     """Return the memories that matter most for somebody who works on a project: its own, then those of none.
 
-    Nothing of another project is among them.
+    Nothing of another project is among them, and nothing that strangers may have written.
     """
     own = await _listed(core, project) if project else []
-    return _fitting([*own, *(row for row in await _listed(core, None) if row["project"] is None)])
+    rows = [*own, *(row for row in await _listed(core, None) if row["project"] is None)]
+    return _fitting(await _trusted(core, rows))
 
 
 async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
@@ -45,8 +47,17 @@ async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
         return []
     question = checked(Question, {"query": text, "limit": LOOKED_AT})
     found = await core.search(question, cursors.Cursor(datetime.now(UTC)))
-    sure = [row for row in found.rows if _is_sure(row) and _belongs(row, project)]
+    sure = await _trusted(core, [row for row in found.rows if _is_sure(row) and _belongs(row, project)])
     return budget.select_for_context(sure, ABOUT_A_PROMPT_CHARS)[:ABOUT_A_PROMPT] if sure else []
+
+
+async def _trusted(core: Core, rows: list[Row]) -> list[Row]:
+    """Return what may be put before a model unasked: no stranger's words, unless a person has confirmed them."""
+    if not rows:
+        return []
+    ids = [row["id"] for row in rows]
+    strange = await core.store.read_transaction(lambda tx: untrusted(tx, ids))
+    return [row for row in rows if row["id"] not in strange]
 
 
 async def _listed(core: Core, project: str | None) -> list[Row]:
