@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from mcp import Client
 
 from helpers import call, found, remember
@@ -47,3 +48,18 @@ async def test_exact_characters_may_be_looked_for_in_several_spellings(client: C
     await remember(client, "no error at all")
 
     assert {*await found(client, ["tw-0419", "tw-0420"], mode="substring")} == {one, other}
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+async def test_a_pasted_text_is_asked_by_its_parts_and_most_by_its_end(client: Client, place: str) -> None:
+    key = await remember(client, "The key to the boathouse hangs behind the barometer.")
+    code = await remember(client, "Code BX-7741 means that the pump ran dry.")
+    for n in range(12):
+        await remember(client, f"The harbour fair of {1990 + n} had a band, a raffle and lemonade.")
+    log = [f"09:{n:02}:07 listening, nothing to tell, buffers at {n} of 40" for n in range(20)]
+    log.insert(0 if place == "before" else 15, "pump: BX-7741")
+
+    ranked = await found(client, "\n".join([*log, "Where do we keep the key to the boathouse?"]), limit=3)
+
+    assert ranked[0] == key
+    assert code in ranked

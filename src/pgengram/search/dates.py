@@ -43,6 +43,7 @@ class Period:
         return f"{first}..{last}"
 
 
+MOST_TIMES: Final = 3  # in one question; a text with more is a log or a table
 MOST_MONTHS: Final = 13  # of a period whose days are looked for in texts
 _AFTER_DAY: Final = r"(?:st|nd|rd|th|er|\.|º)?\s+(?:of\s+|de\s+)?"
 _IN_YEAR: Final = r"\.?(?:,?\s+(?:de\s+)?{year}|(?!,?\s+(?:de\s+)?(?:19|20)\d\d))\M"
@@ -103,7 +104,7 @@ def times(question: str, now: datetime) -> list[TimeRead]:
         found = _times(tokens, now.astimezone(UTC))
         if sum(one.end - one.start for one in found) > sum(one.end - one.start for one in best):
             best = found
-    return best
+    return best if len(best) <= MOST_TIMES else []
 
 
 def only_period(text: str, now: datetime) -> Period | None:
@@ -156,6 +157,8 @@ def _date(tokens: Sequence[Token], now: datetime) -> Period:
     year, month, day = (None if (token := _one(tokens, sign)) is None else token.value for sign in "YM#")
     if iso := _one(tokens, "I"):
         year, month, day = iso.value
+    if month is None and year is not None and year > now.year + 1:
+        raise ValueError("a number, rather than a year")
     return _of_numbers(year, month, day, now)
 
 

@@ -15,7 +15,7 @@ from pgengram.embedders import Embedder
 from pgengram.errors import Conflict, EmbeddingFailed, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
 from pgengram.search import cursors, listing
-from pgengram.search.fusion import REACH, fused
+from pgengram.search.fusion import REACH, fused, parts_of
 from pgengram.search.hits import Hits
 from pgengram.search.question import Frequencies, parse, understand
 from pgengram.search.ranking import ranked
@@ -181,7 +181,7 @@ class Core:
         question = await self.as_stored(question)
         if question.lists:
             return await self.store.read_transaction(lambda tx: listing.listed(tx, question, place))
-        if len(question.queries) == 1:
+        if len(parts_of(question.queries[0])) == len(question.queries) == 1 or question.mode == "text":
             return await self.store.read(lambda begin: self._found(begin, question, place))
         return await self.store.read(lambda begin: self._found_together(begin, question, place))
 
@@ -189,8 +189,11 @@ class Core:
         """Ask several questions one after the other, as each would be asked alone, and rank what they find as one."""
         reach = {"further_queries": [], "limit": max(REACH, place.offset + question.limit)}
         start = replace(place, offset=0)
-        asked = [question.model_copy(update={"query": text, **reach}) for text in question.queries]
-        answers = [(1.0, await self._found(begin, one, start)) for one in asked]
+        asked = [part for query in question.queries for part in parts_of(query)]
+        answers = [
+            (weight, await self._found(begin, question.model_copy(update={"query": text, **reach}), start))
+            for weight, text in asked
+        ]
         return fused(answers, place.offset, question.limit)
 
     async def as_stored(self, question: Question) -> Question:
