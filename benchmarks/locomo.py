@@ -234,6 +234,7 @@ async def main() -> int:
     data = json.loads(arguments.file.read_text(encoding="utf-8"))
     screen = Console(width=max(Console().width, WIDTH))
     with database() as settings, Progress() as progress:
+        settings = replace(settings, answers="full")  # with whole ids
         if arguments.leave_one_out:
             results = print_leave_one_out(await capture(data, settings, progress), screen)
         else:

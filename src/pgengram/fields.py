@@ -42,6 +42,7 @@ Kind = Literal[
 ]  # fmt: skip
 Status = Literal["active", "archived", "invalidated", "working"]
 CaptureMode = Literal["explicit", "inferred"]
+Evidence = Literal["strong", "weak", "none"]
 Emotion = Literal["curiosity", "satisfaction", "concern", "neutral", "excitement"]
 ClusterType = Literal["theme", "emotion", "temporal", "person", "pattern", "mixed"]
 

@@ -92,6 +92,7 @@ class Found(Answer):
 
     query: Annotated[str, Unlisted]
     count: Annotated[int, Unlisted]
+    evidence: Annotated[f.Evidence | None, Field(description="How sure it is that a hit answers.")] = None
     results: Annotated[list[Shown], Field(description="{id, text, date, …}")]
     search: Annotated[str, Unlisted]
     total: Annotated[int | None, Unlisted] = None
@@ -109,6 +110,7 @@ class Recalled(Answer):
     """Answer of recall_context."""
 
     count: Annotated[int, Unlisted]
+    evidence: f.Evidence | None = None
     context: str
     memory_ids: Annotated[list[str], Unlisted]
     note: Annotated[str | None, Unlisted] = None
@@ -275,6 +277,8 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
     view |= _language(content)
     if "score" in row:
         view["score"] = round(row["score"], 4)
+        if row["unlikely"]:
+            view["unlikely"] = True
         similarity = row["similarity"]
         view["why"] = {
             "similarity": None if similarity is None else round(similarity, 4),

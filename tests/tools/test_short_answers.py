@@ -50,8 +50,8 @@ async def test_a_search_says_how_to_see_more_only_where_there_is_more(model: Cli
     rest = await call(model, "search_memories", query="well", limit=2, offset=some["next_offset"])
     listed = await call(model, "search_memories", limit=2)
 
-    assert some.keys() == {"ok", "results", "next_offset", "degraded"}
-    assert rest.keys() == {"ok", "results", "degraded"}
+    assert some.keys() == {"ok", "evidence", "results", "next_offset", "degraded"}
+    assert rest.keys() == {"ok", "evidence", "results", "degraded"}
     assert len({hit["id"] for hit in [*some["results"], *rest["results"]]}) == 3
     assert len((await call(model, "search_memories", limit=2, cursor=listed["next_cursor"]))["results"]) == 1
 
@@ -119,4 +119,4 @@ async def test_linking_is_one_message_and_what_could_not_be_linked(model: Client
 async def test_recalling_is_answered_by_lines_alone(model: Client) -> None:
     await remember(model, "The well is deep.")
 
-    assert (await call(model, "recall_context", context="well")).keys() == {"ok", "context", "degraded"}
+    assert (await call(model, "recall_context", context="well")).keys() == {"ok", "evidence", "context", "degraded"}

@@ -20,7 +20,6 @@ from pgengram.compat.adapter import (
     ten_of,
 )
 from pgengram.inputs import Change, checked
-from pgengram.search.budget import is_weak
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.maintenance import MAX_TAGS, NONE_GIVEN, Maintenance
 
@@ -122,8 +121,7 @@ class Crow(CompatAdapter):
         which = _which(None, [], None, project_id, instance_id)
         found = await self.find(query=context, limit=min(2 * limit, f.MAX_LIMIT), **which, detail=True)
         wanted = [hit for hit in found.results if include_maker_lab or hit.get("source") != MAKER_LAB]
-        best = max((hit["score"] for hit in wanted), default=0.0)
-        fitting = [hit for hit in wanted if not _is_weak(hit, best)]
+        fitting = [hit for hit in wanted if not _is_unlikely(hit)]
         return _told(fitting[:limit], "No relevant memories found for this context.")
 
     @tool(READS, title="List memories")
@@ -232,11 +230,10 @@ def _which(
     }
 
 
-def _is_weak(hit: dict[str, Any], best: float) -> bool:
-    """Whether a hit has none of the words and does not mean nearly the same, or is far behind the best one."""
+def _is_unlikely(hit: dict[str, Any]) -> bool:
+    """Whether a hit hardly answers, or has none of the words and does not mean nearly the same."""
     words, similarity = hit["why"]["words"], hit["why"]["similarity"]
-    unlike = not words and similarity is not None and similarity < ALIKE
-    return unlike or is_weak(hit["score"], best, similarity, words)
+    return "unlikely" in hit or (not words and similarity is not None and similarity < ALIKE)
 
 
 def _told(hits: list[dict[str, Any]], nothing: str) -> Raw:

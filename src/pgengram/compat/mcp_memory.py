@@ -15,7 +15,6 @@ from pgengram import fields as f
 from pgengram.compat.adapter import CompatAdapter, Raw
 from pgengram.errors import NotFound
 from pgengram.inputs import Request
-from pgengram.search.budget import is_weak
 from pgengram.service.manager import FREELY
 from pgengram.service.tools import ADDS, READS, REMOVES, tool
 from pgengram.store.connection.database import Row, Transaction
@@ -180,12 +179,8 @@ class McpMemory(CompatAdapter):
         if not query.strip():
             return []
         hits = (await self.find(query=query, limit=NEAREST, detail=True)).results
-        best = max((hit["score"] for hit in hits), default=0.0)
         return [
-            hit["metadata"]["entity"]
-            for hit in hits
-            if "entity" in hit.get("metadata", {})
-            and not is_weak(hit["score"], best, hit["why"]["similarity"], hit["why"]["words"])
+            hit["metadata"]["entity"] for hit in hits if "entity" in hit.get("metadata", {}) and "unlikely" not in hit
         ]
 
     async def _graph(self, *, names: Sequence[str] | None = None, text: str | None = None) -> KnowledgeGraph:

@@ -240,8 +240,8 @@ class Library:
         question = checked(
             Question, {"query": query, "tags": tags or None, "project": project, "limit": contexts.LOOKED_AT}
         )
-        rows, _, _ = await self.manager.search(question, cursors.Cursor(datetime.now(UTC)))
-        return rows if rows and "score" in rows[0] else []
+        found = await self.manager.search(question, cursors.Cursor(datetime.now(UTC)))
+        return found.rows if found.evidence else []
 
     # -- completions -------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ STEM: Final = 5  # letters of a kind; a text that holds them says it by itself
 TELLING_KINDS: Final = frozenset({"preference", "decision", "goal"})
 WHOSE: Final = ("project", "user", "speaker")
 TOLD_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored")
-AS_THEY_ARE: Final = ("truncated", "older", "superseded_by", "changed_since")
+AS_THEY_ARE: Final = ("unlikely", "truncated", "older", "superseded_by", "changed_since")
 
 
 def whole(view: BaseModel, *without: str) -> Shown:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pgengram.fields import WHOLE_CONTENT
 from pgengram.store.connection.database import Row
 from pgengram.text.fencing import fenced
 from pgengram.text.normalising import folded
 from pgengram.views import recalled_line
-
-RECALL_FLOOR: Final = 0.55  # of the best score; what scores less is junk more often than not
-LEAST_SIMILARITY: Final = 0.15  # cosine of texts that have nothing in common, with the built-in model
 
 
 def fit_budget(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:
@@ -29,16 +24,13 @@ def fit_budget(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[R
 
 
 def select_for_context(rows: list[Row], max_chars: int) -> list[Row]:
-    """Return the rows that fit well beside the best one, no two of which say the same, within the budget."""
+    """Return the rows that may well answer, no two of which say the same, within the budget."""
     chosen: list[Row] = []
     seen: set[str] = set()
     left = max_chars - len(fenced([]))
-    best = max((row["score"] for row in rows), default=0.0)
     for row in rows:
         said = folded(row["content"])
-        score = row.get("stands_for") or row["score"]
-        weak = is_weak(score, best, row["similarity"], row["words_share"])
-        if weak or said in seen:
+        if row.get("unlikely") or said in seen:
             continue
         length = len(recalled_line(row)) + 1
         if length > left:
@@ -52,9 +44,3 @@ def select_for_context(rows: list[Row], max_chars: int) -> list[Row]:
 def recalled(rows: list[Row]) -> str:
     """Return the rows as one fenced text; nothing for none."""
     return fenced([recalled_line(row) for row in rows]) if rows else ""
-
-
-def is_weak(score: float, best: float, similarity: float | None, words: float) -> bool:
-    """Whether a hit is far behind the best one, or has nothing to do with what was asked."""
-    unlike = not words and similarity is not None and similarity < LEAST_SIMILARITY
-    return unlike or score < RECALL_FLOOR * best

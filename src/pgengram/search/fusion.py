@@ -8,6 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.fields import MAX_QUERIES
+from pgengram.search.evidence import LEVELS
 from pgengram.search.hits import Hits
 from pgengram.store.connection.database import Row
 
@@ -51,7 +52,8 @@ def _taken(sentences: Sequence[str], size: int) -> list[str]:
 def fused(answers: Sequence[tuple[float, Hits]], first: int, limit: int) -> Hits:
     """Return the memories from place `first` on that fit any of several questions, best first.
 
-    A memory's score is the best that it has for one question, and a share of the mean of what it has for the others.
+    A memory fits as well as it does one question best, and a share of the mean of how it fits the others; its score is
+    the best chance it has of answering one.
 
     Args:
         answers: for each question what it is worth, 0 to 1, and its hits.
@@ -61,14 +63,20 @@ def fused(answers: Sequence[tuple[float, Hits]], first: int, limit: int) -> Hits
     found: dict[UUID, list[tuple[float, Row]]] = {}
     for weight, hits in answers:
         for row in hits.rows:
-            found.setdefault(row["id"], []).append((weight * row["score"], row))
-    best = sorted((_together(its, len(answers)) for its in found.values()), key=lambda row: -row["score"])
+            found.setdefault(row["id"], []).append((weight * row["fit"], row))
+    best = sorted((_together(its, len(answers)) for its in found.values()), key=lambda row: -row["fit"])
     hows = {hits.how for _, hits in answers}
     how = next(one for one in ("words", "approximate", "exact") if one in hows)
-    return Hits(best[first : first + limit], how, answers[0][1].hidden)
+    evidence = min((hits.evidence or "none" for _, hits in answers), key=LEVELS.index)
+    return Hits(best[first : first + limit], how, answers[0][1].hidden, evidence)
 
 
 def _together(its: list[tuple[float, Row]], questions: int) -> Row:
-    scores = [score for score, _ in its]
+    fits = [fit for fit, _ in its]
     best, row = max(its, key=lambda one: one[0])
-    return {**row, "score": best + WEIGHT_OTHERS * (sum(scores) - best) / max(1, questions - 1)}
+    return {
+        **row,
+        "fit": best + WEIGHT_OTHERS * (sum(fits) - best) / max(1, questions - 1),
+        "score": max(one["score"] for _, one in its),
+        "unlikely": all(one["unlikely"] for _, one in its),
+    }

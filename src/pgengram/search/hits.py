@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from pgengram.fields import Evidence
 from pgengram.store.connection.database import Row
 from pgengram.store.schema.visibility import HIDDEN
 
@@ -26,8 +27,11 @@ FROM memories WHERE namespace_id = %(namespace_id)s AND {HIDDEN}
 class Hits(NamedTuple):
     """Memories in their order, how they were found, and how many are hidden, by reason; reasons without any are left
     out.
+
+    evidence: how sure it is that one of them answers; None where nothing was asked.
     """
 
     rows: list[Row]
     how: Literal["list", "exact", "approximate", "words"]
     hidden: dict[str, int]
+    evidence: Evidence | None = None

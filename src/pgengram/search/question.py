@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -100,6 +100,20 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedWord:
+    """A word of the question that is not left out as a common one of its language.
+
+    weight: the inverse document frequency of its stems; known: whether a memory has one of them; is_speaker: whether a
+        speaker is called so.
+    """
+
+    text: str
+    weight: float
+    known: bool
+    is_speaker: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A question as the ranking needs it, after a look at the memories.
 
@@ -108,6 +122,7 @@ class Asked:
     meaning: the question without names and without words that most memories have.
     unwanted: the terms of the unwanted words; voice: the one speaker it names, in lower case.
     mean_length: mean number of terms of a memory, for BM25.
+    words: its words, each with what the memories know of it.
     """
 
     parsed: Parsed
@@ -118,6 +133,7 @@ class Asked:
     speaker_key: str | None
     mean_length: float
     unwanted: list[int]
+    words: list[AskedWord]
 
 
 @dataclass(slots=True)
@@ -235,7 +251,8 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         counts |= frequencies.note(tx.namespace_id, parsed.words, rows)
     total = max([total, *counts.values()])
     many = COMMON_SHARE * total if total >= FEW_MEMORIES else math.inf
-    voices, common = _names_and_common(parsed, [row for row in rows if row["position"]], counts, many)
+    word_rows = [row for row in rows if row["position"]]
+    voices, common = _names_and_common(parsed, word_rows, counts, many)
     frequencies.note_common(parsed.words, common)
     return Asked(
         parsed,
@@ -246,6 +263,7 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         speaker_key=voices.pop() if len(voices) == 1 else None,
         mean_length=mean_length,
         unwanted=await _terms_of(tx, parsed.unwanted),
+        words=_asked_words(parsed, word_rows, counts, total),
     )
 
 
@@ -268,6 +286,17 @@ def _names_and_common(
     names = {parsed.names[row["position"] - 1] for row in rows if row["is_name"]}
     common = {parsed.words[row["position"] - 1] for row in rows if row["is_name"] or counts.get(row["term"], 0) > many}
     return names, common
+
+
+def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], total: int) -> list[AskedWord]:
+    found: dict[int, AskedWord] = {}
+    for row in rows:
+        if row["term"] is not None:
+            place, memories = row["position"] - 1, counts.get(row["term"], 0)
+            word = found.get(place, AskedWord(parsed.words[place], 0.0, known=False, is_speaker=row["is_name"]))
+            weight = word.weight + inverse_document_frequency(memories, total)
+            found[place] = replace(word, weight=weight, known=word.known or memories > 0)
+    return list(found.values())
 
 
 async def _terms_of(tx: Transaction, words: Sequence[str]) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from pgengram.fields import MAX_LIMIT
 from pgengram.inputs import Mode
 from pgengram.search.dates import written
+from pgengram.search.evidence import JUDGED, judge
 from pgengram.search.filters import WITH_ACTIVATION, Scope
 from pgengram.search.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.search.question import Asked
@@ -284,7 +285,7 @@ WITH {sets}, asked AS MATERIALIZED (
         UNION (SELECT memory_id FROM worded WHERE words > 0 {TEXT_ONLY if mode == "text" else ""}
                ORDER BY words DESC, memory_id DESC LIMIT {ALL_WORDED if mode == "text" else CANDIDATES})) AS c
   LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
-), best AS MATERIALIZED (
+), {USUAL}, best AS MATERIALIZED (
   SELECT greatest(max(words), %(most_words)s::double precision, 1e-9) AS words FROM seeds
 ), turns AS MATERIALIZED (
   SELECT m.session_id, m.session_sequence
@@ -317,7 +318,7 @@ WITH {sets}, asked AS MATERIALIZED (
   WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE} EXCLUDE CURRENT ROW),
          before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING)
 ), cut AS MATERIALIZED (
-  SELECT * FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {NO_NEIGHBOURS if mode == "text" else ""}
+  SELECT *, max(score) OVER () AS best_score FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {NO_NEIGHBOURS if mode == "text" else ""}
   ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
 )
 {SHOWN}
@@ -344,9 +345,9 @@ def _by_meaning_alone(model: VectorIndex | None, scope: Scope, reach: int) -> st
     """Return the hits of mode semantic, for which no other signal needs to be known."""
     return f"""near AS MATERIALIZED (
   {by_meaning(model, scope, reach)}
-), cut AS MATERIALIZED (
+), {USUAL}, cut AS MATERIALIZED (
   SELECT n.memory_id, n.similarity, 0::double precision AS words_share, 'meaning' AS found_by, NULL::double precision AS why_near_by,
-    {WHY.format("m")}, n.similarity AS score
+    {WHY.format("m")}, n.similarity AS score, (SELECT best_similarity FROM usual) AS best_score
   FROM (SELECT * FROM near WHERE similarity >= %(min_similarity)s
         ORDER BY similarity DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s) AS n
   CROSS JOIN LATERAL (SELECT {shown_signals()} FROM memories m
@@ -354,6 +355,11 @@ def _by_meaning_alone(model: VectorIndex | None, scope: Scope, reach: int) -> st
 )"""
 
 
+# What the nearest hundred have in common with the question, whatever it is: how near the best one is says less alone.
+USUAL: Final = """usual AS MATERIALIZED (
+  SELECT count(*) AS near, coalesce(avg(similarity), 0) AS near_similarity, coalesce(max(similarity), 0) AS best_similarity
+  FROM (SELECT similarity FROM near ORDER BY similarity DESC LIMIT [candidates]) AS nearest
+)""".replace("[candidates]", str(CANDIDATES))
 WHY: Final = ", ".join(f"{{0}}.why_{name}" for name in SHOWN_SIGNALS)
 # The hits with all that leaves; without a hit still one row, of a memory that has no id.
 COUNTED: Final = f"counted AS MATERIALIZED (SELECT * FROM sized CROSS JOIN ({COUNT_HIDDEN}) AS hidden)"
@@ -365,8 +371,9 @@ CONTRADICTED: Final = """coalesce(
     (SELECT true FROM memory_relationships r
      WHERE r.namespace_id = %(namespace_id)s AND r.to_id = m.id AND r.type = 'contradicts' LIMIT 1), false) AS contradicted"""
 SHOWN: Final = f"""
-SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.why_near_by, {WHY.format("s")}, s.found_by, s.score, counted.*
-FROM counted LEFT JOIN (cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}) ON true
+SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.why_near_by, {WHY.format("s")}, s.found_by, s.score, s.best_score, usual.*,
+  counted.*
+FROM counted CROSS JOIN usual LEFT JOIN (cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}) ON true
 ORDER BY s.score DESC, m.id DESC
 """
 # Scores of words alone do not depend on who else is a candidate, so a later page may take more of them.
@@ -450,7 +457,9 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     reach = CANDIDATES * math.ceil((question.limit + offset) / CANDIDATES)
     text, given = statement(scope, model, question.mode, reach), parameters(asked, embedded, offset)
     ordered = question.mode == "auto" and question.as_of is None and question.limit <= MAX_LIMIT
-    first, last = outdated.whole_parts(offset, question.limit) if ordered else (offset, offset + question.limit)
+    first, last = (
+        outdated.whole_parts(offset, question.limit) if ordered else (offset, offset + max(question.limit, JUDGED))
+    )
     given |= {"offset": first, "limit": last - first}
     await set_for_index(tx, scope)
     rows = await tx.rows(text, given)
@@ -461,8 +470,9 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     found = [row for row in rows if row["id"] is not None]
     if ordered and model is not None:
         found = await outdated.current_first(tx, found, model.id)
+    evidence = judge(asked, found, WEIGHT_VOICE if question.mode == "auto" else 0)
     found = found[offset - first :][: question.limit]
     await history.complete(tx, found, question.as_of)
     await conflicts.note(tx, found)
     how: Literal["exact", "approximate", "words"] = "words" if embedded.failed else "exact" if exact else "approximate"
-    return Hits(found, how, rows[0]["hidden"])
+    return Hits(found, how, rows[0]["hidden"], evidence)

@@ -66,7 +66,7 @@ async def _listed(core: Core, project: str | None) -> list[Row]:
 
 
 def _fitting(rows: list[Row]) -> list[Row]:
-    alike = [{**row, "score": 1.0, "similarity": None, "words_share": 0.0} for row in rows]  # none fits better
+    alike = [{**row, "score": 1.0} for row in rows]  # none fits better
     return budget.select_for_context(alike, MAX_CHARS)
 
 

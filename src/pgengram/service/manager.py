@@ -173,6 +173,7 @@ class MemoryManager(Core):
         return Found(
             query="\n".join(question.queries),
             count=len(fitting),
+            evidence=found.evidence,
             results=[hit_view(row, detail=question.detail) for row in fitting],
             in_detail=question.detail,
             search=found.how,
@@ -265,14 +266,15 @@ class MemoryManager(Core):
             found = await self.search(question, place)
             if not found.rows:
                 question, found, note = await self._again(question, place, found)
-        rows = found.rows
-        chosen = budget.select_for_context(rows, max_chars)
+        chosen = budget.select_for_context(found.rows, max_chars)
         self.accesses.note([row["id"] for row in chosen])
         return Recalled(
             count=len(chosen),
+            evidence=found.evidence or "none",
             context=budget.recalled(chosen),
             memory_ids=[str(row["id"]) for row in chosen],
-            note=note or (None if chosen or not budget.select_for_context(rows, MAX_BUDGET) else BUDGET_TOO_SMALL),
+            note=note
+            or (None if chosen or not budget.select_for_context(found.rows, MAX_BUDGET) else BUDGET_TOO_SMALL),
             read=await self._names_read(question),
             degraded=self.degraded or found.how == "words" or None,
         )

@@ -52,6 +52,7 @@ LETTERS: Final = {
     "sv": "å", "is": "ðþ", "vi": "ạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹđư", "lv": "ļņģķ", "lt": "ėųį",
     "az": "ə", "sq": "ë", "fr": "œçèê",
 }  # fmt: skip
+NOUNS_HAVE_CAPITALS: Final = frozenset(("de", "lb"))
 UNSPACED: Final = frozenset(("ja", "zh", "th", "lo", "my", "km"))
 
 _SCRIPT: Final = re.compile("|".join(f"(?P<{code}>[{letters}]+)" for code, letters in SCRIPTS.items()))

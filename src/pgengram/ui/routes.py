@@ -115,10 +115,10 @@ class Pages(PageApplication):
             answer = self._page("_looking.html", address=address, looking=True)
             answer.headers.update({"hx-retarget": "#looking", "hx-reswap": "outerHTML"})
             return answer
-        kept = {name: value for name, value in asked.items() if value and name not in ("cursor", "pages", "best")}
+        kept = {name: value for name, value in asked.items() if value and name not in ("cursor", "pages")}
         more = None
         if found and found.next_cursor:
-            place = {"cursor": found.next_cursor, "best": found.best, "weak": found.strong < len(found.hits) or ""}
+            place = {"cursor": found.next_cursor, "weak": found.strong < len(found.hits) or ""}
             more = "/?" + urlencode(kept | {name: value for name, value in place.items() if value})
         narrowed = bool(kept.keys() - {"q", "sort", "mode", "weak"})
         shown: dict[str, Any] = {"asked": asked, "found": found, "more": more, "narrowed": narrowed, "address": address}

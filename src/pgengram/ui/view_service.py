@@ -15,7 +15,6 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import NewMemory, Question, checked
-from pgengram.search.budget import is_weak
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
 from pgengram.service.toolsets.graph import Graph
@@ -30,7 +29,7 @@ from pgengram.ui import drawing, islands
 from pgengram.ui.background_cache import BackgroundCache
 from pgengram.ui.changes import Changes, Done
 from pgengram.ui.jobs import Export, Import
-from pgengram.ui.query_values import number_of, whole_number
+from pgengram.ui.query_values import whole_number
 from pgengram.views import Found, Shown, Stored, around_view, memory_view
 
 PAGE: Final = 20  # memories on a page
@@ -60,13 +59,12 @@ class Results:
     """What a search found.
 
     hits: from the first page on, or of the page that was asked for; strong: how many of them fit well, before the
-    others; total: how many memories pass the filters, None where hits are ranked; best: the score of the first.
+    others; total: how many memories pass the filters, None where hits are ranked.
     """
 
     hits: list[Shown]
     strong: int
     total: int | None
-    best: float
     next_cursor: str | None
     note: str | None
 
@@ -125,9 +123,8 @@ class ViewService:
                 break
             found = await self.manager.search_memories(question.model_copy(update={"cursor": found.next_cursor}))
             hits += found.results
-        best = number_of(asked.get("best"), hits[0].get("score", 0.0) if hits else 0.0)
-        strong = next((at for at in range(len(hits), 0, -1) if not _weak(hits[at - 1], best)), 0)
-        return Results(hits, strong, await counting, best, found.next_cursor, note)
+        strong = next((at for at in range(len(hits), 0, -1) if "unlikely" not in hits[at - 1]), 0)
+        return Results(hits, strong, await counting, found.next_cursor, note)
 
     async def _total(self, question: Question) -> int | None:
         if not question.lists or question.cursor:
@@ -259,8 +256,7 @@ class ViewService:
     async def map_hits(self, query: str) -> list[str]:
         """Return the ids of what a search finds well, to be lit up on the map."""
         found = await self.search({"q": query}, limit=f.MAX_LIMIT)
-        best = found.results[0].get("score", 0.0) if found.results else 0.0
-        return [one["id"] for one in found.results if not _weak(one, best)]
+        return [one["id"] for one in found.results if "unlikely" not in one]
 
     async def make_cluster(self, name: str, ids: Sequence[str]) -> str:
         """Make a cluster of memories, and return its id."""
@@ -369,11 +365,6 @@ def _step(given: str) -> Shown:
         return dict(json.loads(given))
     except (TypeError, ValueError):
         raise InvalidInput("That step cannot be read.", "Load the page again.") from None
-
-
-def _weak(hit: Shown, best: float) -> bool:
-    why = hit.get("why") or {}
-    return bool(why) and is_weak(hit["score"], best, why["similarity"], why["words"])
 
 
 def _node(text: str, type_: str, depth: int | None = None) -> Shown:

@@ -1,0 +1,211 @@
+"""How sure it is that a question has an answer among its hits, and each hit's chance of being one.
+
+The nearest memory scores well also where none answers, as it is about the same person or thing. So the names in a
+question are told from the rest of its words, and the rest is looked for in the hits that are about all these names.
+All numbers and texts it takes for that are those that the search has brought anyway.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, get_args
+
+from pgengram.fields import Evidence
+from pgengram.search.question import Asked, AskedWord
+from pgengram.store.connection.database import Row
+from pgengram.text.language import NOUNS_HAVE_CAPITALS, spoken
+from pgengram.text.small_talk import is_small_talk
+from pgengram.text.words import words
+
+JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
+STEM: Final = 5  # letters that the forms of a word have in common
+MOST_STRANGERS: Final = 2
+VOICES_APART: Final = (-0.4, 0.3)  # more says no more
+UNRELATED: Final = 0.08  # cosine of texts that have nothing in common, with the built-in model
+FADES: Final = 6  # in a crowd, a hit that scores half as well as the best one counts as a twentieth
+SMALLEST: Final = 1e-9  # best score
+MEMORIES_TO_TELL: Final = 20  # below this their mean cosine says less than that of any two texts
+
+
+class Signals(NamedTuple):
+    """What tells whether a question has an answer.
+
+    lead: how much nearer the nearest memory is than the nearest hundred are, in cosine; covered: the largest share of
+        the question's other words, by weight, in a hit that is about all it names, 1 where it only names; unheard: the share of them that no
+        memory has; strangers: how many of its names no memory has; voice: by how much the best turn of the one speaker
+        it names outdoes those of others, without the bonus for being named.
+    """
+
+    lead: float
+    covered: float
+    unheard: float
+    strangers: float
+    voice: float
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Two logistic formulas, of which the second takes up the first.
+
+    The logarithm of the odds that there is an answer is constant + Σ weight · signal; of the odds that a hit is one
+    hit + sure · (the former) − drop · (how far its score is below the best) − crowd · (how many score as well).
+    """
+
+    constant: float
+    weights: Signals
+    hit: float
+    sure: float
+    drop: float
+    crowd: float
+
+
+# Fitted by benchmarks/evidence.py, each on the answers of its own way to search; the figures there are of what it was
+# not fitted on.
+BY_BOTH: Final = Formula(
+    -2.42, Signals(lead=8.85, covered=2.2, unheard=-0.62, strangers=-1.4, voice=5.25), 0.71, 0.42, 10.35, 1.83
+)
+BY_WORDS: Final = Formula(
+    -1.5, Signals(lead=0.0, covered=3.5, unheard=-0.8, strangers=-1.4, voice=3.0), 0.71, 0.42, 10.35, 1.83
+)
+BY_MEANING: Final = BY_BOTH
+LEVELS: Final = get_args(Evidence)  # the surest first
+STRONG: Final = 0.6  # probability from which evidence is strong
+WEAK: Final = 0.25  # probability from which it is weak
+SMALL_TALK: Final = -6.0  # log odds that somebody who greets or thanks asks for a memory
+UNLIKELY: Final = 0.05  # probability below which a hit is marked
+
+
+def judge(asked: Asked, rows: Sequence[Row], bonus: float) -> Evidence:
+    """Give each row its chance of answering as `score`, and return how sure it is that one of them does.
+
+    What it was ranked by is `fit` then. A row with little chance is marked as `unlikely`, and so is each
+    where there is no evidence.
+
+    Args:
+        asked: the question.
+        rows: hits, best first, with at least the best `JUDGED` there are.
+        bonus: what a turn's score has more when the question names its speaker.
+    """
+    formula = formula_for(asked, rows)
+    sure = log_odds(asked, rows, bonus, formula)
+    evidence = level(probability(sure)) if rows else "none"
+    alike = crowd(rows)
+    for row in rows:
+        odds = formula.hit + formula.sure * sure - formula.drop * below(row) - formula.crowd * alike
+        row["fit"], row["score"] = row["score"], probability(odds)
+        row["unlikely"] = evidence == "none" or row["score"] < UNLIKELY
+    return evidence
+
+
+def formula_for(asked: Asked, rows: Sequence[Row]) -> Formula:
+    """Return the formula of the way in which rows were found."""
+    if asked.parsed.question.mode == "semantic":
+        return BY_MEANING
+    return BY_BOTH if any(row["similarity"] is not None for row in rows) else BY_WORDS
+
+
+def log_odds(asked: Asked, rows: Sequence[Row], bonus: float, formula: Formula) -> float:
+    """Return the logarithm of the odds that one of the rows answers."""
+    if not rows or is_small_talk(asked.parsed.text):
+        return SMALL_TALK
+    found = signals(asked, rows, bonus)
+    return formula.constant + sum(weight * value for weight, value in zip(formula.weights, found, strict=True))
+
+
+def below(row: Row) -> float:
+    """Return how far a hit's score is below the best one, as a share of that, from 0 to 1.
+
+    What stands before an older memory that it succeeds fits as well as that.
+    """
+    best, own = max(row["best_score"], SMALLEST), row.get("stands_for") or row["score"]
+    return float(min(max((best - own) / best, 0.0), 1.0))
+
+
+def crowd(rows: Sequence[Row]) -> float:
+    """Return the logarithm of how many hits score as well as the best one, each less the further it is below."""
+    return math.log(sum(math.exp(-FADES * below(row)) for row in rows[:JUDGED]) or 1)
+
+
+def probability(log_odds: float) -> float:
+    """Return 1 / (1 + e^−x)."""
+    return 1 / (1 + math.exp(-max(-700.0, log_odds)))
+
+
+def level(sure: float) -> Evidence:
+    """Return what a probability is called."""
+    return "strong" if sure >= STRONG else "weak" if sure >= WEAK else "none"
+
+
+def signals(asked: Asked, rows: Sequence[Row], bonus: float) -> Signals:
+    """Return what the first rows and the question tell; `rows` has at least one."""
+    names, others = _told_apart(asked)
+    about = [text for text in map(_Text, rows[:JUDGED]) if all(text.has(word) for word in names)]
+    return Signals(
+        lead=_lead(rows[0]),
+        covered=max((_share(others, text.has) if others else float(bool(names)) for text in about), default=0.0),
+        unheard=_share(others, lambda word: not word.known),
+        strangers=min(sum(not word.known for word in names), MOST_STRANGERS),
+        voice=_voice(asked, rows[:JUDGED], bonus),
+    )
+
+
+class _Text:
+    """The words of a memory, to look for those of a question in."""
+
+    def __init__(self, row: Row) -> None:
+        said = " ".join((row["content"], row["speaker"] or "", *row["tags"]))
+        self._words = {word.casefold() for word in words(said)}
+        self._stems = {word[:STEM] for word in self._words}
+
+    def has(self, word: AskedWord) -> bool:
+        """Whether a form of the word is among them."""
+        plain = _POSSESSIVE.sub("", word.text.casefold())
+        return plain in self._words or (len(plain) >= STEM and plain[:STEM] in self._stems)
+
+
+_POSSESSIVE: Final = re.compile(r"['’]s$")
+
+
+def _told_apart(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
+    """Return the words of a question that name something, and its other words.
+
+    A speaker's name, what has a digit in it, and a word with a capital that doesn't begin the question.
+    """
+    text = asked.parsed.text.lstrip()
+    capitals_name = spoken(text) not in NOUNS_HAVE_CAPITALS
+
+    def names(word: AskedWord) -> bool:
+        capital = capitals_name and word.text[0].isupper() and not text.startswith(word.text)
+        return word.is_speaker or capital or any(character.isdigit() for character in word.text)
+
+    return [word for word in asked.words if names(word)], [word for word in asked.words if not names(word)]
+
+
+def _share(of: Sequence[AskedWord], counts: Callable[[AskedWord], bool]) -> float:
+    """Return the share of some words, by weight, that counts; 0 of none."""
+    return sum(word.weight for word in of if counts(word)) / (sum(word.weight for word in of) or 1)
+
+
+def _lead(row: Row) -> float:
+    """Return how much nearer the nearest memory is than the nearest hundred, whose mean is doubted in a small store."""
+    if not row["near"]:
+        return 0.0
+    together = row["near"] * row["near_similarity"] + MEMORIES_TO_TELL * UNRELATED
+    return float(row["best_similarity"] - together / (row["near"] + MEMORIES_TO_TELL))
+
+
+def _voice(asked: Asked, rows: Iterable[Row], bonus: float) -> float:
+    """Return by how much the best hit of the one speaker who is named outdoes those of others; 0 where none is."""
+    if asked.speaker_key is None:
+        return 0.0
+    own, other = 0.0, 0.0
+    for row in rows:
+        if row["why_voice"]:
+            own = max(own, row["score"] - bonus)
+        else:
+            other = max(other, row["score"])
+    low, high = VOICES_APART
+    return min(max(own - other, low), high)

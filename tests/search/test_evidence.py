@@ -1,0 +1,144 @@
+"""Whether an answer holds one: evidence is strong, weak or none, and a hit's score is its chance to answer."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client
+
+from helpers import Served, call, remember
+
+LIFE = (
+    "Mira's staging database listens on port 5433.",
+    "Mira is allergic to walnuts.",
+    "Mira moved to Porto in May 2025.",
+    "Tom repairs bicycles in a shed behind the harbour.",
+    "Tom takes his tea without sugar.",
+    "The office rent is 1,450 euros a month.",
+    "Deployments happen on Tuesdays, never on Fridays.",
+    "The choir rehearses in the old school every Monday evening.",
+    "Ines teaches chemistry at the grammar school.",
+    "The red kayak leaks at the stern.",
+    "Invoices are sent on the last working day of the month.",
+    "The cat is called Pixel and sleeps on the printer.",
+)
+ASKING = "Which port does the staging database listen on?"
+GREETINGS = (
+    "Hello", "Good morning", "ok thanks, that works", "Great, thank you so much", "yes please", "lol", "Never mind, forget it.",
+    "Hallo", "Danke dir, das passt so", "Bonjour", "Merci beaucoup, c'est parfait", "Buenos días", "Dziękuję bardzo", "谢谢",
+)  # fmt: skip
+UNRELATED = (
+    "What is the capital of Mongolia?",
+    "Explain how photosynthesis works.",
+    "Erzähl mir einen Witz über Pinguine.",
+)
+
+
+@pytest.fixture
+async def life(client: Client) -> Client:
+    await call(client, "create_memories", items=[{"content": text} for text in LIFE])
+    return client
+
+
+@pytest.mark.parametrize(
+    "question", [ASKING, "What is Mira allergic to?", "Where does Tom mend bikes?", "What is the cat's name?"]
+)
+async def test_what_is_known_has_strong_evidence(life: Client, question: str) -> None:
+    assert (await call(life, "search_memories", query=question))["evidence"] == "strong"
+    recalled = await call(life, "recall_context", context=question)
+    assert (recalled["evidence"], recalled["count"] > 0) == ("strong", True)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is Mira's blood group?",
+        "Which car does Tom drive?",
+        "Who is Roland Ashcombe?",
+        "What does the ferry to Oslo cost?",
+    ],
+)
+async def test_what_is_not_known_has_none_or_weak_evidence_and_its_hits_stay(life: Client, question: str) -> None:
+    answer = await call(life, "search_memories", query=question)
+
+    assert answer["evidence"] in ("none", "weak")
+    assert answer["count"] == 10
+    assert answer["results"][-1]["unlikely"] is True
+
+
+@pytest.mark.parametrize("text", GREETINGS)
+async def test_greetings_and_thanks_recall_nothing(life: Client, text: str) -> None:
+    recalled = await call(life, "recall_context", context=text)
+
+    assert (recalled["evidence"], recalled["count"], recalled["context"]) == ("none", 0, "")
+    assert (await call(life, "search_memories", query=text))["evidence"] == "none"
+
+
+@pytest.mark.parametrize(
+    "text", ["Good tea without sugar", "Thanks, and where does Tom repair bicycles?", "Hello Kitty"]
+)
+async def test_what_only_begins_like_a_greeting_is_a_question(life: Client, text: str) -> None:
+    kitty = await remember(life, "Ines collects Hello Kitty stickers.")
+
+    recalled = await call(life, "recall_context", context=text)
+
+    assert recalled["count"] > 0
+    assert (kitty in recalled["memory_ids"]) == (text == "Hello Kitty")
+
+
+@pytest.mark.parametrize("text", UNRELATED)
+async def test_what_has_nothing_to_do_with_memories_recalls_one_at_most(life: Client, text: str) -> None:
+    recalled = await call(life, "recall_context", context=text)
+
+    assert recalled["count"] <= 1
+    assert recalled["evidence"] != "strong"
+
+
+async def test_a_score_is_a_probability_that_falls_and_does_not_depend_on_the_limit(life: Client) -> None:
+    answer = await call(life, "search_memories", query=ASKING)
+    first = await call(life, "search_memories", query=ASKING, limit=1)
+
+    scores = [hit["score"] for hit in answer["results"]]
+    assert scores == sorted(scores, reverse=True)
+    assert 0.5 < scores[0] <= 1
+    assert 0 <= scores[-1] < 0.05
+    assert (first["evidence"], first["count"]) == (answer["evidence"], 1)
+    assert first["results"][0]["score"] == scores[0]
+
+
+@pytest.mark.parametrize("mode", ["auto", "semantic", "text"])
+async def test_every_mode_tells_its_evidence(life: Client, mode: str) -> None:
+    assert (await call(life, "search_memories", query=ASKING, mode=mode))["evidence"] == "strong"
+
+
+async def test_a_list_and_a_count_have_no_evidence(life: Client) -> None:
+    assert "evidence" not in await call(life, "search_memories", limit=3)
+    assert "evidence" not in await call(life, "search_memories", query=ASKING, count_only=True)
+
+
+async def test_a_search_without_a_hit_has_none(client: Client) -> None:
+    assert (await call(client, "search_memories", query=ASKING))["evidence"] == "none"
+
+
+async def test_without_an_embedder_words_alone_tell(wordless: Served) -> None:
+    await call(wordless.client, "create_memories", items=[{"content": text} for text in LIFE])
+
+    known = await call(wordless.client, "search_memories", query=ASKING)
+    unknown = await call(wordless.client, "search_memories", query="Which car does Tom drive to the notary?")
+
+    assert (known["evidence"], known["degraded"]) == ("strong", True)
+    assert unknown["evidence"] in ("none", "weak")
+    assert (await call(wordless.client, "recall_context", context="ok thanks, that works"))["count"] == 0
+
+
+async def test_what_another_speaker_said_of_himself_is_weaker_evidence(client: Client) -> None:
+    said = [
+        ("Ann", "I bought a green canoe last week."), ("Ben", "Wow, that sounds like a lot of fun!"),
+        ("Ann", "My sister Rose will paddle with me."), ("Ben", "I prefer to stay dry, and play chess."),
+    ]  # fmt: skip
+    for speaker, text in said:
+        await remember(client, text, speaker=speaker, session_id="boats")
+
+    own = await call(client, "search_memories", query="What did Ann buy last week?")
+    swapped = await call(client, "search_memories", query="What did Ben buy last week?")
+
+    assert own["results"][0]["score"] > swapped["results"][0]["score"] + 0.1
