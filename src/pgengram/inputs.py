@@ -95,7 +95,7 @@ class NewMemory(Provenance):
     metadata: f.Metadata = {}
     confidence: f.Confidence | None = None
     emotion: f.Emotion | None = None
-    occurred_at: Annotated[f.Moment | None, Field(description="When it happened; ISO 8601 with zone.")] = None
+    occurred_at: Annotated[f.Moment | None, Field(description="When it happened.")] = None
     expires_at: Annotated[f.Expiry | None, Field(description="Hidden after this.")] = None
     last_confirmed_at: Annotated[f.Past | None, Field(description="Default: now.")] = None
     pinned: Annotated[bool, Field(description="Never fades.")] = False

@@ -92,7 +92,7 @@ class Found(Answer):
 
     query: Annotated[str, Unlisted]
     count: Annotated[int, Unlisted]
-    evidence: Annotated[f.Evidence | None, Field(description="How sure it is that a hit answers.")] = None
+    evidence: f.Evidence | None = None
     results: Annotated[list[Shown], Field(description="{id, text, date, …}")]
     search: Annotated[str, Unlisted]
     total: Annotated[int | None, Unlisted] = None
@@ -110,7 +110,7 @@ class Recalled(Answer):
     """Answer of recall_context."""
 
     count: Annotated[int, Unlisted]
-    evidence: f.Evidence | None = None
+    evidence: Annotated[f.Evidence | None, Unlisted] = None
     context: str
     memory_ids: Annotated[list[str], Unlisted]
     note: Annotated[str | None, Unlisted] = None
