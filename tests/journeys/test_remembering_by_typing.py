@@ -173,7 +173,7 @@ def test_what_is_recalled_is_one_text_between_marks(store: dict[str, str]) -> No
     added(store, "The office is in Lyon.")
 
     assert "The office is in Lyon." in typed(store, "recall", "where is the office").stdout
-    assert typed(store, "recall").stdout.startswith("<memories-")
+    assert "\n<memories-" in typed(store, "recall").stdout
     assert answered(store, "recall", "nothing of that sort")["count"] == 0
 
 
@@ -206,6 +206,6 @@ def test_a_shell_completes_commands_and_words() -> None:
             command, env=surroundings | words, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         ).stdout.split()
 
-    assert completed("pgengram rec") == ["recall"]
+    assert completed("pgengram reca") == ["recall"]
     assert completed("pgengram connect c") == ["claude-desktop", "claude-code", "cursor", "codex", "cline", "continue"]
     assert completed("pgengram add x --kind pre") == ["preference"]
