@@ -107,11 +107,11 @@ def about(hit: Mapping[str, Any]) -> Text:
     return Text(" · ".join([kind(hit), ago(when(hit)), *tags]), style="dim")
 
 
-def plain_table(title: str = "", *, header: bool = True) -> Table:
+def plain_table(title: str = "", *headings: str, header: bool = True) -> Table:
     """Return a table without lines, below a title."""
     return Table(
-        title=f"\n{title}" if title else None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0),
-        show_header=header, header_style="dim",
+        *headings, title=Text(f"\n{title}", style="bold") if title else None, title_justify="left", box=None, pad_edge=False,
+        padding=(0, 2, 0, 0), show_header=header, header_style="dim",
     )  # fmt: skip
 
 

@@ -15,11 +15,10 @@ from statistics import median, quantiles
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from pgengram import __version__
 from pgengram.cli.options import AsJson
+from pgengram.cli.output import plain_table
 from pgengram.cli.progress import ProgressBar
 from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
 from pgengram.demo import load
@@ -244,7 +243,7 @@ async def _report(manager: MemoryManager, calls: int, marks: Sequence[Mark]) -> 
 
 def _show(report: Mapping[str, Any]) -> None:
     title = f"{report['memories']:,} memories of {report['namespace']}, {report['calls']} calls, milliseconds"
-    table = Table("what", title=Text(title), title_justify="left", highlight=False)
+    table = plain_table(title, "what")
     for name in ("median", "95 %", "99 %", "floor", "× floor"):
         table.add_column(name, justify="right")
     table.add_column("the floor is")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from pgengram.cli.options import AsJson
+from pgengram.cli.output import ago, plain_table
 from pgengram.cli.runtime import command, note, opened_store, print_answer, print_json, say, screen
 from pgengram.settings import Settings
 from pgengram.store.clients import tokens
@@ -65,9 +65,12 @@ async def list_(as_json: AsJson = False) -> None:
     if not found:
         say("There is no token yet. Create one with `pgengram token create NAME`.")
         return
-    table = Table("id", "name", "namespace", "scope", "state", "created", "expires", "last used")
+    table = plain_table("", "id", "name", "namespace", "scope", "state", "created", "expires", "last used")
     for one in found:
-        moments = (str(one[key] or "–")[:16].replace("T", " ") for key in ("created_at", "expires_at", "last_used_at"))
+        moments = (
+            ago(datetime.fromisoformat(one[key])) if one[key] else "–"
+            for key in ("created_at", "expires_at", "last_used_at")
+        )
         table.add_row(*map(Text, (*(one[key] for key in NAMED), *moments)))
     screen.print(table)
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
 
 from pgengram.cli.options import AsJson
+from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import FAILED, command, notes, print_json, say, screen
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
@@ -132,7 +132,7 @@ def _print(seen: Status) -> None:
         False: "IS OFF on a shard",
     }
     say(f"Citus {seen.citus}, {seen.shards} shards. Row-level security {security[seen.row_level_security]}.")
-    table = Table("machine", "part", "shards", "bytes")
+    table = plain_table("", "machine", "part", "shards", "bytes")
     for node in seen.nodes:
         part = "coordinator" if node.coordinator else "worker" if node.active else "worker, inactive"
         table.add_row(f"{node.host}:{node.port}", part, str(node.shards), f"{node.bytes:,}")

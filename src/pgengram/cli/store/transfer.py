@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Annotated, Final, TextIO
 
 import typer
-from rich.table import Table
 
 from pgengram.cli.options import AsJson
+from pgengram.cli.output import plain_table
 from pgengram.cli.progress import ProgressBar
 from pgengram.cli.runtime import FAILED, command, completing, note, print_json, say, screen
 from pgengram.errors import Conflict, InvalidInput
@@ -101,11 +101,15 @@ async def import_(
 
 
 def _show(imported: Imported) -> None:
-    table = Table("record")
+    table = plain_table("", "record")
     for heading in ("would be added" if imported.dry_run else "added", "there already"):
         table.add_column(heading, justify="right")
     for record in dict.fromkeys([*imported.added, *imported.known]):
-        table.add_row(record, f"{imported.added[record]:,}", f"{imported.known[record]:,}")
+        table.add_row(
+            NAMES.get(record, ("", f"{record}s"))[1].replace("_", " "),
+            f"{imported.added[record]:,}",
+            f"{imported.known[record]:,}",
+        )
     screen.print(table)
     if imported.redacted:
         say(f"Secrets were redacted in {imported.redacted:,} records.")
