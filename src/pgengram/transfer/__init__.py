@@ -5,5 +5,6 @@ from __future__ import annotations
 from pgengram.transfer.exporting import export_to
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importing import import_from
+from pgengram.transfer.markdown import export_notes
 
-__all__ = ["SYSTEMS", "export_to", "import_from"]
+__all__ = ["SYSTEMS", "export_notes", "export_to", "import_from"]

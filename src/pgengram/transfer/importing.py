@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -17,12 +17,16 @@ import psycopg
 
 from pgengram import fields as f
 from pgengram.errors import Conflict, DatabaseFailed, PgengramError
+from pgengram.inputs import Change, checked
 from pgengram.runtime.retry import retrying
 from pgengram.service.core import Core
+from pgengram.service.manager import MemoryManager
 from pgengram.service.secret_filter import filter_fields
 from pgengram.store.assistant.identity import belief_hash
+from pgengram.store.connection.database import Row
 from pgengram.store.connection.translation import broken_rule
 from pgengram.store.graph.edges import normalised_type
+from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival
 from pgengram.transfer.arrivals import arrival
@@ -43,7 +47,8 @@ One = TypeVar("One")
 
 @dataclass(slots=True)
 class Imported:
-    """What an import came to, by the kind of record: added, there already; and what was left, with its reason.
+    """What an import came to, by the kind of record: added, there already, of those changed; and what was left, with
+    its reason.
 
     redacted: how many records had secrets taken out of them.
     """
@@ -52,13 +57,19 @@ class Imported:
     dry_run: bool
     added: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
+    updated: Counter[str] = field(default_factory=Counter)
     left: list[Left] = field(default_factory=list)
     redacted: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         left = [{"place": one.place, "reason": one.reason} for one in self.left]
-        counts = {"added": dict(self.added), "known": dict(self.known), "redacted": self.redacted}
+        counts = {
+            "added": dict(self.added),
+            "known": dict(self.known),
+            "updated": dict(self.updated),
+            "redacted": self.redacted,
+        }
         return {"from": self.system, "dry_run": self.dry_run, **counts, "left": left}
 
 
@@ -84,11 +95,14 @@ async def import_from(core: Core, system: str, source: str, *, dry_run: bool, re
     total = _lines(Path(source)) if system == "jsonl" else len(items)  # type: ignore[arg-type]
     importing = _Import(core, Imported(system, dry_run))
     done = 0
-    for batch in _batches(items):
-        await importing.memories(batch)
-        done += len(batch)
-        report(done, total)
-    await importing.rest()
+    try:
+        for batch in _batches(items):
+            await importing.memories(batch)
+            done += len(batch)
+            report(done, total)
+        await importing.rest()
+    finally:
+        await importing.close()
     if not dry_run:
         core.notice_growth(importing.report.added["memory"])
     return importing.report
@@ -114,6 +128,11 @@ class _Import:
         self._others: dict[str, list[Item]] = {}
         self._same: dict[str, str] = {}  # memories that came under another id than the one they are there under
         self._coming: set[UUID] = set()  # that a dry run would have added
+
+    async def close(self) -> None:
+        """Let go of what changed memories."""
+        if "_manager" in vars(self):
+            await self._manager.close()
 
     # -- memories --------------------------------------------------------------------------------------------------
 
@@ -161,9 +180,33 @@ class _Import:
             self._coming |= {arrival.id for arrival in fresh}
         elif fresh:
             await self._store(fresh)
+        await self._change([(item, arrival) for item, arrival in pairs if item.edits and arrival.id in known])
         self._same |= {str(id_): str(there) for id_, there in known.items() if id_ != there}
         self.report.known["memory"] += len(known)
         self.report.added["memory"] += len(fresh)
+
+    async def _change(self, pairs: Sequence[tuple[Item, Arrival]]) -> None:
+        """Let memories that are there take over what their edited notes say."""
+        if not pairs:
+            return
+        async with self._core.store.transaction() as tx:
+            rows = await memories.read(tx, [arrival.id for _, arrival in pairs], None)
+        for item, arrived in pairs:
+            change = _edited(rows.get(arrived.id), item.record, arrived)
+            if change is None:
+                continue
+            if not self.report.dry_run:
+                try:
+                    await self._manager.update_memory(checked(Change, change))
+                except PgengramError as error:
+                    self.report.left.append(Left(item.place, error.message))
+                    continue
+            self.report.updated["memory"] += 1
+
+    @cached_property
+    def _manager(self) -> MemoryManager:
+        """What changes memories, on the same store."""
+        return MemoryManager(self._core.settings, self._core)
 
     @retrying
     async def _store(self, fresh: Sequence[Arrival]) -> None:
@@ -281,6 +324,18 @@ def _apart(arrivals: Sequence[Arrival], known: dict[UUID, UUID]) -> list[Arrival
         else:
             fresh.append(one)
     return fresh
+
+
+def _edited(row: Row | None, record: Mapping[str, Any], arrived: Arrival) -> dict[str, Any] | None:
+    """Return how a memory differs from its note, as a change; None where it does not, or is forgotten."""
+    if row is None or row["status"] != "active":
+        return None
+    told = {"content": arrived.rows["memories"]["content"], "tags": arrived.tags}
+    told |= {name: record[name] for name in ("kind", "importance", "project", "user") if name in record}
+    differs = {name: value for name, value in told.items() if value != row[name] and not (name == "tags" and not value)}
+    if not arrived.tags and row["tags"]:
+        differs["clear"] = ["tags"]
+    return {"id": str(row["id"]), **differs} if differs else None
 
 
 def _texts(value: Any) -> list[str]:

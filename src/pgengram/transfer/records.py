@@ -21,11 +21,16 @@ MILLISECONDS: Final = 100_000_000_000  # a larger time is in milliseconds: as se
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One record, and where it comes from; foreign: its words are another system's, so its tags are spelled anew."""
+    """One record, and where it comes from.
+
+    foreign: its words are another system's, so its tags are spelled anew; edits: it was exported from here, so a memory
+    that is there takes over what it says now.
+    """
 
     place: str
     record: dict[str, Any]
     foreign: bool = True
+    edits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

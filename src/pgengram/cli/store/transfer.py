@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, TextIO
+from typing import Annotated, Final, Literal, TextIO
 
 import typer
 
@@ -23,10 +23,11 @@ from pgengram.cli.runtime import FAILED, command, completing, note, print_json, 
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.service.core import Core
 from pgengram.settings import Settings
-from pgengram.transfer import SYSTEMS, export_to, import_from
+from pgengram.transfer import SYSTEMS, export_notes, export_to, import_from
 from pgengram.transfer.importing import Imported
 from pgengram.transfer.records import Left
 
+Format = Literal["jsonl", "markdown"]
 INTERRUPTED: Final = "Interrupted. What was imported so far stays; run the same command again to import the rest."
 MOST_SHOWN: Final = 20  # reasons why something was not imported
 NAMES: Final = {  # of records, one and several, where a mere s would be wrong
@@ -40,16 +41,28 @@ NAMES: Final = {  # of records, one and several, where a mere s would be wrong
 
 @command
 async def export_(
-    path: Annotated[str, typer.Argument(help="A file for the lines of JSON, or - for standard output.")],
+    path: Annotated[
+        str, typer.Argument(help="A file for the lines of JSON, or - for standard output; a folder for Markdown.")
+    ],
+    format_: Annotated[
+        Format, typer.Option("--format", help="jsonl, everything; or markdown, one note for each memory.")
+    ] = "jsonl",
 ) -> None:
     """A backup, or a way to another store. The file is complete or not there.
 
-    Example: `pgengram export memories.jsonl`
+    Notes stay in their files from one export to the next; import brings back what was edited in them.
+
+    Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`
     """
     settings = Settings.from_environment()
     core = Core(replace(settings, embedder="none:"))  # none is needed, and the one that is set may be gone
     try:
         await core.ready()
+        if format_ == "markdown":
+            with ProgressBar("Exporting") as report:
+                notes = await export_notes(Path(path), core, report)
+            note(", ".join(f"{count:,} notes {what}" for what, count in notes.items()) + ".")
+            return
         with _opened(path) as file, ProgressBar("Exporting") as report:
             counts = await export_to(file, core, report)
     finally:
@@ -65,7 +78,10 @@ def _counted(record: str, number: int) -> str:
 @command
 async def import_(
     source: Annotated[
-        str, typer.Argument(metavar="PATH", help="A file, or - for standard input; for agi also a postgresql:// URL.")
+        str,
+        typer.Argument(
+            metavar="PATH", help="A file or folder, or - for standard input; for agi also a postgresql:// URL."
+        ),
     ],
     system: Annotated[
         str,
@@ -111,6 +127,8 @@ def _show(imported: Imported) -> None:
             f"{imported.known[record]:,}",
         )
     screen.print(table)
+    for record, number in imported.updated.items():
+        say(f"{'Would change' if imported.dry_run else 'Changed'} {_counted(record, number)} whose note was edited.")
     if imported.redacted:
         say(f"Secrets were redacted in {imported.redacted:,} records.")
     if imported.left:

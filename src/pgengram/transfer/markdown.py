@@ -1,0 +1,98 @@
+"""A namespace's memories as a folder of Markdown notes, one a memory, the same again for the same memories."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram.errors import InvalidInput
+from pgengram.service.core import Core
+from pgengram.store.reading import transferring
+from pgengram.text.notes import Note, slug
+from pgengram.transfer.exporting import Report
+
+# In this order, where a memory has them.
+FIELDS: Final = (
+    "type", "kind", "status", "tags", "project", "user", "collection", "source", "speaker", "emotion", "pinned",
+    "confidence", "occurred_at", "expires_at", "reason", "valid_to", "created_at", "updated_at",
+    "metadata",
+)  # fmt: skip
+DIGITS: Final = 8  # of an id, at the end of a file's name
+
+
+async def export_notes(folder: Path, core: Core, report: Report) -> dict[str, int]:
+    """Write every memory that is not only held for a task into `folder`; return how many files were written, left as
+    they were, and are of memories that are not there.
+
+    A memory keeps its file, whatever its text becomes. No file is removed, and those that are no notes of ours are left
+    alone.
+
+    Raises:
+        InvalidInput: the folder is a file.
+    """
+    records, links = await _read(core, report)
+    return await asyncio.to_thread(_write, folder, records, links)
+
+
+def _write(
+    folder: Path, records: Mapping[str, dict[str, Any]], links: Mapping[str, list[tuple[str, str]]]
+) -> dict[str, int]:
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file.", "Give a folder for the notes.")
+    folder.mkdir(parents=True, exist_ok=True)
+    there = _there(folder)
+    paths = {id_: there.get(id_) or folder / _name(record) for id_, record in records.items()}
+    counts = {"written": 0, "unchanged": 0, "without a memory": len(there.keys() - records.keys())}
+    for id_, record in records.items():
+        leads = sorted(f"{type_} [[{paths[to].stem}]]" for type_, to in links.get(id_, ()) if to in paths)
+        text = _note(record, leads).rendered()
+        same = paths[id_].exists() and paths[id_].read_text(encoding="utf-8") == text
+        counts["unchanged" if same else "written"] += 1
+        if not same:
+            paths[id_].write_text(text, encoding="utf-8", newline="\n")
+    return counts
+
+
+async def _read(core: Core, report: Report) -> tuple[dict[str, dict[str, Any]], dict[str, list[tuple[str, str]]]]:
+    """Return memories by their ids, and where each leads."""
+    records: dict[str, dict[str, Any]] = {}
+    links: dict[str, list[tuple[str, str]]] = {}
+    async with core.store.snapshot() as tx:
+        total = await transferring.begin_reading(tx)
+        after: UUID | None = transferring.BEFORE_ALL
+        while after is not None:
+            lines, after = await transferring.memories_after(tx, after)
+            read = map(json.loads, lines)
+            records |= {record["id"]: record for record in read if record["status"] != "working"}
+            report(len(records), total)
+        [table] = [table for table in transferring.TABLES if table.record == "relationship"]
+        lines, key = await transferring.rows_after(tx, table, None)
+        while key is not None:
+            for row in map(json.loads, lines):
+                links.setdefault(row["from_id"], []).append((row["type"].replace("_", " "), row["to_id"]))
+            lines, key = await transferring.rows_after(tx, table, key)
+    return records, links
+
+
+def _there(folder: Path) -> dict[str, Path]:
+    """Return the notes that an earlier export wrote, by the ids of their memories."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.glob(f"*-{'[0-9a-f]' * DIGITS}.md")):
+        id_ = str(Note.parsed(path.read_text(encoding="utf-8")).fields.get("id", ""))
+        if id_.replace("-", "").endswith(path.stem[-DIGITS:]):
+            found.setdefault(id_, path)
+    return found
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    return f"{record['created_at'][:10]}-{slug(record['content'])}-{record['id'].replace('-', '')[-DIGITS:]}.md"
+
+
+def _note(record: Mapping[str, Any], links: list[str]) -> Note:
+    told = {name: record[name] for name in FIELDS if record.get(name) not in (None, [], {}, False, "active")}
+    fields = {"id": record["id"], **told, "importance": record["activation"]["importance"]}
+    return Note(fields | ({"links": links} if links else {}), record["content"])

@@ -1,0 +1,171 @@
+"""Markdown both ways: folders of notes come in, memories go out as notes, and what is edited there comes back."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from helpers import Database
+from machine import answered, pgengram
+
+WORDS = {"embedder": "none:"}
+
+
+def brought_in(db: Database, source: Path, *options: str, expect: int = 0) -> dict[str, Any]:
+    answer = answered(
+        "import", "--from", "markdown", str(source), "--json", *options, expect=expect, database_url=db.url, **WORDS
+    )
+    return dict(answer)
+
+
+def written(folder: Path, **notes: str) -> Path:
+    for name, text in notes.items():
+        path = folder / f"{name.replace('__', '/').replace('_', ' ')}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def stored(db: Database) -> dict[str, dict[str, Any]]:
+    rows = db.rows(
+        """SELECT m.*, a.importance, ARRAY(SELECT tag FROM memory_tags t WHERE t.memory_id = m.id ORDER BY position) AS tags
+           FROM memories m JOIN memory_activation a ON a.memory_id = m.id ORDER BY m.content"""
+    )
+    return {row["content"]: row for row in rows}
+
+
+def edges(db: Database) -> list[tuple[str, str, str]]:
+    rows = db.rows(
+        """SELECT left(a.content, 9) AS one, r.type, left(b.content, 9) AS other FROM memory_relationships r
+           JOIN memories a ON a.id = r.from_id JOIN memories b ON b.id = r.to_id ORDER BY 1, 3"""
+    )
+    return [(row["one"], row["type"], row["other"]) for row in rows]
+
+
+def test_a_vault_keeps_fields_dates_and_links_and_leaves_out_what_leads_nowhere(
+    database: Database, tmp_path: Path
+) -> None:
+    vault = written(
+        tmp_path / "vault",
+        people__Ada="---\ntags: [Friend, baker]\ncreated: 2025-09-01\ntype: person\nmood: calm\n---\n"
+        "# Ada\nRuns the [[Corner Bakery|shop]].\n- employs [[Ben]]\n[[Nobody]]",
+        Corner_Bakery="---\ntags:\n  - shop\naliases:\n  - The Bakery\n---\nOpens at nine.",
+        Ben="Ben works at [[the bakery]].",
+        Empty="---\ntags: [x1]\n---\n",
+    )
+    (vault / ".obsidian").mkdir()
+    (vault / ".obsidian" / "hidden.md").write_text("Settings.")
+
+    dry = brought_in(database, vault, "--dry-run", expect=1)
+    answer = brought_in(database, vault, expect=1)
+
+    assert dry == {**answer, "dry_run": True}
+    assert answer["added"] == {"memory": 3, "relationship": 3}
+    assert {one["place"] for one in answer["left"]} == {"Empty.md", "people/Ada.md: [[Nobody]]"}
+    ada = next(row for content, row in stored(database).items() if content.startswith("# Ada"))
+    assert (ada["kind"], ada["tags"], ada["created_at"].date().isoformat()) == (
+        "person",
+        ["friend", "baker"],
+        "2025-09-01",
+    )
+    assert ada["metadata"]["mood"] == "calm"
+    assert "# Corner Bakery\n\nOpens at nine." in stored(database)
+    assert ("# Ada\nRun", "employs", "Ben works") in edges(database)
+    assert {(type_, other) for _, type_, other in edges(database)} >= {("links_to", "# Corner ")}
+    again = brought_in(database, vault, expect=1)
+    assert (again["added"].get("memory", 0), again["known"]["memory"]) == (0, 3)
+
+
+def test_a_file_of_many_facts_becomes_a_memory_for_each(database: Database, tmp_path: Path) -> None:
+    folder = written(
+        tmp_path, CLAUDE="# Rules\n- Run the linter.\n- Use tabs,\n  never spaces.\n\n## Style\nWrite short lines.\n"
+    )
+
+    brought_in(database, folder / "CLAUDE.md")
+
+    assert set(stored(database)) == {
+        "Rules: Run the linter.", "Rules: Use tabs,\n  never spaces.", "Style: Write short lines.",
+    }  # fmt: skip
+    assert {row["source"] for row in stored(database).values()} == {"CLAUDE.md"}
+
+
+def test_what_memories_become_as_notes_is_stable_and_comes_back_edited(database: Database, tmp_path: Path) -> None:
+    lines = [
+        {
+            "content": "We chose Vitest.",
+            "kind": "decision",
+            "tags": ["js"],
+            "project": "web",
+            "metadata": {"why": "speed"},
+        },
+        {"content": "The build failed: --- is no rule.\n\nIt was [[Node 18]].", "kind": "error", "importance": 0.9},
+    ]
+    source = tmp_path / "lines.jsonl"
+    source.write_text("\n".join(map(json.dumps, lines)))
+    pgengram("import", str(source), database_url=database.url, **WORDS)
+    notes = tmp_path / "notes"
+
+    def exported() -> dict[str, str]:
+        pgengram("export", "--format", "markdown", str(notes), database_url=database.url, **WORDS)
+        return {path.name: path.read_text(encoding="utf-8") for path in notes.glob("*.md")}
+
+    first = exported()
+    assert exported() == first
+    assert len(first) == 2
+    untouched = brought_in(database, notes, expect=1)  # Node 18 is no note
+    assert (untouched["updated"], untouched["known"]["memory"]) == ({}, 2)
+    assert exported() == first
+
+    chosen = next(name for name in first if "vitest" in name)
+    (notes / chosen).write_text(
+        first[chosen].replace("We chose Vitest.", "We chose Jest.").replace('["js"]', '["js", "test"]')
+    )
+    (notes / "new.md").write_text("Something new.")
+    changed = brought_in(database, notes, expect=1)
+
+    assert (changed["updated"], changed["added"]["memory"]) == ({"memory": 1}, 1)
+    jest = stored(database)["We chose Jest."]
+    assert (jest["tags"], jest["kind"], jest["metadata"]) == (["js", "test"], "decision", {"why": "speed"})
+    after = exported()
+    assert set(first) <= set(after)
+    assert "We chose Jest." in after[chosen]
+
+
+def test_a_store_is_made_anew_from_its_notes(database: Database, blank: Database, tmp_path: Path) -> None:
+    record = {"content": "We chose Vitest.", "kind": "decision", "importance": 0.7, "tags": ["js"], "project": "web",
+              "created_at": "2025-09-01T08:30:00Z"}  # fmt: skip
+    (tmp_path / "lines.jsonl").write_text(json.dumps(record))
+    pgengram("import", str(tmp_path / "lines.jsonl"), database_url=database.url, **WORDS)
+    notes = tmp_path / "notes"
+    pgengram("export", "--format", "markdown", str(notes), database_url=database.url, **WORDS)
+
+    brought_in(blank, notes)
+
+    names = ("id", "kind", "importance", "tags", "project", "created_at", "status")
+    [there], [anew] = stored(database).values(), stored(blank).values()
+    assert {name: anew[name] for name in names} == {name: there[name] for name in names}
+
+
+def test_a_zip_is_read_within_bounds_and_nothing_that_climbs_out(database: Database, tmp_path: Path) -> None:
+    outside = written(tmp_path / "outside", secret="Not yours.")
+    vault = written(tmp_path / "vault", One="First note.")
+    (vault / "Two.md").write_bytes("Zweite Notiz für später.".encode("utf-16"))
+    (vault / "Three.md").write_bytes("Drei für alle.".encode("cp1252"))
+    (vault / "linked.md").symlink_to(outside / "secret.md")
+    with zipfile.ZipFile(tmp_path / "vault.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("notes/One.md", "First note.")
+        archive.writestr("../climbs.md", "Out of here.")
+        archive.writestr("notes/bomb.md", "0" * 50_000_000)
+
+    of_zip = brought_in(database, tmp_path / "vault.zip", expect=1)
+    of_folder = brought_in(database, vault, expect=1)
+
+    assert {one["place"]: one["reason"] for one in of_zip["left"]} == {
+        "../climbs.md": "it leads out of the folder", "notes/bomb.md": "it is larger than 1,000,000 bytes",
+    }  # fmt: skip
+    assert [one["place"] for one in of_folder["left"]] == ["linked.md"]
+    assert set(stored(database)) == {
+        "# One\n\nFirst note.", "# Two\n\nZweite Notiz für später.", "# Three\n\nDrei für alle.",
+    }  # fmt: skip
