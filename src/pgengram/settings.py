@@ -14,7 +14,7 @@ from pgengram.errors import InvalidInput
 PREFIX = "PGENGRAM_"
 TOOLSETS = ("core", "graph", "maintenance", "clusters", "working", "identity")
 ESSENTIAL = "essential"  # the five of the core that matter most, listed as briefly as possible
-COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow", "mcp-memory", "mcp-memory-service")
+COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow", "mcp-memory", "mcp-memory-service", "basic-memory")
 SECRETS = ("reject", "redact")
 ANSWERS = ("short", "full")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -51,7 +51,7 @@ class Settings:
     compat: str = _setting(
         "",
         "Offer another memory server's tools instead: `agi`, `session-continuity`, `skynet`, `ownsona`, `crow`, "
-        "`mcp-memory` or `mcp-memory-service`.",
+        "`mcp-memory`, `mcp-memory-service` or `basic-memory`.",
     )
     secrets: str = _setting(
         "reject",

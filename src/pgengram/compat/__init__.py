@@ -21,6 +21,7 @@ CLASSES: Final[dict[str, str]] = {
     "crow": "Crow",
     "mcp-memory": "McpMemory",
     "mcp-memory-service": "McpMemoryService",
+    "basic-memory": "BasicMemory",
 }
 assert CLASSES.keys() == set(COMPAT), "the setting knows the same systems"  # noqa: S101
 

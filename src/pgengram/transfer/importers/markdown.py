@@ -81,6 +81,8 @@ def _record(place: str, stem: str, note: Note) -> dict[str, Any]:
         told.pop("type", None)
         kept |= {"note_type": type_} if type_ and kind(type_) is None else {}
         told |= {"kind": type_} if type_ and "kind" not in told else {}
+    if own is None:
+        kept = {"title": title} | kept
     if own is not None and isinstance(note.fields.get("metadata"), dict):
         kept |= note.fields["metadata"]
     key = str(own or note.fields.get("permalink") or place)
