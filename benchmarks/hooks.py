@@ -126,6 +126,13 @@ def timed(runs: int, run: Callable[[], tuple[float, str]]) -> dict[str, float]:
     return {"median_ms": round(statistics.median(times)), "p95_ms": round(p95(times)), "answered": answered}
 
 
+def idle() -> tuple[float, str]:
+    """Start a Python that does nothing: less than that no hook in Python can take."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    return (time.perf_counter() - began) * 1000, ""
+
+
 def captured(lab: Lab) -> tuple[float, str]:
     """Say something and have it kept."""
     lab.say()
@@ -185,15 +192,19 @@ def main() -> None:
             "p95_ms": round(p95([took for took, _ in cold])), "answered": sum(bool(printed) for _, printed in cold),
             "runs": len(cold),
         }  # fmt: skip
+        results["a Python that does nothing"] = timed(given.runs, idle)
         with warm(lab):
             results["capture"] = timed(given.runs, lambda: captured(lab))
             results["recall with a prompt"] = timed(
                 given.runs, lambda: lab.hook("UserPromptSubmit", prompt=QUESTION, session_id=str(random.random()))
             )
             results["killed"] = killed(lab, given.turns, given.kills)
+        deadline = time.monotonic() + PATIENCE_S
+        while lab.processes() and time.monotonic() < deadline:
+            time.sleep(0.5)  # PostgreSQL is being stopped
         results["processes left"] = len(lab.processes())
     for name, result in results.items():
-        print(f"{name:24}{result}")
+        print(f"{name:28}{result}")
     print(json.dumps(results))
 
 
