@@ -19,10 +19,6 @@ MAX_CHARS: Final = 4_000
 LOOKED_AT: Final = 30  # memories, of which as many are taken as fit
 ABOUT_A_PROMPT_CHARS: Final = 1_500
 ABOUT_A_PROMPT: Final = 5  # memories at most
-# Cosine with the built-in model. Of the demo's questions 15 in 26 have a hit above it, of 25 prompts that have nothing to
-# do with its memories none, the best at 0.28.
-LEAST_SIMILARITY: Final = 0.4
-LEAST_WORDS: Final = 0.7  # share of the question's words, by weight, where there is no model
 FEW_WORDS: Final = 3  # fewer, such as "go on", are about nothing
 
 
@@ -47,7 +43,9 @@ async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
         return []
     question = checked(Question, {"query": text, "limit": LOOKED_AT})
     found = await core.search(question, cursors.Cursor(datetime.now(UTC)))
-    sure = await _trusted(core, [row for row in found.rows if _is_sure(row) and _belongs(row, project)])
+    if found.evidence != "strong":
+        return []
+    sure = await _trusted(core, [row for row in found.rows if _belongs(row, project)])
     return budget.select_for_context(sure, ABOUT_A_PROMPT_CHARS)[:ABOUT_A_PROMPT] if sure else []
 
 
@@ -68,12 +66,6 @@ async def _listed(core: Core, project: str | None) -> list[Row]:
 def _fitting(rows: list[Row]) -> list[Row]:
     alike = [{**row, "score": 1.0} for row in rows]  # none fits better
     return budget.select_for_context(alike, MAX_CHARS)
-
-
-def _is_sure(row: Row) -> bool:
-    """Whether a hit surely has to do with the question."""
-    similarity = row["similarity"]
-    return bool(row["words_share"] >= LEAST_WORDS if similarity is None else similarity >= LEAST_SIMILARITY)
 
 
 def _belongs(row: Row, project: str | None) -> bool:
