@@ -52,6 +52,26 @@ async def test_near_duplicates_are_grouped_and_the_fullest_is_to_stay(client: Cl
 
 
 @pytest.mark.shows(36)
+async def test_what_may_no_longer_hold_is_shown_until_both_are_confirmed(client: Client, db: Database) -> None:
+    older = await remember(client, "The choir of Esther rehearses on Wednesdays in the parish hall.")
+    for content in ("Esther is allergic to wasps.", "Esther's brother Otto mends clocks."):
+        await remember(client, content)
+    db.as_login("UPDATE memories SET last_confirmed_at = last_confirmed_at - interval '9 days'")
+    newer = await remember(client, "The choir of Esther now meets on Mondays in the library.")
+
+    answer = await review(client, "outdated")
+
+    [finding] = answer["findings"]
+    assert finding["ids"] == [older, newer]
+    assert finding["propose"] == {"action": "forget", "ids": [older], "replaced_by": [newer]}
+    assert answer["plan"] == []
+
+    for id_ in (older, newer):
+        await call(client, "update_memory", id=id_, confirm=True)
+    assert (await review(client, "outdated"))["found"] == {"outdated": 0}
+
+
+@pytest.mark.shows(36)
 @pytest.mark.parametrize(
     ("one", "other", "what"),
     [

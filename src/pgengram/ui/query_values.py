@@ -10,7 +10,7 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound
 
-PAIRED: Final = ("duplicates", "contradictions")
+PAIRED: Final = ("duplicates", "contradictions", "outdated")
 PLAN: Final = "plan"
 FIND_IT: Final = "It may have been erased. Search for it in its own words."
 MAX_WHOLE: Final = 10_000_000

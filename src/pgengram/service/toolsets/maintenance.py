@@ -184,7 +184,7 @@ class Maintenance:
         project = await self.core.project(project)
         async with self.core.store.snapshot() as tx:  # so that the versions are those of the texts that it compared
             review = Review(tx, project, max_groups)
-            if {"duplicates", "contradictions"} & {*wanted}:
+            if {"duplicates", "contradictions", "outdated"} & {*wanted}:
                 await review.compare(model, threshold=self._near(threshold), offset=offset)
             await review.judge([name for name in wanted if name in findings.CONDITIONS], timedelta(days=stale_days))
             steps = [step for name in wanted for step in review.steps.get(name, ())][: f.MAX_BATCH]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from time import monotonic
 from typing import Any, Final, Literal, get_args
@@ -14,6 +14,18 @@ from pgengram.store.maintenance import findings
 from pgengram.store.maintenance.findings import Pair
 from pgengram.store.memory import memories
 from pgengram.store.memory.plans import Step
+from pgengram.store.memory.succession import (
+    CHANGE,
+    LEAST_COSINE,
+    NAMED,
+    SAME_KIND,
+    Succession,
+    crowding,
+    later,
+    succeeds,
+    surest,
+    told_at,
+)
 from pgengram.text.differences import differences, overlap
 from pgengram.text.fencing import one_line
 from pgengram.text.turn_features import TURN
@@ -21,7 +33,7 @@ from pgengram.text.words import words
 from pgengram.views import Shown, cut, moment
 
 Finding = Literal[
-    "duplicates", "contradictions", "expired", "stale", "fragments", "multi_fact", "untagged", "unsourced"
+    "duplicates", "contradictions", "outdated", "expired", "stale", "fragments", "multi_fact", "untagged", "unsourced"
 ]
 FINDINGS: Final[tuple[Finding, ...]] = get_args(Finding)
 COMPARED: Final = 2_000  # memories whose neighbours one review looks for, the newest first
@@ -41,6 +53,7 @@ SCOPE: Final = (
     "speaker",
     "occurred_at",
 )  # differ, and it is about something else
+MAY_BE_NAMED: Final = NAMED - SAME_KIND - CHANGE  # evidence of the vectors alone, below which texts need not be read
 MERGING: Final = "says nearly the same as the one that replaces it"
 LINKED: Final = "linked as contradicting each other"
 
@@ -75,23 +88,29 @@ class Review:
     # -- pairs -----------------------------------------------------------------------------------------------------
 
     async def compare(self, model: VectorIndex | None, *, threshold: float, offset: int) -> None:
-        """Find near duplicates and contradictions among up to `COMPARED` memories and their neighbours, from `offset`
-        on.
+        """Find near duplicates, contradictions and what may no longer hold among up to `COMPARED` memories and their
+        neighbours, from `offset` on.
         """
         ids, all_of_them = await findings.candidates(self._tx, project=self._project, limit=COMPARED, offset=offset)
         self.looked_at = {"memories": all_of_them, "compared": 0}
+        near: list[Pair] = []
         if model is not None and model.id == self._tx.model_id:
-            self.pairs = await self._pairs(ids, model, threshold)
+            near = await self._pairs(ids, model, threshold)
             compared = self.looked_at["compared"]
             if offset + compared < all_of_them:
                 self.looked_at["next_offset"] = offset + compared
+        self.pairs = [pair for pair in near if pair.similarity >= threshold]
+        crowded = _crowded(near)
+        apart = [
+            pair for pair in near if pair.similarity < threshold and pair.similarity - crowded[pair] >= MAY_BE_NAMED
+        ]
         linked = await findings.linked_contradictions(self._tx, project=self._project, limit=self._limit)
-        named = {id_ for pair in self.pairs for id_ in (pair.one, pair.other)} | {
-            id_ for pair in linked for id_ in pair
-        }
+        named = {id_ for pair in (*self.pairs, *apart) for id_ in (pair.one, pair.other)}
+        named |= {id_ for pair in linked for id_ in pair}
         rows = await memories.read(self._tx, sorted(named), self._tx.model_id)
         alike, differing = _sorted_out(self.pairs, rows)
         self._note_contradictions(differing, linked, rows)
+        self._note_outdated(surest(_succeeding(apart, crowded, rows), NAMED), rows)
         self._note_duplicates(alike, rows)
 
     async def _pairs(self, ids: Sequence[UUID], model: VectorIndex, threshold: float) -> list[Pair]:
@@ -100,11 +119,17 @@ class Review:
         for start in range(0, len(ids), findings.CHUNK):
             chunk = ids[start : start + findings.CHUNK]
             for pair in await findings.near_pairs(
-                self._tx, chunk, model=model.id, dimensions=model.dimensions, indexed=model.indexed, threshold=threshold
+                self._tx,
+                chunk,
+                model=model.id,
+                dimensions=model.dimensions,
+                indexed=model.indexed,
+                threshold=min(threshold, LEAST_COSINE),
             ):
                 found[min(pair.one, pair.other), max(pair.one, pair.other)] = pair
             self.looked_at["compared"] += len(chunk)
-            if monotonic() - started > COMPARING_S or len(found) > MAX_PAIRS:
+            near = sum(pair.similarity >= threshold for pair in found.values())
+            if monotonic() - started > COMPARING_S or near > MAX_PAIRS:
                 break
         return list(found.values())
 
@@ -127,6 +152,18 @@ class Review:
                 action="forget",
                 into={"ids": [str(older["id"])], "replaced_by": [str(newer["id"])]},
                 why=f"{reason}. If only one holds, forget the other.",
+            )
+
+    def _note_outdated(self, judged: Sequence[tuple[Succession, float]], rows: dict[UUID, Row]) -> None:
+        self.found["outdated"] = len(judged)
+        for (newer, older), _ in sorted(judged, key=lambda one: -one[1])[: self._limit]:
+            self._note(
+                "outdated",
+                [rows[older], rows[newer]],
+                action="forget",
+                into={"ids": [str(older)], "replaced_by": [str(newer)]},
+                why="The second was told later and may say what holds now of the same. If so, forget the first; if both hold, "
+                "confirm both.",
             )
 
     def _note_duplicates(self, alike: Sequence[Pair], rows: dict[UUID, Row]) -> None:
@@ -225,6 +262,31 @@ def suggested(content: str, tags: Sequence[str]) -> list[str]:
     """Return the first of `tags` all of whose words stand in `content`."""
     there = {word.casefold() for word in words(content)}
     return [tag for tag in tags if (parts := words(tag.replace("-", " "))) and {*parts} <= there][:SUGGESTED_TAGS]
+
+
+def _crowded(pairs: Sequence[Pair]) -> dict[Pair, float]:
+    """Return how near the nearest others are to the memories of each pair."""
+    beside: dict[UUID, dict[UUID, float]] = {}
+    for pair in pairs:
+        beside.setdefault(pair.one, {})[pair.other] = pair.similarity
+        beside.setdefault(pair.other, {})[pair.one] = pair.similarity
+
+    def around(id_: UUID, other: UUID) -> float:
+        return crowding(cosine for near, cosine in beside[id_].items() if near != other)
+
+    return {pair: (around(pair.one, pair.other) + around(pair.other, pair.one)) / 2 for pair in pairs}
+
+
+def _succeeding(
+    pairs: Iterable[Pair], crowded: Mapping[Pair, float], rows: Mapping[UUID, Row]
+) -> Iterator[tuple[Succession, float]]:
+    """Yield of each pair the ids, newer first, and the evidence that the newer one tells what holds now."""
+    for pair in pairs:
+        if pair.one not in rows or pair.other not in rows:
+            continue
+        older, newer = sorted((rows[pair.one], rows[pair.other]), key=told_at)
+        if later(newer, older):
+            yield (newer["id"], older["id"]), succeeds(newer, older, pair.similarity, crowded[pair])
 
 
 def _sorted_out(pairs: Iterable[Pair], rows: dict[UUID, Row]) -> tuple[list[Pair], list[tuple[Pair, list[str]]]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from heapq import nlargest
 from typing import Any, Final
+from uuid import UUID
 
 from pgengram.text.change_words import announces_change
 from pgengram.text.turn_features import TURN, speaker_key_of
@@ -28,6 +29,8 @@ AS_GOOD: Final = 0.1  # less evidence than for the one that it surest succeeds: 
 
 LATER: Final = timedelta(hours=1)  # what was told in one sitting holds together
 SCOPE: Final = ("user", "project", "collection", "speaker")  # differ, and it is about something else
+
+Succession = tuple[UUID, UUID]
 
 
 def comparable(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -67,6 +70,20 @@ def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, 
         return 0.0
     said = CHANGE if announces_change(newer["content"]) else 0.0
     return cosine - crowded + (SAME_KIND if newer["kind"] == older["kind"] else 0.0) + said
+
+
+def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:
+    """Return the pairs, newer first, with the `least` evidence; of each newer one only those that it surest succeeds."""
+    found = [(pair, evidence) for pair, evidence in judged if evidence >= least]
+    best: dict[UUID, float] = {}
+    for (newer, _), evidence in found:
+        best[newer] = max(best.get(newer, 0.0), evidence)
+    return [(pair, evidence) for pair, evidence in found if evidence >= best[pair[0]] - AS_GOOD]
+
+
+def later(newer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
+    """Whether one was told to hold so much later than the other that it may have changed."""
+    return told_at(newer) - told_at(older) >= LATER
 
 
 def told_at(row: Mapping[str, Any]) -> datetime:

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.memory.succession import AS_GOOD, BEFORE, LATER, NAMED, comparable, crowding, succeeds, told_at
+from pgengram.store.memory.succession import BEFORE, NAMED, Succession, comparable, crowding, later, succeeds, surest
 
 TOGETHER: Final = 10  # places that are put in order together; pairs grow with the square
 FITS_STILL: Final = 1 / 3  # of the older one's score, that the newer has to have
@@ -63,17 +63,19 @@ async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int) -> 
 def _successions(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
     """Yield each newer row with an older one that it may succeed."""
     for newer, older in permutations((row for row in rows if row["status"] == "active"), 2):
-        if comparable(newer, older) and told_at(newer) - told_at(older) >= LATER:
+        if comparable(newer, older) and later(newer, older):
             yield newer, older
 
 
 def _in_order(rows: Sequence[Row], cosines: Cosines) -> list[Row]:
+    by_id = {row["id"]: row for row in rows}
     succeeded_by: dict[UUID, list[Row]] = defaultdict(list)
-    for newer, older, evidence in _judged(rows, cosines):
-        succeeded_by[older["id"]].append(newer)
+    for (newer_id, older_id), evidence in surest(_judged(rows, cosines), BEFORE):
+        newer, older = by_id[newer_id], by_id[older_id]
+        succeeded_by[older_id].append(newer)
         newer["stands_for"] = max(newer.get("stands_for", newer["score"]), older["score"])
         if evidence >= NAMED:
-            newer.setdefault("older", []).append(str(older["id"]))
+            newer.setdefault("older", []).append(str(older_id))
     placed: dict[UUID, Row] = {}
 
     def place(row: Row) -> None:
@@ -88,17 +90,11 @@ def _in_order(rows: Sequence[Row], cosines: Cosines) -> list[Row]:
     return [*placed.values()]
 
 
-def _judged(rows: Sequence[Row], cosines: Cosines) -> Iterator[tuple[Row, Row, float]]:
-    """Yield each newer row with an older one that it succeeds, and the evidence."""
-    found = [
-        (newer, older, _evidence(newer, older, cosines))
-        for newer, older in _successions(rows)
-        if newer["score"] >= FITS_STILL * older["score"]
-    ]
-    best = {newer["id"]: evidence for newer, _, evidence in sorted(found, key=lambda one: one[2])}
-    for newer, older, evidence in found:
-        if evidence >= max(BEFORE, best[newer["id"]] - AS_GOOD):
-            yield newer, older, evidence
+def _judged(rows: Sequence[Row], cosines: Cosines) -> Iterator[tuple[Succession, float]]:
+    """Yield each newer row with an older one that it may succeed, and the evidence."""
+    for newer, older in _successions(rows):
+        if newer["score"] >= FITS_STILL * older["score"]:
+            yield (newer["id"], older["id"]), _evidence(newer, older, cosines)
 
 
 def _evidence(newer: Row, older: Row, cosines: Cosines) -> float:
