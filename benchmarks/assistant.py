@@ -37,7 +37,7 @@ from pgengram.settings import Settings
 LIMIT = 10
 BYTES_PER_TOKEN = 3.7
 WIDTH = 130  # columns of the tables, also where nobody watches
-PLACES = ("rank 1", "top 3", "top 10", "miss")
+PLACES = ("rank 1", "top 3", "top 10", "further", "miss")
 IDLE = ("greetings and thanks", "unrelated")
 GROUPS = ("unanswerable", *IDLE)
 TEXT = ("text", "content")
@@ -77,7 +77,7 @@ def placed(place: int | None) -> str:
     """Return the column in which a place counts."""
     if place is None:
         return "miss"
-    return "rank 1" if place == 1 else "top 3" if place <= 3 else "top 10"
+    return next((name for name, last in (("rank 1", 1), ("top 3", 3), ("top 10", 10)) if place <= last), "further")
 
 
 async def ask(stored: Stored, settings: Settings) -> list[Asked]:

@@ -25,6 +25,7 @@ MAX_GET: Final = 20
 MAX_NODES: Final = 500  # memories that one walk along links shows
 LEAST_DIGITS: Final = 8  # of a short id
 MAX_LIMIT: Final = 100
+USUAL_LIMIT: Final = 10  # hits of a search that sets no limit
 MAX_QUERY: Final = 8_000
 MAX_QUERIES: Final = 5  # asked at once
 MAX_METADATA_BYTES: Final = 65_536

@@ -290,7 +290,7 @@ class Question(Filters):
         "auto"
     )
     sort: Annotated[Sort | None, Field(description="Instead of best first.")] = None
-    limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = 10
+    limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = f.USUAL_LIMIT
     offset: Annotated[int, Field(ge=0, le=10_000)] = 0
     cursor: Annotated[str, Field(max_length=512, description="From the page before.")] = ""
     min_similarity: Annotated[float | None, Field(ge=-1, le=1, description="Least cosine.")] = None

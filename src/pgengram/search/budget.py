@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pgengram.fields import WHOLE_CONTENT
 from pgengram.store.connection.database import Row
 from pgengram.text.fencing import fenced
 from pgengram.text.normalising import folded
 from pgengram.views import recalled_line
+
+LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own
+LIST_REACH: Final = 60  # memories that are looked at for it
+LIST_FLOOR: Final = 0.4  # of how well the best one fits
 
 
 def fit_budget(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:
@@ -39,6 +45,18 @@ def select_for_context(rows: list[Row], max_chars: int) -> list[Row]:
         seen.add(said)
         chosen.append(row)
     return chosen
+
+
+def gather(rows: list[Row], most: int) -> tuple[list[Row], int]:
+    """Return what a question for all of something has as its answer, and how many more match.
+
+    Args:
+        rows: hits, best first, more than are shown.
+        most: how many to show; those far behind the best one are none of it.
+    """
+    best = max((row["fit"] for row in rows), default=0.0)
+    matching = [row for row in rows if row["fit"] >= LIST_FLOOR * best]
+    return matching[:most], len(matching[most:])
 
 
 def recalled(rows: list[Row]) -> str:

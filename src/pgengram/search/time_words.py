@@ -49,13 +49,15 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TimeWords:
-    """The words for time of one language: for each phrase its sign and value; the words that ask for nothing; and the
-    spellings of each month.
+    """The words of one language: for each phrase of time its sign and value; the words that ask for nothing; the
+    spellings of each month; the words that ask for a list, and phrases of them that do not.
     """
 
     phrases: dict[tuple[str, ...], tuple[str, Any]]
     empty: frozenset[str]
     months: list[list[str]]
+    all: frozenset[str]
+    not_all: re.Pattern[str]
 
 
 def folded_word(word: str) -> str:
@@ -77,7 +79,13 @@ def _read(table: dict[str, list[str]]) -> TimeWords:
         for place, entry in enumerate(table[name], 1):
             for phrase in entry.split() if name in IN_ORDER else [entry]:
                 phrases.setdefault(tuple(map(folded_word, phrase.split())), (sign, place if name in IN_ORDER else name))
-    return TimeWords(phrases, frozenset(map(folded_word, table["empty"])), [entry.split() for entry in table["months"]])
+    return TimeWords(
+        phrases,
+        empty=frozenset(map(folded_word, table["empty"])),
+        months=[entry.split() for entry in table["months"]],
+        all=frozenset(map(folded_word, table["all"])),
+        not_all=re.compile(rf"\b(?:{'|'.join(map(folded_word, table['not_all']))})\b"),
+    )
 
 
 def readings(text: str) -> Iterator[list[Token]]:
@@ -100,6 +108,12 @@ def _telling() -> frozenset[str]:
     """Return the words of all languages without one of which a text names no time."""
     phrases = [phrase for one in languages().values() for phrase in one.phrases.items()]
     return frozenset(max(words, key=len) for words, (sign, _) in phrases if sign in "MWUD")
+
+
+def asks_for_all(text: str) -> bool:
+    """Whether a question asks for all that there is of something."""
+    plain = " ".join(map(folded_word, _LETTERS.findall(text)))
+    return any(not one.all.isdisjoint(one.not_all.sub(" ", plain).split()) for one in languages().values())
 
 
 def is_empty(text: str) -> bool:

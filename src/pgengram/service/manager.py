@@ -26,6 +26,7 @@ from pgengram.runtime.retry import retrying
 from pgengram.search import budget, cursors, listing
 from pgengram.search.hits import Hits
 from pgengram.search.question import in_time
+from pgengram.search.time_words import asks_for_all
 from pgengram.service import confirming, receipts, standing, unmatched
 from pgengram.service.calls.arguments import reader
 from pgengram.service.core import Core
@@ -163,13 +164,14 @@ class MemoryManager(Core):
         question, period = in_time(question, place.now)
         if question.count_only:
             return await self._count(question, place)
-        found, note = await self.search(question, place), None
+        found, further = await self._searched(question, place)
+        note = f"{further} more match; raise limit." if further else None
         if not found.rows:
             question, found, note = await self._again(question, place, found)
         rows = found.rows
         fitting = budget.fit_budget(rows, question.max_chars, whole=question.detail)
         self.accesses.note([row["id"] for row in fitting])
-        more = bool(fitting) and (len(fitting) < len(rows) or len(rows) == question.limit)
+        more = bool(fitting) and (len(fitting) < len(rows) or len(rows) == question.limit or further > 0)
         return Found(
             query="\n".join(question.queries),
             count=len(fitting),
@@ -186,6 +188,16 @@ class MemoryManager(Core):
             language=spoken(question.query),
             degraded=self.degraded or found.how == "words" or None,
         )
+
+    async def _searched(self, question: Question, place: cursors.Cursor) -> tuple[Hits, int]:
+        """Return the hits; of a question for all of something more of them, and how many match besides."""
+        ranked = not question.lists and question.mode == "auto"
+        if not ranked or not any(map(asks_for_all, question.queries)):
+            return await self.search(question, place), 0
+        most = budget.LIST_LIMIT if question.limit == f.USUAL_LIMIT else question.limit
+        found = await self.search(question.model_copy(update={"limit": max(most, budget.LIST_REACH)}), place)
+        rows, further = budget.gather(found.rows, most)
+        return found._replace(rows=rows), further
 
     async def _again(self, question: Question, place: cursors.Cursor, found: Hits) -> tuple[Question, Hits, str | None]:
         """Repeat a search that found nothing with names as they are stored, or say why there is nothing."""
