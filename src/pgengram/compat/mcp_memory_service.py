@@ -232,5 +232,7 @@ def _moment(name: str, given: str, *, end: bool) -> datetime | None:
         return None
     found = read_moment(given, datetime.now(UTC), end=end)
     if found is None:
-        raise InvalidInput(f"{name}: {given!r} is no time.", "Give a date as YYYY-MM-DD, or 'last week' and the like.")
+        raise InvalidInput(
+            f"{name}: {given!r} is not a time.", "Give a date as YYYY-MM-DD, or 'last week' and the like."
+        )
     return found

@@ -54,7 +54,7 @@ async def search(
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
-    """The score orders the hits of one answer; don't compare it across questions.
+    """The best hits come first, with their scores.
 
     Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --since "last week"`
     """
