@@ -118,10 +118,11 @@ class Recalled(Answer):
 
 
 class Read(Answer):
-    """Answer of get_memories; not ok when none was found."""
+    """Answer of get_memories; not ok when none was found, and then with the error of the first."""
 
     memories: list[Shown]
     missing: Annotated[list[Shown], Unlisted]
+    error: Annotated[dict[str, str] | None, Unlisted] = None
 
 
 class Updated(Answer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from uuid import UUID, uuid4
 
 import pytest
@@ -32,6 +33,7 @@ async def test_what_is_not_there_is_listed_beside_what_is(client: Client) -> Non
     [missing] = answer["missing"]
     assert missing["id"] == lost
     assert missing["error"]["code"] == "NOT_FOUND"
+    assert "error" not in answer
 
 
 async def test_memories_come_in_the_order_in_which_they_were_asked_for(client: Client) -> None:
@@ -149,3 +151,13 @@ async def test_a_reading_without_a_touch_is_not_counted(client: Client) -> None:
         answer = await call(client, "get_memories", ids=[id_], touch=touch)
 
     assert answer["memories"][0]["access_count"] == 1
+
+
+async def test_an_answer_without_any_memory_has_an_error_of_its_own(client: Client) -> None:
+    lost = "00000000-0000-7000-8000-000000000000"
+
+    answer = await client.call_tool("get_memories", {"ids": [lost]})
+
+    told = json.loads(said(answer))
+    assert (answer.is_error, told["ok"], told["error"]["code"]) == (True, False, "NOT_FOUND")
+    assert lost in told["error"]["message"]

@@ -334,6 +334,7 @@ class MemoryManager(Core):
             ok=bool(rows),
             memories=[memory_view(rows[id_]) | around_view(around[id_]) for id_ in there.ids if id_ in rows],
             missing=missing,
+            error=missing[0]["error"] if missing and not rows else None,
         )
 
     @staticmethod
