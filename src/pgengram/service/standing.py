@@ -75,7 +75,7 @@ async def _standing(core: Core) -> list[Row]:
 
 def _unranked(row: Row) -> Row:
     """Return a memory of a list as one that fits as well as any other."""
-    return {**row, "score": 1.0, "similarity": None, "words_share": 0.0}
+    return {**row, "unlikely": False}
 
 
 def _concerns(row: Row, user: str | None, project: str | None) -> bool:
