@@ -303,10 +303,10 @@ _DATES: Final[tuple[tuple[str, Reading], ...]] = (
     ("M#(?:,?Y)?", _date),
     (f"E-?{_SMALL}(?:M(?:{_SMALL}Y)?|Y|[LTN]U|U[LTN])", _part),
     (f"M,?{_SMALL}Y", _date),
-    (f"[LTN]{_SMALL}M|M[LTN]", _relative),
+    ("[LTN]M|M[LTN]", _relative),
     (f"[LTN]{_SMALL}[w#]U|[w#][LTN]U", _last_several),
     ("[w#]UA|A[w#]U", _ago),
-    (f"[LTN]{_SMALL}[UW]|[UW][LTN]", _relative),
+    ("[LTN][UW]|[UW][LTN]", _relative),
     ("D", _named_day),
     ("Y", _date),
 )
