@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import subprocess
@@ -13,6 +14,10 @@ from typer.testing import CliRunner, Result
 
 from pgengram.cli.app import app
 from pgengram.cli.clients import hook_configs
+from pgengram.local.socket_server import LocalServer
+from pgengram.runtime import local_socket
+from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
 
 OTHERS = """{
   "model": "opus",
@@ -105,3 +110,14 @@ def test_hooks_that_cannot_be_had_are_refused_before_anything_is_changed(home: P
     typed("connect", *words, "--yes", expect=2)
 
     assert [path for path in home.rglob("*") if path.is_file()] == []
+
+
+def test_a_system_without_local_sockets_gets_no_hooks_and_keeps_its_servers(
+    home: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    monkeypatch.setattr(local_socket, "SUPPORTED", False)
+
+    said = typed("connect", "claude-code", "--hooks", "--yes", expect=2).output
+    assert "without --hooks" in said
+    assert not [path for path in home.rglob("*") if path.is_file()]
+    assert asyncio.run(LocalServer(MemoryManager(settings)).start()) is False

@@ -44,6 +44,8 @@ class LocalServer:
 
     async def start(self) -> bool:
         """Listen, and answer what waits; return whether that was possible. Without the socket all else goes on."""
+        if not local_socket.SUPPORTED:
+            return False
         try:
             self._server = await asyncio.start_unix_server(
                 self._serve, sock=self._bound(), limit=local_socket.LONGEST_LINE

@@ -40,6 +40,8 @@ def main(arguments: list[str]) -> int:
 
 def _answered(place: local.Place, request: dict[str, object]) -> str:
     """Return what is to be printed; a request that nobody has taken waits for the next server."""
+    if not local.SUPPORTED:
+        raise OSError(local.WITHOUT)
     event = request["event"]
     name = event.get("hook_event_name", "") if isinstance(event, dict) else ""
     try:

@@ -21,6 +21,8 @@ TYPE_CHECKING = False  # as typing has it, which would take longer to import tha
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SUPPORTED = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
+WITHOUT = "Python has no local sockets on this system, so hooks cannot ask a server."
 FOLDER = "run"  # below the data folder
 LONGEST_PATH = 103  # bytes that a socket's path may have on macOS; Linux has 107
 SHORT = "/tmp"  # noqa: S108 - where no data folder is too deep; what we make in it is private and checked before use

@@ -30,6 +30,7 @@ from pgengram.cli.runtime import (
     screen,
 )
 from pgengram.errors import InvalidInput
+from pgengram.runtime import local_socket
 from pgengram.settings import Settings
 
 COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -110,8 +111,10 @@ def _refuse_hooks(client: str | None, folder: Path | None, *, alone: bool) -> No
     """Refuse hooks that cannot be had before anything is changed.
 
     Raises:
-        InvalidInput: the client has none, or they would not be its user's own.
+        InvalidInput: the client or the system has none, or they would not be its user's own.
     """
+    if not local_socket.SUPPORTED:
+        raise InvalidInput(local_socket.WITHOUT, "Connect without --hooks; the assistant then searches by itself.")
     if folder is not None or alone:
         raise InvalidInput("Hooks go into your own settings only.", "Leave out --folder, --print and --link.")
     hook_configs.hooks_of(str(client))
