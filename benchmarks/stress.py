@@ -155,7 +155,7 @@ class Server:
 async def started(folder: Path, **settings: str) -> Server:
     """Start a server and say hello to it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
-    given = {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
+    given = {f"PGENGRAM_{name.upper()}": value for name, value in ({"answers": "full"} | settings).items()}
     with (folder / "stderr.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "pgengram", env=inherited | given, limit=LINE_BYTES, start_new_session=True,

@@ -14,7 +14,7 @@ from test_recall_context import PAYLOADS
 
 from helpers import call, connected, database_of, said
 
-FENCE = re.compile(r"<memories-([0-9a-f]{8})>\n([^\n]+)\n(.*?)\n</memories-\1>", re.DOTALL)
+FENCE = re.compile(r"<memories-([0-9a-f]{8}|[0-9a-f]{16})>\n([^\n]+)\n(.*?)\n</memories-\1>", re.DOTALL)
 MARK = "teapot"
 
 

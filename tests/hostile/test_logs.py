@@ -22,7 +22,9 @@ PASSWORD = "Marimba-Pomelo-77"
 
 
 def serve(url: str, **settings: str) -> Any:
-    outcome = {f"PGENGRAM_{name.upper()}": value for name, value in ({"toolsets": "all"} | settings).items()}
+    outcome = {
+        f"PGENGRAM_{name.upper()}": value for name, value in ({"toolsets": "all", "answers": "full"} | settings).items()
+    }
     return toy(Path("/dev/null"), command=[sys.executable, "-m", "pgengram"], PGENGRAM_DATABASE_URL=url, **outcome)
 
 

@@ -155,7 +155,9 @@ async def test_the_history_outlives_the_memory_with_names_of_fields_alone(client
 
     made, changed, erased = db.history(id_)
     assert (made["operation"], made["changes"]) == ("create", None)
-    assert (changed["operation"], changed["changes"]) == ("update", {"content": [], "importance": []})
+    assert (changed["operation"], changed["changes"]) == (
+        "update", {"content": [], "importance": [], "last_confirmed_at": []},
+    )  # fmt: skip
     assert (erased["operation"], erased["version"], erased["changes"]) == ("erase", 3, None)
     assert erased["at"] > changed["at"] > made["at"]
     assert answer.is_error

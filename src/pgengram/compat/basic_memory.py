@@ -83,7 +83,7 @@ class BasicMemory(CompatAdapter):
     async def read_note(
         self, identifier: Identifier, project: f.Name | None = None, output_format: Format = "text"
     ) -> Raw:
-        """Read a note by its title or permalink; memory:// before it is no matter. Errors: NOT_FOUND."""
+        """Read a note by its title or permalink; memory:// may stand before it. Errors: NOT_FOUND."""
         found = await self._note(identifier, project)
         [memory] = (await self.memory.get_memories([str(found["id"])])).memories
         if output_format == "text":
@@ -256,5 +256,5 @@ def _moment(given: str) -> datetime | None:
         return None
     found = read_moment(given, datetime.now(UTC))
     if found is None:
-        raise InvalidInput(f"{given!r} is no time.", "Give 7d, 'last week', or a date as YYYY-MM-DD.")
+        raise InvalidInput(f"Not a time: {given!r}.", "Give 7d, 'last week', or a date as YYYY-MM-DD.")
     return found

@@ -98,7 +98,10 @@ async def on(
 @conversations.command()
 @command
 async def off(as_json: AsJson = False) -> None:
-    """Keep no conversation from now on; those that are kept stay until they are erased or old enough."""
+    """Keep no conversation from now on; those that are kept stay until they are erased or old enough.
+
+    Example: `pgengram conversations off`
+    """
     await _set(keeps=False, as_json=as_json)
 
 

@@ -50,7 +50,7 @@ async def export_(
 ) -> None:
     """A backup, or a way to another store. The file is complete or not there.
 
-    Notes stay in their files from one export to the next; import brings back what was edited in them.
+    Notes stay in their files from one export to the next; import takes over what was edited in them.
 
     Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`
     """
