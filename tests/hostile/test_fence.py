@@ -13,8 +13,9 @@ from mcp.types import TextContent, TextResourceContents
 from test_recall_context import PAYLOADS
 
 from helpers import call, connected, database_of, said
+from pgengram.compat.ownsona_records import RULE
 
-FENCE = re.compile(r"<memories-([0-9a-f]{8}|[0-9a-f]{16})>\n([^\n]+)\n(.*?)\n</memories-\1>", re.DOTALL)
+FENCE = re.compile(r"<memories-([0-9a-f]{8})>\n([^\n]+)\n(.*?)\n</memories-\1>", re.DOTALL)
 MARK = "teapot"
 
 
@@ -48,7 +49,6 @@ DOORS: dict[str, Callable[[Client], Awaitable[str]]] = {
     "session-start": by_prompt("session-start"),
     "session-start with a topic": by_prompt("session-start", topic=MARK),
     "recall": by_prompt("recall", query=MARK),
-    "build_context_prompt": by_another_systems_tool,
 }
 
 
@@ -69,8 +69,8 @@ async def candidate(postgres: str, template: str) -> Any:
 @pytest.mark.shows(42)
 @pytest.mark.parametrize("door", DOORS)
 async def test_forty_payloads_close_no_fence(candidate: Any, door: str) -> None:
-    client, other = candidate
-    text = await DOORS[door](other if door == "build_context_prompt" else client)
+    client, _ = candidate
+    text = await DOORS[door](client)
 
     [(tag, _, inside)] = FENCE.findall(text)
     lines = inside.split("\n")
@@ -82,12 +82,23 @@ async def test_forty_payloads_close_no_fence(candidate: Any, door: str) -> None:
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_the_tag_is_another_each_time(candidate: Any, door: str) -> None:
-    client, other = candidate
+    client, _ = candidate
     show = DOORS[door]
 
-    tags = {FENCE.findall(await show(other if door == "build_context_prompt" else client))[0][0] for _ in range(5)}
+    tags = {FENCE.findall(await show(client))[0][0] for _ in range(5)}
 
     assert len(tags) == 5
+
+
+async def test_forty_payloads_do_not_end_the_facts_of_another_systems_prompt(candidate: Any) -> None:
+    _, other = candidate
+
+    text = await by_another_systems_tool(other)
+
+    before, rule, after = text.partition(f"\n\n{RULE}\n\n")
+    assert rule
+    assert before.count(MARK) >= 8
+    assert after == f"The following is the user's prompt:\n\n{MARK}"
 
 
 async def test_a_payload_changes_no_answers_shape(candidate: Any) -> None:
