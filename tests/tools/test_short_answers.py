@@ -56,6 +56,19 @@ async def test_a_search_says_how_to_see_more_only_where_there_is_more(model: Cli
     assert len((await call(model, "search_memories", limit=2, cursor=listed["next_cursor"]))["results"]) == 1
 
 
+async def test_what_is_hidden_is_told_only_where_nothing_surely_answers(model: Client) -> None:
+    gone = await remember(model, "The ferry leaves at nine.")
+    await call(model, "forget_memories", ids=[gone])
+    await remember(model, "Mira planted three quince trees.")
+
+    sure = await call(model, "search_memories", query="Mira quince trees")
+    unsure = await call(model, "search_memories", query="When does the ferry leave?")
+
+    assert sure["evidence"] == "strong"
+    assert "hidden" not in sure
+    assert unsure["hidden"] == {"forgotten": 1}
+
+
 async def test_a_hit_in_detail_has_every_field(model: Client) -> None:
     await remember(model, "The well is deep.", tags=["garden"])
 

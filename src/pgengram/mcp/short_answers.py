@@ -44,6 +44,8 @@ def short(id_: str) -> str:
 @brief.register
 def _(view: Found) -> Shown:
     answer = whole(view, "query", "count", "search", "language")
+    if view.evidence == "strong":  # what is hidden is hardly missed
+        answer.pop("hidden", None)
     answer.pop("next_cursor" if "next_offset" in answer else "next_offset", None)
     if view.total is not None:
         answer.pop("results")
