@@ -66,7 +66,9 @@ async def test_what_is_hidden_is_told_only_where_nothing_surely_answers(model: C
 
     assert sure["evidence"] == "strong"
     assert "hidden" not in sure
+    assert "unlikely_from" not in sure
     assert unsure["hidden"] == {"forgotten": 1}
+    assert unsure.get("unlikely_from", 1) == 1
 
 
 async def test_a_hit_in_detail_has_every_field(model: Client) -> None:

@@ -21,7 +21,7 @@ STEM: Final = 5  # letters of a kind; a text that holds them says it by itself
 TELLING_KINDS: Final = frozenset({"preference", "decision", "goal"})
 WHOSE: Final = ("project", "user", "speaker")
 TOLD_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored")
-AS_THEY_ARE: Final = ("unlikely", "truncated", "older", "superseded_by", "changed_since")
+AS_THEY_ARE: Final = ("truncated", "older", "superseded_by", "changed_since")
 
 
 def whole(view: BaseModel, *without: str) -> Shown:
@@ -51,6 +51,8 @@ def _(view: Found) -> Shown:
         answer.pop("results")
     elif not view.in_detail:
         answer["results"] = [hit_in_brief(hit) for hit in view.results]
+        if unlikely := [place for place, hit in enumerate(view.results, 1) if hit.get("unlikely")]:
+            answer["unlikely_from"] = unlikely[0]
     return answer
 
 

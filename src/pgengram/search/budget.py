@@ -36,7 +36,7 @@ def select_for_context(rows: list[Row], max_chars: int) -> list[Row]:
     left = max_chars - len(fenced([]))
     for row in rows:
         said = folded(row["content"])
-        if row.get("unlikely") or said in seen:
+        if not row.get("recalled", True) or said in seen:
             continue
         length = len(recalled_line(row)) + 1
         if length > left:

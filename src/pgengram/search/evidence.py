@@ -76,6 +76,8 @@ LEVELS: Final = get_args(Evidence)  # the surest first
 STRONG: Final = 0.6  # probability from which evidence is strong
 WEAK: Final = 0.25  # probability from which it is weak
 SMALL_TALK: Final = -6.0  # log odds that somebody who greets or thanks asks for a memory
+# Probability from which a hit is worth its room in a recalled text: where the answer is sure, its surroundings are too.
+RECALLED: Final[dict[str, float]] = {"strong": 0.01, "weak": 0.05}
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
 
 
@@ -83,7 +85,7 @@ def judge(asked: Asked, rows: Sequence[Row], bonus: float) -> Evidence:
     """Give each row its chance of answering as `score`, and return how sure it is that one of them does.
 
     What it was ranked by is `fit` then. A row with little chance is marked as `unlikely`, and so is each
-    where there is no evidence.
+    where there is no evidence. `recalled` says whether it is worth its room in a recalled text.
 
     Args:
         asked: the question.
@@ -98,6 +100,7 @@ def judge(asked: Asked, rows: Sequence[Row], bonus: float) -> Evidence:
         odds = formula.hit + formula.sure * sure - formula.drop * below(row) - formula.crowd * alike
         row["fit"], row["score"] = row["score"], probability(odds)
         row["unlikely"] = evidence == "none" or row["score"] < UNLIKELY
+        row["recalled"] = evidence != "none" and row["score"] >= RECALLED[evidence]
     return evidence
 
 

@@ -75,7 +75,7 @@ async def _standing(core: Core) -> list[Row]:
 
 def _unranked(row: Row) -> Row:
     """Return a memory of a list as one that fits as well as any other."""
-    return {**row, "unlikely": False}
+    return {**row, "recalled": True}
 
 
 def _concerns(row: Row, user: str | None, project: str | None) -> bool:
