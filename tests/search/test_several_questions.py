@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 from mcp import Client
 
 from helpers import call, found, remember
+from pgengram.search.fusion import fused
+from pgengram.search.hits import Hits
 
 QUESTIONS = ["What does Elin drink in the morning?", "Where is the spare key?"]
 
@@ -63,3 +67,23 @@ async def test_a_pasted_text_is_asked_by_its_parts_and_most_by_its_end(client: C
 
     assert ranked[0] == key
     assert code in ranked
+
+
+async def test_in_mode_text_each_of_several_texts_is_looked_for_by_its_signs(client: Client) -> None:
+    lamp, well, gate = [
+        await remember(client, f"The {name} is old.") for name in ("red lamp", "deep well", "iron gate")
+    ]
+
+    asked = {"mode": "text", "query": ['"red lamp"', "well -iron"]}
+    assert {*await found(client, **asked)} == {lamp, well}
+    assert gate not in await found(client, **asked)
+
+
+def test_a_memory_that_one_question_recalls_is_recalled_whatever_it_fits_best() -> None:
+    id_ = uuid4()
+    weak = {"id": id_, "fit": 0.9, "score": 0.04, "unlikely": True, "recalled": False}
+    sure = {"id": id_, "fit": 0.5, "score": 0.02, "unlikely": True, "recalled": True}
+
+    together = fused([(1.0, Hits([weak], "exact", {}, "weak")), (1.0, Hits([sure], "exact", {}, "strong"))], 0, 10)
+
+    assert [row["recalled"] for row in together.rows] == [True]

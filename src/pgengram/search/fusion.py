@@ -14,8 +14,6 @@ from pgengram.store.connection.database import Row
 
 REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking
 WEIGHT_OTHERS: Final = 0.1  # what the other questions say of a memory, beside the one that it fits best
-
-
 LONG: Final = 600  # characters from which on a question is one with a text pasted before it
 ASKING: Final = 150  # characters at its end, which ask
 WEIGHT_PASTED: Final = 0.9  # of a part before them, beside 1 of what asks
@@ -79,4 +77,5 @@ def _together(its: list[tuple[float, Row]], questions: int) -> Row:
         "fit": best + WEIGHT_OTHERS * (sum(fits) - best) / max(1, questions - 1),
         "score": max(one["score"] for _, one in its),
         "unlikely": all(one["unlikely"] for _, one in its),
+        "recalled": any(one["recalled"] for _, one in its),
     }

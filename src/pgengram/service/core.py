@@ -181,15 +181,22 @@ class Core:
         question = await self.as_stored(question)
         if question.lists:
             return await self.store.read_transaction(lambda tx: listing.listed(tx, question, place))
-        if len(parts_of(question.queries[0])) == len(question.queries) == 1 or question.mode == "text":
+        if question.mode == "text":  # whose signs hold for the whole of a text
+            asked = [(1.0, query) for query in question.queries]
+        else:
+            asked = [part for query in question.queries for part in parts_of(query)]
+        if len(asked) == 1:
             return await self.store.read(lambda begin: self._found(begin, question, place))
-        return await self.store.read(lambda begin: self._found_together(begin, question, place))
+        return await self.store.read(lambda begin: self._found_together(begin, question, asked, place))
 
-    async def _found_together(self, begin: Begin, question: Question, place: cursors.Cursor) -> Hits:
-        """Ask several questions one after the other, as each would be asked alone, and rank what they find as one."""
+    async def _found_together(
+        self, begin: Begin, question: Question, asked: Sequence[tuple[float, str]], place: cursors.Cursor
+    ) -> Hits:
+        """Ask several texts one after the other, as each would be asked alone, and rank what they find as one by their
+        weights.
+        """
         reach = {"further_queries": [], "limit": max(REACH, place.offset + question.limit)}
         start = replace(place, offset=0)
-        asked = [part for query in question.queries for part in parts_of(query)]
         answers = [
             (weight, await self._found(begin, question.model_copy(update={"query": text, **reach}), start))
             for weight, text in asked
