@@ -204,7 +204,6 @@ async def main() -> int:
     arguments = parser.parse_args()
     screen = Console(width=max(Console().width, WIDTH))
     with database() as settings, Progress() as progress:
-        settings = replace(settings, answers="full")  # with whole ids and scores
         answers = await ask_corpus(settings)
         for file in arguments.files:
             data = json.loads(file.read_text(encoding="utf-8"))

@@ -285,7 +285,7 @@ async def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     screen = Console(width=max(Console().width, WIDTH))
-    with database() as settings:
+    with database("short") as settings:
         stored = await live_through(read(arguments.corpus), settings, batch=arguments.batch)
         answers = await ask(stored, settings)
         figures = {

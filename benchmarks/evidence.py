@@ -344,7 +344,6 @@ async def everything(files: Iterable[Path], most: int) -> list[Outcome]:
     """Fill all stores and ask them."""
     corpus = read_corpus()
     with database() as settings:
-        settings = replace(settings, answers="full")  # with whole ids
         found = await of_corpus(replace(settings, namespace="evidence corpus"), corpus)
         found += await of_demo(replace(settings, namespace="evidence demo"), corpus)
         found += await of_languages(settings)

@@ -234,7 +234,6 @@ async def main() -> int:
     data = json.loads(arguments.file.read_text(encoding="utf-8"))
     screen = Console(width=max(Console().width, WIDTH))
     with database() as settings, Progress() as progress:
-        settings = replace(settings, answers="full")  # with whole ids
         if arguments.leave_one_out:
             results = print_leave_one_out(await capture(data, settings, progress), screen)
         else:
@@ -246,9 +245,13 @@ async def main() -> int:
 
 
 @contextmanager
-def database() -> Iterator[Settings]:
-    """Yield the settings of the environment, with a database for this run where they name none."""
-    settings = Settings.from_environment()
+def database(answers: str = "full") -> Iterator[Settings]:
+    """Yield the settings of the environment, with a database for this run where they name none.
+
+    Args:
+        answers: `full`, with whole ids and scores, or `short`, as assistants have them.
+    """
+    settings = replace(Settings.from_environment(), answers=answers)
     if settings.database_url:
         yield settings
         return
