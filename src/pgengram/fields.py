@@ -12,9 +12,6 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
 MAX_CONTENT: Final = 16_000
 MAX_TAGS: Final = 16
-ROLES: Final = ("user", "assistant", "tool")  # of whoever said a turn of a conversation
-KEEP_DAYS: Final = 90  # that conversations are kept unless told otherwise
-MAX_KEEP_DAYS: Final = 3_650
 MAX_TAG: Final = 64
 MAX_NAME: Final = 256
 MAX_REASON: Final = 1_024
@@ -28,6 +25,9 @@ MAX_LIMIT: Final = 100
 USUAL_LIMIT: Final = 10  # hits of a search that sets no limit
 MAX_QUERY: Final = 8_000
 MAX_QUERIES: Final = 5  # asked at once
+KEEP_DAYS: Final = 90  # that conversations are kept unless told otherwise
+MAX_KEEP_DAYS: Final = 3_650
+ROLES: Final = ("user", "assistant", "tool")  # of whoever said a turn of a conversation
 MAX_METADATA_BYTES: Final = 65_536
 MAX_METADATA_DEPTH: Final = 20
 FIRST_MOMENT: Final = datetime(1, 1, 2, tzinfo=UTC)

@@ -5,10 +5,18 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from typing import Final
 from uuid import UUID
+
+SHORT_DIGITS: Final = 8  # the last ones of an id, by which there is an index; random, as the first ones are the time
 
 _lock = threading.Lock()
 _last = 0
+
+
+def short(id_: UUID | str) -> str:
+    """Return the end of an id, which every tool and command takes for it."""
+    return str(id_)[-SHORT_DIGITS:]
 
 
 def uuid7() -> UUID:

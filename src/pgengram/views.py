@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
+from pgengram.ids import short
 from pgengram.text.fencing import one_line
 from pgengram.text.language import spoken
 
@@ -297,11 +298,11 @@ def recalled_line(row: dict[str, Any]) -> str:
     when = row["occurred_at"] or row["created_at"]
     source = f", {row['speaker']}" if row["speaker"] else ""
     sure = ", inferred" if row["capture_mode"] == "inferred" else ""
-    others = ", ".join(one["id"][-8:] for one in row.get("conflicts_with", ()))
+    others = ", ".join(short(one["id"]) for one in row.get("conflicts_with", ()))
     disputed = f"; disagrees with {others}" if others else ""
-    older = ", ".join(id_[-8:] for id_ in row.get("older", ()))
+    older = ", ".join(map(short, row.get("older", ())))
     newer_than = f"; newer than {older}" if older else ""
     return (
         f"- {one_line(row['content'])} ({when:%Y-%m-%d}{one_line(source)}{sure}; "
-        f"{str(row['id'])[-8:]}{newer_than}{disputed})"
+        f"{short(row['id'])}{newer_than}{disputed})"
     )

@@ -14,6 +14,7 @@ from rich.tree import Tree
 from pgengram import fields as f
 from pgengram.cli.runtime import note, say, screen
 from pgengram.errors import NotFound
+from pgengram.ids import SHORT_DIGITS, short
 from pgengram.text.fencing import one_line
 
 # Of a memory: what `show` prints apart from its other fields, and what says nothing to a person.
@@ -55,7 +56,6 @@ MORE: Final = {
     "history": "`pgengram export` writes all of them.",
 }
 EMPTY: Final[tuple[Any, ...]] = (None, [], {}, "")
-SHOWN_ID: Final = 8  # hex digits, which every command takes for an id
 UNITS: Final = (
     ("month", 30 * 86_400), ("week", 7 * 86_400), ("day", 86_400), ("hour", 3_600), ("minute", 60),
 )  # fmt: skip
@@ -66,16 +66,6 @@ def as_line(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def short(id_: str) -> str:
-    """Return the end of an id, which every command takes for it."""
-    return id_[-SHOWN_ID:]
-
-
-def counted(number: int) -> str:
-    """Return how many memories, in words."""
-    return f"{number:,} {'memory' if number == 1 else 'memories'}"
 
 
 def kind(hit: Mapping[str, Any]) -> str:
@@ -121,7 +111,7 @@ def print_hits(
     """Print a list of memories without lines around it, with a column for each measure; `mark` is the id to tick."""
     table = plain_table()
     table.expand = True
-    table.add_column("id", no_wrap=True, width=SHOWN_ID)
+    table.add_column("id", no_wrap=True, width=SHORT_DIGITS)
     table.add_column("memory", ratio=1)
     for measure in measures:
         table.add_column(measure, justify="right", no_wrap=True)

@@ -23,7 +23,7 @@ Day = Annotated[str, f.Text, Field(max_length=64, description="A date, YYYY-MM-D
 Match = Literal["any", "all"]
 
 
-class Told(Request):
+class StoredMetadata(Request):
     """What is told of a memory; other keys are kept as they are."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -55,14 +55,14 @@ class McpMemoryService(CompatAdapter):
 
     @tool(ADDS, title="Store a memory")
     async def memory_store(
-        self, content: f.Content, metadata: Told | None = None, conversation_id: f.Name | None = None
+        self, content: f.Content, metadata: StoredMetadata | None = None, conversation_id: f.Name | None = None
     ) -> Raw:
         """Store information with tags and a type.
 
         Nearly the same as what is there is not stored again, unless a conversation_id is given: then its memories may be
         alike. Errors: INVALID_INPUT, SECRET_REJECTED.
         """
-        told = metadata or Told()
+        told = metadata or StoredMetadata()
         stored = await self.store(
             content=content,
             tags=told.tags,

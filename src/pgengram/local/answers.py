@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tuple[str, str]]) -> dict[str, Any]:
     """Return the answer to one request, once the store is open.
 
-    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept}` or `{"call": tool, "arguments": …}`; the answers are `{"print": text}`
-    and `{"answer": …}`.
+    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept}`, its answer `{"print": text}`.
 
     Args:
         manager: the memories.
@@ -25,8 +24,8 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
         missed: conversations whose beginning was answered too late; their next prompt makes up for it.
 
     Raises:
-        InvalidInput: it is none of these.
-        PgengramError: as the tool raises it.
+        InvalidInput: it is none.
+        PgengramError: the store cannot be read or written now.
     """
     patience_s = request.get("patience_s")
     until = time.monotonic() + patience_s if isinstance(patience_s, int | float) else None
@@ -38,4 +37,4 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
         ACTOR.set(f"{client} hook")
         keeps = request.get("keeps") is True
         return {"print": await session_hooks.answer(manager, client, event, keeps=keeps, until=until, missed=missed)}
-    raise InvalidInput("Unknown request.", "Ask for a hook or a call.")
+    raise InvalidInput("Unknown request.", "Ask for a hook.")

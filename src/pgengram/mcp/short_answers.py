@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from pgengram.ids import short
 from pgengram.views import Done, Found, Recalled, Shown, Stored, StoredMany, Updated
 
-SHORT_ID: Final = 8  # digits; every tool takes them as an id
 IDS: Final = frozenset(
     {"id", "memory_id", "superseded_by", "replaced_by", "replaced_by_ids", "replacement_ids", "older"}
 )
@@ -34,11 +34,6 @@ def whole(view: BaseModel, *without: str) -> Shown:
 def brief(view: BaseModel) -> Shown:
     """Return an answer as an object, as short as it is useful; what has no short form comes whole."""
     return whole(view)
-
-
-def short(id_: str) -> str:
-    """Return the end of an id, by which every tool finds the memory."""
-    return id_[-SHORT_ID:]
 
 
 @brief.register
@@ -71,7 +66,7 @@ def _(view: Stored) -> Shown:
 def _(view: StoredMany) -> Shown:
     answer = whole(view, "results", "created", "failed")
     answer["ids"] = [short(item["memory_id"]) if item["ok"] else None for item in view.results]
-    if remarkable := [_item(item) for item in view.results if _item(item)]:
+    if remarkable := [told for item in view.results if (told := _item(item))]:
         answer["results"] = remarkable
     return answer
 

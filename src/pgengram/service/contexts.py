@@ -24,7 +24,7 @@ FEW_WORDS: Final = 3  # fewer, such as "go on", are about nothing
 
 async def most_relevant(core: Core, *, project: str | None = None) -> list[Row]:
     """Return the memories that matter most now, as many as fit into the room there is."""
-    return _fitting(await _listed(core, project))
+    return budget.select_for_context(await _listed(core, project), MAX_CHARS)
 
 
 async def most_relevant_for(core: Core, project: str | None) -> list[Row]:
@@ -34,7 +34,7 @@ async def most_relevant_for(core: Core, project: str | None) -> list[Row]:
     """
     own = await _listed(core, project) if project else []
     rows = [*own, *(row for row in await _listed(core, None) if row["project"] is None)]
-    return _fitting(await _trusted(core, rows))
+    return budget.select_for_context(await _trusted(core, rows), MAX_CHARS)
 
 
 async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
@@ -61,11 +61,6 @@ async def _trusted(core: Core, rows: list[Row]) -> list[Row]:
 async def _listed(core: Core, project: str | None) -> list[Row]:
     question = checked(Question, {"sort": "relevance", "limit": LOOKED_AT, "project": project})
     return (await core.search(question, cursors.Cursor(datetime.now(UTC)))).rows
-
-
-def _fitting(rows: list[Row]) -> list[Row]:
-    alike = [{**row, "score": 1.0} for row in rows]  # none fits better
-    return budget.select_for_context(alike, MAX_CHARS)
 
 
 def _belongs(row: Row, project: str | None) -> bool:

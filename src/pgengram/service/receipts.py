@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from pgengram.ids import short
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import changes, deletion
 from pgengram.store.memory.memories import Draft
 from pgengram.store.memory.plans import ChangePlan
 from pgengram.store.memory.upsert import WriteResult
+from pgengram.text.counting import counted
 from pgengram.views import (
     Forgotten,
     Updated,
@@ -43,7 +45,7 @@ def message_of(result: WriteResult) -> str:
     if result.corrected:
         said += " Something like it was forgotten: see previously_corrected."
     if result.may_replace:
-        said += REPLACING.format(f'replaced_by_ids=["{str(result.id)[-8:]}"]')
+        said += REPLACING.format(f'replaced_by_ids=["{short(result.id)}"]')
     return said
 
 
@@ -116,7 +118,7 @@ async def preview(tx: Transaction, made: ChangePlan) -> Forgotten:
         ok=bool(rows),
         results=[*shown, *_not_removed(made)],
         forgotten=0,
-        message=f"{_memories(len(rows))} would be {'permanently erased' if hard else 'forgotten'}.",
+        message=f"{counted(len(rows))} would be {'permanently erased' if hard else 'forgotten'}.",
         previewed=True,
     )
 
@@ -144,11 +146,7 @@ def removal(made: ChangePlan, erased: Mapping[UUID, Any]) -> Forgotten:
     )
 
 
-def _memories(number: int) -> str:
-    return f"{number:,} {'memory' if number == 1 else 'memories'}"
-
-
 def _what_became(*parts: tuple[str, int]) -> str:
     """Return how many memories became what, without what happened to none."""
     (what, number), *more = [part for part in parts if part[1]] or [parts[0]]
-    return f"{_memories(number)} {what}{''.join(f', {rest:,} {other}' for other, rest in more)}."
+    return f"{counted(number)} {what}{''.join(f', {rest:,} {other}' for other, rest in more)}."

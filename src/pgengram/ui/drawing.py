@@ -12,6 +12,7 @@ from math import exp, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
+from pgengram.ids import short
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -199,7 +200,7 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, dict) and {"to_id", "type", "strength"} <= value.keys():
-        return f"{value['type']} {value['strength']} → {value['to_id'][-8:]}"
+        return f"{value['type']} {value['strength']} → {short(value['to_id'])}"
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ", ".join(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from pgengram import fields as f
 from pgengram.cli.options import AsJson, Limit, OfProject, Yes
-from pgengram.cli.output import short
 from pgengram.cli.runtime import (
     FAILED,
     command,
@@ -23,6 +22,7 @@ from pgengram.cli.runtime import (
     screen,
 )
 from pgengram.errors import NotFound
+from pgengram.ids import short
 from pgengram.service.conversations import Conversations
 from pgengram.store.assistant import recall_receipts
 from pgengram.text.fencing import one_line

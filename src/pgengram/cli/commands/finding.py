@@ -19,11 +19,11 @@ from pgengram.cli.output import (
     print_found,
     print_graph,
     print_memory,
-    short,
     when,
 )
 from pgengram.cli.runtime import call_tool, command, completing, opened_manager, print_json, say, screen
 from pgengram.errors import InvalidInput
+from pgengram.ids import short
 from pgengram.text.fencing import one_line
 
 MODES: Final = ("auto", "semantic", "text", "substring")

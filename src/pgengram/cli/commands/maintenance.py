@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pgengram import fields as f
 from pgengram.cli.options import AsJson, OfProject, Yes
-from pgengram.cli.output import ago, counted, is_count, plain, plain_table, rows_table, short
+from pgengram.cli.output import ago, is_count, plain, plain_table, rows_table
 from pgengram.cli.runtime import (
     FAILED,
     call_tool,
@@ -27,9 +27,11 @@ from pgengram.cli.runtime import (
     say,
     screen,
 )
+from pgengram.ids import short
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.maintenance import Action, Maintenance, Reviewed, Tidied
 from pgengram.service.toolsets.reviewing import FINDINGS
+from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
 from pgengram.views import cut
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from pgengram import fields as f
 from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes
-from pgengram.cli.output import as_line, counted, print_errors, short
+from pgengram.cli.output import as_line, print_errors
 from pgengram.cli.runtime import (
     call_tool,
     command,
@@ -31,6 +31,8 @@ from pgengram.cli.runtime import (
     screen,
 )
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
+from pgengram.ids import short
+from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
 
 if TYPE_CHECKING:

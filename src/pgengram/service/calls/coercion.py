@@ -243,7 +243,7 @@ class Coercion:
             return self._moment(name, value, coerced)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name != "content":
             return str(value)
-        most = f.MAX_QUERY if name in CUT else node.get("maxLength")
+        most = node.get("maxLength")
         if isinstance(value, str) and most and len(value) > most:
             if name in CUT:
                 half = most // 2 - 2

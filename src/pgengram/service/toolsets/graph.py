@@ -16,6 +16,7 @@ from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import edges
 from pgengram.store.memory import memories
+from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
 from pgengram.views import Answer, Done, Shown, Unlisted, cut
 
@@ -156,7 +157,7 @@ def _said(results: list[Shown], *, remove: bool) -> str:
     """Say how many links were made or removed, and what was not."""
     good = [result for result in results if result["ok"]]
     changed = sum(len(result["removed"]) if remove else result["created"] for result in good)
-    said = [f"{changed} {'link' if changed == 1 else 'links'} {'removed' if remove else 'made'}"]
+    said = [f"{counted(changed, 'link', 'links')} {'removed' if remove else 'made'}"]
     if not remove and changed < len(good):
         said.append(f"{len(good) - changed} there already")
     if len(good) < len(results):

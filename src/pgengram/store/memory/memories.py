@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
 from pgengram.errors import Conflict, ModelSwitched, NotFound
-from pgengram.ids import uuid7
+from pgengram.ids import short, uuid7
 from pgengram.inputs import NewMemory
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import merging, searchable
@@ -30,7 +30,6 @@ SET_OTHERWISE: Final = {
     "dedup_policy",
 }  # fmt: skip
 WHOLE_ID: Final = 32  # hex digits
-SHORT_ID: Final = 8  # of its last digits, by which there is an index
 MOST_NAMED: Final = 5  # memories that one short id may mean
 LASTING: Final = ("active", "archived")  # the states in which new edges and clusters may lead to a memory
 DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
@@ -329,8 +328,8 @@ async def resolve(tx: Transaction, given: Iterable[str]) -> Resolved:
     """
     plain = {key: str(f.bare_id(key)).replace("-", "").lower() for key in given}
     whole = [UUID(hex=digits) for digits in plain.values() if len(digits) == WHOLE_ID]
-    short = [digits[-SHORT_ID:] for digits in plain.values() if len(digits) < WHOLE_ID]
-    there = [row["id"] for row in await tx.rows(s.FIND_BY_ID, {"ids": whole, "short_ids": short})] if plain else []
+    ends = [short(digits) for digits in plain.values() if len(digits) < WHOLE_ID]
+    there = [row["id"] for row in await tx.rows(s.FIND_BY_ID, {"ids": whole, "short_ids": ends})] if plain else []
     resolved = Resolved({}, {})
     for key, digits in plain.items():
         ids = [id_ for id_ in there if id_.hex.endswith(digits)] or await _beginning(tx, digits)
@@ -351,7 +350,7 @@ async def _beginning(tx: Transaction, digits: str) -> list[UUID]:
 
 
 def _several(key: str, ids: Sequence[UUID]) -> Conflict:
-    ends = ", ".join(str(id_)[-SHORT_ID:] for id_ in ids[:MOST_NAMED])
+    ends = ", ".join(short(id_) for id_ in ids[:MOST_NAMED])
     more = " and others" if len(ids) > MOST_NAMED else ""
     return Conflict(f"{key} may mean several memories, which end in {ends}{more}.", "Give the last 8 digits of one.")
 

@@ -23,6 +23,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, deletion, memories, merging, searchable
 from pgengram.store.memory import statements as s
+from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
 from pgengram.views import cut
 
@@ -180,7 +181,7 @@ class ChangePlan:
     def question(self) -> str:
         """What the user is asked: how many memories, the first of them, and whether they can be brought back."""
         done = {effect.made.operation for effect in self.effects}
-        number = f"{len(self.effects):,} {'memory' if len(self.effects) == 1 else 'memories'}"
+        number = counted(len(self.effects))
         head = (
             f"Permanently erase {number}" if done == {"erase"} else f"Forget {number}" if done == {"forget"} else None
         )
