@@ -10,6 +10,7 @@ from pgengram.text.language import Language, language_of, spoken
     [
         ("Der Schlüssel liegt unter der Matte.", "de"),
         ("¿Dónde está la llave?", "es"),
+        ("¿Quién quiere estudiar?", "es"),
         ("Où est la clé de la maison ?", "fr"),
         ("Cheia este sub covor și nu în casă.", "ro"),
         ("Anahtar paspasın altında.", "tr"),

@@ -17,6 +17,7 @@ from pgengram.search.filters import Scope, scope_of
 from pgengram.search.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.language import function_words, spoken
+from pgengram.text.stems import foreign_stems
 from pgengram.text.words import extra_terms, words
 
 # A word in more than a fifth of all memories (a name, mostly) says nothing about meaning: left in the text that is
@@ -213,7 +214,7 @@ def parse(question: Question, now: datetime) -> Parsed:
         text=sought or text,
         words=asked,
         names=[_spoken(word) for word in asked],
-        extra=extra_terms(sought),
+        extra=extra_terms(sought) + foreign_stems(sought, asked),
         periods=[one.period for one in found],
         wants_time=asks_for_time(text),
         phrases=phrases,

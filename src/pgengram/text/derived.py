@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pgengram.text.normalising import content_hash
+from pgengram.text.stems import foreign_stems
 from pgengram.text.turn_features import speaker_key_of, turn_features_of
-from pgengram.text.words import extra_terms, searched_text, speaker_terms
+from pgengram.text.words import extra_terms, searched_text, speaker_terms, words
 
 IDENTITY: Final = frozenset({"content", "user", "project", "collection", "speaker", "occurred_at"})  # what is hashed
 MOMENTS: Final = frozenset(
@@ -57,5 +58,5 @@ def derived(
             occurred_at=memory["occurred_at"],
             metadata={**memory["metadata"], **searched_detail},
         ),
-        extra_terms(content) + speaker_terms(speaker_key),
+        extra_terms(content) + foreign_stems(content, words(content)) + speaker_terms(speaker_key),
     )

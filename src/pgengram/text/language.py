@@ -47,11 +47,12 @@ NEIGHBOURS: Final = {
 }
 # Letters of Latin script that tell a language as a common word does.
 LETTERS: Final = {
-    "de": "ß", "es": "ñ¿¡", "ro": "țșţ", "tr": "ğışİ", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æø",
+    "de": "ß", "es": "ñ", "ro": "țșţ", "tr": "ğışİ", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æø",
     "no": "æø",
     "sv": "å", "is": "ðþ", "vi": "ạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹđư", "lv": "ļņģķ", "lt": "ėųį",
     "az": "ə", "sq": "ë", "fr": "œçèê",
 }  # fmt: skip
+OPENING_MARKS: Final = re.compile("[¿¡]")  # of Spanish alone
 NOUNS_HAVE_CAPITALS: Final = frozenset(("de", "lb"))
 UNSPACED: Final = frozenset(("ja", "zh", "th", "lo", "my", "km"))
 
@@ -135,6 +136,7 @@ def _latin(sample: str) -> Language:
     english = found.count((ENGLISH,))
     letters = [] if sample.isascii() else [_lettered(word) for word in tokens if not word.isascii()]
     foreign = [codes for codes in found if codes and ENGLISH not in codes] + list(filter(None, letters))
+    foreign += [("es",) for _ in OPENING_MARKS.findall(sample)]
     if not foreign:
         return _without_foreign_words(sample, found, len(letters), english)
     if english >= 2 * len(foreign) or (len(foreign) == 1 and english and not letters):

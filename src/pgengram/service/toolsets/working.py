@@ -19,7 +19,8 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
-from pgengram.text.words import extra_terms
+from pgengram.text.stems import foreign_stems
+from pgengram.text.words import extra_terms, words
 from pgengram.views import Answer, Shown, memory_view, shown
 
 LONGEST_S: Final = 7 * 86_400
@@ -215,7 +216,7 @@ class Working:
         model = embedded.model_in(tx)
         asked = {
             "query": query,
-            "extra": extra_terms(query),
+            "extra": extra_terms(query) + foreign_stems(query, words(query)),
             "vector": embedded.parameter,
             "model_id": model and model.id,
             "meaning": WEIGHT_MEANING,
