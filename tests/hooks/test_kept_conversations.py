@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from hooked_assistant import Assistant
 from mcp import Client
 
-from conftest import Assistant
 from helpers import Database, call, connected, database_of, found, remember
 
 NOW = datetime.now(UTC)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from conftest import Assistant
+from hooked_assistant import Assistant
+
 from helpers import connected, remember
 
 PRIVATE = 0o077  # what others than the owner may do

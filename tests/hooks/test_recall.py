@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from hooked_assistant import Assistant
 from mcp import Client
 
-from conftest import Assistant
 from helpers import Database, call, connected, remember
 
 LYON = "The Ark project deploys from the office in Lyon."
