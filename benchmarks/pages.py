@@ -1,11 +1,12 @@
 """How long each page of `pgengram ui` takes over a large store, beside a page that shows nothing.
 
-    python benchmarks/pages.py [--rows 100000] [--calls 60] [--json PATH]
+    python benchmarks/pages.py [--rows 100000] [--calls 60] [--folder PATH] [--json PATH]
 
 Fills a database with invented memories (days, tags, projects, links, clusters, a trash), starts the command as a person would,
 and asks for its pages one after the other, as one browser does. A page may take 150 ms in 95 of 100 cases; the map is worked
 out beside the requests and has no limit before it is there. The server is an embedded PostgreSQL in a temporary folder, or a
-database made for this run, and dropped after it, on the server of PGENGRAM_DATABASE_URL.
+database made for this run, and dropped after it, on the server of PGENGRAM_DATABASE_URL. With --folder the embedded one is kept
+there: the first run fills it and measures nothing, the next ones only measure.
 """
 
 from __future__ import annotations
@@ -294,9 +295,16 @@ async def running(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @contextmanager
-def database() -> Iterator[Settings]:
-    """Yield the settings of an empty database that is gone afterwards."""
+def database(folder: Path | None) -> Iterator[Settings]:
+    """Yield the settings of the database in a folder, or of an empty one that is gone afterwards."""
     settings = replace(Settings.from_environment(), namespace="default", embedder="builtin:")
+    if folder is not None:
+        server = start_embedded(folder / "data")
+        try:
+            yield replace(settings, database_url=server.url)
+        finally:
+            server.stop()
+        return
     if settings.database_url:
         name = f"pgengram_pages_{os.getpid()}"
         with psycopg.connect(settings.database_url, autocommit=True) as connection:
@@ -314,9 +322,12 @@ def database() -> Iterator[Settings]:
             server.stop()
 
 
-async def run(settings: Settings, rows: int, calls: int, progress: Progress) -> list[Figure]:
+async def fill(settings: Settings, rows: int, progress: Progress) -> None:
     task = progress.add_task(f"storing {rows:,} memories", total=rows)
     await fill_up(settings, rows, lambda done, _: progress.update(task, completed=done))
+
+
+async def run(settings: Settings, calls: int, progress: Progress) -> list[Figure]:
     async with running(settings) as client:
         return await measured(client, calls, progress)
 
@@ -340,10 +351,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=100_000, help="memories in the store, at least 1,000")
     parser.add_argument("--calls", type=int, default=60, help="answers measured for each page")
+    parser.add_argument("--folder", type=Path, help="keep the store here: filled first, measured from the next run on")
     parser.add_argument("--json", type=Path, help="write the figures here")
     chosen = parser.parse_args()
-    with Progress() as progress, database() as settings:
-        figures = asyncio.run(run(settings, chosen.rows, chosen.calls, progress))
+    filled = chosen.folder is not None and (chosen.folder / "data").exists()
+    with Progress() as progress, database(chosen.folder) as settings:
+        if not filled:
+            asyncio.run(fill(settings, chosen.rows, progress))
+        if chosen.folder and not filled:
+            return 0
+        figures = asyncio.run(run(settings, chosen.calls, progress))
     title = f"{chosen.rows:,} memories, {os.cpu_count()} cores, Python {platform.python_version()}; p95 at most {LIMIT_MS:.0f} ms"
     Console().print(table(figures, title))
     if chosen.json:

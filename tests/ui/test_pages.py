@@ -21,7 +21,7 @@ from uuid import UUID
 import httpx
 import psycopg
 import pytest
-from ui_process import HOSTILE, PLAIN, Ui, marks, run_ui, shown
+from ui_process import HOSTILE, PLAIN, TALK, Ui, marks, run_ui, shown, talk
 
 from helpers import PATIENCE_S, Database, database_of, environment, until
 from pgengram.inputs import Change, NewMemory
@@ -108,6 +108,8 @@ async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
         ("/import", "Preview"),
         ("/export", ">Export</button>"),
         ("/tokens", "There are no tokens yet"),
+        ("/conversations", "1 conversation with 3 turns"),
+        ("/receipts", "Mara moved billing to Stripe."),
     ],
 )
 async def test_every_view_shows_what_it_is_for(ui: Ui, path: str, expected: str) -> None:
@@ -1004,3 +1006,58 @@ def test_without_a_browser_or_a_terminal_the_link_is_printed_and_said_what_to_do
         process.terminate()
 
     assert "open the link yourself" in said
+
+
+# -- conversations and receipts ------------------------------------------------------------------------------------------
+
+
+async def test_a_conversation_is_read_word_for_word_and_nothing_in_it_runs(ui: Ui) -> None:
+    listed = await ui.page("/conversations", project="harbour")
+    [address] = re.findall(r'data-href="(/conversation[^"]+)"', listed)
+    page = await ui.page(unescape(address))
+
+    assert "Who pays for the <strong>harbour</strong>?" in page
+    assert [page.index(said) for said in ("Who pays", "The city does.", "Read 3 files")] == sorted(
+        page.index(said) for said in ("Who pays", "The city does.", "Read 3 files")
+    )
+    assert "<script>alert" not in page
+    assert "No such conversations" in await ui.page("/conversations", project="nowhere")
+    await ui.page("/conversation", code=404, client="claude-code", conversation="c-")
+
+
+async def test_a_receipt_leads_to_its_memory_and_its_conversation(ui: Ui) -> None:
+    page = await ui.page("/receipts", conversation=TALK.id)
+
+    assert f'href="/memory/{ui.ids["stripe"]}"' in page
+    assert "about 14 tokens" in page
+    assert "/conversation?client=claude-code&amp;conversation=c-1" in page
+    assert "No receipts here" in await ui.page("/receipts", conversation="another")
+
+
+async def test_conversations_are_erased_as_they_were_shown_and_not_otherwise(ui: Ui) -> None:
+    turns = "SELECT count(*) FROM conversation_turns"
+    fields = {"conversation": TALK.id, "client": TALK.client}
+    asked = await ui.page("/conversations/erase", **fields)
+    assert "Permanently erase 1 conversation?" in asked
+    assert "Who pays for the" in asked
+    [expected] = re.findall(r'name="turns" value="(\d+)"', asked)
+
+    manager = MemoryManager(Settings(database_url=ui.db.url))
+    await talk(manager, "And the ferry?", first=3)
+    await manager.close()
+    assert (await ui.send("/conversations/erase", turns=expected, **fields)).status_code == 409
+    assert ui.db.value(turns) == 4
+
+    done = await ui.send("/conversations/erase", turns="4", **fields)
+    assert "4 turns permanently erased" in await ui.page(done.headers["location"])
+    assert ui.db.value(turns) == 0
+
+
+async def test_the_keeping_of_conversations_is_switched_off_and_on(ui: Ui) -> None:
+    keeps = "SELECT keeps FROM conversation_settings"
+
+    await ui.send("/conversations")
+    assert ui.db.value(keeps) is False
+    assert "Conversations are not kept" in await ui.page("/conversations")
+    await ui.send("/conversations", keeps="on")
+    assert ui.db.value(keeps) is True

@@ -8,20 +8,26 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import unescape
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import UUID
 
 import httpx
 
 from helpers import PATIENCE_S, Database, environment
 from pgengram.inputs import NewMemory
+from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
 from pgengram.service.toolsets.graph import Graph
 from pgengram.settings import Settings
+from pgengram.store.assistant import recall_receipts
+from pgengram.store.assistant.conversations import Conversation, Turn
 
 HOSTILE = "<script>alert('x')</script> \"quoted\" & <b>bold</b> 'single' {{ 7 * 7 }} </script>"
+TALK = Conversation("claude-code", "c-1", "harbour")
 PLAIN = 45  # memories beside the few that the tests speak of; more than two pages
 
 
@@ -98,6 +104,13 @@ async def run_ui(database_url: str, port: str = "0", **settings: str) -> AsyncIt
         await asyncio.wait_for(process.wait(), PATIENCE_S)
 
 
+async def talk(manager: MemoryManager, *said: str, first: int = 0) -> None:
+    """Keep turns of the conversation TALK: of the user, the assistant and a tool in their order."""
+    roles, now = ("user", "assistant", "tool"), datetime.now(UTC)
+    turns = [Turn(first + place, roles[place % 3], text, now) for place, text in enumerate(said)]
+    await Conversations(manager).keep(TALK, lambda _: turns)
+
+
 async def fill(settings: Settings) -> dict[str, str]:
     """Store what the tests look at, and return ids by name."""
     manager = MemoryManager(settings)
@@ -132,6 +145,12 @@ async def fill(settings: Settings) -> dict[str, str]:
         )
         ids["cluster"] = made.cluster_id
         await manager.forget_memories([ids["old"]], "moved to Bern")
+        await talk(manager, "Who pays for the **harbour**?", "The city does. " + HOSTILE, "Read 3 files")
+        receipt = recall_receipts.Receipt(UUID(ids["stripe"]), 1, 0.91, 14)
+        async with manager.store.transaction() as tx:
+            await recall_receipts.add(
+                tx, [receipt], **TALK.key, event="prompt", project="harbour", evidence="strong", milliseconds=21
+            )
     finally:
         await manager.close()
     return ids

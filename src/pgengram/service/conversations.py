@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
+from pgengram.errors import Conflict
 from pgengram.store.assistant import conversations as store
 from pgengram.store.assistant.conversations import Conversation, Keeping, Turn
 from pgengram.text.secrets import redacted
@@ -82,25 +83,37 @@ class Conversations:
         told = {**counted, "oldest": f.as_utc(oldest)} if oldest else counted
         return {"kept": keeping.keeps, "keep_days": keeping.keep_days, **told}
 
-    async def listed(self, *, project: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
-        """Return the conversations of which turns are kept, the latest first."""
+    async def listed(
+        self, where: Mapping[str, str | None], *, limit: int = 20, offset: int = 0
+    ) -> list[dict[str, Any]]:
+        """Return the conversations of which turns are kept, the latest first: of a client, id or project, or all."""
         rows = await self._store.read_transaction(
-            lambda tx: store.listed(tx, project=project, limit=limit, chars=BEGINS)
+            lambda tx: store.listed(tx, where, limit=limit, offset=offset, chars=BEGINS)
         )
         return [{**row, "at": f.as_utc(row["at"]), "began_at": f.as_utc(row["began_at"])} for row in rows]
 
-    async def turns(self, beginning: str) -> list[dict[str, Any]]:
-        """Return the turns of the latest conversation whose id begins so, in their order."""
-        rows = await self._store.read_transaction(lambda tx: store.turns(tx, beginning))
+    async def turns(self, beginning: str, **part: Any) -> list[dict[str, Any]]:
+        """Return the turns of the latest conversation whose id begins so, in their order; see `store.turns`."""
+        rows = await self._store.read_transaction(lambda tx: store.turns(tx, beginning, **part))
         return [{**row, "time": f.as_utc(row["time"])} for row in rows]
 
-    async def erase(self, where: Mapping[str, str | None]) -> int:
+    async def counted(self, where: Mapping[str, str | None]) -> Row:
+        """Return how many turns and conversations of a client, conversation or project are kept."""
+        return await self._store.read_transaction(lambda tx: store.counted(tx, where))
+
+    async def erase(self, where: Mapping[str, str | None], expected: int | None = None) -> int:
         """Take away the turns of one client, conversation or project, or all; return how many there were.
 
         They don't come again: how far each conversation was read is still known.
+
+        Raises:
+            Conflict: it would not be the expected number.
         """
         async with self._store.transaction() as tx:
-            return await store.erase(tx, where)
+            erased = await store.erase(tx, where)
+            if expected not in (None, erased):
+                raise Conflict("These conversations changed after they were shown.", "Nothing was erased. Look again.")
+        return erased
 
 
 def _fit_to_keep(turn: Turn) -> Turn:

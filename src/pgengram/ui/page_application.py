@@ -6,6 +6,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -40,12 +41,16 @@ UNREADY: Final = 503
 # Of the rail: a name, an icon, and the pages that share the section, the first of which it opens.
 SECTIONS: Final = (
     ("Search", "search", {"/": "Search"}),
-    ("Timeline", "clock", {"/timeline": "Timeline"}),
+    ("Timeline", "clock", {"/timeline": "Timeline", "/conversations": "Conversations"}),
     ("Projects", "folder", {"/projects": "Projects and tags", "/clusters": "Clusters"}),
     ("Map", "map", {"/map": "Map", "/graph": "Graph"}),
     ("Review", "check", {"/review": "Review"}),
     ("Trash", "trash", {"/trash": "Trash"}),
-    ("Settings", "gear", {"/health": "Health", "/import": "Import", "/export": "Export", "/tokens": "Tokens"}),
+    (
+        "Settings",
+        "gear",
+        {"/health": "Health", "/import": "Import", "/export": "Export", "/tokens": "Tokens", "/receipts": "Receipts"},
+    ),
 )
 SORTS: Final = {
     "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
@@ -98,7 +103,13 @@ class PageApplication(ABC):
             "SYSTEMS": SYSTEMS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt,
             "highlighted": markup.highlighted,
         }  # fmt: skip
-        self._templates.filters |= {"day": _day, "minute": _minute, "duration": _duration, "markdown": markup.markdown}
+        self._templates.filters |= {
+            "day": _day,
+            "minute": _minute,
+            "moment": _moment,
+            "duration": _duration,
+            "markdown": markup.markdown,
+        }
         self.session_guard = SessionGuard(self._application(), self.port, self._error, self.secret, self.namespace)
 
     @abstractmethod
@@ -182,6 +193,10 @@ def _day(moment: str | None) -> str:
 
 def _minute(moment: str | None) -> str:
     return (moment or "")[:16].replace("T", " ")
+
+
+def _moment(moment: datetime) -> str:
+    return _minute(f.as_utc(moment))
 
 
 def _duration(seconds: int) -> str:

@@ -18,8 +18,9 @@ from pgengram.store.clients.tokens import Scope
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.ui import drawing
 from pgengram.ui.changes import plan_of
+from pgengram.ui.conversation_pages import ConversationPages
 from pgengram.ui.jobs import Absent
-from pgengram.ui.page_application import LISTS, STATUS, UNREADY, Page, PageApplication
+from pgengram.ui.page_application import LISTS, STATUS, UNREADY, Page
 from pgengram.ui.query_values import (
     FIND_IT,
     PAIRED,
@@ -49,7 +50,7 @@ def _own(address: str) -> str:
     return address if re.fullmatch(r"/(?!/)[\w/?=&%.+-]*", address) else "/"
 
 
-class Pages(PageApplication):
+class Pages(ConversationPages):
     """The pages by their addresses."""
 
     def _routes(self) -> list[tuple[str, Page, str]]:
@@ -76,6 +77,9 @@ class Pages(PageApplication):
             ("/export/pgengram.jsonl", self.download, get),
             ("/tokens", self.tokens, get), ("/tokens", self.make_token, post),
             ("/tokens/revoke", self.revoke_token, post),
+            ("/conversations", self.conversations, get), ("/conversations", self.keep_conversations, post),
+            ("/conversation", self.conversation, get), ("/conversations/erase", self.show_erasure, get),
+            ("/conversations/erase", self.erase_conversations, post), ("/receipts", self.receipts, get),
         ]  # fmt: skip
 
     # -- coming in -------------------------------------------------------------------------------------------------

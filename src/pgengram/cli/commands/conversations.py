@@ -45,7 +45,7 @@ async def list_(project: OfProject = None, limit: Limit = 20, as_json: AsJson = 
     """
     async with opened_manager() as manager:
         state = await Conversations(manager).state()
-        found = await Conversations(manager).listed(project=project, limit=limit)
+        found = await Conversations(manager).listed({"project": project}, limit=limit)
     if as_json:
         print_json({**state, "conversations": found})
         return

@@ -92,28 +92,28 @@ WHERE namespace_id = %(namespace_id)s AND time <= now() - make_interval(days => 
 FORGET_OLD_RECEIPTS: Final = """
 DELETE FROM recall_receipts WHERE namespace_id = %(namespace_id)s AND at <= now() - make_interval(days => %(keep_days)s)
 """
-ERASE: Final = """
-DELETE FROM conversation_turns WHERE namespace_id = %(namespace_id)s
+CHOSEN: Final = """namespace_id = %(namespace_id)s
   AND (%(client)s::text IS NULL OR client = %(client)s) AND (%(conversation)s::text IS NULL OR conversation = %(conversation)s)
-  AND (%(project)s::text IS NULL OR project = %(project)s)
-"""
+  AND (%(project)s::text IS NULL OR project = %(project)s)"""
+ERASE: Final = f"DELETE FROM conversation_turns WHERE {CHOSEN}"
 # Uses conversations_by_time.
-LIST: Final = """
+LIST: Final = f"""
 SELECT c.client, c.conversation, c.project, c.at, t.turns, t.began_at, left(t.first_words, %(chars)s) AS begins
 FROM conversations c CROSS JOIN LATERAL (
   SELECT count(*) AS turns, min(time) AS began_at, (array_agg(text ORDER BY number) FILTER (WHERE role = 'user'))[1] AS first_words
   FROM conversation_turns t
   WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation) AS t
-WHERE c.namespace_id = %(namespace_id)s AND t.turns > 0 AND (%(project)s::text IS NULL OR c.project = %(project)s)
-ORDER BY c.at DESC LIMIT %(limit)s
+WHERE c.{CHOSEN} AND t.turns > 0
+ORDER BY c.at DESC, c.client, c.conversation LIMIT %(limit)s OFFSET %(offset)s
 """
-# Of the latest conversation with this beginning. Uses conversations_by_time and conversation_turns_pkey.
+# Of the conversation with this id, or of the latest one with this beginning if no client is given. Uses conversations_by_time and conversation_turns_pkey.
 TURNS: Final = """
 SELECT number, role, text, time FROM conversation_turns
 WHERE namespace_id = %(namespace_id)s AND (client, conversation) = (
   SELECT client, conversation FROM conversations
-  WHERE namespace_id = %(namespace_id)s AND starts_with(conversation, %(beginning)s) ORDER BY at DESC LIMIT 1)
-ORDER BY number
+  WHERE namespace_id = %(namespace_id)s AND CASE WHEN %(client)s::text IS NULL THEN starts_with(conversation, %(beginning)s)
+    ELSE client = %(client)s AND conversation = %(beginning)s END ORDER BY at DESC LIMIT 1)
+  AND number > %(after)s ORDER BY number LIMIT %(limit)s
 """
 # Those whose client may have said more than was read, the latest first. Uses conversations_by_time.
 UNFINISHED: Final = """
@@ -132,10 +132,11 @@ CROSS JOIN LATERAL (
   WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation AND t.role <> 'tool'
   ORDER BY role, number DESC) AS said
 """
-COUNT: Final = """
+COUNT: Final = f"""
 SELECT count(*) AS turns, count(DISTINCT (client, conversation)) AS conversations, min(time) AS oldest
-FROM conversation_turns WHERE namespace_id = %(namespace_id)s
+FROM conversation_turns WHERE {CHOSEN}
 """
+ALL: Final = {"client": None, "conversation": None, "project": None}
 
 
 async def keeping(tx: Transaction) -> Keeping:
@@ -179,17 +180,24 @@ async def forget_old(tx: Transaction, keeping: Keeping) -> int:
 
 async def erase(tx: Transaction, where: Mapping[str, str | None]) -> int:
     """Take away the turns of one client, conversation or project, or all; return how many there were."""
-    return await tx.run(ERASE, {"client": None, "conversation": None, "project": None, **where})
+    return await tx.run(ERASE, {**ALL, **where})
 
 
-async def listed(tx: Transaction, *, project: str | None, limit: int, chars: int) -> list[Row]:
+async def listed(
+    tx: Transaction, where: Mapping[str, str | None], *, limit: int, offset: int = 0, chars: int
+) -> list[Row]:
     """Return the conversations of which turns are kept, the latest first, each with how it begins."""
-    return await tx.rows(LIST, {"project": project, "limit": limit, "chars": chars})
+    return await tx.rows(LIST, {**ALL, **where, "limit": limit, "offset": offset, "chars": chars})
 
 
-async def turns(tx: Transaction, beginning: str) -> list[Row]:
-    """Return the turns of the latest conversation whose id begins so, in their order."""
-    return await tx.rows(TURNS, {"beginning": beginning})
+async def turns(
+    tx: Transaction, beginning: str, *, client: str | None = None, after: int = -1, limit: int | None = None
+) -> list[Row]:
+    """Return the turns of the latest conversation whose id begins so, in their order, from the one after a number on.
+
+    With a client the id is whole.
+    """
+    return await tx.rows(TURNS, {"beginning": beginning, "client": client, "after": after, "limit": limit})
 
 
 async def unfinished(tx: Transaction, current: Conversation, limit: int) -> list[Conversation]:
@@ -203,6 +211,6 @@ async def last_words(tx: Transaction, current: Conversation) -> list[Row]:
     return await tx.rows(LAST_WORDS, {**current.key, "project": current.project})
 
 
-async def counted(tx: Transaction) -> Row:
+async def counted(tx: Transaction, where: Mapping[str, str | None] = ALL) -> Row:
     """Return how many turns and conversations are kept, and the moment of the oldest."""
-    return await tx.row(COUNT) or {}
+    return await tx.row(COUNT, {**ALL, **where}) or {}

@@ -49,7 +49,7 @@ FROM recall_receipts r
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = r.memory_id
 JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = r.memory_id
 WHERE r.namespace_id = %(namespace_id)s AND (%(conversation)s::text IS NULL OR r.conversation = %(conversation)s)
-ORDER BY r.at DESC, r.memory_id LIMIT %(limit)s
+ORDER BY r.at DESC, r.memory_id LIMIT %(limit)s OFFSET %(offset)s
 """
 
 
@@ -73,6 +73,6 @@ async def add(tx: Transaction, receipts: Sequence[Receipt], **about: Any) -> Non
     await tx.run(ADD, {**about, "receipts": Jsonb(rows)})
 
 
-async def listed(tx: Transaction, *, conversation: str | None, limit: int, chars: int) -> list[Row]:
+async def listed(tx: Transaction, *, conversation: str | None, limit: int, offset: int = 0, chars: int) -> list[Row]:
     """Return receipts, the latest first, each with the memory's text and whether it was read or changed since."""
-    return await tx.rows(LIST, {"conversation": conversation, "limit": limit, "chars": chars})
+    return await tx.rows(LIST, {"conversation": conversation, "limit": limit, "offset": offset, "chars": chars})
