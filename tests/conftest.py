@@ -93,6 +93,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         # No test cuts the power, and each database that is dropped would have to wait for the disk.
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("SELECT pg_reload_conf()")
+        connection.execute("CREATE DATABASE postgres")  # restores may stay in it while others copy the template
     yield server.url
     server.stop()
 

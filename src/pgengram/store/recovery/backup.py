@@ -158,9 +158,9 @@ def restore(url: str, path: Path, report: Callable[[str], None] = lambda _: None
             "Install that version; nothing was changed.",
         )
     with _reached(url) as connection:
-        name = connection.info.dbname
+        name, beside = connection.info.dbname, _first_of(connection, "postgres", "template1")
     try:
-        with _reached(in_database(url, "postgres")) as server:
+        with _reached(in_database(url, beside)) as server:
             server.autocommit = True
             return _replace(server, url, name, path, manifest, report)
     except psycopg.Error as error:
@@ -228,8 +228,16 @@ def _created(server: psycopg.Connection[Any], url: str, like: str, name: str) ->
     if locale is not None:
         encoding, collate, ctype = map(sql.Literal, locale)
         options = sql.SQL(" ENCODING {} LC_COLLATE {} LC_CTYPE {}").format(encoding, collate, ctype)
-    server.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)) + options)
+    empty = _first_of(server, "template0", "template1")
+    made = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(empty))
+    server.execute(made + options)
     return in_database(url, name)
+
+
+def _first_of(server: psycopg.Connection[Any], usual: str, otherwise: str) -> str:
+    """Return the usual database where the server has it; our own server has fewer than others."""
+    known = server.execute("SELECT 1 FROM pg_database WHERE datname = %s", [usual]).fetchone()
+    return usual if known else otherwise
 
 
 def _fill(url: str, path: Path, manifest: Manifest) -> None:
