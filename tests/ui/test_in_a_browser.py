@@ -16,6 +16,9 @@ import pytest_asyncio
 from ui_process import run_ui
 
 from helpers import database_of
+from pgengram.inputs import NewMemory
+from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
 
 if TYPE_CHECKING:
     from conftest import Crowd
@@ -44,8 +47,9 @@ LOOKS: dict[str, dict[str, Any]] = {
 class Browser:
     """A browser that has come in, and what went wrong in it."""
 
-    def __init__(self, chromium: Any, base: str, state: Any, crowd: Crowd) -> None:
+    def __init__(self, chromium: Any, base: str, state: Any, crowd: Crowd, database_url: str) -> None:
         self.chromium, self.base, self.state, self.ids, self.size = chromium, base, state, crowd.ids, crowd.size
+        self.database_url = database_url
         self.problems: list[str] = []
 
     async def open(self, path: str, look: str = "light", **more: Any) -> Any:
@@ -71,7 +75,7 @@ async def browser(postgres: str, crowd: Crowd) -> AsyncIterator[Browser]:
             base = link.partition("/enter")[0]
             await page.goto(link)
             await page.wait_for_url(base + "/")
-            yield Browser(chromium, base, await context.storage_state(), crowd)
+            yield Browser(chromium, base, await context.storage_state(), crowd, db.url)
             await chromium.close()
 
 
@@ -372,6 +376,69 @@ async def test_whoever_goes_back_finds_the_list_as_long_and_at_the_same_place(br
     assert await page.locator(".hit").count() >= 40
     assert await page.evaluate("scrollY") > 500
     await page.context.close()
+
+
+@pytest_asyncio.fixture
+async def assistant(browser: Browser) -> AsyncIterator[MemoryManager]:
+    """A client that works on the same store beside the page."""
+    manager = MemoryManager(Settings(database_url=browser.database_url))
+    try:
+        yield manager
+    finally:
+        await manager.close()
+
+
+async def look_again(page: Any) -> None:
+    """Let an open page ask at once what is new, as it does every few seconds."""
+    await page.locator("#live[data-asked]").wait_for(state="attached")
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+async def test_what_an_assistant_stores_appears_by_itself(browser: Browser, assistant: MemoryManager) -> None:
+    page = await browser.open("/")
+    await page.locator("#live[data-asked]").wait_for(state="attached")
+    await assistant.create_memory(NewMemory(content="The lighthouse keeper is called Nils."))
+    await look_again(page)
+    await page.locator(".hit.fresh", has_text="The lighthouse keeper is called Nils.").wait_for()
+    await page.context.close()
+
+
+async def test_a_list_that_is_read_stays_until_its_reader_wants_the_new_ones(
+    browser: Browser, assistant: MemoryManager
+) -> None:
+    page = await browser.open("/")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("j")
+    await page.locator("#live[data-asked]").wait_for(state="attached")
+    await assistant.create_memory(NewMemory(content="The lighthouse burns gas."))
+    await look_again(page)
+    await page.get_by_text("1 memory was added or changed.").wait_for()
+    assert await page.locator(".hit", has_text="burns gas").count() == 0
+    await page.locator("#live button").click()
+    await page.locator(".hit", has_text="burns gas").wait_for()
+    assert await page.locator("#live").is_hidden()
+    await page.context.close()
+
+
+async def test_two_tabs_that_edit_one_memory_lose_no_text_of_either(browser: Browser) -> None:
+    one, other = [await browser.open(f"/memory/{browser.ids['fourteen']}") for _ in range(2)]
+    for page, text in ((one, "Fourteen desks stand in Bern."), (other, "Bern has fourteen desks and a lamp.")):
+        await page.get_by_text("Edit", exact=True).click()
+        await page.locator("#edit textarea").fill(text)
+    await one.get_by_role("button", name="Save").click()
+    await one.locator(".prose", has_text="Fourteen desks stand").wait_for()
+
+    await look_again(other)
+    await other.get_by_text("This memory was changed elsewhere.").wait_for()
+    await other.get_by_role("button", name="Save").click()
+    await other.get_by_role("alert").first.wait_for()
+    assert await other.locator("#edit textarea").input_value() == "Bern has fourteen desks and a lamp."
+    assert await other.locator(".diff del", has_text="stand").count() == 1
+    await other.get_by_role("button", name="Save").click()
+    await other.locator(".prose", has_text="and a lamp").wait_for()
+    browser.problems.clear()  # the browser tells of the answer 409
+    for page in (one, other):
+        await page.context.close()
 
 
 async def test_long_lists_go_on_by_themselves(browser: Browser) -> None:

@@ -551,6 +551,22 @@ async def test_another_namespace_is_shown_once_it_is_chosen_and_takes_no_forms_o
     assert await ui.page(f"/memory/{ui.ids['jonas']}")
 
 
+async def test_an_open_page_goes_on_with_its_namespace_whatever_another_tab_has_chosen(ui: Ui) -> None:
+    ui.db.as_login("INSERT INTO namespaces (name) VALUES ('Werkstatt ü') ON CONFLICT DO NOTHING")
+    tab, jonas = {"pgengram-namespace": "default"}, {"id": ui.ids["jonas"]}
+    try:
+        await ui.send("/namespaces", name="Werkstatt ü")
+        assert (await ui.client.get("/live", params=jonas)).json() == {}
+        assert ui.ids["jonas"] in (await ui.client.get("/live", params=jonas, headers=tab)).json()
+        other = await ui.client.get("/live", headers={"pgengram-namespace": "nobody%27s"})
+        assert (other.status_code, other.text) == (404, "This namespace is gone. Load the page again.")
+    finally:
+        await ui.send("/namespaces", name="default")
+    assert (
+        await ui.client.get("/live", params=jonas, headers={"pgengram-namespace": "Werkstatt%20%C3%BC"})
+    ).json() == {}
+
+
 async def test_a_stranger_chooses_no_namespace(ui: Ui) -> None:
     before = ui.db.as_login("SELECT count(*) FROM namespaces")
     port = urlsplit(ui.origin).port

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.reading import ui_queries
 from pgengram.ui.routes import Pages
-from pgengram.ui.session_guard import SessionGuard, chosen_namespace
+from pgengram.ui.session_guard import TAB, SessionGuard, chosen_namespace
 from pgengram.ui.view_service import ViewService
 
 
@@ -50,7 +51,9 @@ class NamespacePages:
             return await ui_queries.namespaces(connection)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the pages of the namespace that the browser has chosen, once it has come in."""
+        """Answer with the pages of the namespace that the browser has chosen, once it has come in; a page that is open
+        goes on with its own.
+        """
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         name = self._settings.namespace
         if self.guard.knows(headers):
@@ -60,6 +63,9 @@ class NamespacePages:
             manager = MemoryManager(replace(self._settings, namespace=name), self._manager)
             await manager.open()
             pages = self._pages.get(name) or self._of(name, manager)
+        if pages is None and TAB in headers:
+            await PlainTextResponse("This namespace is gone. Load the page again.", 404)(scope, receive, send)
+            return
         await (pages or self.first).session_guard(scope, receive, send)
 
     async def close(self) -> None:

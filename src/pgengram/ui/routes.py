@@ -57,7 +57,7 @@ class Pages(ConversationPages):
         get, post = "GET", "POST"
         return [
             (SIGN_IN_PATH, self.enter, get), ("/namespaces", self.show_namespaces, get),
-            ("/namespaces", self.switch, post), ("/", self.search, get), ("/new", self.new, get),
+            ("/namespaces", self.switch, post), ("/", self.search, get), ("/live", self.live, get), ("/new", self.new, get),
             ("/new", self.add, post), ("/memory/{id:uuid}", self.memory, get),
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
@@ -128,7 +128,7 @@ class Pages(ConversationPages):
         shown: dict[str, Any] = {"asked": asked, "found": found, "more": more, "narrowed": narrowed, "address": address}
         template, part = LISTS.get(target, "search.html"), target in LISTS
         if not part:
-            shown["facets"] = await self.views.statistics()
+            shown |= {"facets": await self.views.statistics(), "watched": None}
         return self._page(template, here="/", looking=looking, part=part, **shown)
 
     async def memory(self, request: Request) -> Response:
@@ -145,7 +145,14 @@ class Pages(ConversationPages):
         status = 200 if error is None else STATUS.get(error.code, UNREADY)
         content = memory["content"]
         long = len(content) > LONG_TEXT or content.count("\n") > LONG_LINES
-        shown: dict[str, Any] = {"memory": memory, "error": error, "typed": typed, "long": long, "most": f.MAX_CONTENT}
+        shown: dict[str, Any] = {
+            "memory": memory,
+            "error": error,
+            "typed": typed,
+            "long": long,
+            "most": f.MAX_CONTENT,
+            "watched": memory,
+        }
         return self._page("memory.html", status, here="/", **shown)
 
     async def edit(self, request: Request) -> Response:
@@ -164,6 +171,11 @@ class Pages(ConversationPages):
         except PgengramError as error:
             return await self._memory(id_, error, fields)
         return self._then(f"/memory/{id_}", done)
+
+    async def live(self, request: Request) -> Response:
+        """Tell an open page the versions of the newest memories and of its own, so that it sees what others change."""
+        given = request.query_params.get("id")
+        return JSONResponse(await self.views.versions(memory_id(given) if given else None))
 
     async def new(self, _: Request) -> Response:
         """Show the form for a new memory."""

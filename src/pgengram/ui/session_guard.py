@@ -18,7 +18,7 @@ from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path, PurePath
 from typing import Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from starlette.datastructures import Headers, UploadFile
 from starlette.exceptions import HTTPException
@@ -49,6 +49,7 @@ HEADERS: Final = {
 }
 NEW_LINK: Final = "Stop `pgengram ui` in its terminal and start it again: it prints a new link."
 REMEMBERED_S: Final = 180 * 86_400  # how long a browser is let in
+TAB: Final = "pgengram-namespace"  # header: the namespace that a page shows which is open already
 KEPT_IN: Final = "ui-session.key"
 SECRET_BYTES: Final = 32
 FORMS: Final = "application/x-www-form-urlencoded"
@@ -219,7 +220,9 @@ def cookie_of(headers: Headers, name: str) -> str:
 
 
 def chosen_namespace(headers: Headers, name: str) -> str:
-    """Return the namespace that a cookie names, empty when it names none."""
+    """Return the namespace that an open page says it shows, else the one that a cookie names, empty for none."""
+    if TAB in headers:
+        return unquote(headers[TAB])
     try:
         return base64.urlsafe_b64decode(cookie_of(headers, name)).decode()
     except ValueError:

@@ -139,6 +139,10 @@ class ViewService:
         """Return the counts of everything; None while they are worked out."""
         return await self.cache.get("statistics", lambda: self.maintenance.memory_stats(tags=500))
 
+    async def versions(self, id_: UUID | None) -> dict[str, int]:
+        """Return the versions of the newest memories and of one that is looked at, to tell what changes meanwhile."""
+        return await self.manager.store.read_transaction(lambda tx: ui_queries.versions(tx, id_, limit=PAGE))
+
     async def days(self) -> dict[Any, int] | None:
         """Return how many memories each day has, newest first; None while it is worked out."""
 

@@ -58,8 +58,12 @@ ACTIVATION: Final = """
 SELECT started_at, importance, rate_per_day, reinforcement, last_accessed_at, used_at, use_weights FROM memory_activation
 WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s
 """
-
-
+# Of the memories stored last, and of one that is looked at. Uses memories_by_time and memories_pkey.
+NEWEST: Final = f"""
+(SELECT id, version FROM memories m WHERE namespace_id = %(namespace_id)s AND {VISIBLE}
+ORDER BY created_at DESC LIMIT %(limit)s)
+UNION SELECT id, version FROM memories WHERE namespace_id = %(namespace_id)s AND id = %(id)s
+"""
 # Uses namespaces_name_key.
 NAMESPACES: Final = "SELECT name FROM namespaces ORDER BY name"
 
@@ -86,6 +90,11 @@ async def strongest(tx: Transaction, *, nodes: int, edges: int) -> list[Row]:
             seen |= ends
             found.append(row)
     return found
+
+
+async def versions(tx: Transaction, id_: UUID | None, *, limit: int) -> dict[str, int]:
+    """Return the versions of the memories stored last, and of the one with an id, by their ids."""
+    return {str(row["id"]): row["version"] for row in await tx.rows(NEWEST, {"id": id_, "limit": limit})}
 
 
 async def activation(tx: Transaction, id_: UUID) -> Row:

@@ -158,6 +158,56 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   if (form?.dataset?.draft && event.detail.xhr.status < 400) localStorage.removeItem(key(form));
 });
 
+// -- live: what is stored or changed elsewhere while this page is open ------------------------------------------------
+
+const LIVE_MS = 3000;
+const inTab = () => ({ "pgengram-namespace": encodeURIComponent(document.body.dataset.namespace) }); // whatever other tabs have chosen since
+const ask = (path, more = {}) => fetch(path, { ...more, headers: inTab() }).catch(() => null);
+let known = null; // id → version of the newest memories; null until they were asked for
+let changed = new Set(); // ids that are not shown yet
+document.addEventListener("htmx:configRequest", (event) => Object.assign(event.detail.headers, inTab()));
+
+function told(versions, note) {
+  const { id, version } = note.dataset;
+  if (id) return versions[id] === undefined ? "This memory was permanently erased." : String(versions[id]) === version ? "" : "This memory was changed elsewhere. What you typed stays here as a draft.";
+  for (const one of Object.keys(versions)) if (known && known[one] !== versions[one]) changed.add(one);
+  known = { ...known, ...versions };
+  return changed.size ? `${changed.size} ${changed.size === 1 ? "memory was" : "memories were"} added or changed.` : "";
+}
+
+// The newest memories come by themselves while nobody reads further down, selects or goes through them.
+const atRest = () => !new URLSearchParams(location.search).get("q") && scrollY < 100 && marked === null && !looking() && !document.querySelector("#hits :focus, .pick:checked, #hits details[open]");
+
+function renew() {
+  const fresh = changed;
+  changed = new Set();
+  document.getElementById("live").hidden = true;
+  htmx.ajax("GET", location.pathname + location.search, { target: "#hits", swap: "innerHTML" }).then(() => {
+    for (const id of fresh) document.querySelector(`.hit[data-href="/memory/${id}"]`)?.classList.add("fresh");
+  });
+}
+
+async function live() {
+  const note = document.getElementById("live");
+  if (!note || document.hidden) return;
+  const answer = await ask(`/live?id=${note.dataset.id ?? ""}`);
+  if (!answer) lost();
+  if (!answer?.ok || !note.isConnected) return;
+  document.getElementById("lost").hidden = true;
+  const said = told(await answer.json(), note);
+  note.dataset.asked = "yes";
+  if (said && !note.dataset.id && atRest()) { renew(); return; }
+  if (note.firstElementChild.textContent !== said) note.firstElementChild.textContent = said; // a reader is told once
+  note.hidden = !said;
+}
+
+document.addEventListener("click", (event) => {
+  const note = event.target.closest("#live button")?.parentElement;
+  if (note) note.dataset.id ? location.reload() : renew();
+});
+document.addEventListener("visibilitychange", live);
+document.addEventListener("DOMContentLoaded", async () => { for (;;) { await live(); await new Promise((resolve) => setTimeout(resolve, LIVE_MS)); } });
+
 // -- lines --------------------------------------------------------------------------------------------------------
 
 const middle = (values) => [...values].sort((one, other) => one - other)[values.length >> 1] || 0;
@@ -592,7 +642,7 @@ function map(element) {
     clearTimeout(asked);
     if (at < 0) return;
     asked = setTimeout(async () => {
-      const answer = await fetch(`/memory/${id(at)}/brief`).catch(() => null);
+      const answer = await ask(`/memory/${id(at)}/brief`);
       if (!answer) lost();
       else if (at === over) tell(id(at), answer.ok ? await answer.text() : "It is gone: load the map again.");
     }, 60);
@@ -604,7 +654,7 @@ function map(element) {
   const search = document.getElementById("map-search");
   const list = async (found) => {
     if (!found.length) return;
-    const answer = await fetch("/map/list", { method: "POST", body: new URLSearchParams({ mark: search.elements.mark.value, ids: found.slice(0, 100).map(id).join() }) }).catch(() => null);
+    const answer = await ask("/map/list", { method: "POST", body: new URLSearchParams({ mark: search.elements.mark.value, ids: found.slice(0, 100).map(id).join() }) });
     if (!answer) { lost(); return; }
     area.innerHTML = await answer.text(); // made by our own template, which escapes what it shows
     document.getElementById("chosen").textContent = found.length > 100 ? `The first 100 of ${found.length.toLocaleString("en")} memories are listed below.` : `${found.length} ${found.length === 1 ? "memory is" : "memories are"} listed below.`;
@@ -643,7 +693,7 @@ function map(element) {
     clearTimeout(typing);
     typing = setTimeout(async () => {
       const query = search.elements.q.value.trim();
-      const answer = query ? await fetch(`/map/hits?q=${encodeURIComponent(query)}`).catch(() => null) : new Response("[]");
+      const answer = query ? await ask(`/map/hits?q=${encodeURIComponent(query)}`) : new Response("[]");
       if (!answer) { lost(); return; }
       const found = new Set(answer.ok ? await answer.json() : []);
       lit = new Set([...points.x.keys()].filter((at) => found.has(id(at))));
