@@ -24,13 +24,14 @@ import pytest
 from ui_process import HOSTILE, PLAIN, TALK, Ui, marks, run_ui, shown, talk
 
 from helpers import PATIENCE_S, Database, database_of, environment, until
-from pgengram.inputs import Change, NewMemory
+from pgengram.inputs import Change, NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.ui import drawing
 from pgengram.ui.islands import region_names
 from pgengram.ui.routes import Pages
 from pgengram.ui.view_service import Results, ViewService
+from pgengram.views import Found
 
 STATIC = Path(drawing.__file__).parent / "static"
 
@@ -227,6 +228,26 @@ async def test_hits_stay_while_a_slow_search_is_under_way(
 
     assert shown(found.text) == ["The old gate has 14 locks."]
     assert '<div id="looking" hx-swap-oob="true"></div>' in found.text
+
+
+async def test_a_list_does_not_wait_until_it_is_counted(
+    manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await manager.create_memory(NewMemory(content="The old gate has 14 locks."))
+    counting, search = asyncio.Event(), manager.search_memories
+
+    async def slow(question: Question) -> Found:
+        if question.count_only:
+            await counting.wait()
+        return await search(question)
+
+    monkeypatch.setattr(manager, "search_memories", slow)
+    async with inside(ViewService(manager, tmp_path)) as client:
+        page = (await client.get("/")).text
+        assert shown(page) == ["The old gate has 14 locks."]
+        assert "Counting …" in page
+        counting.set()
+        assert (await client.get("/count")).text.strip() == '<p id="count">1 memory</p>'
 
 
 @pytest.mark.parametrize("target", ["hits", "more"])

@@ -47,7 +47,7 @@ class Ui:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 answer = await self.client.get(path, params=params or None, headers=headers)
-                if 'class="waiting"' not in answer.text and 'id="work"' not in answer.text:
+                if not re.search('class="waiting"|id="work"|>Counting …<', answer.text):
                     assert answer.status_code == code, answer.text
                     return answer.text
                 await asyncio.sleep(0.05)

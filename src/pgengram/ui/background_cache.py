@@ -19,6 +19,7 @@ class _Kept:
     task: asyncio.Task[Any]
     made_at: float | None = None
     outdated: bool = False  # something was changed while it was made
+    before: _Kept | None = None  # stands in for it meanwhile
 
 
 class BackgroundCache:
@@ -28,20 +29,36 @@ class BackgroundCache:
         self._kept: dict[Hashable, _Kept] = {}
 
     async def get(
-        self, key: Hashable, make: Callable[[], Awaitable[Answer]], *, fresh_s: float = FRESH_S
+        self,
+        key: Hashable,
+        make: Callable[[], Awaitable[Answer]],
+        *,
+        fresh_s: float = FRESH_S,
+        stale_s: float = 0.0,
+        patience_s: float = PATIENCE_S,
     ) -> Answer | None:
         """Return the answer, or None while it is made.
+
+        Args:
+            key: its name; make: makes it.
+            fresh_s: how long it is good.
+            stale_s: how long it still stands in for the next one, while that is made.
+            patience_s: how long to wait for it.
 
         Raises:
             Exception: what `make` raised; the next call tries again.
         """
         kept = self._kept.get(key)
-        if kept is None or (kept.made_at is not None and time.monotonic() - kept.made_at > fresh_s):
+        age_s = 0.0 if kept is None or kept.made_at is None else time.monotonic() - kept.made_at
+        if kept is None or age_s > fresh_s:
+            before = kept
             kept = self._kept[key] = _Kept(asyncio.ensure_future(make()))
+            kept.before = before if before is not None and age_s <= stale_s else None
             self._let_go()
-        done, _ = await asyncio.wait({kept.task}, timeout=PATIENCE_S)
+        done, _ = await asyncio.wait({kept.task}, timeout=0 if kept.before else patience_s)
         if not done:
-            return None
+            return None if kept.before is None else cast("Answer", kept.before.task.result())
+        kept.before = None
         if kept.outdated or kept.task.exception() is not None:
             self._kept.pop(key, None)
         elif kept.made_at is None:
@@ -51,7 +68,7 @@ class BackgroundCache:
     def forget(self) -> None:
         """Make everything anew when it is next asked for, as memories were changed."""
         for key, kept in [*self._kept.items()]:
-            kept.outdated = True
+            kept.outdated, kept.before = True, None
             if kept.task.done():
                 del self._kept[key]
 

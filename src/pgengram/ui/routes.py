@@ -41,6 +41,8 @@ PICKED: Final = "id:"  # before the id of a memory that is selected in a list
 CANDIDATES: Final = 8  # to link to
 LONG_TEXT: Final = 1_500  # characters, and lines, from which on a text is shown in part at first
 LONG_LINES: Final = 25
+COUNT_AT_ONCE_S: Final = 0.02  # that the list itself waits for it
+COUNTING_S: Final = 20.0  # that an open page waits for a count
 VERSION: Final = "version:"  # before the id of a memory that is shown in a question
 MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
 
@@ -57,7 +59,7 @@ class Pages(ConversationPages):
         get, post = "GET", "POST"
         return [
             (SIGN_IN_PATH, self.enter, get), ("/namespaces", self.show_namespaces, get),
-            ("/namespaces", self.switch, post), ("/", self.search, get), ("/live", self.live, get), ("/new", self.new, get),
+            ("/namespaces", self.switch, post), ("/", self.search, get), ("/live", self.live, get), ("/count", self.count, get), ("/new", self.new, get),
             ("/new", self.add, post), ("/memory/{id:uuid}", self.memory, get),
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
@@ -113,6 +115,9 @@ class Pages(ConversationPages):
         given = request.query_params
         asked = {name: ",".join(filter(None, given.getlist(name))) for name in given}
         target = request.headers.get("hx-target", "")
+        lists = self.views.lists(asked)
+        if lists:
+            await self.views.total(asked)  # counted beside the search
         found = await self.views.hits(asked)
         address, looking = "/?" + urlencode(asked), found is None and target != "more"
         if looking and target in LISTS:
@@ -126,6 +131,8 @@ class Pages(ConversationPages):
             more = "/?" + urlencode(kept | {name: value for name, value in place.items() if value})
         narrowed = bool(kept.keys() - {"q", "sort", "mode", "weak"})
         shown: dict[str, Any] = {"asked": asked, "found": found, "more": more, "narrowed": narrowed, "address": address}
+        total = await self.views.total(asked, COUNT_AT_ONCE_S) if lists else None
+        shown |= {"total": total, "counting": lists and total is None}
         template, part = LISTS.get(target, "search.html"), target in LISTS
         if not part:
             shown |= {"facets": await self.views.statistics(), "watched": None}
@@ -171,6 +178,12 @@ class Pages(ConversationPages):
         except PgengramError as error:
             return await self._memory(id_, error, fields)
         return self._then(f"/memory/{id_}", done)
+
+    async def count(self, request: Request) -> Response:
+        """Tell how many memories pass the filters, where that took longer than the list itself."""
+        asked = {name: ",".join(filter(None, request.query_params.getlist(name))) for name in request.query_params}
+        total = await self.views.total(asked, patience_s=COUNTING_S)
+        return self._page("_count.html", found=None, total=total, counting=False, part=False)
 
     async def live(self, request: Request) -> Response:
         """Tell an open page the versions of the newest memories and of its own, so that it sees what others change."""

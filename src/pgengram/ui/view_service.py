@@ -49,6 +49,7 @@ MAX_POINTS: Final = 200_000  # of a map
 LIST_EXCERPT_CHARS: Final = 90
 MEMBERS: Final = 50
 REVIEW_FRESH_S: Final = 300.0
+COUNT_FRESH_S: Final = 2.0  # others store meanwhile
 MAX_TOKEN_DAYS: Final = 3_650
 PERIODS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}  # days
 Network = tuple[dict[str, Shown], list[Shown], bool]  # nodes by id, lines, and whether some are left out
@@ -59,12 +60,11 @@ class Results:
     """What a search found.
 
     hits: from the first page on, or of the page that was asked for; strong: how many of them fit well, before the
-    others; total: how many memories pass the filters, None where hits are ranked.
+    others.
     """
 
     hits: list[Shown]
     strong: int
-    total: int | None
     next_cursor: str | None
     note: str | None
 
@@ -115,7 +115,6 @@ class ViewService:
     async def results(self, asked: Mapping[str, str]) -> Results:
         """Return as many pages as `asked` says are shown, with where hits become weak and how many there are."""
         question = _question(asked)
-        counting = asyncio.ensure_future(self._total(question))
         found = await self.manager.search_memories(question)
         hits, note = list(found.results), found.note
         for _ in range(1, min(MOST_PAGES, whole_number(asked.get("pages"), 1))):
@@ -124,12 +123,21 @@ class ViewService:
             found = await self.manager.search_memories(question.model_copy(update={"cursor": found.next_cursor}))
             hits += found.results
         strong = next((at for at in range(len(hits), 0, -1) if "unlikely" not in hits[at - 1]), 0)
-        return Results(hits, strong, await counting, found.next_cursor, note)
+        return Results(hits, strong, found.next_cursor, note)
 
-    async def _total(self, question: Question) -> int | None:
-        if not question.lists or question.cursor:
-            return None
-        return (await self.manager.search_memories(question.model_copy(update={"count_only": True}))).total
+    def lists(self, asked: Mapping[str, str]) -> bool:
+        """Whether what is asked for is the beginning of a list, which has a length, and no ranking."""
+        question = _question(asked)
+        return question.lists and not question.cursor
+
+    async def total(self, asked: Mapping[str, str], patience_s: float = 0.0) -> int | None:
+        """Return how many memories pass the filters; None while they are counted."""
+        counting = _question(asked, count_only=True)
+        key = ("total", *((name, asked[name]) for name in sorted(asked) if name != "pages"))
+        found = await self.cache.get(
+            key, lambda: self.manager.search_memories(counting), fresh_s=COUNT_FRESH_S, patience_s=patience_s
+        )
+        return None if found is None else found.total
 
     async def hits(self, asked: Mapping[str, str]) -> Results | None:
         """Return the same; None while it is looked for, which over many memories can take longer than a page may."""
@@ -137,7 +145,8 @@ class ViewService:
 
     async def statistics(self) -> Statistics | None:
         """Return the counts of everything; None while they are worked out."""
-        return await self.cache.get("statistics", lambda: self.maintenance.memory_stats(tags=500))
+        make = partial(self.maintenance.memory_stats, tags=500)
+        return await self.cache.get("statistics", make, stale_s=REVIEW_FRESH_S)
 
     async def versions(self, id_: UUID | None) -> dict[str, int]:
         """Return the versions of the newest memories and of one that is looked at, to tell what changes meanwhile."""
