@@ -294,7 +294,7 @@ async def painted(client: httpx.AsyncClient) -> dict[str, list[float]]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None or importlib.util.find_spec("playwright") is None:
         return {}
-    from playwright.async_api import async_playwright  # noqa: PLC0415 - it need not be there
+    from playwright.async_api import async_playwright
 
     base, paint = (
         str(client.base_url).rstrip("/"),

@@ -7,15 +7,13 @@ the next time. What a client puts into a conversation by itself is no turn.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from pgengram.store.assistant.conversations import Turn
+from pgengram.transfer.transcripts import claude_code, time_of
 
 MAX_BYTES: Final = 200_000_000  # of a transcript
-MAX_INPUT: Final = 500  # characters of what a tool was called with
-BY_THE_CLIENT: Final = ("<command-", "<local-command-", "<system-reminder>", "<task-notification>")
 
 
 def turns_after(path: str, conversation: str, last: int) -> list[Turn]:
@@ -44,45 +42,7 @@ def _turn(number: int, line: bytes, conversation: str) -> Turn | None:
         entry = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(entry, dict) or entry.get("type") not in ("user", "assistant"):
+    if not isinstance(entry, dict) or entry.get("sessionId", conversation) != conversation:
         return None
-    if any(entry.get(name) for name in ("isSidechain", "isMeta", "isCompactSummary")):
-        return None
-    if entry.get("sessionId", conversation) != conversation:
-        return None
-    message = entry.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    said = "\n\n".join(_said(content)).strip()
-    if said and not said.startswith(BY_THE_CLIENT):
-        return Turn(number, entry["type"], said, _moment(entry))
-    done = "\n\n".join(_done(content)).strip()
-    return Turn(number, "tool", done, _moment(entry)) if done else None
-
-
-def _said(content: Any) -> Iterator[str]:
-    """Yield the texts of a message."""
-    if isinstance(content, str):
-        yield content
-    for block in _blocks(content):
-        if block.get("type") == "text" and isinstance(block.get("text"), str):
-            yield block["text"]
-
-
-def _done(content: Any) -> Iterator[str]:
-    """Yield which tools a message calls, and what they answered."""
-    for block in _blocks(content):
-        if block.get("type") == "tool_use":
-            yield f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)[:MAX_INPUT]}"
-        elif block.get("type") == "tool_result":
-            yield "\n".join(_said(block.get("content")))
-
-
-def _blocks(content: Any) -> list[Mapping[str, Any]]:
-    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
-
-
-def _moment(entry: Mapping[str, Any]) -> datetime:
-    try:
-        return datetime.fromisoformat(str(entry.get("timestamp"))).astimezone(UTC)
-    except ValueError:
-        return datetime.now(UTC)
+    role, text = claude_code(entry)
+    return Turn(number, role, text, time_of(entry) or datetime.now(UTC)) if text else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,17 @@ CATCHES_UP: Final = 3  # earlier conversations whose end may have been missed
 BEGINS: Final = 120  # characters that are shown of how a conversation begins
 
 Read = Callable[[str, str, int], Sequence[Turn]]  # a transcript's path, a conversation's id and the last number read
+
+
+@dataclass(slots=True)
+class Brought:
+    """What bringing in turns came to: the places of those that are new, and of those among them that were shortened;
+    how many had secrets.
+    """
+
+    added: list[int] = field(default_factory=list)
+    shortened: list[int] = field(default_factory=list)
+    redacted: int = 0
 
 
 class Conversations:
@@ -54,6 +65,33 @@ class Conversations:
             added = await store.keep(tx, conversation, kept, keeping.keep_days)
             await store.read_to(tx, conversation, turns[-1].number, said[-1].time if said else None)
             return added
+
+    async def bring(self, said: Sequence[tuple[Conversation, Turn]], *, dry_run: bool = False) -> Brought:
+        """Keep turns of conversations from elsewhere, each once; they stay until they are erased.
+
+        Args:
+            said: in any order, of any conversations.
+            dry_run: change nothing.
+        """
+        brought = Brought()
+        there = await self._store.read_transaction(lambda tx: store.known(tx, said))
+        fresh: list[tuple[Conversation, Turn]] = []
+        for place, (conversation, turn) in enumerate(said):
+            key = (conversation.client, conversation.id, turn.number)
+            if key not in there:
+                there.add(key)
+                brought.added.append(place)
+                fresh.append((conversation, turn))
+        kept = await asyncio.to_thread(lambda: [_fitted(turn) for _, turn in fresh])
+        brought.redacted = sum(secrets for _, secrets in kept)
+        brought.shortened = [
+            place for place in brought.added if said[place][1].role != "tool" and _too_long(said[place][1])
+        ]
+        if fresh and not dry_run:
+            turns = [(conversation, turn) for (conversation, _), (turn, _) in zip(fresh, kept, strict=True)]
+            async with self._store.transaction() as tx:
+                await store.bring(tx, turns)
+        return brought
 
     async def catch_up(self, current: Conversation, read: Read) -> None:
         """Keep the end of earlier conversations whose client ended before its hook could run."""
@@ -117,8 +155,19 @@ class Conversations:
 
 
 def _fit_to_keep(turn: Turn) -> Turn:
-    """Return a turn without secrets, no longer than one may be, and with nothing that PostgreSQL refuses."""
+    return _fitted(turn)[0]
+
+
+def _too_long(turn: Turn) -> bool:
+    return len(turn.text) > MAX_CHARS[turn.role]
+
+
+def _fitted(turn: Turn) -> tuple[Turn, bool]:
+    """Return a turn without secrets, no longer than one may be, with nothing that PostgreSQL refuses; and whether there
+    were secrets.
+    """
     most = MAX_CHARS[turn.role]
-    text, _ = redacted(turn.text[: most * SCREENED].replace("\0", "").encode("utf-8", "replace").decode())
+    text, names = redacted(turn.text[: most * SCREENED].replace("\0", "").encode("utf-8", "replace").decode())
     left = len(turn.text) - most
-    return replace(turn, text=text if left <= 0 else f"{text[:most]}\n[{left:,} characters left out]")
+    shown = text if left <= 0 else f"{text[:most]}\n[{left:,} characters left out]"
+    return replace(turn, text=shown), bool(names)

@@ -16,9 +16,10 @@ from uuid import UUID
 import psycopg
 
 from pgengram import fields as f
-from pgengram.errors import Conflict, DatabaseFailed, PgengramError
+from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, PgengramError
 from pgengram.inputs import Change, checked
 from pgengram.runtime.retry import retrying
+from pgengram.service.conversations import Conversations
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.secret_filter import filter_fields
@@ -29,9 +30,11 @@ from pgengram.store.graph.edges import normalised_type
 from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival
+from pgengram.text.secrets import redacted
 from pgengram.transfer.arrivals import arrival
-from pgengram.transfer.importers import reader_of
-from pgengram.transfer.records import Item, Left, existing, uuid_of
+from pgengram.transfer.importers import format_of, recognised
+from pgengram.transfer.records import Item, Left, Said, uuid_of
+from pgengram.transfer.sources import Source
 
 BATCH: Final = 64  # memories embedded and stored together
 ENDS: Final = {"relationship": ("from_id", "to_id"), "cluster_member": ("memory_id",), "evidence": ("memory_id",)}
@@ -40,9 +43,25 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "relationship": {"strength": 1.0, "properties": {}},
     "cluster": {"keywords": [], "importance": 0.5, "activation_count": 0},
     "cluster_member": {"strength": 1.0, "automatic": False},
+    "conversation": {"imported": False},
 }
+ALONE: Final = ("conversation", "turn")  # records that lead to no memory, so that they need not wait for any
+MOST_ITEMS: Final = 1_000  # read at once
+MOST_CHARS: Final = 2_000_000  # of turns that are read at once
+MOST_LEFT: Final = 1_000  # of what was left out that are kept each for itself
+PLACES: Final = 3  # that are told for each reason
+EXAMPLES: Final = 10
+EXAMPLE: Final = 100  # characters of one
 Report = Callable[[int, int], None]  # records looked at, records in all
 One = TypeVar("One")
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """How much was left out for one reason, and where the first were."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -50,7 +69,8 @@ class Imported:
     """What an import came to, by the kind of record: added, there already, of those changed; and what was left, with
     its reason.
 
-    redacted: how many records had secrets taken out of them.
+    left: of what somebody would miss, the first MOST_LEFT; reasons: all of it by reason; passed: what nobody would miss.
+    redacted: how many records had secrets taken out of them. since, until: from when to when the added ones are.
     """
 
     system: str
@@ -58,49 +78,84 @@ class Imported:
     added: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
     updated: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
     left: list[Left] = field(default_factory=list)
+    reasons: dict[str, LeftOut] = field(default_factory=dict)
+    passed: dict[str, LeftOut] = field(default_factory=dict)
     redacted: int = 0
+    since: datetime | None = None
+    until: datetime | None = None
+    examples: list[str] = field(default_factory=list)
+    _last_example: str = ""
+
+    def leave(self, one: Left) -> None:
+        """Note that something was not taken."""
+        group = (self.passed if one.by_design else self.reasons).setdefault(one.reason, LeftOut())
+        group.count += 1
+        if len(group.first) < PLACES:
+            group.first.append(one.place)
+        if not one.by_design and len(self.left) < MOST_LEFT:
+            self.left.append(one)
+
+    def add(self, record: str, kind: str, text: str, at: datetime | None, of: str) -> None:
+        """Note that something was added; an example is shown of each `of`, such as a conversation."""
+        self.added[record] += 1
+        self.kinds[kind] += 1
+        if at is not None:
+            self.since = min(self.since or at, at)
+            self.until = max(self.until or at, at)
+        if len(self.examples) < EXAMPLES and of != self._last_example:
+            self._last_example = of
+            date = f"{at:%Y-%m-%d} " if at else ""
+            self.examples.append(f"{date}{kind}: {' '.join(redacted(text[: EXAMPLE * 4])[0].split())[:EXAMPLE]}")
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        left = [{"place": one.place, "reason": one.reason} for one in self.left]
         counts = {
-            "added": dict(self.added),
-            "known": dict(self.known),
-            "updated": dict(self.updated),
-            "redacted": self.redacted,
+            "added": dict(self.added), "known": dict(self.known), "updated": dict(self.updated),
+            "kinds": dict(self.kinds), "redacted": self.redacted,
+        }  # fmt: skip
+        period = {"since": f.as_utc(self.since), "until": f.as_utc(self.until)} if self.since and self.until else {}
+        groups = {
+            name: [{"reason": reason, "count": one.count, "first": one.first} for reason, one in found.items()]
+            for name, found in (("reasons", self.reasons), ("passed", self.passed))
         }
-        return {"from": self.system, "dry_run": self.dry_run, **counts, "left": left}
+        left = [{"place": one.place, "reason": one.reason} for one in self.left]
+        told = {"from": self.system, "dry_run": self.dry_run, **counts, **period, "examples": self.examples}
+        return {**told, **groups, "left": left}
 
 
-async def import_from(core: Core, system: str, source: str, *, dry_run: bool, report: Report) -> Imported:
+async def import_from(
+    core: Core, system: str, source: str, *, dry_run: bool, report: Report,
+    mapping: Mapping[str, str] | None = None, encoding: str = "",
+) -> Imported:  # fmt: skip
     """Bring in what `source` holds; a second time adds nothing.
 
-    Memories are stored in batches, each in one transaction, so an import that is broken off can be repeated.
+    It is read and stored in batches, each in one transaction, so an import that is broken off can be repeated, and a
+    large one takes no more memory than a small one.
 
     Args:
         core: whose memories they will be.
-        system: one of `importers.SYSTEMS`.
+        system: one of `importers.SYSTEMS`; empty to recognise it.
         source: a path; for `agi` also a URL.
         dry_run: look at everything and change nothing.
-        report: called with how far it is.
+        report: called with how many records were looked at and how many there are, which is estimated until the end.
+        mapping: of the formats `csv` and `json`, our fields with the columns that they are in.
+        encoding: of the texts, where they are not in Unicode.
 
     Raises:
         InvalidInput: there is no such system, or the source is not what it should be.
     """
-    reader = reader_of(system)
-    items: Iterable[Item | Left] = (
-        reader(source) if system == "jsonl" else await asyncio.to_thread(lambda: list(reader(source)))
-    )
-    total = _lines(Path(source)) if system == "jsonl" else len(items)  # type: ignore[arg-type]
-    importing = _Import(core, Imported(system, dry_run))
+    opened = await asyncio.to_thread(_Opened, system, source, mapping, encoding)
+    importing = _Import(core, Imported(opened.system, dry_run))
     done = 0
     try:
-        for batch in _batches(items):
-            await importing.memories(batch)
+        while batch := await asyncio.to_thread(opened.batch):
+            await importing.take(batch)
             done += len(batch)
-            report(done, total)
+            report(done, max(done, opened.estimated(done)))
         await importing.rest()
+        report(done, done)
     finally:
         await importing.close()
     if not dry_run:
@@ -108,9 +163,38 @@ async def import_from(core: Core, system: str, source: str, *, dry_run: bool, re
     return importing.report
 
 
-def _lines(path: Path) -> int:
-    with existing(path).open("rb") as opened:
-        return sum(1 for _ in opened)
+class _Opened:
+    """What is read, a batch at a time."""
+
+    def __init__(self, system: str, source: str, mapping: Mapping[str, str] | None, encoding: str) -> None:
+        self._source = None if "://" in source else Source(Path(source), encoding)
+        self.system = system or (recognised(self._source) if self._source else "agi")
+        format_ = format_of(self.system)
+        if mapping and format_.module != "rows":
+            raise InvalidInput(f"--map is of no use for {self.system}.", "It is for csv and json.")
+        reader = partial(format_.reader(), **({"mapping": mapping} if mapping else {}))
+        if format_.streams and self._source:
+            self._items, self._total = iter(reader(self._source)), 0
+        else:
+            found = list(reader(source))
+            self._items, self._total = iter(found), len(found)
+
+    def batch(self) -> list[Item | Said | Left]:
+        """Return the next items, no more than memory is good for."""
+        items: list[Item | Said | Left] = []
+        chars = 0
+        for item in self._items:
+            items.append(item)
+            chars += len(item.turn.text) if isinstance(item, Said) else 0
+            if len(items) >= MOST_ITEMS or chars > MOST_CHARS:
+                break
+        return items
+
+    def estimated(self, done: int) -> int:
+        """Return how many items there are in all, by how much of the bytes is read."""
+        if self._total or self._source is None or not self._source.done:
+            return self._total
+        return round(done * self._source.total / self._source.done)
 
 
 def _batches(items: Iterable[One]) -> Iterator[list[One]]:
@@ -136,19 +220,47 @@ class _Import:
 
     # -- memories --------------------------------------------------------------------------------------------------
 
-    async def memories(self, items: Sequence[Item | Left]) -> None:
-        """Take in the memories among `items`; everything else waits until all memories are there."""
-        arrivals: list[tuple[Item, Arrival]] = []
+    async def take(self, items: Sequence[Item | Said | Left]) -> None:
+        """Take in the memories and turns among `items`; what leads from one to another waits until all are there."""
+        memories: list[Item] = []
+        said: list[Said] = []
+        alone: dict[str, list[Item]] = {record: [] for record in ALONE}
         for item in items:
             if isinstance(item, Left):
-                self.report.left.append(item)
+                self.report.leave(item)
+            elif isinstance(item, Said):
+                said.append(item)
             elif item.record.get("record") == "memory":
-                try:
-                    arrivals.append((item, await self._arrival(item)))
-                except PgengramError as error:
-                    self.report.left.append(Left(item.place, error.message))
+                memories.append(item)
             else:
-                self._others.setdefault(str(item.record.get("record")), []).append(item)
+                record = str(item.record.get("record"))
+                (alone if record in ALONE else self._others).setdefault(record, []).append(item)
+        for batch in _batches(memories):
+            await self._memories(batch)
+        if said:
+            await self._turns(said)
+        for record, waiting in alone.items():
+            await self._rows_of(record, waiting)
+
+    async def _turns(self, said: Sequence[Said]) -> None:
+        brought = await Conversations(self._core).bring(
+            [(one.conversation, one.turn) for one in said], dry_run=self.report.dry_run
+        )
+        self.report.known["turn"] += len(said) - len(brought.added)
+        self.report.redacted += brought.redacted
+        for place in brought.added:
+            conversation, turn = said[place].conversation, said[place].turn
+            self.report.add("turn", f"{turn.role}'s turn", turn.text, turn.time, conversation.id)
+        for place in brought.shortened:
+            self.report.leave(Left(said[place].place, "only its beginning is kept, as it is too long"))
+
+    async def _memories(self, items: Sequence[Item]) -> None:
+        arrivals: list[tuple[Item, Arrival]] = []
+        for item in items:
+            try:
+                arrivals.append((item, await self._arrival(item)))
+            except PgengramError as error:
+                self.report.leave(Left(item.place, error.message))
         unique: dict[UUID, tuple[Item, Arrival]] = {}
         for item, one in arrivals:
             unique.setdefault(one.id, (item, one))
@@ -183,7 +295,13 @@ class _Import:
         await self._change([(item, arrival) for item, arrival in pairs if item.edits and arrival.id in known])
         self._same |= {str(id_): str(there) for id_, there in known.items() if id_ != there}
         self.report.known["memory"] += len(known)
-        self.report.added["memory"] += len(fresh)
+        self.report.added["memory"] += 0
+        told = {arrival.id: item.record for item, arrival in pairs}
+        for one in fresh:
+            row, record = one.rows["memories"], told[one.id]
+            dated = row["occurred_at"] or (row["created_at"] if record.get("created_at") else None)
+            at = datetime.fromisoformat(dated) if dated else None
+            self.report.add("memory", str(row.get("kind") or "general"), row["content"], at, str(one.id))
 
     async def _change(self, pairs: Sequence[tuple[Item, Arrival]]) -> None:
         """Let memories that are there take over what their edited notes say."""
@@ -199,7 +317,7 @@ class _Import:
                 try:
                     await self._manager.update_memory(checked(Change, change))
                 except PgengramError as error:
-                    self.report.left.append(Left(item.place, error.message))
+                    self.report.leave(Left(item.place, error.message))
                     continue
             self.report.updated["memory"] += 1
 
@@ -222,19 +340,23 @@ class _Import:
     async def rest(self) -> None:
         """Take in what leads from one memory to another, and whatever else belongs to the namespace."""
         for table in transferring.TABLES:
-            waiting = self._others.pop(table.record, [])
-            for batch in _batches(waiting):
-                rows: list[tuple[Item, dict[str, Any]]] = []
-                for item in batch:
-                    try:
-                        rows.append((item, self._row(table.record, item)))
-                    except PgengramError as error:
-                        self.report.left.append(Left(item.place, error.message))
-                usable = await self._with_ends(table.record, rows)
-                if usable:
-                    await self._one_by_one_if_needed(usable, partial(self._add, table))
+            await self._rows_of(table.record, self._others.pop(table.record, []))
         for record, items in self._others.items():
-            self.report.left += [Left(item.place, f"{record} is not a kind of record") for item in items]
+            for item in items:
+                self.report.leave(Left(item.place, f"{record} is not a kind of record"))
+
+    async def _rows_of(self, record: str, items: Sequence[Item]) -> None:
+        for batch in _batches(items):
+            rows: list[tuple[Item, dict[str, Any]]] = []
+            for item in batch:
+                try:
+                    rows.append((item, self._row(record, item)))
+                except PgengramError as error:
+                    self.report.leave(Left(item.place, error.message))
+            usable = await self._with_ends(record, rows)
+            if usable:
+                table = next(one for one in transferring.TABLES if one.record == record)
+                await self._one_by_one_if_needed(usable, partial(self._add, table))
 
     def _row(self, record: str, item: Item) -> dict[str, Any]:
         now = datetime.now(UTC)
@@ -265,9 +387,9 @@ class _Import:
         for item, row in rows:
             ids = {uuid_of(row.get(name)) for name in ends}
             if ids - there:
-                self.report.left.append(Left(item.place, "one of its memories is not there"))
+                self.report.leave(Left(item.place, "one of its memories is not there"))
             elif len(ids) < len(ends):
-                self.report.left.append(Left(item.place, "it leads from a memory to itself"))
+                self.report.leave(Left(item.place, "it leads from a memory to itself"))
             else:
                 usable.append((item, row))
         return usable
@@ -299,7 +421,7 @@ class _Import:
             if reason is None:
                 raise
             if len(items) == 1:
-                self.report.left.append(Left(items[0][0].place, reason))
+                self.report.leave(Left(items[0][0].place, reason))
                 return
             for item in items:
                 await self._one_by_one_if_needed([item], take)

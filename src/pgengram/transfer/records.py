@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
+from pgengram.store.assistant.conversations import Conversation, Turn
 
 MILLISECONDS: Final = 100_000_000_000  # a larger time is in milliseconds: as seconds it would be the year 5138
 
@@ -34,15 +36,39 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """One turn of a conversation, and where it comes from."""
+
+    place: str
+    conversation: Conversation
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
-    """Something that was not taken, where it is, and why."""
+    """Something that was not taken, where it is, and why.
+
+    by_design: nobody would miss it, such as what a client told its model.
+    """
 
     place: str
     reason: str
+    by_design: bool = False
 
 
-Read = Iterator[Item | Left]
-Reader = Callable[[str], Read]
+Read = Iterator[Item | Said | Left]
+Reader = Callable[..., Read]
+
+
+def said_or_left(
+    place: str, conversation: Conversation, number: int, role: str, text: str, time: datetime | None
+) -> Said | Left:
+    """Return a turn, or why it is none: nobody said it, or nobody knows when."""
+    if not role or not text:
+        return Left(place, "nobody said it", by_design=True)
+    if time is None:
+        return Left(place, "it has no time that can be read")
+    return Said(place, conversation, Turn(number, role, text, time))
 
 
 def id_of(system: str, key: object, content: str, at: datetime | None) -> UUID:
@@ -172,21 +198,33 @@ def mapping(value: Any) -> dict[str, Any]:
 
 
 def moment(value: Any) -> datetime | None:
-    """Return a moment from a datetime, ISO 8601 text or seconds or milliseconds since 1970; without a zone it is
-    UTC.
+    """Return a moment from a datetime, ISO 8601 text, a date as mail has it, or seconds, milliseconds, microseconds or
+    nanoseconds since 1970; without a zone it is UTC.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
+        while abs(value) > MILLISECONDS:
+            value /= 1000
         with suppress(OverflowError, OSError, ValueError):  # beyond every calendar
-            return datetime.fromtimestamp(value / 1000 if abs(value) > MILLISECONDS else value, UTC)
+            return datetime.fromtimestamp(value, UTC)
         return None
     if isinstance(value, str) and value.strip():
+        text = value.strip()
+        if text.replace(".", "", 1).isdigit():
+            return moment(float(text))
         try:
-            value = datetime.fromisoformat(value.strip())
+            value = datetime.fromisoformat(text.removesuffix(" UTC"))
         except ValueError:
-            return moment(float(value)) if value.strip().replace(".", "", 1).isdigit() else None
+            value = _of_mail(text)
     if not isinstance(value, datetime):
         return None
     return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _of_mail(text: str) -> datetime | None:
+    try:
+        return parsedate_to_datetime(text)
+    except ValueError:
+        return None
 
 
 READERS: Final[dict[str, Callable[[Any], Any]]] = {

@@ -7,8 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +18,25 @@ import typer
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import FAILED, command, completing, note, print_json, say, screen
+from pgengram.cli.runtime import (
+    FAILED,
+    answer_of,
+    command,
+    completing,
+    name_value,
+    note,
+    print_json,
+    say,
+    screen,
+)
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.service.core import Core
 from pgengram.settings import Settings
 from pgengram.transfer import SYSTEMS, export_notes, export_to, import_from
-from pgengram.transfer.importing import Imported
-from pgengram.transfer.records import Left
+from pgengram.transfer.importers import recognised
+from pgengram.transfer.importers.rows import columns, guessed
+from pgengram.transfer.importing import Imported, LeftOut
+from pgengram.transfer.sources import Source
 
 Format = Literal["jsonl", "markdown"]
 INTERRUPTED: Final = "Interrupted. What was imported so far stays; run the same command again to import the rest."
@@ -87,23 +98,34 @@ async def import_(
         str,
         typer.Option(
             "--from",
-            help=f"jsonl (an export), {', '.join([*SYSTEMS][1:-1])} or {[*SYSTEMS][-1]}.",
+            help=f"{', '.join(SYSTEMS[:-1])} or {SYSTEMS[-1]}; recognised if it isn't given.",
             autocompletion=completing(SYSTEMS),
         ),
-    ] = "jsonl",
+    ] = "",
+    mapped: Annotated[
+        str,
+        typer.Option("--map", help="For csv and json: our fields with their columns, content=text,created_at=date."),
+    ] = "",
+    encoding: Annotated[str, typer.Option(help="Of texts that are not in Unicode, such as cp1252 or shift_jis.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Memories that are there already stay as they are. The exit code is 1 when something was not imported.
+    """Conversations become turns, everything else memories; what is there already stays as it is. Secrets are left out.
+    An import that was interrupted can be repeated. The exit code is 1 when something was not imported.
 
-    Examples: `pgengram import --from mcp-memory memory.jsonl --dry-run`,
+    Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
     `pgengram export - | ssh ada@box pgengram import -`
     """
+    mapping = dict(name_value(one) for one in mapped.split(",") if one)
+    if not mapping and system in ("", "csv", "json") and source != "-" and "://" not in source:
+        system, mapping = await asyncio.to_thread(_asked, system, source, encoding)
     core = Core(Settings.from_environment())
     try:
         await core.ready()
         with _found(source) as path, ProgressBar("Reading" if dry_run else "Importing") as report:
-            imported = await import_from(core, system, path, dry_run=dry_run, report=report)
+            imported = await import_from(
+                core, system, path, dry_run=dry_run, report=report, mapping=mapping, encoding=encoding
+            )
     except asyncio.CancelledError:
         note(INTERRUPTED)
         raise
@@ -116,7 +138,25 @@ async def import_(
     return FAILED if imported.left else 0
 
 
+def _asked(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]]:
+    """Return which system's a source is and, of rows of any shape, which columns are taken as what: in a terminal as
+    the user says, to whom a guess is shown.
+    """
+    opened = Source(Path(source), encoding)
+    system = system or recognised(opened)
+    if system not in ("csv", "json"):
+        return system, {}
+    guess = guessed(opened)
+    if not sys.stdin.isatty():
+        return system, guess
+    say(f"Columns: {', '.join(columns(opened))}")
+    shown = ",".join(f"{field}={column}" for field, column in guess.items())
+    answer = answer_of(lambda: typer.prompt("Take which column as what", default=shown or "content="))
+    return system, dict(name_value(one) for one in answer.split(",") if one)
+
+
 def _show(imported: Imported) -> None:
+    say(f"Format: {imported.system}.")
     table = plain_table("", "record")
     for heading in ("would be added" if imported.dry_run else "added", "there already"):
         table.add_column(heading, justify="right")
@@ -131,19 +171,26 @@ def _show(imported: Imported) -> None:
         say(f"{'Would change' if imported.dry_run else 'Changed'} {_counted(record, number)} whose note was edited.")
     if imported.redacted:
         say(f"Secrets were redacted in {imported.redacted:,} records.")
-    if imported.left:
-        _show_reasons(imported.left)
+    if imported.since and imported.until:
+        say(f"From {imported.since:%Y-%m-%d} to {imported.until:%Y-%m-%d}.")
+    if imported.dry_run and imported.examples:
+        say(", ".join(f"{count:,} {kind}" for kind, count in imported.kinds.most_common()))
+        say("Examples:\n" + "\n".join(f"  {example}" for example in imported.examples))
+    _show_reasons("not imported", imported.reasons)
+    _show_reasons("left out, as nobody would miss it", imported.passed)
 
 
-def _show_reasons(left: list[Left]) -> None:
+def _show_reasons(what: str, reasons: Mapping[str, LeftOut]) -> None:
     """Print why something was not imported, each reason once."""
-    say(f"{len(left):,} not imported:")
-    first = {one.reason: one.place for one in reversed(left)}
-    reasons = Counter(one.reason for one in left).most_common()
-    for reason, times in reasons[:MOST_SHOWN]:
-        say(f"  {first[reason]}{f' and {times - 1:,} more' if times > 1 else ''}: {reason}")
-    if len(reasons) > MOST_SHOWN:
-        say(f"  … and {len(reasons) - MOST_SHOWN:,} more reasons; --json lists all.")
+    if not reasons:
+        return
+    say(f"{sum(one.count for one in reasons.values()):,} {what}:")
+    shown = sorted(reasons.items(), key=lambda item: -item[1].count)
+    for reason, one in shown[:MOST_SHOWN]:
+        more = one.count - len(one.first)
+        say(f"  {', '.join(one.first)}{f' and {more:,} more' if more else ''}: {reason}")
+    if len(shown) > MOST_SHOWN:
+        say(f"  … and {len(shown) - MOST_SHOWN:,} more reasons; --json lists all.")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
@@ -22,12 +22,14 @@ class Conversation:
         id: as the client calls it.
         project: what it is about, if that is known.
         transcript: path of the client's own file, if it keeps one.
+        title: as the client calls it, if it does.
     """
 
     client: str
     id: str
     project: str | None = None
     transcript: str | None = None
+    title: str | None = None
 
     @property
     def key(self) -> dict[str, str]:
@@ -83,10 +85,33 @@ FROM jsonb_to_recordset(%(turns)s) AS t(number integer, role text, text text, ti
 WHERE t.time > now() - make_interval(days => %(keep_days)s)
 ON CONFLICT DO NOTHING RETURNING 1 AS added
 """
-# Uses conversation_turns_by_time.
+# Uses conversation_turns_by_time, and conversations_pkey for each.
 FORGET_OLD: Final = """
-DELETE FROM conversation_turns
-WHERE namespace_id = %(namespace_id)s AND time <= now() - make_interval(days => %(keep_days)s)
+DELETE FROM conversation_turns t
+WHERE namespace_id = %(namespace_id)s AND time <= now() - make_interval(days => %(keep_days)s) AND NOT EXISTS (
+  SELECT FROM conversations c WHERE c.namespace_id = %(namespace_id)s AND c.client = t.client
+    AND c.conversation = t.conversation AND c.imported)
+"""
+FIND_KNOWN: Final = """
+SELECT t.client, t.conversation, t.number FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer)
+JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = s.client
+  AND t.conversation = s.conversation AND t.number = s.number
+"""
+BRING_CONVERSATIONS: Final = """
+INSERT INTO conversations AS c (namespace_id, client, conversation, project, title, imported, read_to, at)
+SELECT %(namespace_id)s, s.client, s.conversation, s.project, s.title, true, s.read_to, s.at
+FROM jsonb_to_recordset(%(conversations)s)
+  AS s(client text, conversation text, project text, title text, read_to integer, at timestamptz)
+ON CONFLICT (namespace_id, client, conversation) DO UPDATE SET
+  imported = true, project = coalesce(c.project, excluded.project), title = coalesce(excluded.title, c.title),
+  read_to = greatest(c.read_to, excluded.read_to), at = greatest(c.at, excluded.at)
+"""
+BRING_TURNS: Final = """
+INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, project, time)
+SELECT %(namespace_id)s, s.client, s.conversation, s.number, s.role, s.text, s.project, s.time
+FROM jsonb_to_recordset(%(turns)s)
+  AS s(client text, conversation text, number integer, role text, text text, project text, time timestamptz)
+ON CONFLICT DO NOTHING
 """
 # Uses recall_receipts_by_conversation; there are a few for each conversation.
 FORGET_OLD_RECEIPTS: Final = """
@@ -98,7 +123,7 @@ CHOSEN: Final = """namespace_id = %(namespace_id)s
 ERASE: Final = f"DELETE FROM conversation_turns WHERE {CHOSEN}"
 # Uses conversations_by_time.
 LIST: Final = f"""
-SELECT c.client, c.conversation, c.project, c.at, t.turns, t.began_at, left(t.first_words, %(chars)s) AS begins
+SELECT c.client, c.conversation, c.project, c.at, t.turns, t.began_at, left(coalesce(c.title, t.first_words), %(chars)s) AS begins
 FROM conversations c CROSS JOIN LATERAL (
   SELECT count(*) AS turns, min(time) AS began_at, (array_agg(text ORDER BY number) FILTER (WHERE role = 'user'))[1] AS first_words
   FROM conversation_turns t
@@ -165,6 +190,29 @@ async def keep(tx: Transaction, conversation: Conversation, turns: Sequence[Turn
     rows = Jsonb([{"number": t.number, "role": t.role, "text": t.text, "time": t.time.isoformat()} for t in turns])
     given = {**conversation.key, "project": conversation.project, "turns": rows, "keep_days": keep_days}
     return len(await tx.rows(ADD_TURNS, given))
+
+
+async def known(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> set[tuple[str, str, int]]:
+    """Return the client, conversation and number of those turns that are there."""
+    rows = Jsonb([{**conversation.key, "number": turn.number} for conversation, turn in turns])
+    return {(row["client"], row["conversation"], row["number"]) for row in await tx.rows(FIND_KNOWN, {"turns": rows})}
+
+
+async def bring(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> None:
+    """Store turns of conversations that are imported; those that are there stay as they are."""
+    told: dict[tuple[str, str], dict[str, Any]] = {}
+    for one, turn in turns:
+        row = told.setdefault((one.client, one.id), {**one.key, "read_to": -1, "at": turn.time.isoformat()})
+        row |= {"project": row.get("project") or one.project, "title": row.get("title") or one.title}
+        row["read_to"] = max(row["read_to"], turn.number)
+        row["at"] = max(row["at"], turn.time.isoformat())
+    await tx.run(BRING_CONVERSATIONS, {"conversations": Jsonb(list(told.values()))})
+    rows = [
+        {**one.key, "number": turn.number, "role": turn.role, "text": turn.text, "project": one.project,
+         "time": turn.time.isoformat()}
+        for one, turn in turns
+    ]  # fmt: skip
+    await tx.run(BRING_TURNS, {"turns": Jsonb(rows)})
 
 
 async def read_to(tx: Transaction, conversation: Conversation, number: int, at: datetime | None) -> None:

@@ -518,6 +518,8 @@ conversations = Table(
     Column("transcript", Text),  # the client's own file
     Column("read_to", Integer, nullable=False, server_default=text("-1")),  # the number of the last turn
     _moment("at", nullable=False, server_default=func.now()),
+    Column("title", Text),
+    Column("imported", Boolean, nullable=False, server_default=text("false")),  # kept until it is erased
 )
 Index("conversations_by_time", conversations.c.namespace_id, conversations.c.at)
 

@@ -1,27 +1,114 @@
-"""What reads the stores of other systems: a file here for each, whose name is the system's and whose `read` gives its
-items.
+"""What reads the stores of other systems. To add one, add its line to `FORMATS` and a module with a function `read`, or
+for an export of plain records its rows to `layouts`.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import partial
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Final
 
 from pgengram.errors import InvalidInput
 from pgengram.transfer.records import Reader
-
-_MODULES: Final = {found.name.replace("_", "-"): found.name for found in iter_modules(__path__)}
-SYSTEMS: Final = tuple(sorted(_MODULES, key=lambda system: (system != "jsonl", system)))  # our own format first
+from pgengram.transfer.sources import Source
 
 
-def reader_of(system: str) -> Reader:
-    """Return what reads the items of a source of `system`.
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that can be imported.
+
+    Args:
+        name: as `--from` takes it.
+        files: which files of a folder or zip hold it; a file that is given by itself may have any name.
+        sign: what stands at the beginning of such a file; for a SQLite database, in what made its tables. Without a
+            sign it is never recognised by itself.
+        module: that reads it; by default one that is called like it.
+        streams: it reads a `Source`, not a path.
+    """
+
+    name: str
+    files: str = "*"
+    sign: bytes = b""
+    module: str = ""
+    streams: bool = False
+
+    def reader(self) -> Reader:
+        """Return what reads it: a `Source`, or where it does not stream a path."""
+        found: Reader = import_module(f"{__name__}.{self.module or self.name.replace('-', '_')}").read
+        return partial(found, self.name) if self.module == "layouts" else found
+
+    def is_in(self, source: Source) -> bool:
+        """Whether a source looks like it."""
+        if not self.sign:
+            return False
+        files = [file for file in source.files if not file.reason and file.size]
+        if len(source.files) > 1 or source.path.is_dir():
+            files = [file for file in files if any(fnmatch(file.path.name, one) for one in self.files.split())]
+        return any(re.search(self.sign, source.head(file)) for file in files[:LOOKED_AT])
+
+
+LOOKED_AT: Final = 20  # files of a source, to recognise it
+OURS: Final = re.compile(rb'"(?:content|record)"\s*:')
+
+# In the order in which they are tried.
+FORMATS: Final = (
+    Format("jsonl", "*.jsonl", rb'^\{"record": ?"', streams=True),
+    Format("chatgpt", "conversations*.json", rb'"mapping"\s*:', streams=True),
+    Format("claude-ai", "conversations*.json projects.json memories.json",
+           rb'"chat_messages"\s*:|"conversations_memory"\s*:|"prompt_template"\s*:', streams=True),
+    Format("codex", "rollout-*.jsonl", rb'"session_meta"|^\{"id":.*"instructions"\s*:', streams=True),
+    Format("gemini-cli", "session-*.json session-*.jsonl", rb'"sessionId"[^\n]*\s*"projectHash"|"projectHash"[^\n]*\s*"sessionId"', streams=True),
+    Format("claude-code", "*.jsonl", rb'"sessionId"\s*:', streams=True),
+    Format("mem0", "*.json", rb'"memory"\s*:\s*"(?s:.*)"(?:hash|user_id|agent_id|run_id)"', module="layouts", streams=True),
+    Format("hindsight", "*.json", rb'"(?:mentioned_at|fact_type)"\s*:', module="layouts", streams=True),
+    Format("claude-mem", "*.json", rb'"totalObservations"\s*:|CREATE TABLE[^(]*session_summaries', module="layouts", streams=True),
+    Format("engram", "*.json", rb'"exported_at"(?s:.*)"(?:sessions|observations)"\s*:|CREATE TABLE[^(]*user_prompts(?s:.*)topic_key|topic_key(?s:.*)user_prompts', module="layouts", streams=True),
+    Format("graphiti", "*.json", rb'"(?:source_node_uuid|name_embedding|episode_body)"\s*:|"uuid"\s*:(?s:.*)"group_id"\s*:', module="layouts", streams=True),
+    Format("letta", "*.af *.json", rb'"(?:block_ids|core_memory|in_context_message_ids)"\s*:', module="layouts", streams=True),
+    Format("agi", "*.json *.sql", rb"semantic_memories"),
+    Format("session-continuity", "*.db", rb"memory_relations"),
+    Format("skynet", "*.sqlite3", rb"CREATE TABLE[^(]*embedding_metadata|\"documents\"\s*:"),
+    Format("ownsona", "*.json", rb'"provenance"|"source_provider"\s*:'),
+    Format("crow", "*.db", rb"crow_|CREATE TABLE[^(]*memories\b(?s:.*)research_"),
+    Format("mcp-memory-service", "*.db *.json", rb'content_hash'),
+    Format("mcp-memory", "*.json *.jsonl", rb'"type"\s*:\s*"(?:entity|relation)"'),
+    Format("csv", "*.csv *.tsv", streams=True, module="rows"),
+    Format("json", "*.json *.jsonl", streams=True, module="rows"),
+    Format("markdown", "*.md", streams=True),
+)  # fmt: skip
+SYSTEMS: Final = tuple(one.name for one in FORMATS)
+
+
+def format_of(name: str) -> Format:
+    """Return the format of a system.
 
     Raises:
         InvalidInput: there is no such system.
     """
-    if system not in _MODULES:
-        raise InvalidInput(f"There is no importer for {system}.", f"Known are {', '.join(SYSTEMS)}.")
-    reader: Reader = import_module(f"{__name__}.{_MODULES[system]}").read
-    return reader
+    for one in FORMATS:
+        if one.name == name:
+            return one
+    raise InvalidInput(f"There is no importer for {name}.", f"Known are {', '.join(SYSTEMS)}.")
+
+
+def recognised(source: Source) -> str:
+    """Return which system's a source looks to be.
+
+    Raises:
+        InvalidInput: none's.
+    """
+    for one in FORMATS:
+        if one.is_in(source):
+            return one.name
+    for file in source.files[:LOOKED_AT]:
+        ending, begins = file.path.suffix.lower(), b"" if file.reason else source.head(file).lstrip()
+        if ending in (".md", ".csv", ".tsv"):
+            return "markdown" if ending == ".md" else "csv"
+        if ending in (".jsonl", ".ndjson") or begins[:1] in (b"{", b"["):
+            return "jsonl" if begins[:1] != b"[" and ending != ".json" and OURS.search(begins) else "json"
+    raise InvalidInput(
+        f"{source.path} looks like nothing that can be imported.", f"Say what it is with --from: {', '.join(SYSTEMS)}."
+    )

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 from pgengram.errors import InvalidInput
 from pgengram.transfer.exporting import FORMAT
-from pgengram.transfer.records import Item, Left, Read, existing
+from pgengram.transfer.reading import files_of
+from pgengram.transfer.records import Item, Left, Read
+from pgengram.transfer.sources import Broken, Source
 
 
-def read(source: str) -> Read:
+def read(source: Source) -> Read:
     """Read an export, or lines that each hold at least a content."""
-    with existing(Path(source)).open(encoding="utf-8") as opened:
-        for number, line in enumerate(opened, 1):
-            if not line.strip():
-                continue
-            place = f"line {number}"
-            try:
-                record = json.loads(line)
-            except ValueError:
-                yield Left(place, "it is not valid JSON")
-                continue
-            if not isinstance(record, dict):
-                yield Left(place, "it is not a JSON object")
+    for file in files_of(source, "*.jsonl"):
+        if isinstance(file, Left):
+            yield file
+            continue
+        for number, record in source.objects(file):
+            place = f"line {number + 1}"
+            if isinstance(record, Broken):
+                yield Left(place, record.reason)
             elif record.get("record") == "export":
                 if record.get("format") != FORMAT:
                     raise InvalidInput(
-                        f"{source} is an export of another format.",
+                        f"{source.path} is an export of another format.",
                         "Import it with the version that wrote it, or a newer one.",
                     )
             else:

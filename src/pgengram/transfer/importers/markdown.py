@@ -6,16 +6,15 @@ CLAUDE.md, MEMORY.md and AGENTS.md hold many facts, so each of their items and p
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pgengram import fields as f
-from pgengram.errors import InvalidInput
 from pgengram.text.notes import Note, named
+from pgengram.transfer.reading import files_of
 from pgengram.transfer.records import Item, Left, Read, edge, kind, memory, moment, uuid_of, words
+from pgengram.transfer.sources import File, Source
 
 SYSTEM = "markdown"
 MOST_BYTES: Final = 1_000_000  # of one note
@@ -29,28 +28,17 @@ KNOWN: Final = {*OURS, "id", "tags", "links", "metadata", *(name for names in TI
 _PARAGRAPH: Final = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One file: where it is below the folder, and its bytes, or why it has none."""
-
-    path: PurePosixPath
-    content: bytes | None
-    reason: str = ""
-
-
-def read(source: str) -> Read:
+def read(source: Source) -> Read:
     """Read each note as a memory, and the links between notes as relationships."""
     notes: list[tuple[str, str, Note]] = []
     ids: dict[str, str] = {}
-    for document in _documents(Path(source)):
-        place = str(document.path)
-        if document.content is None:
-            yield Left(place, document.reason)
+    for file, note in _notes(source):
+        if isinstance(note, Left):
+            yield note
             continue
-        note = Note.parsed(_decoded(document.content))
-        stem = document.path.stem
+        place, stem = file.place, file.path.stem
         if stem.lower() in OF_MANY_FACTS:
-            yield from _facts(place, note)
+            yield from facts(SYSTEM, place, note)
             continue
         if not note.body:
             yield Left(place, "it is empty")
@@ -66,6 +54,14 @@ def read(source: str) -> Read:
                 yield Left(f"{place}: [[{name}]]", "there is no note of this name")
             elif target != id_:
                 yield Item(f"{place}: [[{name}]]", edge(id_, target, type_))
+
+
+def _notes(source: Source) -> Iterator[tuple[File, Note | Left]]:
+    for file in files_of(source, "*.md"):
+        if isinstance(file, Left):
+            yield File(PurePosixPath(file.place), 0), file
+        else:
+            yield file, document(source, file)
 
 
 def _record(place: str, stem: str, note: Note) -> dict[str, Any]:
@@ -96,7 +92,7 @@ def _first(note: Note, names: tuple[str, ...]) -> Any:
     return next((found for name in names if (found := moment(note.fields.get(name)))), None)
 
 
-def _facts(place: str, note: Note) -> Iterator[Item]:
+def facts(system: str, place: str, note: Note) -> Iterator[Item]:
     """Yield each item and paragraph with the heading above it."""
     heading = ""
     for number, part in enumerate(_PARAGRAPH.split(note.body), 1):
@@ -107,60 +103,24 @@ def _facts(place: str, note: Note) -> Iterator[Item]:
         text = re.sub(r"^\s*(?:[-*]|\d+\.)\s+", "", text).strip()
         if text:
             said = f"{heading}: {text}" if heading else text
-            record = memory(SYSTEM, f"{place}\0{text}", said, tags=words(note.fields.get("tags")), source=place)
+            record = memory(system, f"{place}\0{text}", said, tags=words(note.fields.get("tags")), source=place)
             record["metadata"]["imported"]["id"] = place
             yield Item(f"{place}, part {number}", record)
 
 
-def _documents(source: Path) -> Iterator[Document]:
-    if source.is_dir():
-        yield from _of_folder(source)
-    elif source.is_file() and zipfile.is_zipfile(source):
-        yield from _of_zip(source)
-    elif source.is_file():
-        yield Document(PurePosixPath(source.name), *_bounded(source.read_bytes(), source.stat().st_size))
-    else:
-        raise InvalidInput(
-            f"There is no folder or file {source}.", "Give the folder of the notes, a zip of it, or a file."
-        )
-
-
-def _of_folder(folder: Path) -> Iterator[Document]:
-    root = folder.resolve()
-    for path in sorted(folder.rglob("*.md")):
-        below = PurePosixPath(path.relative_to(folder).as_posix())
-        if any(part.startswith(".") for part in below.parts):
-            continue
-        if not path.resolve().is_relative_to(root):
-            yield Document(below, None, "it leads out of the folder")
-        elif path.is_file():
-            size = path.stat().st_size
-            yield Document(below, *_bounded(path.read_bytes() if size <= MOST_BYTES else b"", size))
-
-
-def _of_zip(path: Path) -> Iterator[Document]:
-    with zipfile.ZipFile(path) as archive:
-        for entry in sorted(archive.infolist(), key=lambda one: one.filename):
-            below = PurePosixPath(entry.filename)
-            if below.suffix != ".md" or any(part.startswith(".") and part != ".." for part in below.parts):
-                continue
-            if below.is_absolute() or ".." in below.parts:
-                yield Document(below, None, "it leads out of the folder")
-                continue
-            with archive.open(entry) as opened:  # what an entry says of its size may be a lie
-                content = opened.read(MOST_BYTES + 1)
-            yield Document(below, *_bounded(content, len(content)))
-
-
-def _bounded(content: bytes, size: int) -> tuple[bytes | None, str]:
-    return (None, f"it is larger than {MOST_BYTES:,} bytes") if size > MOST_BYTES else (content, "")
+def document(source: Source, file: File) -> Note | Left:
+    """Return a file as a note, or why it is none."""
+    if file.size > MOST_BYTES:
+        return Left(file.place, f"it is larger than {MOST_BYTES:,} bytes")
+    try:
+        return Note.parsed(_decoded(b"".join(source.chunks(file))))
+    except ValueError as error:
+        return Left(file.place, f"it can't be read: {error}")
 
 
 def _decoded(content: bytes) -> str:
-    """Return a text from UTF-8 or UTF-16, else from Windows' Western encoding."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16", "replace")
+    """Return a text from UTF-8, else from Windows' Western encoding."""
     try:
-        return content.decode("utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError:
         return content.decode("cp1252", "replace")

@@ -1,0 +1,52 @@
+"""What readers of several formats share: which files they read, and the projects of folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import PureWindowsPath
+from typing import Any
+
+from pgengram.runtime.projects import project_of
+from pgengram.transfer.records import Left
+from pgengram.transfer.sources import Broken, File, Record, Source
+
+NOTHING_IN_IT = "a file of another kind"
+
+
+def files_of(source: Source, *patterns: str) -> Iterator[File | Left]:
+    """Yield the files that match; a file that was given by itself may have any name."""
+    alone = not source.path.is_dir() and len(source.files) == 1
+    for file in source.files:
+        if file.reason:
+            yield Left(file.place, file.reason)
+        elif alone or any(fnmatch(file.path.name, one) or fnmatch(file.place, one) for one in patterns):
+            yield file
+        else:
+            yield Left(file.place, NOTHING_IN_IT, by_design=True)
+
+
+def records_of(source: Source, *patterns: str) -> Iterator[Record | Left]:
+    """Yield the records of the files that match."""
+    for file in files_of(source, *patterns):
+        for record in () if isinstance(file, Left) else source.records(file):
+            yield Left(record.place, record.reason) if isinstance(record, Broken) else record
+        if isinstance(file, Left):
+            yield file
+
+
+class Projects:
+    """The projects of the folders in which assistants worked, each looked up once; the folders need not be there."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str | None] = {}
+
+    def named(self, folder: Any) -> str | None:
+        """Return the name of a folder's project, if it is one's."""
+        if not isinstance(folder, str) or not folder:
+            return None
+        if folder not in self._names:
+            there = PureWindowsPath(folder).name if "\\" in folder else folder
+            found = project_of(there) if there.startswith("/") else None
+            self._names[folder] = found.name if found else (there if "/" not in there else None)
+        return self._names[folder]
