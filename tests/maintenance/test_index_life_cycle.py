@@ -127,6 +127,14 @@ async def test_below_five_thousand_vectors_there_is_no_index(vectors: Vectors) -
     assert await vectors.maintained() is True
 
 
+async def test_the_planner_knows_a_young_store_long_before_autovacuum_has_looked(vectors: Vectors) -> None:
+    for rows in (30, 70, 180):
+        vectors.grow(rows)
+        await vectors.maintained()
+
+        assert vectors.db.as_login("SELECT reltuples FROM pg_class WHERE relname = 'memories'") == [(rows,)]
+
+
 async def test_five_thousand_vectors_have_an_index_of_as_many_lists_as_their_root(enough: Vectors) -> None:
     assert await enough.maintained() is True
 

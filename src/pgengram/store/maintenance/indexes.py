@@ -30,6 +30,7 @@ GROWTH: Final = (
     2.0  # rebuilt at this many times the rows of the last build, as the number of lists should grow with them
 )
 LOOK_AGAIN_GROWTH: Final = 1.2  # recall is measured again after this much growth
+FIRST_ANALYZE_ROWS: Final = 20  # with fewer it does not matter how they are looked up
 NOTICED_SHARE: Final = 0.05  # growth that is worth counting all vectors for
 LEAST_RECALL: Final = 0.95  # rebuilt when fewer of the true ten nearest are found: the subjects have changed
 ROUNDING: Final = 5e-4  # of a cosine of half-precision vectors, which the index keeps at unit length
@@ -112,11 +113,17 @@ SELECT m.index_method, m.index_lists, m.rows_at_build, m.rows_at_check, m.measur
   SELECT 1 FROM pg_index i WHERE i.indexrelid = to_regclass(%(name)s) AND i.indisvalid AND i.indisready) AS usable
 FROM embedding_models m WHERE m.id = %(model_id)s
 """
-# Autovacuum looks once a minute; after an import a minute of bad plans is long.
+# Autovacuum looks once a minute; after an import a minute of bad plans is long. Of a young store it knows nothing, and
+# reads all memories for each one that is looked up. The counters of changes lag behind; the vectors have been counted.
 GROWN_SINCE_ANALYZE: Final = """
-SELECT n_mod_since_analyze > 200 + 0.5 * n_live_tup FROM pg_stat_user_tables WHERE relid = 'memories'::regclass
+SELECT s.n_mod_since_analyze > 200 + 0.5 * s.n_live_tup
+    OR NOT %(distributed)s AND %(rows)s >= greatest(1.5 * c.reltuples, %(first)s)
+FROM pg_stat_user_tables s, pg_class c WHERE s.relid = 'memories'::regclass AND c.oid = 'memory_vectors'::regclass
 """
-ANALYZE: Final = "ANALYZE memories, memory_activation, memory_posting_lists, memory_words, memory_vectors, memory_tags"
+# One that another job has locked is left to that: waiting for it could be waiting for each other.
+ANALYZE: Final = (
+    "ANALYZE (SKIP_LOCKED) memories, memory_activation, memory_posting_lists, memory_words, memory_vectors, memory_tags"
+)
 FIND_LEFTOVERS: Final = """
 SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE i.indrelid = to_regclass('memory_vectors') AND NOT i.indisvalid AND c.relname LIKE 'memory\\_vectors\\_index\\_%%'
@@ -153,7 +160,8 @@ class IndexMaintainer:
     def notice(self, rows: int) -> None:
         """Say that `rows` vectors were added; the job looks again after enough of them."""
         self._rows_noticed += rows
-        if self._rows_noticed >= max(FIRST_BUILD_ROWS // 10, NOTICED_SHARE * self._rows):
+        doubled = min(FIRST_BUILD_ROWS // 10, max(FIRST_ANALYZE_ROWS, self._rows))
+        if self._rows_noticed >= max(doubled, NOTICED_SHARE * self._rows):
             self._rows_noticed = 0
             self._grown.set()
 
@@ -212,7 +220,8 @@ async def _maintained(url: str, model_id: int, dimensions: int) -> tuple[bool, i
         async with connection.transaction():
             await connection.execute(set_local(AS_MAINTENANCE, distributed=distributed))
             rows = await _value(connection, COUNT_ROWS, {"model_id": model_id}) or 0
-        if await _value(connection, GROWN_SINCE_ANALYZE, {}):
+        known = {"rows": rows, "first": FIRST_ANALYZE_ROWS, "distributed": distributed}
+        if await _value(connection, GROWN_SINCE_ANALYZE, known):
             await connection.execute(ANALYZE)
         if rows >= FIRST_BUILD_ROWS and not _is_fresh(build, rows):
             build = await _renew_alone(url, connection, model_id, dimensions, rows)
