@@ -50,7 +50,7 @@ def test_serving_imports_nothing_heavy() -> None:
 
 
 def test_claiming_stdio_imports_no_protocol() -> None:
-    code = "import sys, pgengram.mcp.stdio.fds; sys.exit('mcp' in sys.modules or 'pydantic' in sys.modules)"
+    code = "import sys, pgengram.mcp.stdio.fds; sys.exit('mcp_types' in sys.modules or 'pydantic' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +17,7 @@ from pgengram.embedders.protocol import Embedder, Scheme
 from pgengram.embedders.unigram import Unigram
 from pgengram.embedders.vectors import spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
-from pgengram.runtime import libraries
+from pgengram.runtime import libraries, memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,7 +135,7 @@ class OnnxEmbedder:
                 raise EmbeddingFailed("The embedding model's files are not the expected ones.", self.hint)
             self._model = _Model(self.folder)
             self.loads += 1
-            _return_free_memory()  # the file as it was read
+            memory.return_what_is_free()  # the file as it was read
         return self._model
 
     def _let_go_later(self) -> None:
@@ -148,7 +146,7 @@ class OnnxEmbedder:
     def _let_go(self) -> None:
         self._model = None
         gc.collect()
-        _return_free_memory()
+        memory.return_what_is_free()
 
 
 class _Model:
@@ -268,15 +266,6 @@ def _output(session: onnxruntime.InferenceSession) -> str:
     """Return the output with one vector per token, or the first one."""
     names = [given.name for given in session.get_outputs()]
     return next((name for name in ("last_hidden_state", "token_embeddings") if name in names), names[0])
-
-
-def _return_free_memory() -> None:
-    """Give freed memory back to the system; the C library of Linux keeps it otherwise."""
-    if sys.platform != "linux":
-        return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
-    if trim is not None:
-        trim(0)
 
 
 def _of_folder(name: str, _: str) -> Embedder:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from mcp.server import CacheHint, ServerRequestContext
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from pgengram.mcp.resources import Handlers

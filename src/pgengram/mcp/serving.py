@@ -25,6 +25,7 @@ from pgengram.mcp.stdio.channel import Channel
 from pgengram.mcp.stdio.fds import claim_stdio
 from pgengram.mcp.stdio.lines import INTERNAL_ERROR, refusal
 from pgengram.mcp.stdio.watchdog import ParentWatchdog
+from pgengram.runtime import memory
 from pgengram.runtime.logs import log_to_stderr
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ async def serve_stdio(
     stuck, the process has ended `watchdog.STOP_S` seconds after the reason to end.
     """
     log_to_stderr(settings.log_level)
+    memory.share_one_arena()
     loop = asyncio.get_running_loop()
     fds = claim_stdio()
     watchdog = ParentWatchdog(fds, lambda: _soon(loop, channel.end))

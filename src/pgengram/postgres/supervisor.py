@@ -69,7 +69,7 @@ autovacuum_max_workers = 2
 max_wal_size = 1GB
 wal_compression = on
 wal_recycle = on
-wal_buffers = 16MB
+wal_buffers = 4MB
 checkpoint_timeout = 15min
 {shared_memory}{newer}{libraries}
 # Nobody replicates from here.
