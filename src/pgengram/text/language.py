@@ -103,7 +103,12 @@ def language_of(text: str) -> Language:
 
 def spoken(text: str) -> str | None:
     """Return the language of `text`; None for English and where it is not clear."""
-    code = language_of(text).code
+    return _spoken(text[:SAMPLE_CHARACTERS])
+
+
+@lru_cache(maxsize=500)  # of memories that are found again and again; at most 4 MB
+def _spoken(sample: str) -> str | None:
+    code = language_of(sample).code
     return None if code in (ENGLISH, UNKNOWN) else code
 
 

@@ -63,7 +63,7 @@ async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int) -> 
 def _successions(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
     """Yield each newer row with an older one that it may succeed."""
     for newer, older in permutations((row for row in rows if row["status"] == "active"), 2):
-        if comparable(newer, older) and later(newer, older):
+        if later(newer, older) and comparable(newer, older):
             yield newer, older
 
 
