@@ -1,4 +1,7 @@
-"""Prove the importers on real stores: python benchmarks/importers.py [--memories N] [--json PATH].
+"""Prove the importers on real stores: python benchmarks/importers.py [--memories N] [--history MB] [--json PATH].
+
+With --history only a history is measured: a ChatGPT export of so many megabytes is made, its import is killed in the midst and
+repeated, and the table shows the rate, the most memory, and whether every message is there once.
 
 Installs the npm server-memory and mcp-memory-service into a temporary folder, fills each through its own MCP tools, brings its
 store into an empty pgengram with the command, and compares counts and texts with what the rival itself tells. Needs node, npm,
@@ -9,17 +12,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 from mcp import Client, StdioServerParameters
 
 from pgengram.demo import load
@@ -166,11 +173,112 @@ def compared(rival: str, folder: Path, file: Path, *, memories: int, wanted: lis
     )
 
 
+# -- a large history ---------------------------------------------------------------------------------------------------
+
+TEXTS = [memory.content for memory in load().memories]  # texts of the demo
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What importing a large history took."""
+
+    megabytes: float
+    turns: int
+    seconds: float
+    most_mb: float
+    killed_after: int
+    stored: int
+    again_s: float
+    again_added: int
+
+    @property
+    def complete(self) -> bool:
+        return self.stored == self.turns and self.again_added == 0
+
+
+def write_history(path: Path, megabytes: int) -> int:
+    """Write conversations.json of this size, and return how many messages it has."""
+    made = random.Random(7)
+    count = number = 0
+    with path.open("w", encoding="utf-8") as file:
+        file.write("[")
+        while file.tell() < megabytes << 20:
+            nodes, parent = {}, None
+            for place in range(made.randint(4, 40)):
+                name = f"m-{number}-{place}"
+                text = " ".join(made.choices(TEXTS, k=made.randint(1, 16)))
+                author = {"role": ("user", "assistant")[place % 2]}
+                content = {"content_type": "text", "parts": [text]}
+                message = {"id": name, "author": author, "create_time": 1.6e9 + number * 60 + place, "content": content}
+                nodes[name] = {"id": name, "message": message, "parent": parent, "children": []}
+                parent = name
+            count += len(nodes)
+            chat = {"title": f"Chat {number}", "create_time": 1.6e9 + number * 60, "mapping": nodes, "current_node": parent,
+                    "conversation_id": f"c-{number}"}  # fmt: skip
+            file.write(("," if number else "") + json.dumps(chat))
+            number += 1
+        file.write("]")
+    return count
+
+
+def imported(path: Path, variables: dict[str, str], *, kill_after_s: float | None = None) -> tuple[float, float, str]:
+    """Import a file; return how many seconds it took, the most memory in MB, and what it printed."""
+    command = [sys.executable, "-m", "pgengram", "import", str(path), "--json"]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
+    began, most = time.monotonic(), 0
+    with tempfile.TemporaryFile("w+") as printed:
+        with subprocess.Popen(command, env=inherited | variables, stdout=printed, stderr=subprocess.DEVNULL) as running:
+            process = psutil.Process(running.pid)
+            while running.poll() is None:
+                with contextlib.suppress(psutil.Error):
+                    most = max(most, process.memory_info().rss)
+                if kill_after_s is not None and time.monotonic() - began > kill_after_s:
+                    running.kill()
+                time.sleep(0.05)
+        printed.seek(0)
+        return time.monotonic() - began, most / 1e6, printed.read()
+
+
+def history(folder: Path, megabytes: int) -> Measured:
+    """Import a large history, killed in the midst and repeated."""
+    path = folder / "conversations.json"
+    turns = write_history(path, megabytes)
+    variables = {"PGENGRAM_DATA_DIR": str(folder / "pgengram"), "PGENGRAM_EMBEDDER": "none:"}
+    run(sys.executable, "-m", "pgengram", "list", **variables)  # makes the store
+    imported(path, variables, kill_after_s=max(8.0, megabytes / 20))
+    seconds, most, printed = imported(path, variables)
+    report = json.loads(printed)
+    before = report["known"].get("turn", 0)
+    again_s, _, printed = imported(path, variables)
+    again = json.loads(printed)
+    stored = json.loads(run(sys.executable, "-m", "pgengram", "conversations", "list", "--json", **variables))["turns"]
+    return Measured(
+        path.stat().st_size / 1e6, turns, seconds, most, before, stored, again_s, again["added"].get("turn", 0)
+    )
+
+
+def print_history(one: Measured) -> None:
+    rate = (one.turns - one.killed_after) / one.turns * one.megabytes / one.seconds
+    print(
+        f"{one.megabytes:,.0f} MB, {one.turns:,} messages; killed after {one.killed_after:,}, then the rest in {one.seconds:,.0f} s"
+    )
+    print(f"{rate:.1f} MB/s, at most {one.most_mb:.0f} MB of memory; once more, all known: {one.again_s:.0f} s")
+    print(f"{one.stored:,} stored, {one.again_added:,} added again: {'complete' if one.complete else 'NOT COMPLETE'}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--memories", type=int, default=50)
+    parser.add_argument("--history", type=int, metavar="MB")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    if given.history:
+        with tempfile.TemporaryDirectory(prefix="pgengram-importers-", ignore_cleanup_errors=True) as folder:
+            one = history(Path(folder), given.history)
+        print_history(one)
+        if given.json:
+            given.json.write_text(json.dumps(asdict(one) | {"complete": one.complete}, indent=2) + "\n")
+        raise SystemExit(not one.complete)
     results = []
     for rival in (mcp_memory, mcp_memory_service):
         with tempfile.TemporaryDirectory(prefix="pgengram-importers-", ignore_cleanup_errors=True) as folder:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_CHARS: Final = {"user": 200_000, "assistant": 200_000, "tool": 2_000}  # of one turn
 SCREENED: Final = 4  # times as much is searched for secrets, so that none is cut in two
 CATCHES_UP: Final = 3  # earlier conversations whose end may have been missed
+NAME: Final = 256  # characters of an id, a title or a project
 BEGINS: Final = 120  # characters that are shown of how a conversation begins
 
 Read = Callable[[str, str, int], Sequence[Turn]]  # a transcript's path, a conversation's id and the last number read
@@ -74,6 +75,8 @@ class Conversations:
             dry_run: change nothing.
         """
         brought = Brought()
+        named = {conversation: _named(conversation) for conversation in {conversation for conversation, _ in said}}
+        said = [(named[conversation], turn) for conversation, turn in said]
         there = await self._store.read_transaction(lambda tx: store.known(tx, said))
         fresh: list[tuple[Conversation, Turn]] = []
         for place, (conversation, turn) in enumerate(said):
@@ -158,6 +161,21 @@ def _fit_to_keep(turn: Turn) -> Turn:
     return _fitted(turn)[0]
 
 
+def _named(conversation: Conversation) -> Conversation:
+    """Return a conversation whose names are no longer than names are, and without what PostgreSQL refuses or nobody may
+    see.
+    """
+    names = {
+        name: _clean(value)[:NAME] if (value := getattr(conversation, name)) else value
+        for name in ("id", "project", "title")
+    }
+    return replace(conversation, **names | {"title": redacted(names["title"])[0] if names["title"] else None})
+
+
+def _clean(text: str) -> str:
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
 def _too_long(turn: Turn) -> bool:
     return len(turn.text) > MAX_CHARS[turn.role]
 
@@ -167,7 +185,7 @@ def _fitted(turn: Turn) -> tuple[Turn, bool]:
     were secrets.
     """
     most = MAX_CHARS[turn.role]
-    text, names = redacted(turn.text[: most * SCREENED].replace("\0", "").encode("utf-8", "replace").decode())
+    text, names = redacted(_clean(turn.text[: most * SCREENED]))
     left = len(turn.text) - most
     shown = text if left <= 0 else f"{text[:most]}\n[{left:,} characters left out]"
     return replace(turn, text=shown), bool(names)

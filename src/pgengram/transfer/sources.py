@@ -329,7 +329,10 @@ class _Records:
         depth = 1
         while depth and depth <= MOST_DEEP and (token := self._token()) is not None:
             depth += 1 if token.group() in (b"{", b"[") else -1 if token.group() in (b"}", b"]") else 0
-        if depth == 0:
+        read = self._at if depth == 0 else len(self._buffer)
+        if read - self._start > MOST_OF_ONE:
+            broken = Broken(place, f"it is larger than {MOST_OF_ONE >> 20} MB")
+        elif depth == 0:
             found = _parsed(memoryview(self._buffer)[self._start : self._at], place)
             if isinstance(found, Record):
                 self._learn()
@@ -337,8 +340,6 @@ class _Records:
             broken = found
         elif depth > MOST_DEEP:
             broken = Broken(place, f"it has more than {MOST_DEEP} levels")
-        elif len(self._buffer) - self._start > MOST_OF_ONE:
-            broken = Broken(place, f"it is larger than {MOST_OF_ONE >> 20} MB")
         else:
             broken = Broken(place, "it ends in the middle")
         self._go_on(balanced=depth == 0)
@@ -358,10 +359,11 @@ class _Records:
 
     def _go_on(self, *, balanced: bool) -> None:
         """Stand where the next record begins, after one that is broken."""
-        if balanced and _NEXT.match(self._buffer, self._at):
+        swallowed = self._begins and self._begins.search(self._buffer, self._start + 1, self._at)
+        if balanced and not swallowed and (self._begins is None or _NEXT.match(self._buffer, self._at)):
             return
         if self._begins is None:
-            self._at = self._start = len(self._buffer) if not balanced else self._at
+            self._at = self._start = len(self._buffer)
             return
         self._start += 1
         while (next_one := self._begins.search(self._buffer, self._start)) is None:

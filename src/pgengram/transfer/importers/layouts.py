@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.reading import records_of
@@ -32,6 +33,7 @@ from pgengram.transfer.records import (
 from pgengram.transfer.sources import SQLITE, Source
 from pgengram.transfer.transcripts import texts_in
 
+MAX_NUMBER: Final = 0x7FFFFFFF  # of a turn
 Row = dict[str, Any]
 Made = dict[str, Any] | Said | Left | list[Said | Left]  # a record, a turn, or why it is neither
 Makers = Mapping[str, Callable[[str, Row], Made]]
@@ -126,10 +128,11 @@ def _prompt(client: str, place: str, row: Row) -> Made:
         (row[name] for name in ("content_session_id", "claude_session_id", "session_id") if row.get(name)), ""
     )
     text = row.get("prompt_text") or row.get("content") or ""
-    number = int(row.get("prompt_number") or row.get("id") or 0)
+    told = row.get("prompt_number") or row.get("id")
+    number = told if isinstance(told, int) else crc32(str(told).encode())
     time = moment(row.get("created_at_epoch") or row.get("created_at"))
     conversation = Conversation(client, str(session), row.get("project") or None)
-    return said_or_left(place, conversation, number, "user", str(text), time)
+    return said_or_left(place, conversation, number & MAX_NUMBER, "user", str(text), time)
 
 
 def _engram(_: str, row: Row) -> Made:

@@ -20,6 +20,7 @@ GUESSES: Final = {  # beside the words that callers use for our fields
     "content": "content body description value comment title name", "created_at": "created created_on date timestamp time when",
     "updated_at": "updated modified", "id": "uuid key", "tags": "categories keywords",
 }  # fmt: skip
+TIMES: Final = ("created_at", "updated_at", "occurred_at")  # as they are told where only words can read them
 SAMPLE: Final = 20  # rows that show which columns there are
 NO_OBJECT: Final = "it is not a JSON object"
 MOST_OF_A_FIELD: Final = 1 << 20  # characters of one field of CSV
@@ -61,9 +62,13 @@ def guessed(source: Source) -> dict[str, str]:
 def columns(source: Source) -> list[str]:
     """Return the columns that the first rows have."""
     done = source.done
-    rows = [row for _, row in islice(_rows(source), SAMPLE) if not isinstance(row, Left)]
+    rows = [row for _, row in islice(_rows(source), SAMPLE)]
     source.done = done
-    return list(dict.fromkeys(name for row in rows for name in row))
+    found = list(dict.fromkeys(name for row in rows if not isinstance(row, Left) for name in row))
+    left = next((row for row in rows if isinstance(row, Left) and not row.by_design), None)
+    if left and not found:
+        raise InvalidInput(f"{left.place} can't be imported: {left.reason}.", "Nothing was imported.")
+    return found
 
 
 def _check(source: Source, mapping: Mapped) -> None:
@@ -89,7 +94,8 @@ def _item(place: str, row: Mapping[str, Any], mapping: Mapped) -> Item | Left:
     tags = told.pop("tags", None)
     tags = words(tags.replace(";", ",")) if isinstance(tags, str) else words(tags)
     key = told.pop("id", None)
-    return Item(place, memory("rows", key, text, tags=tags, metadata=rest, **told))
+    record = memory("rows", key, text, tags=tags, metadata=rest, **told)
+    return Item(place, record | {name: told[name] for name in TIMES if told.get(name) and name not in record})
 
 
 def _rows(source: Source) -> Iterator[tuple[str, dict[str, Any] | Left]]:
