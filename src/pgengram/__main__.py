@@ -44,6 +44,11 @@ def main() -> None:
         serve()
     else:
         try:
+            from pgengram.cli.quick import quick
+
+            code = None if COMPLETING in os.environ else quick(sys.argv[1:])
+            if code is not None:
+                raise SystemExit(code)
             from pgengram.cli.app import app
 
             app()

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from pgengram import fields as f
 from pgengram.cli.runtime import note, say, screen
 from pgengram.errors import NotFound
 from pgengram.ids import SHORT_DIGITS, short
@@ -51,8 +50,15 @@ UNSAID: Final = frozenset(
     }
 )
 OWN_DETAIL: Final = frozenset({"confidence"})  # said of the whole memory
+SCORE: Final = {"score": lambda hit: hit.get("score")}
+PARTS: Final = {
+    "meaning": lambda hit: hit.get("why", {}).get("similarity"),
+    "words": lambda hit: hit.get("why", {}).get("words"),
+    "relevance": lambda hit: hit.get("relevance"),
+}
+WEIGHT: Final = {"importance": lambda hit: hit["importance"], "relevance": lambda hit: hit["relevance"]}
 MORE: Final = {
-    "relations": f"`pgengram graph` with the id and --depth 1 --limit {f.MAX_NODES} shows them.",
+    "relations": "`pgengram graph` with the id, --depth 1 and a higher --limit shows them.",
     "history": "`pgengram export` writes all of them.",
 }
 EMPTY: Final[tuple[Any, ...]] = (None, [], {}, "")
@@ -132,6 +138,42 @@ def print_found(
         print_hits(hits, measures)
     else:
         say(f"Nothing found. {note or ''}".rstrip())
+
+
+def print_search(found: Mapping[str, Any], *, why: bool) -> None:
+    """Print the hits of a search, best first."""
+    print_found(found["results"], SCORE | PARTS if why else SCORE, found.get("note"))
+
+
+def print_list(found: Mapping[str, Any], following: int) -> None:
+    """Print memories that were listed, and how to see those after them."""
+    print_found(found["results"], WEIGHT, found.get("note"))
+    if found.get("next_cursor"):
+        say(f"There may be more: --offset {following}")
+
+
+def print_read(found: Mapping[str, Any]) -> None:
+    """Print whole memories, and which ids have none."""
+    for memory in found["memories"]:
+        print_memory(memory)
+    print_errors([{**one, "ok": False} for one in found.get("missing") or ()])
+
+
+def print_stored(stored: Mapping[str, Any]) -> None:
+    """Print what became of a memory that was to be stored, and what stands beside it."""
+    screen.print(Text.assemble(f"{stored['message']} ", (short(stored["memory_id"]), "cyan")))
+    if stored["created"]:
+        say_undo("forget", stored["memory_id"])
+    for near in stored.get("near_duplicates") or []:
+        say(f"  nearly the same: {short(near['id'])} {one_line(near['excerpt'])}")
+    for older in stored.get("may_replace") or []:
+        say(f"  may no longer hold: {short(older['id'])} {one_line(older['text'])}")
+
+
+def say_undo(*words: str) -> None:
+    """Print the command that undoes what was done."""
+    command, id_, *options = words
+    screen.print(Text(f"Undo: pgengram {' '.join([command, short(id_), *options])}", style="dim"))
 
 
 def print_memory(memory: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shlex
@@ -13,13 +12,11 @@ from contextlib import asynccontextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from pgengram.cli.waiting import end_waiting, waiting
 from pgengram.errors import InvalidInput, PgengramError
-from pgengram.runtime.loop import event_loop
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
@@ -42,15 +39,17 @@ def command(function: Callable[Parameters, Coroutine[Any, Any, int | None]]) -> 
 
     @wraps(function)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        import asyncio
+
+        import typer
+
+        from pgengram.runtime.loop import event_loop
+
         try:
             with asyncio.Runner(loop_factory=event_loop) as runner:
                 code = runner.run(function(*args, **kwargs))
         except PgengramError as error:
-            end_waiting()
-            said = Text.assemble(("Error: ", "bold red"), error.message, (f" ({error.code})", "dim"))
-            notes.print(said, highlight=False, soft_wrap=True)
-            note(error.hint)
-            raise typer.Exit(INVALID if isinstance(error, InvalidInput) else FAILED) from None
+            raise typer.Exit(print_error(error.as_dict())) from None
         except KeyboardInterrupt:
             note("Ended by Ctrl+C.")
             raise typer.Exit(INTERRUPTED) from None
@@ -100,6 +99,21 @@ def shell_line(line: str, variables: Mapping[str, str], *, windows: bool = sys.p
     return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), line])
 
 
+def print_error(error: Mapping[str, str]) -> int:
+    """Print an error as it leaves in an answer, and what to do next, to standard error; return the exit code."""
+    end_waiting()
+    said = Text.assemble(("Error: ", "bold red"), error["message"], (f" ({error['code']})", "dim"))
+    notes.print(said, highlight=False, soft_wrap=True)
+    note(error["hint"])
+    return INVALID if error["code"] == InvalidInput.code else FAILED
+
+
+def note_readings(answer: Mapping[str, Any]) -> None:
+    """Print to standard error how arguments were read that were given otherwise."""
+    for argument, reading in (answer.get("read") or {}).items():
+        notes.print(f"{argument}: {reading}", style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
 # -- asking ------------------------------------------------------------------------------------------------------------
 
 
@@ -109,6 +123,8 @@ def confirmed(question: str, *, yes: bool = False) -> bool:
     Raises:
         InvalidInput: there is no terminal to ask at.
     """
+    import typer
+
     if yes or answer_of(lambda: typer.confirm(question, err=True)):
         return True
     say("Cancelled. Nothing was changed.")
@@ -125,6 +141,8 @@ def answer_of(ask: Callable[[], Answer]) -> Answer:
         raise InvalidInput(
             "Confirmation needed, but there is no terminal.", "Nothing was changed. Use --yes to skip the prompt."
         )
+    import typer
+
     end_waiting()
     loops = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -212,6 +230,5 @@ async def call_tool(namespace: object, name: str, given: Mapping[str, Any]) -> A
     [taken] = [Arguments(tool) for tool in tools_of(namespace) if tool.name == name]
     with waiting():
         answer = await taken.read({key: value for key, value in given.items() if value is not None}).run()
-    for argument, reading in (answer.read or {}).items():
-        notes.print(f"{argument}: {reading}", style="dim", highlight=False, markup=False, soft_wrap=True)
+    note_readings({"read": answer.read})
     return answer

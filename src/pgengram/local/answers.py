@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import InvalidInput
 from pgengram.local import session_hooks
@@ -12,11 +12,14 @@ from pgengram.runtime.context import ACTOR
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
 
+CALLED: Final = ("search_memories", "get_memories", "create_memory")  # what commands ask for
+
 
 async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tuple[str, str]]) -> dict[str, Any]:
     """Return the answer to one request, once the store is open.
 
-    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept}`, its answer `{"print": text}`.
+    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept}`, its answer `{"print": text}`; or
+    `{"call": tool, "arguments": {…}}`, its answer `{"answer": the tool's whole answer, as lines of JSON}`.
 
     Args:
         manager: the memories.
@@ -37,4 +40,16 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
         ACTOR.set(f"{client} hook")
         keeps = request.get("keeps") is True
         return {"print": await session_hooks.answer(manager, client, event, keeps=keeps, until=until, missed=missed)}
-    raise InvalidInput("Unknown request.", "Ask for a hook.")
+    if request.get("call") in CALLED:
+        return {"answer": await _called(manager, request["call"], request.get("arguments"))}
+    raise InvalidInput("Unknown request.", f"Ask for a hook, or call one of {', '.join(CALLED)}.")
+
+
+async def _called(manager: MemoryManager, name: str, arguments: Any) -> str:
+    """Call a tool for somebody who types, as the command line does without a server."""
+    from pgengram.service.calls.arguments import Arguments
+    from pgengram.service.tools import tools_of
+
+    [taken] = [Arguments(tool) for tool in tools_of(manager) if tool.name == name]
+    answer = await taken.read(arguments).run()
+    return str(answer.model_dump_json(indent=2, exclude_none=True))

@@ -13,27 +13,13 @@ from rich.tree import Tree
 
 from pgengram import fields as f
 from pgengram.cli.options import AsJson, Asked, Ids, Limit, with_filters
-from pgengram.cli.output import (
-    kind,
-    print_errors,
-    print_found,
-    print_graph,
-    print_memory,
-    when,
-)
+from pgengram.cli.output import kind, print_graph, print_list, print_read, print_search, when
+from pgengram.cli.quick import listing, reading, searching
 from pgengram.cli.runtime import call_tool, command, completing, opened_manager, print_json, say, screen
-from pgengram.errors import InvalidInput
 from pgengram.ids import short
 from pgengram.text.fencing import one_line
 
 MODES: Final = ("auto", "semantic", "text", "substring")
-SCORE: Final = {"score": lambda hit: hit.get("score")}
-PARTS: Final = {
-    "meaning": lambda hit: hit.get("why", {}).get("similarity"),
-    "words": lambda hit: hit.get("why", {}).get("words"),
-    "relevance": lambda hit: hit.get("relevance"),
-}
-WEIGHT: Final = {"importance": lambda hit: hit["importance"], "relevance": lambda hit: hit["relevance"]}
 SORTS: Final = ("created", "updated", "occurred", "importance", "relevance", "accessed")
 
 
@@ -58,11 +44,11 @@ async def search(
 
     Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --since "last week"`
     """
-    found = await searched({**asked, "query": query, "mode": mode, "as_of": as_of, "limit": limit})
+    found = await searched(searching(query, **asked, mode=mode, as_of=as_of, limit=limit))
     if as_json:
         print_json(found)
         return
-    print_found(found.results, SCORE | PARTS if why else SCORE, found.note)
+    print_search(found.model_dump(), why=why)
 
 
 @command
@@ -81,16 +67,12 @@ async def list_(
     """Examples: `pgengram list --tag billing`, `pgengram list --forgotten`,
     `pgengram list --sort importance --limit 5`
     """
-    if forgotten and archived:
-        raise InvalidInput("--forgotten and --archived exclude each other.", "Use one of them.")
-    status = "invalidated" if forgotten else "archived" if archived else None
-    found = await searched({**asked, "status": status, "sort": sort, "limit": limit, "offset": offset or None})
+    paged = {"sort": sort, "limit": limit, "offset": offset}
+    found = await searched(listing(**asked, forgotten=forgotten, archived=archived, **paged))
     if as_json:
         print_json(found)
         return
-    print_found(found.results, WEIGHT, found.note)
-    if found.next_cursor:
-        say(f"There may be more: --offset {offset + limit}")
+    print_list(found.model_dump(), offset + limit)
 
 
 @command
@@ -131,14 +113,11 @@ async def show(
     Example: `pgengram show e8d03e19 --history`
     """
     async with opened_manager() as manager:
-        around = ["relations", "clusters", *(["history"] if history else [])]
-        found = await call_tool(manager, "get_memories", {"ids": ids, "include": around})
+        found = await call_tool(manager, "get_memories", reading(ids, history=history))
     if as_json:
         print_json(found)
     else:
-        for memory in found.memories:
-            print_memory(memory)
-        print_errors([{**one, "ok": False} for one in found.missing])
+        print_read(found.model_dump())
     return 1 if found.missing else 0
 
 

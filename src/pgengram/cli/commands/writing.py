@@ -16,7 +16,8 @@ from rich.text import Text
 
 from pgengram import fields as f
 from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes
-from pgengram.cli.output import as_line, print_errors
+from pgengram.cli.output import as_line, print_errors, print_stored, say_undo
+from pgengram.cli.quick import adding
 from pgengram.cli.runtime import (
     call_tool,
     command,
@@ -33,7 +34,6 @@ from pgengram.cli.runtime import (
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.ids import short
 from pgengram.text.counting import counted
-from pgengram.text.fencing import one_line
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
@@ -67,21 +67,13 @@ async def add(
     """
     described = {"type": type, "kind": kind, "tags": tag, "importance": importance, "related_to": related_to}
     placed = {"project": project, "user": user, "occurred_at": occurred_at, "expires_at": expires_at}
-    origin = {"capture_mode": "explicit", "source_provider": "command line"}
-    text = _from_stdin() if content == "-" else content
-    given = {"content": text, **described, **placed, "pinned": pin or None, **origin}
+    given = adding(_from_stdin() if content == "-" else content, pin=pin, **described, **placed)
     async with opened_manager() as manager:
         stored = await call_tool(manager, "create_memory", given)
     if as_json:
         print_json(stored)
         return
-    screen.print(Text.assemble(f"{stored.message} ", (short(stored.memory_id), "cyan")))
-    if stored.created:
-        _say_undo("forget", stored.memory_id)
-    for near in stored.near_duplicates or []:
-        say(f"  nearly the same: {short(near['id'])} {one_line(near['excerpt'])}")
-    for older in stored.may_replace or []:
-        say(f"  may no longer hold: {short(older['id'])} {one_line(older['text'])}")
+    print_stored(stored.model_dump())
 
 
 @command
@@ -116,13 +108,7 @@ async def edit(
             raise
     print_answer(updated.message, updated, as_json=as_json)
     if updated.changed_fields and not as_json:
-        _say_undo("edit", updated.memory_id, "--undo")
-
-
-def _say_undo(*words: str) -> None:
-    """Print the command that undoes what was done."""
-    command_, id_, *options = words
-    screen.print(Text(f"Undo: pgengram {' '.join([command_, short(id_), *options])}", style="dim"))
+        say_undo("edit", updated.memory_id, "--undo")
 
 
 async def _before_the_last_change(manager: MemoryManager, id_: str) -> dict[str, Any]:

@@ -1,0 +1,176 @@
+"""`pgengram search`, `list`, `show` and `add` as a running server of the store answers them, in a fraction of the time.
+
+Only what is plainly typed is read here. Where no server runs, or an option or value is not as it should be, the full
+command does the work and explains what is wrong. Nothing is imported on the way that takes long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pgengram.cli.waiting import waiting
+from pgengram.errors import ConnectionLost, InvalidInput
+from pgengram.runtime import local_socket
+from pgengram.settings import Settings
+
+Options = dict[str, Any]
+
+ANSWER_S: Final = 30.0  # for a server to answer; a call that takes longer is made again, which stores nothing twice
+TEXT, LIST, FLAG, NUMBER = "text", "list", "flag", "number"
+WORDS: Final = "words"  # what is no option
+_JSON: Final = {"--json": ("json", FLAG)}
+_PAGE: Final = {"--limit": ("limit", NUMBER), "-n": ("limit", NUMBER), **_JSON}
+_ABOUT: Final = {"--project": ("project", TEXT), "--user": ("user", TEXT), "--tag": ("tags", LIST)}
+_FILTERS: Final = {
+    **_ABOUT, "--type": ("type", LIST), "--kind": ("kind", LIST), "--since": ("since", TEXT), "--until": ("until", TEXT),
+}  # fmt: skip
+OPTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "search": {
+        **_FILTERS, **_PAGE, "--as-of": ("as_of", TEXT), "--mode": ("mode", TEXT), "--why": ("why", FLAG),
+    },
+    "list": {
+        **_FILTERS, **_PAGE, "--forgotten": ("forgotten", FLAG), "--archived": ("archived", FLAG),
+        "--sort": ("sort", TEXT), "--offset": ("offset", NUMBER),
+    },
+    "show": {**_JSON, "--history": ("history", FLAG)},
+    "add": {
+        **_ABOUT, **_JSON, "--type": ("type", TEXT), "--kind": ("kind", TEXT), "--importance": ("importance", NUMBER),
+        "--occurred-at": ("occurred_at", TEXT), "--expires-at": ("expires_at", TEXT),
+        "--related-to": ("related_to", LIST), "--pin": ("pin", FLAG),
+    },
+}  # fmt: skip
+ORIGIN: Final = {"capture_mode": "explicit", "source_provider": "command line"}
+
+
+def searching(query: list[str], *, why: bool = False, limit: int = 10, **asked: Any) -> Options:
+    """Return the arguments of search_memories for `search`."""
+    del why  # only shown
+    return {"mode": "auto", **asked, "query": query, "limit": limit}
+
+
+def listing(*, forgotten: bool = False, archived: bool = False, **asked: Any) -> Options:
+    """Return the arguments of search_memories for `list`.
+
+    Raises:
+        InvalidInput: both sorts of memories are asked for.
+    """
+    if forgotten and archived:
+        raise InvalidInput("--forgotten and --archived exclude each other.", "Use one of them.")
+    status = "invalidated" if forgotten else "archived" if archived else None
+    return {"sort": "created", "limit": 20, **asked, "status": status, "offset": asked.get("offset") or None}
+
+
+def reading(ids: list[str], *, history: bool = False) -> Options:
+    """Return the arguments of get_memories for `show`."""
+    return {"ids": ids, "include": ["relations", "clusters", *(["history"] if history else [])]}
+
+
+def adding(content: str, *, pin: bool = False, **described: Any) -> Options:
+    """Return the arguments of create_memory for `add`."""
+    return {"content": content, **described, "pinned": pin or None, **ORIGIN}
+
+
+CALLS: Final[Mapping[str, tuple[str, Callable[..., Options]]]] = {
+    "search": ("search_memories", searching),
+    "list": ("search_memories", listing),
+    "show": ("get_memories", reading),
+    "add": ("create_memory", adding),
+}
+
+
+def quick(arguments: list[str]) -> int | None:
+    """Run a command if it is one of these and a server answers.
+
+    Returns:
+        The exit code; None where the full command has to do it.
+    """
+    name, *words = arguments
+    options = _read(OPTIONS[name], words) if name in OPTIONS else None
+    if options is None or not local_socket.SUPPORTED:
+        return None
+    as_json = options.pop("json", False)
+    try:
+        called = _call(name, options)
+        Settings.from_environment()
+        with waiting():
+            answer = local_socket.ask(local_socket.Place(os.environ), called, ANSWER_S) if called else None
+    except (InvalidInput, local_socket.Unanswered):
+        return None
+    error = (answer or {}).get("error")
+    if answer is None or (isinstance(error, dict) and error["code"] in (InvalidInput.code, ConnectionLost.code)):
+        return None
+    return _shown(name, options, answer, as_json=as_json)
+
+
+def _call(name: str, options: Options) -> dict[str, object] | None:
+    """Return the request that a command makes; None for what is typed otherwise than it should be."""
+    tool, arguments_of = CALLS[name]
+    words = options[WORDS]
+    if bool(words) == (name == "list") or (name == "add" and (len(words) > 1 or words == ["-"])):
+        return None
+    first = words if name == "add" else [words] if words else []
+    given = arguments_of(*first, **{key: value for key, value in options.items() if key != WORDS})
+    return {"call": tool, "arguments": {key: value for key, value in given.items() if value is not None}}
+
+
+def _shown(name: str, options: Options, answer: Mapping[str, Any], *, as_json: bool) -> int:
+    """Print what a server answered as the full command does; return the exit code."""
+    text = answer.get("answer")
+    found = json.loads(text) if text else {}
+    if as_json and text and not found.get("read"):
+        print(text)  # noqa: T201 - as it is
+        return 1 if found.get("missing") else 0
+    from pgengram.cli import output, runtime
+
+    if not text:
+        return runtime.print_error(answer["error"])
+    runtime.note_readings(found)
+    if as_json:
+        print(text)  # noqa: T201
+    elif name == "search":
+        output.print_search(found, why=options.get("why", False))
+    elif name == "list":
+        output.print_list(found, options.get("offset", 0) + options.get("limit", 20))
+    elif name == "show":
+        output.print_read(found)
+    else:
+        output.print_stored(found)
+    return 1 if found.get("missing") else 0
+
+
+def _read(known: Mapping[str, tuple[str, str]], words: list[str]) -> Options | None:
+    """Return options by their names and the other words; None for anything that is not plain."""
+    found: Options = {WORDS: []}
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            found[WORDS].append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        name, sort = known.get(flag, ("", ""))
+        if not name or (equals and (sort == FLAG or not flag.startswith("--"))):
+            return None
+        if sort != FLAG and not equals:
+            value = next(rest, "-")
+        if sort != FLAG and value.startswith("-"):
+            return None
+        if not _took(found, name, sort, value):
+            return None
+    return found
+
+
+def _took(found: Options, name: str, sort: str, value: str) -> bool:
+    """Note an option; whether its value can be one."""
+    if sort == LIST:
+        found.setdefault(name, []).append(value)
+    elif sort == NUMBER:
+        try:
+            found[name] = int(value) if name in ("limit", "offset") else float(value)
+        except ValueError:
+            return False
+    else:
+        found[name] = True if sort == FLAG else value
+    return True

@@ -1,0 +1,113 @@
+"""`search`, `list`, `show` and `add` ask a server of the store that runs, and say the same as without one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from mcp import Client
+from typer.testing import CliRunner
+
+from conftest import Assistant
+from helpers import PATIENCE_S, connected, environment, remember
+from pgengram.cli.app import app
+
+# Runs the command, then says which of the libraries were imported that only a whole server needs.
+WATCHED = """
+import sys
+from pgengram.__main__ import main
+try:
+    main()
+finally:
+    print(*{"psycopg", "pydantic", "typer", "alembic"} & set(sys.modules), file=sys.stderr)
+"""
+LYON = "The Ark project deploys from the office in Lyon."
+
+
+@pytest_asyncio.fixture
+async def client(assistant: Assistant) -> AsyncIterator[Client]:
+    """A server of the assistant's store with two memories."""
+    async with connected(**assistant.settings) as made:
+        await remember(made, LYON, kind="decision", tags=["deploy"], project="ark")
+        await remember(made, "Mara prefers short answers — 短い答え.", importance=0.9)
+        yield made
+
+
+def quickly(assistant: Assistant, *words: str, **settings: str) -> tuple[int, str, str]:
+    """Run a command in a process of its own; return its exit code, what it prints, and heavy imports or errors."""
+    ended = subprocess.run(
+        [sys.executable, "-c", WATCHED, *words], env=environment(**assistant.settings, **settings), capture_output=True,
+        text=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+async def fully(assistant: Assistant, *words: str) -> tuple[int, str]:
+    """Run the full command, which asks no server."""
+    settings = {f"PGENGRAM_{name.upper()}": value for name, value in assistant.settings.items()}
+    result = await asyncio.to_thread(CliRunner().invoke, app, [*words], env=settings)
+    return result.exit_code, result.stdout
+
+
+def steady(printed: str) -> str:
+    """Return JSON without what changes from moment to moment."""
+    return re.sub(r'"(relevance|score|next_cursor)": \S+', "", printed)
+
+
+@pytest.mark.parametrize("line", [
+    "search Lyon", "search Lyon office --project ark --why", "search nothing-like-it --mode text", "list", "list -n 1",
+    "list --sort importance --offset=1", "list --forgotten", "list --tag deploy --kind decision",
+])  # fmt: skip
+async def test_a_running_server_answers_as_the_full_command_does(
+    assistant: Assistant, client: Client, line: str
+) -> None:
+    code, printed, imported = quickly(assistant, *line.split())
+    as_json = quickly(assistant, *line.split(), "--json")
+
+    assert (code, printed) == await fully(assistant, *line.split())
+    assert steady(as_json[1]) == steady((await fully(assistant, *line.split(), "--json"))[1])
+    assert (imported.split(), as_json[2].split()) == ([], [])
+
+
+async def test_what_is_added_through_a_server_is_shown_as_what_a_person_said(
+    assistant: Assistant, client: Client
+) -> None:
+    code, printed, imported = quickly(assistant, "add", "Ravi drinks tea.", "--tag", "drinks", "--pin", "--json")
+    id_ = json.loads(printed)["memory_id"]
+    shown = quickly(assistant, "show", id_[-8:], "--history")
+
+    assert (code, imported.split()) == (0, [])
+    assert shown[:2] == await fully(assistant, "show", id_[-8:], "--history")
+    assert "Ravi drinks tea." in shown[1]
+    [memory] = json.loads((await fully(assistant, "show", id_, "--history", "--json"))[1])["memories"]
+    assert (memory["pinned"], memory["tags"], memory["capture_mode"]) == (True, ["drinks"], "explicit")
+    assert memory["history"][0]["actor"] == "command line"
+
+
+@pytest.mark.parametrize("words", [
+    ("show", "00000000"), ("add", "The password: hunter2-Zx9!kQ is new."), ("list", "--limit", "0"), ("list", "--wrong"),
+    ("search", "tea", "--mode", "odd"), ("list", "--forgotten", "--archived"), ("add", "a", "b"), ("search",),
+])  # fmt: skip
+async def test_what_is_refused_is_refused_in_the_same_words(
+    assistant: Assistant, client: Client, words: tuple[str, ...]
+) -> None:
+    settings = {f"PGENGRAM_{name.upper()}": value for name, value in assistant.settings.items()}
+    full = await asyncio.to_thread(CliRunner().invoke, app, [*words], env=settings)
+    code, printed, said = quickly(assistant, *words)
+
+    assert full.exit_code != 0
+    assert (code, printed) == (full.exit_code, full.stdout)
+    assert full.stderr.splitlines()[-2:] == said.splitlines()[:-1][-2:]
+
+
+async def test_a_server_of_another_namespace_is_not_asked(assistant: Assistant, client: Client) -> None:
+    code, printed, imported = quickly(assistant, "list", namespace="other")
+
+    assert (code, printed.split(".")[0]) == (0, "Nothing found")
+    assert "psycopg" in imported
