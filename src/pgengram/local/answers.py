@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import InvalidInput
@@ -18,8 +19,8 @@ CALLED: Final = ("search_memories", "get_memories", "create_memory")  # what com
 async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tuple[str, str]]) -> dict[str, Any]:
     """Return the answer to one request, once the store is open.
 
-    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept}`, its answer `{"print": text}`; or
-    `{"call": tool, "arguments": {…}}`, its answer `{"answer": the tool's whole answer, as lines of JSON}`.
+    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept, "at": seconds since
+    1970}`, its answer `{"print": text}`; or `{"call": tool, "arguments": {…}}`, its answer `{"answer": the tool's whole answer, as lines of JSON}`.
 
     Args:
         manager: the memories.
@@ -38,8 +39,10 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
         if not isinstance(client, str) or not isinstance(event, dict):
             raise InvalidInput("A hook has a client and an event.")
         ACTOR.set(f"{client} hook")
-        keeps = request.get("keeps") is True
-        return {"print": await session_hooks.answer(manager, client, event, keeps=keeps, until=until, missed=missed)}
+        at = request.get("at")
+        happened = datetime.fromtimestamp(at, UTC) if isinstance(at, int | float) else datetime.now(UTC)
+        asked = session_hooks.Asked(keeps=request.get("keeps") is True, at=happened, until=until)
+        return {"print": await session_hooks.answer(manager, client, event, asked, missed)}
     if request.get("call") in CALLED:
         return {"answer": await _called(manager, request["call"], request.get("arguments"))}
     raise InvalidInput("Unknown request.", f"Ask for a hook, or call one of {', '.join(CALLED)}.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -21,9 +22,11 @@ class Event:
             over, the session ends; None for any other.
         conversation: as the client calls it.
         folder: where the assistant works.
-        transcript: path of the client's own record of the conversation, if it has one.
+        transcript: path of the client's own record of the conversation, if it has one that is read.
         prompt: what the user says.
         source: how a session starts, such as resume or compact.
+        said: by whom and what was said, as the event itself tells, where no transcript is read.
+        listens: whether the client puts what is printed before its model.
     """
 
     client: str
@@ -34,28 +37,99 @@ class Event:
     transcript: str | None = None
     prompt: str = ""
     source: str = ""
+    said: tuple[str, str] | None = None
+    listens: bool = False
 
 
-KINDS: Final[Mapping[str, Mapping[str, Kind]]] = {
-    "claude-code": {
-        "SessionStart": "start", "UserPromptSubmit": "prompt", "PreCompact": "compact", "Stop": "turn",
-        "SessionEnd": "end",
-    },
+def _as_claude_code(event: Event, text: str) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}}
+
+
+def _as_cursor(_: Event, text: str) -> dict[str, Any]:
+    return {"additional_context": text}
+
+
+def _as_cline(_: Event, text: str) -> dict[str, Any]:
+    return {"cancel": False, "contextModification": text}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a client describes its events. A field is a path with dots; of several the first that is there counts.
+
+    Args:
+        kinds: what each event is.
+        listens: at which kinds of events what is printed comes before the model.
+        reply: the field with what the assistant said last.
+        transcripts: whether its transcript is read, which holds more than the events tell.
+        context: how what comes before the model is printed.
+    """
+
+    kinds: Mapping[str, Kind]
+    listens: frozenset[Kind] = frozenset(("start", "prompt"))
+    name: tuple[str, ...] = ("hook_event_name",)
+    conversation: tuple[str, ...] = ("session_id",)
+    folder: tuple[str, ...] = ("cwd",)
+    prompt: tuple[str, ...] = ("prompt",)
+    reply: tuple[str, ...] = ()
+    transcripts: bool = False
+    context: Callable[[Event, str], dict[str, Any]] = _as_claude_code
+
+
+# Which events are asked for, and in which files that stands, is told in cli/clients/hook_configs.py.
+FORMS: Final[Mapping[str, Form]] = {
+    "claude-code": Form(
+        {"SessionStart": "start", "UserPromptSubmit": "prompt", "PreCompact": "compact", "Stop": "turn", "SessionEnd": "end"},
+        frozenset(("start", "prompt", "compact")), transcripts=True,
+    ),
+    "codex": Form(
+        {"SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "turn"}, reply=("last_assistant_message",),
+    ),
+    "gemini-cli": Form(
+        {"SessionStart": "start", "BeforeAgent": "prompt", "AfterAgent": "turn"}, reply=("prompt_response",),
+    ),
+    "cursor": Form(
+        {"sessionStart": "start", "beforeSubmitPrompt": "prompt", "afterAgentResponse": "turn"}, frozenset(("start",)),
+        conversation=("conversation_id", "session_id"), folder=("workspace_roots.0", "cwd"), reply=("text",),
+        context=_as_cursor,
+    ),
+    "vscode": Form(
+        {"SessionStart": "start", "UserPromptSubmit": "prompt"}, frozenset(("start",)),
+        name=("hookEventName", "hook_event_name"), conversation=("sessionId", "session_id"),
+    ),
+    "cline": Form(
+        {"TaskStart": "start", "TaskResume": "start", "UserPromptSubmit": "prompt"}, name=("hookName",),
+        conversation=("taskId",), folder=("workspaceRoots.0",), prompt=("userPromptSubmit.prompt",), context=_as_cline,
+    ),
+    "windsurf": Form(
+        {"pre_user_prompt": "prompt", "post_cascade_response": "turn"}, frozenset(), name=("agent_action_name",),
+        conversation=("trajectory_id",), folder=("tool_info.cwd",), prompt=("tool_info.user_prompt",),
+        reply=("tool_info.response",),
+    ),
 }  # fmt: skip
+UNKNOWN: Final = Form({})
+# What Gemini CLI, started with a prompt, puts before it: what the hook of the start has printed, its angle brackets escaped.
+BY_HOOKS: Final = re.compile(r"\A(<hook_context>[^<]*</hook_context>\s*)+")
 
 
 def read_event(client: str, given: Mapping[str, Any]) -> Event:
     """Return an event as its client describes it."""
-    name = _text(given, "hook_event_name")
+    form = FORMS.get(client, UNKNOWN)
+    name = _first(given, form.name)
+    kind = form.kinds.get(name)
+    prompt, reply = BY_HOOKS.sub("", _first(given, form.prompt)), _first(given, form.reply)
+    told = {"prompt": ("user", prompt), "turn": ("assistant", reply)}.get(kind or "", ("", ""))
     return Event(
         client,
         name,
-        KINDS.get(client, {}).get(name),
-        _text(given, "session_id"),
-        _text(given, "cwd"),
-        _text(given, "transcript_path") or None,
-        _text(given, "prompt"),
-        _text(given, "source"),
+        kind,
+        _first(given, form.conversation),
+        _first(given, form.folder),
+        _first(given, ("transcript_path",)) or None if form.transcripts else None,
+        prompt,
+        _first(given, ("source",)),
+        told if told[1] and not form.transcripts else None,
+        kind in form.listens,
     )
 
 
@@ -63,9 +137,20 @@ def printed(event: Event, text: str) -> str:
     """Return what a hook prints so that the client puts a text before its model; for a summary it is plain text."""
     if not text or event.kind == "compact":
         return text
-    return json.dumps({"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}})
+    return json.dumps(FORMS[event.client].context(event, text))
 
 
-def _text(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
-    return value if isinstance(value, str) else ""
+def _first(given: Mapping[str, Any], paths: tuple[str, ...]) -> str:
+    """Return the first text that one of the paths leads to; empty for none."""
+    return next((found for path in paths if (found := _text(given, path.split(".")))), "")
+
+
+def _text(given: Any, steps: list[str]) -> str:
+    for step in steps:
+        if isinstance(given, Mapping):
+            given = given.get(step)
+        elif isinstance(given, list) and step.isdecimal() and int(step) < len(given):
+            given = given[int(step)]
+        else:
+            return ""
+    return given if isinstance(given, str) else ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
@@ -40,14 +42,23 @@ LAST_WORDS_CHARS: Final = 400  # of what each side said last
 CHARS_OF_TOKEN: Final = 4  # about, in English
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is said beside an event.
+
+    Args:
+        keeps: whether the conversation is kept, as far as the namespace's settings allow.
+        at: when it happened; the same event told twice has the same moment.
+        until: when the client gives up, in monotonic seconds; None where nobody waits for the answer.
+    """
+
+    keeps: bool
+    at: datetime
+    until: float | None
+
+
 async def answer(
-    manager: MemoryManager,
-    client: str,
-    given: dict[str, Any],
-    *,
-    keeps: bool,
-    until: float | None,
-    missed: set[tuple[str, str]],
+    manager: MemoryManager, client: str, given: dict[str, Any], asked: Asked, missed: set[tuple[str, str]]
 ) -> str:
     """Return what a client is to print at an event; empty for nothing.
 
@@ -55,16 +66,15 @@ async def answer(
         manager: the memories.
         client: the assistant.
         given: the event, as the client describes it.
-        keeps: whether the conversation is kept, as far as the namespace's settings allow.
-        until: when the client gives up, in monotonic seconds; None where nobody waits for the answer.
+        asked: what is said beside it.
         missed: conversations whose beginning was answered too late.
     """
     event = read_event(client, given)
     if event.kind is None:
         return ""
-    made = _Answer(manager, event, until)
-    text = await made.text(keeps=keeps, begins=(client, event.conversation) in missed)
-    if event.kind in ("start", "prompt"):
+    made = _Answer(manager, event, asked)
+    text = await made.text(begins=(client, event.conversation) in missed)
+    if event.kind in ("start", "prompt") and event.listens:
         (missed.discard if made.is_in_time else missed.add)((client, event.conversation))
     return printed(event, text)
 
@@ -75,14 +85,14 @@ class _Answer:
     Args:
         manager: the memories.
         event: what happened.
-        until: when the client gives up.
+        asked: what is said beside it.
     """
 
-    def __init__(self, manager: MemoryManager, event: Event, until: float | None) -> None:
+    def __init__(self, manager: MemoryManager, event: Event, asked: Asked) -> None:
         self._manager = manager
         self._event = event
+        self._asked = asked
         self._began = time.monotonic()
-        self._until = until
         self._project: Project | None = project_of(event.folder, manager.settings.project)
         name = self._project.name if self._project else None
         self._conversation = Conversation(event.client, event.conversation, name, event.transcript)
@@ -90,17 +100,18 @@ class _Answer:
     @property
     def is_in_time(self) -> bool:
         """Whether the client still waits for the answer."""
-        return self._until is not None and time.monotonic() < self._until
+        return self._asked.until is not None and time.monotonic() < self._asked.until
 
-    async def text(self, *, keeps: bool, begins: bool) -> str:
+    async def text(self, *, begins: bool) -> str:
         """Keep what was said, and return what is to be put before the model.
 
         Args:
-            keeps: whether the conversation is kept.
             begins: whether a prompt is answered as the beginning of the session, too.
         """
-        if keeps and self._event.conversation:
+        if self._asked.keeps and self._event.conversation:
             await self._keep()
+        if not self._event.listens:
+            return ""
         if self._event.kind == "start":
             return await self._start()
         if self._event.kind == "prompt":
@@ -115,6 +126,8 @@ class _Answer:
             await conversations.keep(
                 self._conversation, lambda last: turns_after(transcript, self._conversation.id, last)
             )
+        if self._event.said:
+            await conversations.keep_told(self._conversation, self._event.said, self._asked.at)
         if self._event.kind == "start":
             await conversations.catch_up(self._conversation, turns_after)
 

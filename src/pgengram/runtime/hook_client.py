@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 
 from pgengram.runtime import local_socket as local
 
 WARM_S = 2.0  # for an answer, also where a server has to be started
-ASKING = ("SessionStart", "UserPromptSubmit", "PreCompact")  # the other events need no answer
+# The events that need an answer, whatever client has them, and what clients call the name of an event.
+ASKING = ("SessionStart", "UserPromptSubmit", "PreCompact", "BeforeAgent", "sessionStart", "TaskStart", "TaskResume")
+NAMES = ("hook_event_name", "hookEventName", "hookName", "agent_action_name")
 
 
 def main(arguments: list[str]) -> int:
@@ -29,7 +32,8 @@ def main(arguments: list[str]) -> int:
     place = local.Place(os.environ)
     try:
         event = json.loads(sys.stdin.read() or "{}")
-        printed = _answered(place, {"hook": client, "event": event, "keeps": "--recall" not in options})
+        request = {"hook": client, "event": event, "keeps": "--recall" not in options, "at": time.time()}
+        printed = _answered(place, request)
     except (OSError, ValueError, local.Unanswered) as error:
         local.note(place, f"{client}: {type(error).__name__}: {error}")
         return 0
@@ -43,7 +47,7 @@ def _answered(place: local.Place, request: dict[str, object]) -> str:
     if not local.SUPPORTED:
         raise OSError(local.WITHOUT)
     event = request["event"]
-    name = event.get("hook_event_name", "") if isinstance(event, dict) else ""
+    name = next((event[one] for one in NAMES if event.get(one)), "") if isinstance(event, dict) else ""
     try:
         asked = local.ask_or_start if name in ASKING else local.ask
         answer = asked(place, request, WARM_S)

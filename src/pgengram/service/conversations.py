@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -95,6 +96,22 @@ class Conversations:
             async with self._store.transaction() as tx:
                 await store.bring(tx, turns)
         return brought
+
+    async def keep_told(self, conversation: Conversation, said: tuple[str, str], at: datetime) -> bool:
+        """Keep what an event tells, by role and text; return whether it is new.
+
+        It is not if it was told before at this moment, as a hook that got no answer leaves it for the next server; nor if
+        it is the last turn, as a client runs a hook again that it had to kill.
+        """
+        async with self._store.transaction() as tx:
+            keeping = await store.keeping(tx)
+            last = await store.begin(tx, conversation)
+            turn = _fit_to_keep(Turn(last + 1, *said, at))
+            if not keeping.keeps or await store.is_kept(tx, conversation, turn):
+                return False
+            await store.keep(tx, conversation, [turn], keeping.keep_days)
+            await store.read_to(tx, conversation, turn.number, at)
+            return True
 
     async def catch_up(self, current: Conversation, read: Read) -> None:
         """Keep the end of earlier conversations whose client ended before its hook could run."""

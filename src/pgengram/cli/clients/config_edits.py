@@ -99,7 +99,7 @@ def disconnecting(client: Client, path: Path, name: str) -> Edit:
         others = f"; pgengram is named {' or '.join(map(repr, ours))}" if ours else ""
         raise Conflict(f"{what}{others}.", "Nothing was changed. Name the server with --name.")
     edit = _edited(client, path, before, text, name, None, remove=True)
-    for earlier in (None, *(backup.read_bytes() for backup in backups(path))):
+    for earlier in (*(backup.read_bytes() for backup in backups(path)), None):
         if _connected(client, path, earlier, name, servers[name]) == before:
             edit = replace(edit, after=earlier)
             break

@@ -84,6 +84,7 @@ async def connect(
     if hooks:
         known(hooks, KEEPING, "kind of hooks")
         _refuse_hooks(client, folder, alone=only_print or only_link)
+        hook_configs.what_hooks_do(str(client), recall=hooks == "recall")
     if client in (None, ALL):
         return _offer(name, everything=client == ALL, yes=yes, as_json=as_json)
     entry = c.own_entry(Settings.from_environment())
@@ -123,8 +124,9 @@ def _refuse_hooks(client: str | None, folder: Path | None, *, alone: bool) -> No
 def _connect_hooks(client: c.Client, hooks: str, *, yes: bool, as_json: bool) -> int:
     settings = Settings.from_environment()
     edit = hook_configs.connecting(client.name, settings, recall=hooks == "recall")
-    kept = "bring memories" if hooks == "recall" else "bring memories and keep conversations"
-    code = _apply(client, edit, yes=yes, as_json=as_json, done=f"Hooks of {client.title} {kept}.")
+    done = f"Hooks of {client.title} {hook_configs.what_hooks_do(client.name, recall=hooks == 'recall')}."
+    then = hook_configs.hooks_of(client.name).then
+    code = _apply(client, edit, yes=yes, as_json=as_json, done=f"{done} {then}".rstrip())
     if not code:
         hook_configs.write_settings(client.name, settings)
     return code
@@ -177,15 +179,16 @@ async def disconnect(
     Example: `pgengram disconnect claude-desktop`
     """
     chosen = c.CLIENTS[known(client, c.CLIENTS, "client")]
-    edit = config_edits.disconnecting(chosen, chosen.path(folder), name)
-    code = _apply(chosen, edit, yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
-    hooks = None if code or folder is not None else hook_configs.disconnecting(chosen.name)
-    if hooks is None:
-        return code
-    code = _apply(chosen, hooks, yes=yes, as_json=as_json, done=f"{chosen.title} runs no hooks of pgengram.")
-    if not code:
+    path = chosen.path(folder)
+    edit = config_edits.disconnecting(chosen, path, name)  # refuses what cannot be done before anything is changed
+    hooks = None if folder is not None else hook_configs.disconnecting(chosen.name)
+    if hooks is not None:
+        code = _apply(chosen, hooks, yes=yes, as_json=as_json, done=f"{chosen.title} runs no hooks of pgengram.")
+        if code:
+            return code
         hook_configs.settings_file(chosen.name, Settings.from_environment()).unlink(missing_ok=True)
-    return code
+        edit = config_edits.disconnecting(chosen, path, name)  # of the same file, with some clients
+    return _apply(chosen, edit, yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
 
 
 def _apply(client: c.Client, edit: config_edits.Edit, *, yes: bool, as_json: bool, done: str) -> int:

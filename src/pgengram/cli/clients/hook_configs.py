@@ -8,17 +8,17 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pgengram.cli.clients import config_edits, jsonc, mcp_client
 from pgengram.cli.clients.config_edits import BY_HAND, Edit, backups
 from pgengram.errors import Conflict, InvalidInput
+from pgengram.local.events import FORMS
 from pgengram.settings import Settings
 
 HOLDER: Final = "hooks"  # what all of them call it
-RECALLING: Final = ("start", "prompt", "compact")  # what is needed to bring memories; the rest keeps conversations
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,22 @@ class Hooks:
     Args:
         file: the file of its user, below the home folder.
         events: for each kind of event what the client calls it.
-        timeout: how long the client is to wait, in its own unit.
+        timeout: how long the client is to wait, in its own unit; 0 where it cannot be said.
         moved_by: the environment variable that names the file's folder when that is another one.
+        grouped: whether a hook stands in a group, which may have a matcher.
+        extra: what each hook says, too.
+        begins: what a new file holds beside the hooks.
+        then: what is to be done afterwards.
     """
 
     file: str
     events: Mapping[str, str]
-    timeout: int
+    timeout: int = 0
     moved_by: str = ""
+    grouped: bool = True
+    extra: Mapping[str, Any] = field(default_factory=lambda: {"type": "command"})
+    begins: Mapping[str, Any] = field(default_factory=dict)
+    then: str = ""
 
     @property
     def path(self) -> Path:
@@ -45,12 +53,28 @@ class Hooks:
         return Path(moved) / usual.name if moved else usual
 
 
+_CLAUDE: Final = {"start": "SessionStart", "prompt": "UserPromptSubmit"}
+# To add a client: one line here, and one in local/events.py.
 HOOKS: Final = {
     "claude-code": Hooks(
-        ".claude/settings.json",
-        {"start": "SessionStart", "prompt": "UserPromptSubmit", "compact": "PreCompact", "turn": "Stop",
-         "end": "SessionEnd"},
-        5, moved_by="CLAUDE_CONFIG_DIR",
+        ".claude/settings.json", {**_CLAUDE, "compact": "PreCompact", "turn": "Stop", "end": "SessionEnd"}, 5,
+        moved_by="CLAUDE_CONFIG_DIR",
+    ),
+    "codex": Hooks(
+        ".codex/hooks.json", {**_CLAUDE, "turn": "Stop"}, 5, moved_by="CODEX_HOME",
+        then="Start Codex, open /hooks and trust them; until then Codex does not run them.",
+    ),
+    "gemini-cli": Hooks(
+        ".gemini/settings.json", {"start": "SessionStart", "prompt": "BeforeAgent", "turn": "AfterAgent"}, 5_000,
+    ),
+    "cursor": Hooks(
+        ".cursor/hooks.json", {"start": "sessionStart", "prompt": "beforeSubmitPrompt", "turn": "afterAgentResponse"},
+        5, grouped=False, extra={}, begins={"version": 1},
+    ),
+    "vscode": Hooks(".copilot/hooks/pgengram.json", _CLAUDE, 5, grouped=False),
+    "windsurf": Hooks(
+        ".codeium/windsurf/hooks.json", {"prompt": "pre_user_prompt", "turn": "post_cascade_response"}, grouped=False,
+        extra={"show_output": False},
     ),
 }  # fmt: skip
 
@@ -64,6 +88,19 @@ def hooks_of(client: str) -> Hooks:
     if client not in HOOKS:
         raise InvalidInput(f"Hooks are not supported for {client}.", f"They are for {', '.join(HOOKS)}.")
     return HOOKS[client]
+
+
+def what_hooks_do(client: str, *, recall: bool) -> str:
+    """Return what the hooks of a client do, as the end of a sentence.
+
+    Raises:
+        InvalidInput: they can only keep conversations, and are to recall alone.
+    """
+    if not FORMS[client].listens:
+        if recall:
+            raise InvalidInput(f"Hooks of {client} cannot bring memories.", "--hooks keeps conversations.")
+        return "keep conversations"
+    return "bring memories" if recall else "bring memories and keep conversations"
 
 
 def settings_file(client: str, settings: Settings) -> Path:
@@ -127,11 +164,15 @@ def _groups(hooks: Hooks, client: str, settings: Settings, *, recall: bool) -> d
     if settings.variables:
         words += ["--settings", str(settings_file(client, settings))]
     line = subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
-    hook = {"type": "command", "command": line, "timeout": hooks.timeout}
-    return {name: {HOLDER: [hook]} for kind, name in hooks.events.items() if kind in RECALLING or not recall}
+    hook = {**hooks.extra, "command": line, **({"timeout": hooks.timeout} if hooks.timeout else {})}
+    group = {HOLDER: [hook]} if hooks.grouped else hook
+    listens: frozenset[str] = FORMS[client].listens
+    return {name: group for kind, name in hooks.events.items() if kind in listens or not recall}
 
 
 def _with_hooks(hooks: Hooks, client: str, text: str, groups: Mapping[str, Mapping[str, Any]]) -> str:
+    if hooks.begins and not text.strip():
+        text = json.dumps(dict(hooks.begins), indent=2) + "\n"
     there = _there(hooks, text)
     for event in hooks.events.values():
         others = [one for one in there.get(event, ()) if not _is_ours(one, client)]
@@ -180,7 +221,7 @@ def _checked(hooks: Hooks, before: bytes | None, after: str) -> Edit:
     rest = [jsonc.parsed(text) for text in ((before or b"").decode(), after)]
     for one in rest:
         one.pop(HOLDER, None)
-    if rest[0] != rest[1]:
+    if rest[0] != rest[1] and (rest[0] or rest[1] != hooks.begins):
         raise Conflict(f"{hooks.path} is written in a way that cannot be edited safely.", BY_HAND)
     return Edit(hooks.path, before, after.encode())
 
@@ -203,6 +244,6 @@ def _there(hooks: Hooks, text: str) -> dict[str, list[Any]]:
 
 def _is_ours(group: Any, client: str) -> bool:
     """Whether a group runs our hook for this client."""
-    hooks = group.get(HOLDER) if isinstance(group, Mapping) else None
+    hooks = group.get(HOLDER, [group]) if isinstance(group, Mapping) else None
     lines = [str(one.get("command", "")) for one in hooks or () if isinstance(one, Mapping)]
     return any("pgengram" in line and f" hook {client}" in line for line in lines)

@@ -86,6 +86,13 @@ WHERE t.time > now() - make_interval(days => %(keep_days)s)
 ON CONFLICT DO NOTHING RETURNING 1 AS added
 """
 # Uses conversation_turns_by_time, and conversations_pkey for each.
+IS_KEPT: Final = """
+SELECT FROM conversation_turns
+WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation = %(conversation)s
+  AND role = %(role)s AND text = %(text)s
+  AND (time = %(time)s OR (number = %(number)s - 1 AND time BETWEEN %(time)s - interval '1 minute' AND %(time)s)) LIMIT 1
+"""
+# Uses conversation_turns_by_time.
 FORGET_OLD: Final = """
 DELETE FROM conversation_turns t
 WHERE namespace_id = %(namespace_id)s AND time <= now() - make_interval(days => %(keep_days)s) AND NOT EXISTS (
@@ -213,6 +220,12 @@ async def bring(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> 
         for one, turn in turns
     ]  # fmt: skip
     await tx.run(BRING_TURNS, {"turns": Jsonb(rows)})
+
+
+async def is_kept(tx: Transaction, conversation: Conversation, turn: Turn) -> bool:
+    """Whether a turn that would come next is the last one, said within a minute, or was kept with the same moment."""
+    given = {"number": turn.number, "role": turn.role, "text": turn.text, "time": turn.time}
+    return await tx.row(IS_KEPT, {**conversation.key, **given}) is not None
 
 
 async def read_to(tx: Transaction, conversation: Conversation, number: int, at: datetime | None) -> None:
