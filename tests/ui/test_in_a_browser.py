@@ -56,7 +56,10 @@ class Browser:
         context = await self.chromium.new_context(storage_state=self.state, **LOOKS[look], **more)
         page = await context.new_page()
         page.on(
-            "console", lambda said: said.type in ("error", "warning") and self.problems.append(f"{path}: {said.text}")
+            "console",
+            lambda said: (
+                said.type in ("error", "warning") and self.problems.append(f"{path}: {said.text} {said.location}")
+            ),
         )
         page.on("pageerror", lambda error: self.problems.append(f"{path}: {error}"))
         page.on("request", lambda asked: asked.url.startswith((self.base, "data:")) or self.problems.append(asked.url))

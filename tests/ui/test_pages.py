@@ -275,6 +275,17 @@ async def test_pages_follow_each_other_without_repeating_or_skipping(ui: Ui) -> 
     assert len(seen) == len(set(seen)) == PLAIN
 
 
+async def test_a_list_of_a_period_goes_on_past_its_first_page(ui: Ui) -> None:
+    first = await ui.page("/", tags="tag-3", period="week")
+    more = re.search(r'id="more"><a href="([^"]+)"', first)
+    assert more is not None
+    second = await ui.page(unescape(more[1]))
+
+    assert len(shown(first)) == 20
+    assert shown(second)
+    assert not {*shown(first)} & {*shown(second)}
+
+
 async def test_a_memory_is_shown_with_all_that_belongs_to_it(ui: Ui) -> None:
     page = await ui.page(f"/memory/{ui.ids['jonas']}")
 

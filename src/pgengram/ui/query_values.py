@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -42,6 +42,14 @@ def date_of(given: str | None) -> date | None:
     if not f.FIRST_MOMENT.date() < day < f.LAST_MOMENT.date() - timedelta(days=1):
         raise InvalidInput("day must lie between the years 1 and 9999.")
     return day
+
+
+def moment_of(given: str | None) -> datetime:
+    """Return a moment that an address says, or this one when it says none."""
+    try:
+        return datetime.fromisoformat(given).astimezone(UTC) if given else datetime.now(UTC)
+    except ValueError:
+        raise InvalidInput("at must be a moment such as 2026-03-31T12:00:00+00:00.") from None
 
 
 def number_of(given: str | None, otherwise: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -115,6 +116,8 @@ class Pages(ConversationPages):
         given = request.query_params
         asked = {name: ",".join(filter(None, given.getlist(name))) for name in given}
         target = request.headers.get("hx-target", "")
+        if asked.get("period"):
+            asked.setdefault("at", datetime.now(UTC).isoformat(timespec="seconds"))  # its pages count from one moment
         lists = self.views.lists(asked)
         if lists:
             await self.views.total(asked)  # counted beside the search
@@ -129,7 +132,7 @@ class Pages(ConversationPages):
         if found and found.next_cursor:
             place = {"cursor": found.next_cursor, "weak": found.strong < len(found.hits) or ""}
             more = "/?" + urlencode(kept | {name: value for name, value in place.items() if value})
-        narrowed = bool(kept.keys() - {"q", "sort", "mode", "weak"})
+        narrowed = bool(kept.keys() - {"q", "sort", "mode", "weak", "at"})
         shown: dict[str, Any] = {"asked": asked, "found": found, "more": more, "narrowed": narrowed, "address": address}
         total = await self.views.total(asked, COUNT_AT_ONCE_S) if lists else None
         shown |= {"total": total, "counting": lists and total is None}

@@ -29,7 +29,7 @@ from pgengram.ui import drawing, islands
 from pgengram.ui.background_cache import BackgroundCache
 from pgengram.ui.changes import Changes, Done
 from pgengram.ui.jobs import Export, Import
-from pgengram.ui.query_values import whole_number
+from pgengram.ui.query_values import moment_of, whole_number
 from pgengram.views import Found, Shown, Stored, around_view, memory_view
 
 PAGE: Final = 20  # memories on a page
@@ -367,7 +367,7 @@ def _question(asked: Mapping[str, str], **fixed: Any) -> Question:
     if since := given.get("since"):
         given["since"] = f"{since}T00:00:00Z"
     elif asked.get("period") in PERIODS:
-        given["since"] = datetime.now(UTC) - timedelta(days=PERIODS[asked["period"]])
+        given["since"] = moment_of(asked.get("at")) - timedelta(days=PERIODS[asked["period"]])
     if until := given.get("until"):
         given["until"] = f"{until}T23:59:59.999999Z"
     return checked(Question, given | fixed)
