@@ -66,6 +66,7 @@ def test_lists_and_objects_are_typed_as_json(database: Database) -> None:
         (["call", "create_memory", "x"], 2, "name=value"),
         (["call", "no_such_tool"], 2, "create_memory"),
         (["call", "update_memory", "id=0123456789abcdef", "importance=1"], 1, "NOT_FOUND"),
+        (["show", "nope"], 2, "'nope' is not an id. `pgengram list` shows ids"),
         (["no-such-command"], 2, "no-such-command"),
     ],
 )

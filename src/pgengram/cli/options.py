@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from inspect import Parameter, signature
@@ -12,9 +13,19 @@ import typer
 from pgengram import fields as f
 from pgengram.cli.runtime import completing
 
+ID: Final = re.compile(r"[0-9A-Fa-f-]{8,36}")
+
+
+def _ids(given: list[str]) -> list[str]:
+    for one in given:
+        if not ID.fullmatch(str(f.bare_id(one))):
+            raise typer.BadParameter(f"{one!r} is not an id. `pgengram list` shows ids; the last 8 digits are enough.")
+    return given
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, or their last 8 or more digits.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, or their last 8 or more digits.", callback=_ids)]
 OfProject = Annotated[str | None, typer.Option(help="Of this project only.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=f.MAX_LIMIT, help="How many.")]
 TYPES: Final = ", ".join(f.TYPES)

@@ -1,10 +1,7 @@
-"""What is drawn: how a memory fades, what a change changed, where memories lie."""
+"""What is drawn: how a memory fades, and where memories lie."""
 
 from __future__ import annotations
 
-import difflib
-import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,13 +9,11 @@ from math import exp, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
-from pgengram.ids import short
 
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
 
-Piece = tuple[str, str]  # "same", "gone" or "new", and a text
 POINTS: Final = 120  # of a line, until now and from now on
 AHEAD: Final = timedelta(days=365)
 BEFORE: Final = timedelta(milliseconds=1)  # a jump, so that it is drawn upright
@@ -27,8 +22,6 @@ EPOCH_DAYS: Final = 20_000  # the fixed day, as in the tables
 KEPT: Final = 32  # uses, as in the statement that counts them
 ROUNDING: Final = 1e-6  # of a sum
 TOLERANCE: Final = 1e-4  # of a relevance that is drawn
-WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
-MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after the other
 TURNS: Final = 60  # in which a graph is spread
 SPRING: Final = 0.4  # of a line, against a push of 1 / distance; weak, so that what is well connected is no heap
 NEAR: Final = 0.5  # cosine from which on two memories are drawn as neighbours
@@ -179,31 +172,6 @@ def _moments(began: datetime, now: datetime, jumps: set[datetime]) -> list[datet
 def _mark(line: Line, began: datetime, at: datetime, what: str, *, use: bool) -> dict[str, Any]:
     when = {"at": at.timestamp(), "when": f"{at.astimezone(UTC):%Y-%m-%d %H:%M}", "what": what, "use": use}
     return {**when, "before": line.used(max(began, at - BEFORE)), "after": line.used(at)}
-
-
-def changed(old: Any, new: Any) -> list[Piece]:
-    """Return the words of two values, each with whether it stayed, went or came."""
-    before, after = _text(old), _text(new)
-    one, other = WORDS.findall(before), WORDS.findall(after)
-    if max(len(one), len(other)) > MAX_COMPARED or not one or not other:
-        return [piece for piece in (("gone", before), ("new", after)) if piece[1]]
-    pieces: list[Piece] = []
-    for verb, i, j, k, m in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
-        if verb == "equal":
-            pieces.append(("same", "".join(one[i:j])))
-            continue
-        pieces += [piece for piece in (("gone", "".join(one[i:j])), ("new", "".join(other[k:m]))) if piece[1]]
-    return pieces
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, dict) and {"to_id", "type", "strength"} <= value.keys():
-        return f"{value['type']} {value['strength']} → {short(value['to_id'])}"
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return ", ".join(value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float32]:

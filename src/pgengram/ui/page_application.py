@@ -25,8 +25,9 @@ from pgengram import fields as f
 from pgengram.errors import PgengramError
 from pgengram.service.toolsets.graph import TOLD
 from pgengram.service.toolsets.maintenance import NONE_GIVEN
+from pgengram.text import word_diff
 from pgengram.transfer.importers import SYSTEMS
-from pgengram.ui import drawing, markup
+from pgengram.ui import markup
 from pgengram.ui.changes import Done
 from pgengram.ui.jobs import Absent, Job
 from pgengram.ui.session_guard import SessionGuard, Shut
@@ -99,7 +100,7 @@ class PageApplication(ABC):
         )
         self._templates.globals |= {
             "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
-            "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": drawing.changed, "query": urlencode,
+            "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed, "query": urlencode,
             "SYSTEMS": SYSTEMS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt,
             "highlighted": markup.highlighted,
         }  # fmt: skip
