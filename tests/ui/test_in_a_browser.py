@@ -35,7 +35,7 @@ VIEWS = (
     "/map", "/review", "/review?find=contradictions", "/review?find=untagged", "/review?find=plan", "/trash", "/trash?status=archived",
     "/health", "/import", "/export", "/tokens", "/namespaces", "/new", "/memory/{stripe}", "/memory/{old}",
     "/compare/{one}/{other}", "/conversations", "/conversations?project=nowhere", "/conversation?client=claude-code&conversation=c-1",
-    "/conversations/erase", "/receipts", "/receipts?conversation=none", "/memory/00000000-0000-7000-8000-000000000000",
+    "/conversations/erase", "/receipts", "/receipts?conversation=none",
 )  # fmt: skip
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "light"},
