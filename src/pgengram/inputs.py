@@ -230,7 +230,7 @@ class Filters(Request):
     source_provider: SkipJsonSchema[f.Name | None] = None
     _tag_groups: list[list[str]] | None = PrivateAttr(None)
     _spellings: dict[str, list[str]] = PrivateAttr(default_factory=dict)
-    _with_hidden: bool = PrivateAttr(default=False)
+    _hidden: Literal["out", "too", "alone"] = PrivateAttr(default="out")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -251,14 +251,19 @@ class Filters(Request):
         return self._spellings
 
     @property
-    def shows_hidden(self) -> bool:
-        """Whether expired and forgotten memories count like all others."""
-        return self._with_hidden
+    def hidden(self) -> Literal["out", "too", "alone"]:
+        """Whether expired and forgotten memories are left out, count like all others, or are the only ones."""
+        return self._hidden
 
-    def with_hidden(self) -> Self:
-        """Return these filters for a list or a count of expired and forgotten memories too."""
+    @property
+    def hides_nothing(self) -> bool:
+        """Whether the caller chose a state or a time of memories, so that none is hidden from them."""
+        return self.status != "active" or self._hidden != "out" or getattr(self, "as_of", None) is not None
+
+    def with_hidden(self, *, alone: bool = False) -> Self:
+        """Return these filters for expired and forgotten memories too; `alone` for those and archived ones only."""
         made = self.model_copy()
-        made._with_hidden = True
+        made._hidden = "alone" if alone else "too"
         return made
 
     def as_stored(self, synonyms: Mapping[str, str], spellings: Mapping[str, list[str]]) -> Self:

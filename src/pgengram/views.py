@@ -294,8 +294,12 @@ def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
 
 
 def recalled_line(row: dict[str, Any]) -> str:
-    """Return one memory as a line of recalled text: what, when, how it got here, and the end of its id."""
+    """Return one memory as a line of recalled text: what, when, when it was changed or confirmed since, how it got
+    here, and the end of its id.
+    """
     when = row["occurred_at"] or row["created_at"]
+    confirmed = row["last_confirmed_at"] or row["created_at"]
+    updated = f", updated {confirmed:%Y-%m-%d}" if confirmed.date() > row["created_at"].date() else ""
     source = f", {row['speaker']}" if row["speaker"] else ""
     sure = ", inferred" if row["capture_mode"] == "inferred" else ""
     others = ", ".join(short(one["id"]) for one in row.get("conflicts_with", ()))
@@ -303,6 +307,6 @@ def recalled_line(row: dict[str, Any]) -> str:
     older = ", ".join(map(short, row.get("older", ())))
     newer_than = f"; newer than {older}" if older else ""
     return (
-        f"- {one_line(row['content'])} ({when:%Y-%m-%d}{one_line(source)}{sure}; "
+        f"- {one_line(row['content'])} ({when:%Y-%m-%d}{updated}{one_line(source)}{sure}; "
         f"{short(row['id'])}{newer_than}{disputed})"
     )

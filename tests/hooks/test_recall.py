@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from hooked_assistant import Assistant
-from mcp import Client
+from mcp import Client, StdioServerParameters
+from mcp.types import Implementation
 
-from helpers import Database, call, connected, remember
+from helpers import Database, call, connected, environment, remember
 
 LYON = "The Ark project deploys from the office in Lyon."
 
@@ -25,6 +28,16 @@ async def client(assistant: Assistant) -> AsyncIterator[Client]:
     assistant.session = {"cwd": str(folder)}
     async with connected(**assistant.settings) as made:
         await made.call_tool("memory_stats", {})
+        yield made
+
+
+@asynccontextmanager
+async def claiming(name: str, assistant: Assistant) -> AsyncIterator[Client]:
+    """A client of the assistant's store that calls itself by a name of its own choice, over the protocol."""
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "pgengram"], env=environment(**assistant.settings)
+    )
+    async with Client(server, client_info=Implementation(name=name, version="1")) as made:
         yield made
 
 
@@ -108,13 +121,21 @@ async def test_what_strangers_may_have_written_does_not_come_unasked_until_a_per
         client, "forget_memories", ids=ids[:1], replacements=[{"content": "Mallory deploys the Ark project."}]
     )
     await call(client, "update_memory", id=ids[1], confirm=True)
+    async with claiming("pgengram ui", assistant) as liar:
+        await liar.call_tool("update_memory", {"id": ids[2], "confirm": True})
     asked = {"prompt": "From which office do we deploy the Ark project?"}
 
     assert "Mallory" not in assistant.context("SessionStart")
+    assert "Mallory" not in (await call(client, "recall_context"))["context"]
+    assert "Mallory" not in str(await client.get_prompt("session-start", {"topic": "the Ark project"}))
+    assert "Mallory" not in str(await client.read_resource("memory://context"))
     assert assistant.hook("UserPromptSubmit", session_id="s-2", **asked) == ""
 
     await asyncio.to_thread(assistant.typed, "edit", replaced["replacement_ids"][0], "confirm=true")
     assert "Mallory deploys the Ark project." in assistant.context("SessionStart", session_id="s-3")
+    assert "Mallory deploys the Ark project." in (await call(client, "recall_context"))["context"]
+    await call(client, "update_memory", id=replaced["replacement_ids"][0], content="Mallory pays for the Ark project.")
+    assert "Mallory" not in (await call(client, "recall_context"))["context"]
 
 
 async def test_what_its_user_says_comes_whoever_is_named_as_its_source(assistant: Assistant, client: Client) -> None:

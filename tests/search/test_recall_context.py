@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from mcp import Client
 
-from helpers import Served, call, found, owned_tables, remember
+from helpers import Database, Served, call, found, owned_tables, remember
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -89,6 +90,18 @@ async def test_a_line_says_what_when_who_and_how_sure(client: Client) -> None:
     [line] = lines((await call(client, "recall_context", context="gate"))["context"])
 
     assert line == f"- The gate is green. (2024-03-05, Ann, inferred; {id_[-8:]})"
+
+
+async def test_a_line_says_since_when_what_it_says_holds(client: Client, db: Database) -> None:
+    id_ = await remember(client, "The gate is green.")
+    db.as_login("UPDATE memories SET created_at = '2024-03-05T12:00Z', last_confirmed_at = '2024-03-05T12:00Z'")
+    [before] = lines((await call(client, "recall_context", context="gate"))["context"])
+
+    await call(client, "update_memory", id=id_, content="The gate is red.")
+
+    [after] = lines((await call(client, "recall_context", context="gate"))["context"])
+    assert before == f"- The gate is green. (2024-03-05; {id_[-8:]})"
+    assert after == f"- The gate is red. (2024-03-05, updated {datetime.now(UTC):%Y-%m-%d}; {id_[-8:]})"
 
 
 @pytest.mark.parametrize("max_chars", [0, 199, 50_001])

@@ -295,9 +295,11 @@ async def test_what_is_hidden_is_counted_by_reason(client: Client) -> None:
     await call(client, "forget_memories", ids=ids[:2])
     await call(client, "update_memory", id=ids[2], status="archived")
 
-    for question in ({}, {"query": "note"}, {"query": "Note", "mode": "substring"}):
+    listed = await call(client, "search_memories")
+    assert listed["hidden"] == {"expired": 1, "archived": 1, "forgotten": 2}
+    for question in ({"query": "note"}, {"query": "Note", "mode": "substring"}):
         answer = await call(client, "search_memories", **question)
-        assert answer["hidden"] == {"expired": 1, "archived": 1, "forgotten": 2}
+        assert answer["hidden"] == {"archived": 1, "forgotten": 2}
     assert await found(client, "Note", mode="text") == [ids[3]]
     assert set(await found(client, "Note", status="invalidated")) == set(ids[:2])
     assert await found(client, "Note", status="archived") == [ids[2]]
@@ -314,14 +316,18 @@ async def test_pages_by_meaning_alone_go_on_beyond_the_first_hundred(client: Cli
 
 
 @pytest.mark.parametrize("mode", ["auto", "semantic", "text"])
-async def test_what_is_hidden_is_told_beside_no_hit(client: Client, mode: str) -> None:
+async def test_what_is_hidden_is_told_only_where_it_would_have_been_a_hit(client: Client, mode: str) -> None:
     gone = await remember(client, "The ladder leans on the barn.")
     await call(client, "forget_memories", ids=[gone])
+    await remember(client, "Ines drinks tea.")
 
-    answer = await call(client, "search_memories", query="ladder", mode=mode, collection="elsewhere")
+    async def hidden(query: str, **filters: str) -> dict[str, int]:
+        return dict((await call(client, "search_memories", query=query, mode=mode, **filters)).get("hidden", {}))
 
-    assert answer["results"] == []
-    assert answer["hidden"] == {"forgotten": 1}
+    assert await hidden("ladder") == {"forgotten": 1}
+    assert await hidden("What is the capital of Mongolia?") == {}
+    assert await hidden("ladder", collection="elsewhere") == {}
+    assert await hidden("ladder", status="archived") == {}
 
 
 @pytest.mark.parametrize("mode", ["auto", "semantic", "text", "substring"])

@@ -132,7 +132,7 @@ async def test_three_hundred_better_matches_that_are_hidden_leave_room_for_the_o
         assert set(await found(client, "green tea", **how)) == live
         assert set(await found(client, "green tea", **how, user=None)) == live
     answer = await call(client, "search_memories", query="green tea")
-    assert answer["hidden"] == {hidden: 300}
+    assert answer["hidden"] == {hidden: 10}  # as many as the answer could hold
     assert set((await call(client, "recall_context", context="green tea"))["memory_ids"]) == live
     assert (await call(client, "search_memories", query="green tea", mode="text", count_only=True))["total"] == 3
 

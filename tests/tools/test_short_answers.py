@@ -56,7 +56,7 @@ async def test_a_search_says_how_to_see_more_only_where_there_is_more(model: Cli
     assert len((await call(model, "search_memories", limit=2, cursor=listed["next_cursor"]))["results"]) == 1
 
 
-async def test_what_is_hidden_is_told_only_where_nothing_surely_answers(model: Client) -> None:
+async def test_what_is_hidden_is_told_only_where_it_would_have_been_a_hit(model: Client) -> None:
     gone = await remember(model, "The ferry leaves at nine.")
     await call(model, "forget_memories", ids=[gone])
     await remember(model, "Mira planted three quince trees.")
@@ -68,7 +68,28 @@ async def test_what_is_hidden_is_told_only_where_nothing_surely_answers(model: C
     assert "hidden" not in sure
     assert "unlikely_from" not in sure
     assert unsure["hidden"] == {"forgotten": 1}
-    assert unsure.get("unlikely_from", 1) == 1
+
+
+async def test_what_all_hits_share_is_said_once(model: Client) -> None:
+    for n in range(2):
+        await remember(model, f"The well is {n} metres deep.", user="Mira", project=f"garden {n}")
+
+    answer = await call(model, "search_memories", query="well")
+
+    assert answer["user"] == "Mira"
+    assert [hit.keys() & {"user", "project"} for hit in answer["results"]] == [{"project"}, {"project"}]
+
+
+async def test_an_unlikely_hit_is_marked_by_its_place_and_offers_no_next_page(model: Client) -> None:
+    await remember(model, "Mira planted three quince trees.", kind="decision")
+    for n in range(2):
+        await remember(model, f"Lamp {n} has trees on it.", kind="decision")
+
+    answer = await call(model, "search_memories", query="Mira quince trees", limit=2)
+
+    assert answer["unlikely_from"] == 2
+    assert [hit.get("kind") for hit in answer["results"]] == ["decision", None]
+    assert "next_offset" not in answer
 
 
 async def test_a_hit_in_detail_has_every_field(model: Client) -> None:

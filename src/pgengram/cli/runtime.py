@@ -17,6 +17,7 @@ from rich.text import Text
 
 from pgengram.cli.waiting import end_waiting, waiting
 from pgengram.errors import InvalidInput, PgengramError
+from pgengram.runtime.context import ACTOR, COMMAND_LINE
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ async def opened_manager() -> AsyncIterator[MemoryManager]:
     with waiting():
         from pgengram.service.manager import MemoryManager
 
+    ACTOR.set(COMMAND_LINE)
     manager = MemoryManager(Settings.from_environment())
     try:
         yield manager

@@ -12,7 +12,7 @@ from pgengram import fields as f
 from pgengram.local.events import Event, printed, read_event
 from pgengram.local.transcripts import turns_after
 from pgengram.runtime.projects import Project, project_of
-from pgengram.service import contexts
+from pgengram.service import contexts, standing
 from pgengram.service.conversations import Conversations
 from pgengram.store.assistant import recall_receipts
 from pgengram.store.assistant.conversations import Conversation
@@ -132,14 +132,15 @@ class _Answer:
             await conversations.catch_up(self._conversation, turns_after)
 
     async def _start(self) -> str:
-        """Return what matters for this project and its user, and where the last conversation about it ended."""
-        rows = await contexts.most_relevant_for(self._manager, self._conversation.project)
+        """Return the date, what always matters, what matters for this project, and where the last conversation about it ended."""
+        project = self._conversation.project or ""
+        rows = await standing.beginning(self._manager, None, contexts.MAX_CHARS, project=project)
         lines = await self._logged(rows)
         if self._event.source == "resume":
             return fenced(lines) if lines else ""
         if self._event.source != "compact":
             lines += await self._last_words()
-        begun = COMPACTED if self._event.source == "compact" else BEGUN
+        begun = f"{standing.today()} " + (COMPACTED if self._event.source == "compact" else BEGUN)
         if self._project is not None:
             begun += OF_PROJECT.format(name=self._project.name)
         return f"{begun}\n\n{fenced(lines)}" if lines else begun

@@ -23,7 +23,7 @@ from mcp.server.lowlevel import Server
 
 from pgengram.mcp.resources import Handlers
 from pgengram.mcp.server import FIXED, INSTRUCTIONS, TOOLS_FRESH_MS, Manager, Progress, build_server
-from pgengram.runtime.context import ACTOR
+from pgengram.runtime.context import ACTOR, client_named
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.session import Session
@@ -139,7 +139,7 @@ class NamespaceServer:
     async def _ready(self, report: Progress) -> None:
         grant = _GRANT.get()
         if grant is not None and grant.name is not None:
-            ACTOR.set(grant.name)  # what a client says of itself, anybody can say
+            ACTOR.set(client_named(grant.name))  # what a client says of itself, anybody can say
         await self.manager.ready(report)
         self.manager.working.notice()
 

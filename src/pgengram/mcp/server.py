@@ -29,7 +29,7 @@ from pgengram.errors import PgengramError
 from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.elicitation import Context, Unanswered, asker_of
 from pgengram.mcp.short_answers import brief, whole
-from pgengram.runtime.context import ACTOR, ASKER
+from pgengram.runtime.context import ACTOR, ASKER, client_named
 from pgengram.runtime.logs import trace
 from pgengram.runtime.telemetry import measure
 from pgengram.service.tools import Tool
@@ -155,7 +155,7 @@ def _caller(context: Context) -> str | None:
     """Return the client's own name, fit to be stored."""
     found = context.session.client_params
     name = "" if found is None else found.client_info.name
-    return "".join(c for c in name if c.isprintable())[:MAX_CALLER].strip() or None
+    return client_named("".join(c for c in name if c.isprintable())[:MAX_CALLER].strip() or None)
 
 
 async def _call(

@@ -21,7 +21,7 @@ STEM: Final = 5  # letters of a kind; a text that holds them says it by itself
 TELLING_KINDS: Final = frozenset({"preference", "decision", "goal"})
 WHOSE: Final = ("project", "user", "speaker")
 TOLD_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored")
-AS_THEY_ARE: Final = ("truncated", "older", "superseded_by", "changed_since")
+AS_THEY_ARE: Final = ("older", "superseded_by", "changed_since")
 
 
 def whole(view: BaseModel, *without: str) -> Shown:
@@ -39,16 +39,27 @@ def brief(view: BaseModel) -> Shown:
 @brief.register
 def _(view: Found) -> Shown:
     answer = whole(view, "query", "count", "search", "language")
-    if view.evidence == "strong":  # what is hidden is hardly missed
-        answer.pop("hidden", None)
     answer.pop("next_cursor" if "next_offset" in answer else "next_offset", None)
     if view.total is not None:
         answer.pop("results")
     elif not view.in_detail:
-        answer["results"] = [hit_in_brief(hit) for hit in view.results]
-        if unlikely := [place for place, hit in enumerate(view.results, 1) if hit.get("unlikely")]:
-            answer["unlikely_from"] = unlikely[0]
+        answer |= _hits_in_brief(view)
+        if view.note or any(hit.get("unlikely") for hit in view.results):  # what follows is no likelier, or told of
+            answer.pop("next_offset", None)
     return answer
+
+
+def _hits_in_brief(view: Found) -> Shown:
+    """Return the hits, what all of them share once, and which is the first unlikely one where others are likely."""
+    hits = [hit_in_brief(hit) for hit in view.results]
+    shared = {}
+    for name in WHOSE:
+        if len(hits) > 1 and hits[0].get(name) and all(hit.get(name) == hits[0][name] for hit in hits):
+            shared[name] = hits[0][name]
+            hits = [{key: value for key, value in hit.items() if key != name} for hit in hits]
+    unlikely = [place for place, hit in enumerate(view.results, 1) if hit.get("unlikely")]
+    marked = {"unlikely_from": unlikely[0]} if unlikely and view.evidence != "none" else {}
+    return {"results": hits, **shared, **marked}
 
 
 @brief.register
@@ -92,7 +103,7 @@ def hit_in_brief(hit: Shown) -> Shown:
     made: Shown = {"id": short(hit["id"]), "text": hit["content"]}
     said = hit["content"].casefold()
     kind = hit.get("kind", "")
-    if kind in TELLING_KINDS and kind[:STEM] not in said:
+    if kind in TELLING_KINDS and kind[:STEM] not in said and not hit.get("unlikely"):
         made["kind"] = kind
     made |= {name: hit[name] for name in WHOSE if name in hit and hit[name].casefold() not in said}
     made["date"] = _day(hit.get("occurred_at") or hit["created_at"])

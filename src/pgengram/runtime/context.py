@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Asker(Protocol):
@@ -25,4 +25,12 @@ class Asker(Protocol):
 
 
 ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by whoever carries a call here
-ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)  # who calls: the client's own name
+ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)  # who calls: a client's own name, or a person's door
+PAGE: Final = "pgengram ui"
+COMMAND_LINE: Final = "pgengram command line"
+PEOPLE: Final = (PAGE, COMMAND_LINE)  # through these a person acts
+
+
+def client_named(name: str | None) -> str | None:
+    """Return how a client is named as the one who acts: as it names itself, but never as a person's door."""
+    return f"client {name}" if name in PEOPLE else name

@@ -76,8 +76,11 @@ LEVELS: Final = get_args(Evidence)  # the surest first
 STRONG: Final = 0.6  # probability from which evidence is strong
 WEAK: Final = 0.25  # probability from which it is weak
 SMALL_TALK: Final = -6.0  # log odds that somebody who greets or thanks asks for a memory
-# Probability from which a hit is worth its room in a recalled text: where the answer is sure, its surroundings are too.
-RECALLED: Final[dict[str, float]] = {"strong": 0.01, "weak": 0.05}
+# Share of the best hit's probability from which a hit is worth its room in a recalled text, with its surroundings; where
+# the best one is a guess, only what is nearly as likely. Chosen on the corpus of benchmarks/assistant.py.
+RECALLED: Final = 0.012
+RECALLED_OF_GUESSES: Final = 0.3
+GUESS: Final = 0.15  # probability below which the best hit is one
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
 
 
@@ -100,7 +103,10 @@ def judge(asked: Asked, rows: Sequence[Row], bonus: float) -> Evidence:
         odds = formula.hit + formula.sure * sure - formula.drop * below(row) - formula.crowd * alike
         row["fit"], row["score"] = row["score"], probability(odds)
         row["unlikely"] = evidence == "none" or row["score"] < UNLIKELY
-        row["recalled"] = evidence != "none" and row["score"] >= RECALLED[evidence]
+    best = max((row["score"] for row in rows), default=0.0)
+    least = best * (RECALLED_OF_GUESSES if evidence == "weak" and best < GUESS else RECALLED)
+    for row in rows:
+        row["recalled"] = evidence != "none" and row["score"] >= least
     return evidence
 
 

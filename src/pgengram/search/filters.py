@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pgengram.inputs import Question
 from pgengram.search.vector_index import Way
-from pgengram.store.schema.visibility import UNEXPIRED
+from pgengram.store.schema.visibility import HIDDEN, UNEXPIRED
 
 WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id"
 OF_ACTIVATION: Final = {"min_importance", "max_importance"}  # what needs it
@@ -46,6 +46,7 @@ ONE_OF: Final = """EXISTS (SELECT 1 FROM memory_tags t WHERE t.namespace_id = %(
 SUBSTRING: Final = "m.content ILIKE ANY(%(substring)s)"
 VISIBLE: Final = f"m.status = %(status)s AND {UNEXPIRED}"
 WITH_HIDDEN: Final = "m.status IN ('active', 'invalidated')"
+HIDDEN_ALONE: Final = f"{HIDDEN} AND status <> 'working'"
 OTHERS: Final = f"m.status <> 'active' AND {VISIBLE}"  # says so in the text, and memories_hidden can be used
 
 
@@ -58,8 +59,8 @@ def _visible(filters: Question) -> tuple[str, dict[str, Any]]:
     """Return the condition that every hit meets whatever is asked, with its parameters."""
     if filters.as_of is not None:
         return HELD_THEN, {"status": "held then", "as_of": filters.as_of}
-    if filters.shows_hidden:
-        return WITH_HIDDEN, {}
+    if filters.hidden != "out":
+        return WITH_HIDDEN if filters.hidden == "too" else HIDDEN_ALONE, {"status": filters.hidden}
     return VISIBLE if filters.status == "active" else OTHERS, {"status": filters.status}
 
 
@@ -109,6 +110,6 @@ def scope_of(filters: Question) -> Scope:
     """Return which memories a question ranges over."""
     base, parameters = _visible(filters)
     extra, more = _narrowing(filters)
-    narrowed = bool(extra) or filters.shows_hidden or filters.status != "active" or filters.as_of is not None
+    narrowed = bool(extra) or filters.hidden != "out" or filters.status != "active" or filters.as_of is not None
     activation = WITH_ACTIVATION if OF_ACTIVATION & more.keys() else ""
     return Scope(" AND ".join([base, *extra]), activation, narrowed, parameters | more)

@@ -23,18 +23,9 @@ FEW_WORDS: Final = 3  # fewer, such as "go on", are about nothing
 
 
 async def most_relevant(core: Core, *, project: str | None = None) -> list[Row]:
-    """Return the memories that matter most now, as many as fit into the room there is."""
-    return budget.select_for_context(await _listed(core, project), MAX_CHARS)
-
-
-async def most_relevant_for(core: Core, project: str | None) -> list[Row]:
-    """Return the memories that matter most for somebody who works on a project: its own, then those of none.
-
-    Nothing of another project is among them, and nothing that strangers may have written.
-    """
-    own = await _listed(core, project) if project else []
-    rows = [*own, *(row for row in await _listed(core, None) if row["project"] is None)]
-    return budget.select_for_context(await _trusted(core, rows), MAX_CHARS)
+    """Return the memories that matter most now, best first."""
+    question = checked(Question, {"sort": "relevance", "limit": LOOKED_AT, "project": project})
+    return (await core.search(question, cursors.Cursor(datetime.now(UTC)))).rows
 
 
 async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
@@ -45,11 +36,11 @@ async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
     found = await core.search(question, cursors.Cursor(datetime.now(UTC)))
     if found.evidence != "strong":
         return []
-    sure = await _trusted(core, [row for row in found.rows if _belongs(row, project)])
+    sure = await trusted(core, [row for row in found.rows if concerns(row, project=project or "")])
     return budget.select_for_context(sure, ABOUT_A_PROMPT_CHARS)[:ABOUT_A_PROMPT] if sure else []
 
 
-async def _trusted(core: Core, rows: list[Row]) -> list[Row]:
+async def trusted(core: Core, rows: list[Row]) -> list[Row]:
     """Return what may be put before a model unasked: no stranger's words, unless a person has confirmed them."""
     if not rows:
         return []
@@ -58,11 +49,10 @@ async def _trusted(core: Core, rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["id"] not in strange]
 
 
-async def _listed(core: Core, project: str | None) -> list[Row]:
-    question = checked(Question, {"sort": "relevance", "limit": LOOKED_AT, "project": project})
-    return (await core.search(question, cursors.Cursor(datetime.now(UTC)))).rows
+def concerns(row: Row, *, user: str | None = None, project: str | None = None) -> bool:
+    """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs.
 
-
-def _belongs(row: Row, project: str | None) -> bool:
-    """Whether a memory is about no project, or about this one however it is spelled."""
-    return row["project"] is None or bool(project and alike(project, [row["project"]]))
+    Of an unknown user or project, None, every memory counts; for none at all, "", only what is of nobody's.
+    """
+    asked = {"user": user, "project": project}
+    return all(name is None or row[what] is None or bool(alike(name, [row[what]])) for what, name in asked.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from pgengram.errors import (
 from pgengram.inputs import Change, NewMemory, Question, refusal
 from pgengram.runtime.retry import retrying
 from pgengram.search import budget, cursors, listing
+from pgengram.search.fusion import parts_of
 from pgengram.search.hits import Hits
 from pgengram.search.question import in_time
 from pgengram.search.time_words import asks_for_all
@@ -60,6 +62,7 @@ from pgengram.views import (
 ESSENTIAL_TOOLS: Final = frozenset(
     {"create_memory", "search_memories", "recall_context", "update_memory", "forget_memories"}
 )
+HIDDEN_AS: Final = {"active": "expired", "archived": "archived", "invalidated": "forgotten"}
 RECALLED: Final = 30  # memories looked at for a context
 BUDGET_TOO_SMALL: Final = "Nothing fits into max_chars; raise it."
 MAX_BUDGET: Final = 50_000  # characters of a recalled context
@@ -181,7 +184,7 @@ class MemoryManager(Core):
             search=found.how,
             next_cursor=cursors.next_cursor(place, mark, fitting, more=more),
             next_offset=place.offset + len(fitting) if more and found.how != "list" else None,
-            hidden=found.hidden or None,
+            hidden=await self._hidden(question, place, found),
             period=period,
             note=note,
             read=await self._names_read(question),
@@ -192,7 +195,7 @@ class MemoryManager(Core):
     async def _searched(self, question: Question, place: cursors.Cursor) -> tuple[Hits, int]:
         """Return the hits; of a question for all of something more of them, and how many match besides."""
         ranked = not question.lists and question.mode == "auto"
-        if not ranked or not any(map(asks_for_all, question.queries)):
+        if not ranked or not any(asks_for_all(parts_of(text)[0][1]) for text in question.queries):
             return await self.search(question, place), 0
         most = budget.LIST_LIMIT if question.limit == f.USUAL_LIMIT else question.limit
         found = await self.search(question.model_copy(update={"limit": max(most, budget.LIST_REACH)}), place)
@@ -210,6 +213,20 @@ class MemoryManager(Core):
             return (await self.search(other, place)).rows
 
         return question, found, await unmatched.reason(self.store, question, find)
+
+    async def _hidden(self, question: Question, place: cursors.Cursor, found: Hits) -> dict[str, int] | None:
+        """Count by reason the hidden memories that would have been among the hits; None where there are none."""
+        if not found.hidden or question.hides_nothing or place.offset or place.after:
+            return None
+        those = await self.search(question.with_hidden(alone=True), place)
+        if those.evidence == "none":
+            return None
+        rows = those.rows
+        if those.how != "list":
+            least = found.rows[-1]["fit"] if len(found.rows) >= question.limit else 0.0
+            rows = [row for row in budget.gather(rows, question.limit)[0] if row["fit"] >= least]
+        reasons = [HIDDEN_AS[row["status"]] for row in rows]
+        return dict(sorted(Counter(reasons).items())) or None
 
     async def _names_read(self, question: Question) -> dict[str, str] | None:
         """Say which stored names a filter was read as, where they are not the one given."""

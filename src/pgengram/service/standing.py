@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.inputs import Question, checked
 from pgengram.search import budget, cursors
 from pgengram.service import contexts
-from pgengram.store.reading.names import alike
 from pgengram.text.fencing import fenced
 from pgengram.text.normalising import folded
 
@@ -39,28 +38,47 @@ async def opening(
 ) -> tuple[str, list[Row]]:
     """Return the text a conversation begins with, and the memories in it; empty where no memory fits.
 
-    Today's date, what always matters in at most half of the room, then what else is given, each once. Nothing of
-    another user or project is among it.
+    Today's date, then what `beginning` chooses for the rest of the room.
+    """
+    date = today()
+    chosen = await beginning(core, then, max_chars - len(date) - 1, user=user, project=project)
+    return (f"{date}\n{budget.recalled(chosen)}" if chosen else ""), chosen
+
+
+def today() -> str:
+    """Return a sentence that says which day it is."""
+    return f"Today is {datetime.now(UTC):%A, %Y-%m-%d}."
+
+
+async def beginning(
+    core: Core, then: Sequence[Row] | None, max_chars: int, *, user: str | None = None, project: str | None = None
+) -> list[Row]:
+    """Return the memories a conversation begins with: what always matters in at most half of the room, then what else
+    is given, each once.
+
+    Nothing of another user or project is among them, and nothing that strangers may have written.
 
     Args:
         core: whose memories.
         then: what matters for the topic, best first; None for what matters most, where there is no topic.
-        max_chars: of the whole text.
-        user: who is served, if that is known.
-        project: what is worked on, if that is known.
+        max_chars: of the recalled text.
+        user: who is served; None if that is not known.
+        project: what is worked on; None if that is not known, "" if it is no project.
     """
     if then is None:
         own = await contexts.most_relevant(core, project=project) if project else []
         then = [*own, *await contexts.most_relevant(core)]
-    today = f"Today is {datetime.now(UTC):%A, %Y-%m-%d}."
-    room = max_chars - len(today) - 1
-    always = [row for row in await _standing(core) if _concerns(row, user, project)]
-    first = budget.select_for_context(list(map(_unranked, always)), int(room * SHARE))
-    ids = {row["id"] for row in first}
-    rest = [row for row in then if row["id"] not in ids and _concerns(row, user, project)]
-    left = room - len(budget.recalled(first)) + len(fenced([]))
-    chosen = [*first, *budget.select_for_context(rest, left)]
-    return (f"{today}\n{budget.recalled(chosen)}" if chosen else ""), chosen
+    always = [row | {"recalled": True} for row in await _standing(core)]  # each fits as well as any other
+
+    async def fit(rows: Sequence[Row]) -> list[Row]:
+        theirs = [row for row in rows if contexts.concerns(row, user=user, project=project)]
+        return await contexts.trusted(core, theirs)
+
+    first = budget.select_for_context(await fit(always), int(max_chars * SHARE))
+    taken = {row["id"] for row in first}
+    rest = [row for row in await fit(then) if row["id"] not in taken]
+    left = max_chars - len(budget.recalled(first)) + len(fenced([]))
+    return [*first, *budget.select_for_context(rest, left)]
 
 
 async def _standing(core: Core) -> list[Row]:
@@ -71,14 +89,3 @@ async def _standing(core: Core) -> list[Row]:
         for row in (await core.search(question, cursors.Cursor(datetime.now(UTC)))).rows:
             found.setdefault(folded(row["content"]), row)
     return [*found.values()]
-
-
-def _unranked(row: Row) -> Row:
-    """Return a memory of a list as one that fits as well as any other."""
-    return {**row, "recalled": True}
-
-
-def _concerns(row: Row, user: str | None, project: str | None) -> bool:
-    """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs."""
-    asked = {"user": user, "project": project}
-    return all(not name or row[what] is None or alike(name, [row[what]]) for what, name in asked.items())

@@ -27,9 +27,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import InvalidInput, LimitExceeded, PgengramError
-from pgengram.runtime.context import ACTOR
+from pgengram.runtime.context import ACTOR, PAGE
 
-ACTOR_NAME: Final = "pgengram ui"  # as the history names who made a change
 SIGN_IN_PATH: Final = "/enter"
 STATIC: Final = "/static/"
 MAX_FORM: Final = 256 * 1024  # bytes; a memory has at most 16,000 characters
@@ -104,7 +103,7 @@ class SessionGuard:
                 message["headers"] = [*message["headers"], *(one for one in more if one[0] not in named)]
             await send(message)
 
-        ACTOR.set(ACTOR_NAME)
+        ACTOR.set(PAGE)
         try:
             self._check(Headers(scope=scope), scope["method"], scope["path"])
         except Shut as refusal:

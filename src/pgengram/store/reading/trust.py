@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from pgengram.runtime.context import PEOPLE
 from pgengram.store.connection.database import Transaction
 
 # Kinds of sources that say what strangers wrote; any with a web address is one, too.
@@ -13,9 +14,8 @@ STRANGERS: Final = (
     "web", "webpage", "web page", "website", "page", "url", "link", "search", "tool", "tool output", "tool_output",
     "mcp", "api", "email", "mail", "message", "issue", "comment", "document", "file", "pdf", "download", "rss", "feed",
 )  # fmt: skip
-# Who is a person for sure: the page, and the command line, which has no name.
-PEOPLE: Final = ("pgengram ui",)
-# A memory is trusted as little as the least trusted of those that it replaces or was merged from. Uses memories_hidden,
+# A memory is trusted as little as the least trusted of those that it replaces or was merged from, unless a person confirmed
+# or wrote what it says now. Uses memories_hidden,
 # memories_pkey and memory_history_pkey.
 UNTRUSTED: Final = """
 WITH RECURSIVE made_of AS (
@@ -28,9 +28,11 @@ SELECT DISTINCT made_of.shown AS id FROM made_of
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = made_of.id
 CROSS JOIN LATERAL jsonb_array_elements(coalesce(m.sources, '[]'::jsonb)) AS s
 WHERE (lower(s ->> 'kind') = ANY(%(strangers)s) OR s ->> 'ref' ~* '^https?://' OR s ->> 'label' ~* '^https?://')
-  AND NOT EXISTS (
-    SELECT 1 FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = made_of.shown
-      AND h.operation = 'confirm' AND (h.actor IS NULL OR h.actor = ANY(%(people)s)))
+  AND NOT coalesce((
+    SELECT h.actor = ANY(%(people)s) FROM memory_history h
+    WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = made_of.shown
+      AND (h.operation = 'confirm' AND h.actor = ANY(%(people)s) OR h.changes ? 'content')
+    ORDER BY h.version DESC LIMIT 1), false)
 """
 
 
