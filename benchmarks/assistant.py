@@ -5,7 +5,8 @@
 Every session of data/assistant_corpus.json is stored by a server process of its own and then dated as the corpus says:
 all moments that the session wrote are moved in the tables, as no tool takes them. Each question is asked by
 search_memories (limit 10, `now` as in the corpus) and by recall_context. The place of an answer is the place of the
-memory that answers; where several are needed, that of the last of them, less the others: 1 means that they stand
+memory that answers; a question for all of something
+has up to 25 hits, and its cost stands in a row of its own; where several are needed, that of the last of them, less the others: 1 means that they stand
 first. A contradiction counts as put right when the new memory is found and the older one isn't above it.
 
 Tokens are estimated as bytes of the answer's text / 3.7, what JSON with ids costs large models, as none of their
@@ -190,13 +191,18 @@ def costs(answers: list[Asked], stored: Stored) -> dict[str, Any]:
             "fields": by_field(shown, items),
         }
 
-    found = {
-        "search_memories": one_tool(
-            [one.search for one in asking],
-            [one.size for one in asking],
-            [sum(text_size(hit) for hit in one.search["results"]) for one in asking],
+    def searches(answered: list[Asked]) -> dict[str, Any]:
+        return one_tool(
+            [one.search for one in answered],
+            [one.size for one in answered],
+            [sum(text_size(hit) for hit in one.search["results"]) for one in answered],
             "results",
-        ),
+        )
+
+    lists = [one for one in asking if len(one.search["results"]) > LIMIT]
+    found = {
+        "search_memories": searches([one for one in asking if len(one.search["results"]) <= LIMIT]),
+        **({"search_memories, for all there is": searches(lists)} if lists else {}),
         "recall_context": one_tool(
             [one.recall for one in asking],
             [one.recall_size for one in asking],
