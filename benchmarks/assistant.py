@@ -5,9 +5,9 @@
 Every session of data/assistant_corpus.json is stored by a server process of its own and then dated as the corpus says:
 all moments that the session wrote are moved in the tables, as no tool takes them. Each question is asked by
 search_memories (limit 10, `now` as in the corpus) and by recall_context. The place of an answer is the place of the
-memory that answers; a question for all of something
-has up to 25 hits, and its cost stands in a row of its own; where several are needed, that of the last of them, less the others: 1 means that they stand
-first. A contradiction counts as put right when the new memory is found and the older one isn't above it.
+memory that answers; where several are needed, that of the last of them, less the others: 1 means that they stand
+first. A contradiction counts as put right when the new memory is found and the older one isn't above it. A question for
+all of something has up to 25 hits, so its cost stands in a row of its own.
 
 Tokens are estimated as bytes of the answer's text / 3.7, what JSON with ids costs large models, as none of their
 tokenizers ships with pgengram; the word pieces of the built-in model, which splits ids finely, stand beside them.

@@ -90,6 +90,23 @@ def test_each_description_says_what_when_and_what_instead_in_ninety_words(tools:
     assert re.search(r"[Ee]rror", text)
 
 
+async def test_each_of_the_twelve_says_when_to_use_it_what_else_there_is_and_what_can_go_wrong(
+    serving_words: Served,
+) -> None:
+    listed = (await serving_words.client.list_tools()).tools
+    names = {tool.name for tool in listed}
+
+    for tool in listed:
+        text = tool.description or ""
+        assert re.search(r"\bUse (when|to|for|after)\b", text), tool.name
+        assert {*re.findall(r"\w+", text)} & (names - {tool.name}), tool.name
+        assert re.search(r"[Ee]rror", text), tool.name
+        assert tool.annotations is not None
+        assert tool.annotations.open_world_hint is False
+        assert tool.annotations.read_only_hint or tool.annotations.destructive_hint is not None
+        assert tool.output_schema, tool.name
+
+
 @pytest.mark.parametrize("name", TOOLS)
 def test_each_input_schema_is_flat(tools: list[Tool], name: str) -> None:
     [tool] = [tool for tool in tools if tool.name == name]

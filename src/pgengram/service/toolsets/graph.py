@@ -65,7 +65,7 @@ class Graph:
         """Link a memory to others, or with remove unlink them (every type if none is given).
 
         Use when one causes, solves or contradicts another; linking again replaces strength and properties. To follow
-        links: explore_memories.
+        links: explore_memories. Error: NOT_FOUND.
         """
         session_id = self.core.session.current()
         _refuse_none(to_ids)
