@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 import pytest_asyncio
@@ -15,7 +16,18 @@ from mcp import Client
 
 import shapes
 from forkserver import Forking
-from helpers import SERVER, Database, Served, clustered, connected, database_of, machines, owned_tables, read_url
+from helpers import (
+    SERVER,
+    THOROUGH,
+    Database,
+    Served,
+    clustered,
+    connected,
+    database_of,
+    machines,
+    owned_tables,
+    read_url,
+)
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
@@ -32,6 +44,8 @@ if sys.dont_write_bytecode:
 
 for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):  # Rich reads them when it is imported
     os.environ.pop(_name, None)
+
+hypothesis.settings.register_profile(THOROUGH, hypothesis.settings.default)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -92,6 +106,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with psycopg.connect(server.url, autocommit=True) as connection:
         # No test cuts the power, and each database that is dropped would have to wait for the disk.
         connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("ALTER SYSTEM SET full_page_writes = off")
         connection.execute("SELECT pg_reload_conf()")
         connection.execute("CREATE DATABASE postgres")  # restores may stay in it while others copy the template
     yield server.url

@@ -9,6 +9,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -263,6 +264,7 @@ FEATURES: dict[int, Feature] = {
 }
 
 
+@cache
 def shown() -> dict[int, list[Shown]]:
     """Return the tests that show each capability, in the order of files and lines."""
     found: dict[int, list[Shown]] = defaultdict(list)

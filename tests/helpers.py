@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import hypothesis
 import psycopg
 import pytest
 from mcp import Client, StdioServerParameters
@@ -33,6 +34,7 @@ POOLER = os.environ.get("PGENGRAM_TEST_PGBOUNCER_URL", "")  # through which ever
 MOST_MACHINES = 8
 FEW = 200  # memories that are deleted rather than truncated
 DROPS = 5  # of a database that is in use, before that is an error
+THOROUGH: Final = "thorough"  # the profile of hypothesis for the nightly run
 PATIENCE_S: Final = 300.0  # for whatever is only slow, on however busy a machine
 Answer = dict[str, Any]
 
@@ -51,6 +53,16 @@ def environment(**settings: str) -> dict[str, str]:
 def read_url(database_url: str) -> str:
     """Return where a test's database is read from: the replica of this run, or nowhere else."""
     return in_database(REPLICA, str(psycopg.conninfo.conninfo_to_dict(database_url)["dbname"])) if REPLICA else ""
+
+
+def nightly(*cases: Any) -> list[Any]:
+    """Mark cases of a test that only the nightly run takes."""
+    return [pytest.param(case, marks=pytest.mark.nightly) for case in cases]
+
+
+def examples(few: int) -> int:
+    """Return how many examples of a law to try: a few, and twenty times as many with `--hypothesis-profile thorough`."""
+    return few * (20 if hypothesis.settings.get_current_profile_name() == THOROUGH else 1)
 
 
 @asynccontextmanager
@@ -161,6 +173,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self._emptying: psycopg.Connection[Any] | None = None
 
     def rows(
         self, statement: str, parameters: Any = None, *, namespace: str | None = NAMESPACE, role: str = APP_ROLE
@@ -202,13 +215,26 @@ class Database:
         Few are deleted, as a truncated table gets new files for itself and each of its indexes, which costs thirty times as much;
         on Citus it would even be emptied shard by shard.
         """
-        if (
-            on_citus()
-            or self.as_login(f"SELECT count(*) < {FEW} FROM (SELECT FROM memories LIMIT {FEW}) AS counted")[0][0]
-        ):
-            self.as_login("BEGIN", *(f"DELETE FROM {table}" for table in tables), "COMMIT")
+        try:
+            self._empty(tables)
+        except psycopg.OperationalError:  # the server was restarted since
+            self.close()
+            self._empty(tables)
+
+    def _empty(self, tables: Sequence[str]) -> None:
+        if self._emptying is None:  # and kept: to make a connection costs ten times as much
+            self._emptying = psycopg.connect(self.url, autocommit=True)
+        few = f"SELECT count(*) < {FEW} FROM (SELECT FROM memories LIMIT {FEW}) AS counted"
+        if on_citus() or self._emptying.execute(few).fetchone() == (True,):
+            self._emptying.execute("; ".join(f"DELETE FROM {table}" for table in tables))  # one transaction
         else:
-            self.as_login(f"TRUNCATE {', '.join(tables)}")
+            self._emptying.execute(f"TRUNCATE {', '.join(tables)}")
+
+    def close(self) -> None:
+        """Close the connection that `empty` keeps."""
+        if self._emptying is not None:
+            self._emptying.close()
+            self._emptying = None
 
 
 @contextmanager
@@ -218,9 +244,11 @@ def database_of(postgres: str, template: str = "template1") -> Iterator[Database
     _on_each_machine(postgres, f"CREATE DATABASE {name} TEMPLATE {template}", like=template)
     if REPLICA:
         _wait_until_it_has_all(REPLICA, postgres)
+    made = Database(in_database(POOLER or postgres, name))
     try:
-        yield Database(in_database(POOLER or postgres, name))
+        yield made
     finally:
+        made.close()
         _on_each_machine(postgres, f"DROP DATABASE {name} WITH (FORCE)")
 
 

@@ -71,6 +71,7 @@ async def test_on_a_full_disk_writes_are_refused_reads_go_on_and_all_is_well_whe
         assert set(await found(client, "film", limit=50)) == {*kept, later}
 
 
+@pytest.mark.nightly
 async def test_a_store_that_fills_its_disk_by_itself_keeps_what_it_acknowledged(disk: Path) -> None:
     fill(disk, RESERVE_BYTES + 120_000_000)
     async with connected(data_dir=str(disk / "data"), embedder="none:") as client:

@@ -29,6 +29,7 @@ async def test_no_acknowledged_memory_is_lost_or_doubled_when_server_tree_or_dat
     assert {one["target"] for one in measured["each round"]} == {"server", "tree", "database"}
 
 
+@pytest.mark.nightly
 async def test_callers_that_retry_by_key_lose_and_double_nothing_while_the_database_restarts() -> None:
     measured = await stressed("restart", "--seconds", "4", "--every", "2")
 
@@ -38,6 +39,7 @@ async def test_callers_that_retry_by_key_lose_and_double_nothing_while_the_datab
         assert (measured[f"{how}: lost"], measured[f"{how}: duplicated"], measured[f"{how}: unfinished"]) == (0, 0, 0)
 
 
+@pytest.mark.nightly
 async def test_eight_clients_that_start_at_once_on_an_empty_folder_lose_nothing() -> None:
     measured = await stressed("clients", "--writes", "10")
 
@@ -45,7 +47,7 @@ async def test_eight_clients_that_start_at_once_on_an_empty_folder_lose_nothing(
 
 
 async def test_memory_stays_flat_and_cancelled_calls_leave_nothing_half_done() -> None:
-    measured = await stressed("leak", "--calls", "600", "--cancelled", "40", "--leak-embedder", "none:")
+    measured = await stressed("leak", "--calls", "200", "--cancelled", "20", "--leak-embedder", "none:")
 
     assert measured["growth MB"] < 32
     assert measured["cancelled calls with more than one row"] == 0

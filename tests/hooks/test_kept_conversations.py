@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 import pytest_asyncio
 from hooked_assistant import Assistant
 from mcp import Client
@@ -165,17 +164,17 @@ async def test_old_turns_are_forgotten(assistant: Assistant, client: Client, dat
     assert kept(database) == [("user", "Another.")]
 
 
-@pytest.mark.parametrize("event", ["Stop", "SessionEnd", "UserPromptSubmit", "PreCompact", "SessionStart"])
 async def test_a_transcript_that_is_no_such_thing_stops_nothing(
-    assistant: Assistant, client: Client, database: Database, event: str
+    assistant: Assistant, client: Client, database: Database
 ) -> None:
     path = assistant.folder / "odd.jsonl"
     path.write_bytes(b'\xff\xfe\n[]\n{"type": "user"}\n{"type":"user","message":{"content":[1,{"type":"text"}]}}\n')
 
-    assistant.hook(event, transcript_path=str(path), prompt="x")
-    assistant.hook(event, transcript_path=str(assistant.folder / "missing.jsonl"), prompt="x")
+    for event in ("Stop", "SessionEnd", "UserPromptSubmit", "PreCompact", "SessionStart"):
+        assistant.hook(event, transcript_path=str(path), prompt="x")
+        assistant.hook(event, transcript_path=str(assistant.folder / "missing.jsonl"), prompt="x")
+        assert assistant.log == "", event
 
-    assert assistant.log == ""
     assert kept(database) == []
 
 

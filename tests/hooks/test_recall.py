@@ -14,7 +14,7 @@ from hooked_assistant import Assistant
 from mcp import Client, StdioServerParameters
 from mcp.types import Implementation
 
-from helpers import Database, call, connected, environment, remember
+from helpers import Database, call, connected, environment, nightly, remember
 
 LYON = "The Ark project deploys from the office in Lyon."
 
@@ -111,7 +111,8 @@ POISON = (
 
 
 @pytest.mark.parametrize(
-    "source", [{"kind": "web"}, {"ref": "https://example.org/a"}, {"kind": "Tool", "label": "Bash"}, {"kind": "email"}]
+    "source",
+    [{"ref": "https://example.org/a"}, {"kind": "Tool", "label": "Bash"}, *nightly({"kind": "web"}, {"kind": "email"})],
 )
 async def test_what_strangers_may_have_written_does_not_come_unasked_until_a_person_confirms_it(
     assistant: Assistant, client: Client, source: dict[str, str]

@@ -9,7 +9,7 @@ import pytest
 from fuzz import MOST_MB, one_round
 from fuzzing import Fuzzed, fuzzed
 
-from helpers import Database, database_of
+from helpers import Database, database_of, nightly
 
 # Signs that mean something to SQL, to a pattern, to a query language, to JSON paths, to a format string, or to a shell.
 SIGNS = [
@@ -59,7 +59,7 @@ def test_no_call_of_any_tool_and_no_line_brings_a_fault_to_light(started: tuple[
     assert_unharmed(server)
 
 
-@pytest.mark.parametrize("system", ["agi", "session-continuity", "skynet", "ownsona", "crow"])
+@pytest.mark.parametrize("system", ["crow", *nightly("agi", "session-continuity", "skynet", "ownsona")])
 def test_no_call_of_another_systems_tools_does_either(postgres: str, template: str, system: str) -> None:
     with database_of(postgres, template) as db, fuzzed(db.url, embedder="none:", compat=system) as server:
         one_round(server, 1)

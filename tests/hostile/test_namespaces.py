@@ -14,7 +14,7 @@ from namespaces import run
 from rich.console import Console
 from rich.progress import Progress
 
-from helpers import Database, call, connected, database_of, read, refused, remember
+from helpers import Database, call, connected, database_of, nightly, read, refused, remember
 from pgengram.errors import DatabaseFailed
 from pgengram.store.connection.database import Database as Pool
 from pgengram.store.schema.tables import LOOKUPS, OWNED, metadata
@@ -81,7 +81,7 @@ def filled(value: Any, names: dict[str, str]) -> Any:
     return [filled(one, names) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("cut", [False, True], ids=["whole", "shortened"])
+@pytest.mark.parametrize("cut", [False, *nightly(True)], ids=["whole", "shortened"])
 @pytest.mark.parametrize(("tool", "arguments"), REFUSED, ids=lambda value: str(value)[:60])
 async def test_the_id_of_another_owner_means_nothing(
     shared: Any, tool: str, arguments: dict[str, Any], cut: bool

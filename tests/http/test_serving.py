@@ -311,7 +311,6 @@ def test_without_a_database_it_lives_is_not_ready_and_lets_nobody_in() -> None:
     assert "canary" not in ready.text + asked.text + "".join(server.log)
 
 
-@pytest.mark.real_start
 async def test_what_was_told_is_there_after_a_restart(web: HttpServer, issue: Issue) -> None:
     token = await issue()
     with serving_http(**web.settings) as before:

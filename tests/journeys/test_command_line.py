@@ -172,6 +172,7 @@ def test_the_demo_finds_nine_in_ten_among_the_first_three(shown: Any) -> None:
     assert all(question.keys() == {"question", "expected_id", "rank", "score"} for question in shown["questions"])
 
 
+@pytest.mark.nightly
 def test_without_an_embedder_the_demo_ranks_visibly_worse(shown: Any) -> None:
     worded = answered("demo", "--json", expect=1, **WORDS)
 

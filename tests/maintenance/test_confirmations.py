@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from helpers import Database, owned_tables
+from helpers import Database, examples, owned_tables
 from pgengram.errors import ConfirmRequired
 from pgengram.inputs import Change
 from pgengram.runtime.context import ASKER
@@ -122,7 +122,7 @@ async def happen(manager: MemoryManager, change: str, id_: str) -> None:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-@settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(
     count=st.integers(1, 200) | st.sampled_from([1, 5, 20, 21, 200]),
     way=st.sampled_from(WAYS),

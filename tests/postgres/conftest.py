@@ -59,7 +59,11 @@ def users_of(folder: Path, uid: int | None) -> Users:
     params=[
         "ourselves",
         pytest.param(
-            "someone", marks=pytest.mark.skipif(not (AS_ROOT and SETPRIV), reason="only root can become someone else")
+            "someone",
+            marks=[
+                pytest.mark.skipif(not (AS_ROOT and SETPRIV), reason="only root can become someone else"),
+                pytest.mark.nightly,
+            ],
         ),
     ]
 )

@@ -28,7 +28,7 @@ from pgengram.postgres import (
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets and modes of Unix")
 
-NAMES = ["plain", "with space", 'it\'s "quoted" $HOME `x`', "Gedächtnis 記憶", "a,b", "100%2F?&#", "long" + "g" * 180]
+NAMES = ['it\'s "quoted" $HOME `x`, 100%2F?&#', "Gedächtnis 記憶", "long" + "g" * 180]
 
 
 @pytest.mark.parametrize("name", NAMES)

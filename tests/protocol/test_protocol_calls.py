@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from protocol_peer import PATIENCE_S, Peer, error_of, said, toy
 
+from helpers import examples
+
 
 def test_every_parameter_is_described(shared: Peer) -> None:
     for tool in shared.ask("tools/list")["result"]["tools"]:
@@ -267,7 +269,7 @@ values = st.dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=st.text(st.characters(codec="utf-8"), min_size=1),
     weight=st.floats(0, 1),

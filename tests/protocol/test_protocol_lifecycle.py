@@ -204,6 +204,7 @@ def test_a_blocked_loop_does_not_outlive_the_input(server: Peer) -> None:
 
 
 @posix
+@pytest.mark.nightly
 def test_a_blocked_loop_does_not_outlive_a_signal(server: Peer) -> None:
     server.start_call("get_stuck", {"how": "loop"}, 1)
     server.wait_for("stuck")
@@ -259,7 +260,7 @@ def test_a_client_that_does_not_read_neither_blocks_the_loop_nor_loses_an_answer
 
 
 def test_a_client_that_reads_slowly_gets_every_answer_whole(server: Peer) -> None:
-    sent = range(400)
+    sent = range(150)
 
     def send() -> None:
         for number in sent:
@@ -320,9 +321,9 @@ def orphaned(tmp_path: Path, command: list[str]) -> Iterator[tuple[subprocess.Po
 @pytest.mark.parametrize(
     "wrapper",
     [
-        [],
+        pytest.param([], marks=pytest.mark.nightly),
         pytest.param(["sh", "-c", '"$@"; exit', "sh"], marks=posix),
-        pytest.param(["timeout", "300"], marks=posix),
+        pytest.param(["timeout", "300"], marks=[posix, pytest.mark.nightly]),
         pytest.param(["cmd", "/c"], marks=pytest.mark.skipif(sys.platform != "win32", reason="the shell of Windows")),
     ],
     ids=["bare", "sh", "timeout", "cmd"],

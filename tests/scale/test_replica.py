@@ -109,6 +109,7 @@ async def test_searches_are_answered_by_the_replica_and_hits_counted_on_the_prim
     assert times >= 5
 
 
+@pytest.mark.nightly
 async def test_completions_and_readings_that_leave_no_trace_are_answered_by_the_replica(store: Store) -> None:
     async with connected(**store.settings) as client:
         id_ = await remember(client, "The ferry to the island leaves at seven.", tags=["ferries"])
@@ -133,7 +134,7 @@ async def test_completions_and_readings_that_leave_no_trace_are_answered_by_the_
 async def test_a_client_finds_what_it_has_just_written(store: Store) -> None:
     async with connected(**store.settings) as client:
         await until(lambda: in_use(client))
-        for number in range(30):
+        for number in range(10):
             id_ = await remember(client, f"Locker {number} belongs to the diving club.")
             assert id_ in await found(client, f"locker {number} diving", limit=50)
 
@@ -152,6 +153,7 @@ async def test_a_replica_that_lags_is_not_read_from_and_health_says_so(store: St
         assert await found(client, "lighthouse red") == [id_]
 
 
+@pytest.mark.nightly
 async def test_whoever_has_not_written_goes_on_reading_from_a_replica_that_has_all_there_is(store: Store) -> None:
     async with connected(**store.settings) as writer, connected(**store.settings) as reader:
         id_ = await remember(writer, "The chandlery closes on Sundays.")
@@ -191,6 +193,7 @@ async def test_the_primary_named_twice_is_not_taken_for_a_replica(store: Store) 
         assert "no replica" in await state(client)
 
 
+@pytest.mark.nightly
 async def test_what_was_written_through_one_http_server_is_read_through_another(store: Store) -> None:
     with serving_http(**store.settings) as one, serving_http(**store.settings) as other:
         token = one.token()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from helpers import Database, call, found, hits, read, remember
+from helpers import Database, call, found, hits, nightly, read, remember
 
 PAST = "2020-01-01T00:00:00Z"
 FUTURE = "2099-01-01T00:00:00Z"
@@ -109,7 +109,7 @@ async def test_an_expiry_that_is_cleared_shows_the_memory_again(client: Client) 
     assert "hidden" not in answer
 
 
-@pytest.mark.parametrize("hidden", ["expired", "forgotten"])
+@pytest.mark.parametrize("hidden", ["expired", *nightly("forgotten")])
 async def test_three_hundred_better_matches_that_are_hidden_leave_room_for_the_others(
     client: Client, db: Database, hidden: str
 ) -> None:

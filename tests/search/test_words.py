@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
+from helpers import examples
 from pgengram.search.question import websearch, without
 from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN, speaker_key_of, turn_features_of
 from pgengram.text.words import extra_terms, searched_text, words
@@ -64,7 +65,7 @@ def test_a_monotonous_text_has_hardly_any_terms(text: str) -> None:
     assert turn_features_of(text, speaker_key="x", in_conversation=False) == 0
 
 
-@effort(max_examples=200, deadline=None)
+@effort(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=300) | st.text("aA_:@#+-.()[]' \n我は\u0301", max_size=300))
 def test_any_text_has_terms_and_traits(text: str) -> None:
     assert all(term and term == term.lower() for term in extra_terms(text))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from helpers import Database, Served, call, database_of, read, remember
+from helpers import Database, Served, call, database_of, examples, read, remember
 from pgengram.fields import KINDS, TYPES
 
 RATES_OF_KINDS = {
@@ -61,7 +61,7 @@ IMPORTANCES = st.floats(0, 1) | st.sampled_from([0.0, 5e-324, 1e-300, 0.1, 0.5, 
 
 
 @pytest.mark.shows(15)
-@effort(max_examples=300, deadline=None)
+@effort(max_examples=examples(100), deadline=None)
 @given(importance=IMPORTANCES, rate=st.sampled_from(RATES), started_at=MOMENTS, days=st.floats(0, 36_500))
 def test_relevance_is_importance_times_e_to_the_minus_rate_times_days(
     line: psycopg.Connection[Any], importance: float, rate: float, started_at: datetime, days: float

@@ -17,7 +17,7 @@ from pgengram.settings import Settings
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance.indexes import index_name
 
-MEMORIES = 6_000
+MEMORIES = 5_200
 BELOW = 4_800
 BATCH = 200
 DIMENSIONS = 384
@@ -32,7 +32,7 @@ class Filled:
 
 
 def unit_vectors() -> Any:
-    """Vectors in clumps, as texts are: shape (6000, 384)."""
+    """Vectors in clumps, as texts are: shape (5200, 384)."""
     random = np.random.default_rng(7)
     clumps = random.normal(size=(60, DIMENSIONS))
     made = clumps[random.integers(60, size=MEMORIES)] + 0.8 * random.normal(size=(MEMORIES, DIMENSIONS))
@@ -108,10 +108,10 @@ async def test_the_index_of_a_grown_store_appears_by_itself(above: Filled) -> No
 
 
 async def test_a_search_uses_the_index_and_says_so(above: Filled) -> None:
-    answer = await asked(above.client, above.vectors[5_900], limit=5)
+    answer = await asked(above.client, above.vectors[5_100], limit=5)
 
     assert answer["search"] == "approximate"
-    assert answer["results"][0]["content"] == "Memory number 5900."
+    assert answer["results"][0]["content"] == "Memory number 5100."
 
 
 async def test_the_plan_of_a_search_shows_the_index(above: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +148,7 @@ async def test_each_search_is_a_scan_of_the_index(above: Filled) -> None:
     await until(counted)
 
 
+@pytest.mark.nightly
 async def test_many_small_owners_do_not_keep_a_large_one_from_the_index(above: Filled) -> None:
     """A plan that serves every namespace is made for one of average size, for whom to compare each vector is cheaper."""
     host = MemoryManager(Settings(database_url=above.db.url))
@@ -205,14 +206,14 @@ async def test_another_server_on_the_store_uses_the_same_index(above: Filled) ->
 
 
 async def test_near_duplicates_are_found_through_the_index(above: Filled) -> None:
-    beside = above.vectors[5_900] + 0.1 * above.vectors[11]
+    beside = above.vectors[5_100] + 0.1 * above.vectors[11]
 
     answer = await call(
-        above.client, "create_memory", content="A memory number 5900.", embedding=[float(x) for x in beside]
+        above.client, "create_memory", content="A memory number 5100.", embedding=[float(x) for x in beside]
     )
 
     near = answer["near_duplicates"]
-    assert [one["excerpt"] for one in near] == ["Memory number 5900."]
+    assert [one["excerpt"] for one in near] == ["Memory number 5100."]
     await call(above.client, "forget_memories", ids=[answer["memory_id"]])
 
 

@@ -12,7 +12,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from mcp import Client
 
-from helpers import Database, Served, call, found, hits, read, refused, remember
+from helpers import Database, Served, call, examples, found, hits, read, refused, remember
 from pgengram.fields import TYPE_OF_KIND, TYPES
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
@@ -469,7 +469,7 @@ CONTENT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs
 )
 
 
-@effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     type_=st.sampled_from(TYPES),
     content=CONTENT,

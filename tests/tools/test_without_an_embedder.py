@@ -81,6 +81,6 @@ async def test_hundreds_of_texts_that_have_words_in_common_are_stored_in_one_cal
         said = [" ".join(f"word{(n * step) % 41}" for step in range(1, 26)) for n in range(1, 201)]
         return [{"content": f"The nightly report says {words} in hall {batch}-{n}."} for n, words in enumerate(said)]
 
-    for batch in range(3):
+    for batch in range(2):
         answer = await call(wordless.client, "create_memories", items=texts(batch))
         assert answer["created"] == 200

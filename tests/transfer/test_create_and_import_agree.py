@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from helpers import Database
+from helpers import Database, examples
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.transfer import import_from
@@ -71,7 +71,7 @@ async def test_create_and_import_give_the_same_row(manager: MemoryManager, datab
         answer = await import_from(manager, "jsonl", str(lines), dry_run=False, report=lambda *_: None)
         assert answer.left == []
 
-    @effort(max_examples=40, deadline=None)
+    @effort(max_examples=examples(10), deadline=None)
     @given(fields=FIELDS, detailed=st.booleans())
     def law(fields: dict[str, Any], detailed: bool) -> None:
         if detailed:
