@@ -47,7 +47,6 @@ from pgengram.inputs import Question, Request, checked
 from pgengram.runtime.logs import trace
 from pgengram.search import budget, cursors
 from pgengram.service import contexts, standing
-from pgengram.service.tools import READS, Tool
 from pgengram.store.maintenance import findings
 from pgengram.store.reading import completions
 from pgengram.text.tags import normalised_tag
@@ -342,7 +341,7 @@ class Handlers:
         """Wait until ready, then for an answer; what is unforeseen is told without its own words."""
         try:
             await self._manager.ready(None)
-            return await Tool(what.__name__, "", READS, what).run(arguments)
+            return await what(**arguments)
         except (NotFound, InvalidInput):
             raise
         except PgengramError as error:

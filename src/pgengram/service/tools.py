@@ -6,7 +6,7 @@ returned view the output schema. Nothing here knows MCP.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
@@ -44,10 +44,6 @@ class Tool:
     hints: Hints
     method: Callable[..., Awaitable[Any]]
     essential: bool = False  # listed as briefly as possible
-
-    async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """Call the method."""
-        return await self.method(**arguments)
 
 
 def tool(hints: Hints, *, title: str, screens: bool = True) -> Callable[[Method], Method]:

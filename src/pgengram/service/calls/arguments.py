@@ -90,7 +90,7 @@ class Call:
 
     async def run(self) -> Any:
         """Make the call; the answer says how its arguments were read."""
-        answer = await self.tool.run(self.arguments)
+        answer = await self.tool.method(**self.arguments)
         if self.coerced and isinstance(answer, Answer):
             return answer.model_copy(update={"read": {**self.coerced, **(answer.read or {})}})
         return answer

@@ -19,6 +19,17 @@ CLASSES: Final[dict[str, str]] = {
 }
 
 
+class Toolset:
+    """A group of tools.
+
+    Args:
+        core: the store, embedder and session that the tools work on.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+
 def offered(core: Core, chosen: frozenset[str]) -> list[Tool]:
     """Return the tools of the chosen groups, each group as one object on `core`."""
     found: list[Tool] = []

@@ -14,8 +14,8 @@ from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Request
 from pgengram.service import confirming
 from pgengram.service.confirming import Kept
-from pgengram.service.core import Core
 from pgengram.service.tools import ADDS, CHANGES, READS, tool
+from pgengram.service.toolsets import Toolset
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories
@@ -139,15 +139,8 @@ class ClusterActivated(Answer):
     co_activated: Annotated[list[Shown], Field(description="{id, name, type, times}")]
 
 
-class Clusters:
-    """Clusters of one namespace's memories.
-
-    Args:
-        core: the store, embedder and session that the tools work on.
-    """
-
-    def __init__(self, core: Core) -> None:
-        self.core = core
+class Clusters(Toolset):
+    """Clusters of one namespace's memories."""
 
     @tool(ADDS, title="Make a cluster")
     async def create_memory_cluster(self, new: NewCluster) -> ClusterMade:

@@ -11,8 +11,8 @@ from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
 from pgengram.search import likeness
 from pgengram.search.vector_index import VectorIndex
-from pgengram.service.core import Core
 from pgengram.service.tools import READS, REMOVES, tool
+from pgengram.service.toolsets import Toolset
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import edges
 from pgengram.store.memory import memories
@@ -42,15 +42,8 @@ class Explored(Answer):
     cut: Annotated[bool, Unlisted]
 
 
-class Graph:
-    """Edges between the memories of one namespace.
-
-    Args:
-        core: the store, embedder and session that the tools work on.
-    """
-
-    def __init__(self, core: Core) -> None:
-        self.core = core
+class Graph(Toolset):
+    """Edges between the memories of one namespace."""
 
     @tool(REMOVES, title="Link")
     async def link_memories(

@@ -10,8 +10,8 @@ from pydantic import Field
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Request
-from pgengram.service.core import Core
 from pgengram.service.tools import CHANGES, READS, tool
+from pgengram.service.toolsets import Toolset
 from pgengram.store.assistant import identity
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.fencing import one_line
@@ -104,15 +104,8 @@ class Believed(Answer):
     message: str
 
 
-class Identity:
-    """Identity and worldview for one namespace.
-
-    Args:
-        core: the store, embedder and session that the tools work on.
-    """
-
-    def __init__(self, core: Core) -> None:
-        self.core = core
+class Identity(Toolset):
+    """Identity and worldview for one namespace."""
 
     @tool(READS, title="Who I am")
     async def get_identity_core(

@@ -18,8 +18,8 @@ from pgengram.service import confirming
 from pgengram.service.calls.arguments import reader
 from pgengram.service.confirming import Kept
 from pgengram.service.conversations import Conversations
-from pgengram.service.core import Core
 from pgengram.service.tools import READS, REMOVES, tool
+from pgengram.service.toolsets import Toolset
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
@@ -122,15 +122,8 @@ USUAL: Final = {
 }
 
 
-class Maintenance:
-    """Counting, reviewing and tidying the memories of one namespace.
-
-    Args:
-        core: the store, embedder and session that the tools work on.
-    """
-
-    def __init__(self, core: Core) -> None:
-        self.core = core
+class Maintenance(Toolset):
+    """Counting, reviewing and tidying the memories of one namespace."""
 
     # -- counting --------------------------------------------------------------------------------------------------
 

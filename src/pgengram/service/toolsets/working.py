@@ -12,8 +12,8 @@ from pgengram.errors import Conflict, NotFound
 from pgengram.inputs import NewMemory, Request
 from pgengram.search.ranking import WEIGHT_MEANING, WEIGHT_WORDS_ALONE
 from pgengram.search.vector_index import Embedded
-from pgengram.service.core import Core
 from pgengram.service.tools import ADDS, CHANGES, tool
+from pgengram.service.toolsets import Toolset
 from pgengram.store.assistant import working
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
@@ -98,15 +98,8 @@ class Consolidated(Answer):
     degraded: bool | None = None
 
 
-class Working:
-    """Working memories of one namespace.
-
-    Args:
-        core: the store, embedder and session that the tools work on.
-    """
-
-    def __init__(self, core: Core) -> None:
-        self.core = core
+class Working(Toolset):
+    """Working memories of one namespace."""
 
     @tool(ADDS, title="Hold in working memory")
     async def create_working_memory(self, new: NewWorking) -> Held:
