@@ -33,7 +33,10 @@ from pgengram.settings import Settings
 
 SCRIPTS = frozenset(str(Path(__file__).parent / name) for name in ("protocol/toy.py", "postgres/one_user.py"))
 MOST_WORKERS = 6  # each has a PostgreSQL of its own
-LONG = ("faults", "postgres", "maintenance", "journeys", "hostile", "transfer", "protocol", "http")  # the longest first
+# Whose tests take longest, in this order.
+LONG = (
+    "faults", "postgres", "ui", "embedders", "http", "scale", "hooks", "journeys", "hostile", "maintenance", "protocol", "transfer",
+)  # fmt: skip
 
 # In many containers nothing may be written; then every process would compile all that it imports, and all tests.
 if sys.dont_write_bytecode:

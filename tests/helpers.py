@@ -241,7 +241,8 @@ class Database:
 def database_of(postgres: str, template: str = "template1") -> Iterator[Database]:
     """Make a copy of a template for a while."""
     name = f"pgengram_test_{secrets.token_hex(6)}"
-    _on_each_machine(postgres, f"CREATE DATABASE {name} TEMPLATE {template}", like=template)
+    how = "" if SERVER else " STRATEGY file_copy"  # a fifth of the work where nothing waits for the disk
+    _on_each_machine(postgres, f"CREATE DATABASE {name} TEMPLATE {template}{how}", like=template)
     if REPLICA:
         _wait_until_it_has_all(REPLICA, postgres)
     made = Database(in_database(POOLER or postgres, name))

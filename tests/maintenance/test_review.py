@@ -271,18 +271,22 @@ async def test_thousands_are_reviewed_in_pieces_and_each_answer_says_how_far_it_
 ) -> None:
     await remember(client, "One to have a model.", tags=["first"])
     [(model,)] = db.as_login("SELECT id FROM embedding_models WHERE state = 'active'")
-    db.rows(FILL, {"rows": 2_500, "model": model})
+    db.rows(FILL, {"rows": 2_050, "model": model})
     twins = [await remember(client, text) for text in ("Mara prefers green tea in the morning.", "Mara prefers a green tea in the morning.")]  # fmt: skip
 
     first = await review(client, threshold=0.85, max_groups=10)
-    rest = await review(client, "duplicates", threshold=0.85, offset=first["looked_at"]["next_offset"])
+    pieces = [first]
+    while offset := pieces[-1]["looked_at"].get("next_offset"):
+        pieces.append(await review(client, "duplicates", threshold=0.85, offset=offset))
 
-    assert first["looked_at"] == {"memories": 2_503, "compared": 2_000, "next_offset": 2_000}
-    assert rest["looked_at"] == {"memories": 2_503, "compared": 503}
-    assert first["found"]["untagged"] == 2_502
+    counted = [piece["looked_at"]["compared"] for piece in pieces]
+    assert 0 < counted[0] <= 2_000, "a slow machine looks at fewer"
+    assert sum(counted) == 2_053
+    assert {piece["looked_at"]["memories"] for piece in pieces} == {2_053}
+    assert first["found"]["untagged"] == 2_052
     assert sum(finding["finding"] == "untagged" for finding in first["findings"]) == 10
     assert [{*step["ids"], step["into"]} for step in first["plan"] if step["action"] == "merge"] == [{*twins}]
-    assert rest["findings"] == []
+    assert all(piece["findings"] == [] for piece in pieces[1:])
 
 
 def test_union_find_joins_what_is_connected_and_nothing_else() -> None:
