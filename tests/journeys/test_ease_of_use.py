@@ -21,6 +21,7 @@ from typer.testing import CliRunner, Result
 from helpers import PATIENCE_S, Database, environment, nightly
 from pgengram.cli import progress, waiting
 from pgengram.cli.app import app
+from pgengram.transfer import importing
 
 WORDS = {"embedder": "none:"}
 ENDED_BY_CTRL_C = 130
@@ -105,12 +106,14 @@ def test_without_a_terminal_there_is_no_bar_but_a_plain_line_now_and_then(
     store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "EVERY_S", 0.0)
+    monkeypatch.setattr(importing, "MOST_ITEMS", 128)
     file = lines_of(tmp_path / "notes.jsonl", 200)
 
     imported = typed(store, "import", str(file), "--json")
     exported = typed(store, "export", "-")
 
-    assert re.search(r"^Importing: 128 of 200, \d+ s left$", imported.stderr, re.MULTILINE)
+    assert re.search(r"^Importing: 128 of \d+, \d+ s ", imported.stderr, re.MULTILINE)
+    assert re.search(r"^Importing: 200 of 200, \d+ s left$", imported.stderr, re.MULTILINE)
     assert json.loads(imported.stdout)["added"] == {"memory": 200}
     assert re.search(r"^Exporting: [\d,]+ of 200", exported.stderr, re.MULTILINE)
     assert len([json.loads(line) for line in exported.stdout.splitlines()]) == 201
