@@ -61,8 +61,8 @@ def nightly(*cases: Any) -> list[Any]:
 
 
 def examples(few: int) -> int:
-    """Return how many examples of a law to try: a few, and twenty times as many with `--hypothesis-profile thorough`."""
-    return few * (20 if hypothesis.settings.get_current_profile_name() == THOROUGH else 1)
+    """Return how many examples of a law to try: a few, and ten times as many with `--hypothesis-profile thorough`."""
+    return few * (10 if hypothesis.settings.get_current_profile_name() == THOROUGH else 1)
 
 
 @asynccontextmanager
