@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from hooked_assistant import Assistant
 from mcp import Client
 
-from conftest import Assistant
 from helpers import PATIENCE_S, Database, connected, environment, remember
 from pgengram import __version__
 from pgengram.runtime import local_socket

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from hooked_assistant import Assistant
 from mcp import Client
 from typer.testing import CliRunner
 
-from conftest import Assistant
 from helpers import PATIENCE_S, connected, environment, remember
 from pgengram.cli.app import app
+from pgengram.runtime.context import COMMAND_LINE
 
 # Runs the command, then says which of the libraries were imported that only a whole server needs.
 WATCHED = """
@@ -87,7 +88,7 @@ async def test_what_is_added_through_a_server_is_shown_as_what_a_person_said(
     assert "Ravi drinks tea." in shown[1]
     [memory] = json.loads((await fully(assistant, "show", id_, "--history", "--json"))[1])["memories"]
     assert (memory["pinned"], memory["tags"], memory["capture_mode"]) == (True, ["drinks"], "explicit")
-    assert memory["history"][0]["actor"] == "command line"
+    assert memory["history"][0]["actor"] == COMMAND_LINE
 
 
 @pytest.mark.parametrize("words", [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import InvalidInput
 from pgengram.local import session_hooks
-from pgengram.runtime.context import ACTOR
+from pgengram.runtime.context import ACTOR, COMMAND_LINE
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
@@ -19,8 +19,9 @@ CALLED: Final = ("search_memories", "get_memories", "create_memory")  # what com
 async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tuple[str, str]]) -> dict[str, Any]:
     """Return the answer to one request, once the store is open.
 
-    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept, "at": seconds since
-    1970}`, its answer `{"print": text}`; or `{"call": tool, "arguments": {…}}`, its answer `{"answer": the tool's whole answer, as lines of JSON}`.
+    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept, "at": seconds since 1970}`, its
+    answer `{"print": text}`; or `{"call": tool, "arguments": {…}}`, its answer `{"answer": the tool's whole answer, as
+    lines of JSON}`.
 
     Args:
         manager: the memories.
@@ -44,6 +45,7 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
         asked = session_hooks.Asked(keeps=request.get("keeps") is True, at=happened, until=until)
         return {"print": await session_hooks.answer(manager, client, event, asked, missed)}
     if request.get("call") in CALLED:
+        ACTOR.set(COMMAND_LINE)
         return {"answer": await _called(manager, request["call"], request.get("arguments"))}
     raise InvalidInput("Unknown request.", f"Ask for a hook, or call one of {', '.join(CALLED)}.")
 
