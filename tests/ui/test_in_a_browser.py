@@ -364,6 +364,41 @@ async def test_a_text_that_is_too_long_is_told_and_not_cut(browser: Browser) -> 
     await page.context.close()
 
 
+async def test_a_paste_of_40_megabytes_is_refused_and_what_was_typed_stays(browser: Browser) -> None:
+    page = await browser.open("/new")
+    await page.get_by_label("Text").fill("The baker delivers on Fridays.")
+    pasted = await page.get_by_label("Text").evaluate(
+        """one => { const clipboardData = new DataTransfer(); clipboardData.setData("text", "memory ".repeat(6e6));
+             return one.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true })); }"""
+    )
+    assert pasted is False
+    await page.get_by_text("Not pasted: 42,000,000 characters").wait_for()
+    assert await page.get_by_label("Text").input_value() == "The baker delivers on Fridays."
+    await page.context.close()
+
+
+async def test_without_scripts_memories_are_added_found_edited_and_nothing_refused_is_lost(browser: Browser) -> None:
+    page = await browser.open("/new", java_script_enabled=False)
+    await page.get_by_label("Text").fill("The baker delivers on Fridays.")
+    await page.get_by_label("Importance").evaluate("one => one.removeAttribute('max')")
+    await page.get_by_label("Importance").fill("7")
+    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("alert").first.wait_for()
+    assert await page.get_by_label("Text").input_value() == "The baker delivers on Fridays."
+    await page.get_by_label("Importance").fill("0.7")
+    await page.get_by_role("button", name="Save").click()
+    await page.locator(".prose", has_text="The baker delivers").wait_for()
+
+    await page.get_by_text("Edit", exact=True).click()
+    await page.locator("#edit textarea").fill("The baker delivers on Mondays.")
+    await page.get_by_role("button", name="Save").click()
+    await page.locator(".prose", has_text="on Mondays").wait_for()
+    await page.goto(f"{browser.base}/?q=when+does+the+baker+come&mode=text")
+    await page.locator(".hit", has_text="on Mondays").wait_for()
+    browser.problems.clear()  # the browser tells of the answer 422
+    await page.context.close()
+
+
 async def test_whoever_goes_back_finds_the_list_as_long_and_at_the_same_place(browser: Browser) -> None:
     page = await browser.open("/?sort=occurred")
     await page.evaluate("scrollTo(0, document.body.scrollHeight)")

@@ -131,6 +131,17 @@ function keep(form) {
   }
 }
 
+// A browser stands still over a paste of many megabytes, so it stays in the clipboard.
+document.addEventListener("paste", (event) => {
+  const field = event.target.closest("[data-most]");
+  const length = field ? event.clipboardData.getData("text").length : 0;
+  if (!field || length <= 20 * Number(field.dataset.most)) return;
+  event.preventDefault();
+  const hint = document.getElementById("room");
+  hint.classList.add("over");
+  hint.textContent = `Not pasted: ${length.toLocaleString("en")} characters are too many for one memory. Import them as a file instead.`;
+});
+
 function drafts() {
   for (const form of document.querySelectorAll("form[data-draft]")) {
     if (form.dataset.watched) continue;
