@@ -230,6 +230,25 @@ async def test_hits_stay_while_a_slow_search_is_under_way(
     assert '<div id="looking" hx-swap-oob="true"></div>' in found.text
 
 
+async def test_filters_that_take_their_time_come_by_themselves(
+    manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await manager.create_memory(NewMemory(content="The old gate has 14 locks.", kind="fact"))
+    look = ViewService(manager, tmp_path)
+
+    async def not_yet() -> None:
+        return None
+
+    async with inside(look) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(look, "statistics", not_yet)
+            assert 'hx-select=".facets"' in (await client.get("/")).text
+        async with asyncio.timeout(PATIENCE_S):
+            while 'hx-select=".facets"' in (page := (await client.get("/")).text):
+                pass
+    assert 'name="kind" value="fact"' in page
+
+
 async def test_a_list_does_not_wait_until_it_is_counted(
     manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
