@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -135,7 +137,7 @@ async def test_what_is_told_twice_is_kept_once_and_what_is_said_twice_is_kept_tw
     assistant.name = "codex"
     _, _, prompt, turn = PAYLOADS["codex"]
     place = local_socket.Place(environment(**assistant.settings))
-    late = {"hook": "codex", "event": prompt, "keeps": True, "at": 1_795_000_000.25, "version": __version__}
+    late = {"hook": "codex", "event": prompt, "keeps": True, "at": time.time() - 3_600, "version": __version__}
 
     await asyncio.to_thread(local_socket.ask, place, late, PATIENCE_S)
     local_socket.keep_for_later(place, late)
@@ -144,3 +146,26 @@ async def test_what_is_told_twice_is_kept_once_and_what_is_said_twice_is_kept_tw
     await asyncio.to_thread(assistant.wait)
 
     assert [row["text"] for row in database.rows(KEPT)] == [QUESTION, "Lyon.", "Lyon."]  # the same answer an hour apart
+
+
+async def test_the_transcript_of_codex_is_kept_with_what_its_tools_print(
+    assistant: Assistant, client: Client, database: Database
+) -> None:
+    assistant.name = "codex"
+    path = assistant.folder / "rollout-2026-11-23T10-00-00-c-1.jsonl"
+    call = {"name": "shell", "arguments": "ls", "call_id": "1"}
+    items: list[dict[str, Any]] = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": QUESTION}]},
+        {"type": "function_call", **call}, {"type": "function_call_output", "call_id": "1", "output": "README.md"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Lyon."}]},
+    ]  # fmt: skip
+    lines = [{"timestamp": datetime.now(UTC).isoformat(), "type": "response_item", "payload": item} for item in items]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    _, _, prompt, turn = PAYLOADS["codex"]
+
+    for event in (prompt, turn, turn):
+        await run(assistant, {**(event or {}), "transcript_path": str(path)})
+
+    kept = [(row["role"], row["text"]) for row in database.rows(KEPT)]
+    assert kept == [("user", QUESTION), ("tool", "shell ls"), ("tool", "README.md"), ("assistant", "Lyon.")]

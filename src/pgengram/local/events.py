@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from pgengram.local.transcripts import READERS
+
 Kind = Literal["start", "prompt", "compact", "turn", "end"]
 
 
@@ -61,7 +63,6 @@ class Form:
         kinds: what each event is.
         listens: at which kinds of events what is printed comes before the model.
         reply: the field with what the assistant said last.
-        transcripts: whether its transcript is read, which holds more than the events tell.
         context: how what comes before the model is printed.
     """
 
@@ -72,7 +73,6 @@ class Form:
     folder: tuple[str, ...] = ("cwd",)
     prompt: tuple[str, ...] = ("prompt",)
     reply: tuple[str, ...] = ()
-    transcripts: bool = False
     context: Callable[[Event, str], dict[str, Any]] = _as_claude_code
 
 
@@ -80,7 +80,7 @@ class Form:
 FORMS: Final[Mapping[str, Form]] = {
     "claude-code": Form(
         {"SessionStart": "start", "UserPromptSubmit": "prompt", "PreCompact": "compact", "Stop": "turn", "SessionEnd": "end"},
-        frozenset(("start", "prompt", "compact")), transcripts=True,
+        frozenset(("start", "prompt", "compact")),
     ),
     "codex": Form(
         {"SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "turn"}, reply=("last_assistant_message",),
@@ -119,16 +119,17 @@ def read_event(client: str, given: Mapping[str, Any]) -> Event:
     kind = form.kinds.get(name)
     prompt, reply = BY_HOOKS.sub("", _first(given, form.prompt)), _first(given, form.reply)
     told = {"prompt": ("user", prompt), "turn": ("assistant", reply)}.get(kind or "", ("", ""))
+    transcript = (_first(given, ("transcript_path",)) or None) if client in READERS else None
     return Event(
         client,
         name,
         kind,
         _first(given, form.conversation),
         _first(given, form.folder),
-        _first(given, ("transcript_path",)) or None if form.transcripts else None,
+        transcript,
         prompt,
         _first(given, ("source",)),
-        told if told[1] and not form.transcripts else None,
+        told if told[1] and transcript is None else None,
         kind in form.listens,
     )
 

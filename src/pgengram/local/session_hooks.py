@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
@@ -124,12 +125,13 @@ class _Answer:
         transcript = self._event.transcript
         if transcript is not None:
             await conversations.keep(
-                self._conversation, lambda last: turns_after(transcript, self._conversation.id, last)
+                self._conversation,
+                lambda last: turns_after(self._event.client, transcript, self._conversation.id, last),
             )
         if self._event.said:
             await conversations.keep_told(self._conversation, self._event.said, self._asked.at)
         if self._event.kind == "start":
-            await conversations.catch_up(self._conversation, turns_after)
+            await conversations.catch_up(self._conversation, partial(turns_after, self._event.client))
 
     async def _start(self) -> str:
         """Return the date, what always matters, what matters for this project, and where the last conversation about it ended."""
