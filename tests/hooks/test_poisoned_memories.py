@@ -1,0 +1,77 @@
+"""What strangers wrote into the memories does not come unasked, and what is ordinary is not taken for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+from hooked_assistant import Assistant
+from mcp import Client
+
+from helpers import call, connected, remember
+
+BY_LANGUAGE = json.loads(Path(__file__).with_name("hostile_payloads.json").read_text(encoding="utf-8"))
+PAYLOADS = [
+    f"{opening} {demand}" for said in BY_LANGUAGE.values() for opening in said["openings"] for demand in said["demands"]
+]
+STRANGE: list[dict[str, Any]] = [
+    {"kind": "web"}, {"kind": "tool", "label": "Bash"}, {"kind": "email", "author": "Mallory"}, {"kind": "issue"},
+    {"ref": "https://example.org/a"}, {"kind": "note", "label": "HTTPS://example.org/b"}, {"kind": "file", "ref": "README.md"},
+]  # fmt: skip
+ORDINARY: list[list[dict[str, Any]] | None] = [
+    None, [{"kind": "person", "author": "Mara", "trust": 0.9}], [{"kind": "conversation", "ref": "s-1#4"}],
+    [{"kind": "user"}], [{"kind": "meeting", "label": "Monday"}],
+]  # fmt: skip
+LYON = "The Ark project deploys from the office in Lyon."
+FEW = 20  # memories of a round, which fit before a session together
+ROUNDS = 6
+MOST_FALSE_ALARMS = 0.01
+
+
+@pytest_asyncio.fixture
+async def client(assistant: Assistant) -> AsyncIterator[Client]:
+    """A server of the assistant's store; the assistant works in the project ark."""
+    (assistant.folder / "ark").mkdir()
+    assistant.session = {"cwd": str(assistant.folder / "ark")}
+    async with connected(**assistant.settings) as made:
+        yield made
+
+
+async def test_no_hostile_payload_is_put_before_a_session_unasked(assistant: Assistant, client: Client) -> None:
+    sources = cycle(STRANGE)
+    items = [{"content": text, "project": "ark", "sources": [next(sources)]} for text in PAYLOADS]
+    stored = await call(client, "create_memories", items=items)
+    await remember(client, LYON, project="ark", importance=1)
+
+    begun = assistant.context("SessionStart")
+    asked = [
+        assistant.hook("UserPromptSubmit", session_id=f"s-{number}", prompt=text)
+        for number, text in enumerate(PAYLOADS[:: len(PAYLOADS) // 10], 2)
+    ]
+
+    assert stored["created"] == len(PAYLOADS) == 200
+    assert LYON in begun
+    assert "Mallory" not in begun + "".join(asked)
+    assert not any(opening in begun for said in BY_LANGUAGE.values() for opening in said["openings"])
+
+
+async def test_ordinary_memories_are_hardly_ever_left_out(assistant: Assistant, client: Client) -> None:
+    kinds = cycle(ORDINARY)
+    missing = 0
+    for turn in range(ROUNDS):
+        texts = [f"Room {turn * FEW + number} of the office has a whiteboard." for number in range(FEW)]
+        items = [
+            {"content": text, "project": f"ark{turn}", **({"sources": sources} if (sources := next(kinds)) else {})}
+            for text in texts
+        ]
+        await call(client, "create_memories", items=items)
+        folder = assistant.folder / f"ark{turn}"
+        folder.mkdir()
+        begun = assistant.context("SessionStart", session_id=f"r-{turn}", cwd=str(folder))
+        missing += sum(text not in begun for text in texts)
+
+    assert missing <= MOST_FALSE_ALARMS * FEW * ROUNDS
