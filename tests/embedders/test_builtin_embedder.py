@@ -210,6 +210,30 @@ async def test_calls_at_the_same_time_load_the_model_once() -> None:
     await embedder.close()
 
 
+async def test_a_model_that_was_loaded_ahead_is_not_loaded_again_by_the_first_text() -> None:
+    embedder = OnnxEmbedder(HERE / ENGLISH)
+    embedder.load_ahead()
+    async with asyncio.timeout(PATIENCE_S):
+        while not embedder.describe()["loaded"]:  # noqa: ASYNC110 - the worker thread signals nothing
+            await asyncio.sleep(0.001)
+
+    await embedder.query("Where is the key?")
+
+    assert embedder.loads == 1
+    await embedder.close()
+
+
+async def test_a_model_that_was_loaded_ahead_is_let_go_if_no_text_comes() -> None:
+    embedder = OnnxEmbedder(HERE / ENGLISH, idle_s=0)
+    embedder.load_ahead()
+    async with asyncio.timeout(PATIENCE_S):
+        while embedder.loads == 0:  # noqa: ASYNC110 - the worker thread signals nothing
+            await asyncio.sleep(0.001)
+
+    await until_let_go(embedder)
+    await embedder.close()
+
+
 async def test_an_unused_model_is_let_go_and_comes_back() -> None:
     embedder = OnnxEmbedder(HERE / ENGLISH, idle_s=0)
 

@@ -92,6 +92,10 @@ class BuiltinEmbedder:
             asked.append(self.others.query(text))
         return _mean([await one for one in asked])
 
+    def load_ahead(self) -> None:
+        """Begin to load the English encoder, which nearly every text needs."""
+        self.english.load_ahead()
+
     def describe(self) -> dict[str, object]:
         """Return the description of the English encoder, and that of the other one once it was needed."""
         others = self.others.describe() if "others" in self.__dict__ else {"loaded": False}

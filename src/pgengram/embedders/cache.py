@@ -58,6 +58,10 @@ class Cached:
         [vector] = await self._vectors("query", [text], only)
         return vector
 
+    def load_ahead(self) -> None:
+        """Have the wrapped embedder begin to load."""
+        self.embedder.load_ahead()
+
     def describe(self) -> dict[str, object]:
         """Return the wrapped embedder's description and the size of the cache."""
         return {**self.embedder.describe(), "cached_texts": len(self._known), "cached_bytes": self._bytes}

@@ -103,6 +103,11 @@ class OnnxEmbedder:
             await asyncio.get_running_loop().run_in_executor(self._worker, self._let_go)
         self._worker.shutdown(wait=False)
 
+    def load_ahead(self) -> None:
+        """Begin to load the model while something else is waited for; the first text that needs it tells a failure."""
+        self._worker.submit(self._loaded)
+        self._let_go_later()
+
     async def _embed(self, texts: Sequence[str], prefix: str) -> list[NDArray[np.float32]]:
         run = asyncio.get_running_loop().run_in_executor
         rows: list[list[NDArray[np.float32]]] = [[] for _ in texts]

@@ -85,6 +85,9 @@ class OpenAIEmbedder:
         [parts] = await self.passages([text])
         return unit(parts.mean(axis=0))
 
+    def load_ahead(self) -> None:
+        """Do nothing: the model is loaded elsewhere, and nothing is sent before the first text."""
+
     def describe(self) -> dict[str, object]:
         """Return name, server and limits, without calling the server."""
         return {

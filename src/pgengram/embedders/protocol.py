@@ -34,6 +34,9 @@ class Embedder(Protocol):
             EmbeddingFailed: there is no vector for the text.
         """
 
+    def load_ahead(self) -> None:
+        """Begin to load what the first text needs, while something else is waited for; that text tells a failure."""
+
     def describe(self) -> dict[str, object]:
         """Return what is worth knowing for a diagnosis, without loading or calling anything."""
 

@@ -215,6 +215,11 @@ def start_embedded(
         raise NotReady(f"The data folder {data_dir} cannot be used: {error}.", ELSEWHERE) from error
 
 
+def is_new(data_dir: Path) -> bool:
+    """Return whether `data_dir` holds no server yet, as far as we may look."""
+    return not any(os.path.exists(data_dir / name) for name in (system.HOME, system.POINTER))
+
+
 def status(data_dir: Path) -> Status:
     """Look at the server of `data_dir` without starting, stopping or making anything.
 

@@ -27,6 +27,7 @@ SOCKET_PATH_BYTES = 103  # macOS; Linux has 107
 SHORT = "/tmp"  # noqa: S108 # the only short folder everywhere; what we make in it is private and checked before use
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 # PostgreSQL writes there, we only look at it
 SHARED_MEMORY_BYTES = 268_435_456  # containers often have 64 MB in /dev/shm, which a parallel index build outgrows
+HOME = "postgres"  # of a server, in its data folder
 POINTER = "postgres.path"  # in a data folder whose path PostgreSQL cannot read: says where its server's home is instead
 DRIVE_REMOTE = 4  # of GetDriveType
 NETWORK = ("nfs", "cifs", "smb", "afpfs", "webdav", "davfs", "fuse.sshfs", "fuse.rclone", "ceph", "glusterfs")
@@ -41,7 +42,7 @@ def home_of(data_dir: Path) -> Path:
     if pointer.exists():
         return Path(pointer.read_text(encoding="utf-8"))
     found = files.for_c_programs(data_dir) if data_dir.exists() else None
-    return (found or data_dir) / "postgres"
+    return (found or data_dir) / HOME
 
 
 def settled_home(data_dir: Path) -> Path:

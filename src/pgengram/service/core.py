@@ -68,11 +68,13 @@ class Core:
         self._backups = BackupScheduler(self.store, settings)
 
     async def ready(self, report: Report | None = None) -> None:
-        """Bring up the database if it is not up; the first call waits for it.
+        """Bring up the database if it is not up, and the model beside it; the first call waits for the database.
 
         Raises:
             NotReady: it did not come up; the next call tries again.
         """
+        if not self.store.is_open and self.models.configured is not None:
+            self.models.configured.load_ahead()
         await self.store.open(report)
 
     async def open(self) -> None:
@@ -81,7 +83,7 @@ class Core:
         Raises:
             NotReady: the database did not come up.
         """
-        await self.ready()
+        await self.store.open()
         self.working.notice()
         self._words.notice(0)
         self._backups.notice()

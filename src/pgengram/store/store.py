@@ -31,6 +31,12 @@ T = TypeVar("T")
 RESERVE_BYTES: Final = 128_000_000
 
 
+def _load_migrations() -> None:
+    from pgengram.store.schema.migrate import load_ahead
+
+    load_ahead()
+
+
 class Store:
     """The database of the settings, and in it the memories of one namespace.
 
@@ -206,7 +212,7 @@ class Store:
             raise
 
     async def _start_embedded(self) -> str:
-        from pgengram.postgres import start_embedded
+        from pgengram.postgres import is_new, start_embedded
 
         loop = asyncio.get_running_loop()
 
@@ -215,7 +221,11 @@ class Store:
 
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
-        self._embedded = await asyncio.to_thread(start_embedded, self._settings.data_path, report=report)
+        folder = self._settings.data_path
+        loading = asyncio.create_task(asyncio.to_thread(_load_migrations)) if is_new(folder) else None
+        self._embedded = await asyncio.to_thread(start_embedded, folder, report=report)
+        if loading is not None:
+            await loading
         return self._embedded.url
 
     def _has_room(self) -> bool:

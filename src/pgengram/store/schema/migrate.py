@@ -36,6 +36,15 @@ def migrations_folder() -> Path:
     raise NotReady("The migrations are missing from the installation.", "Reinstall pgengram.")
 
 
+def load_ahead() -> None:
+    """Import what a migration needs, while something else is waited for."""
+    import sqlalchemy.dialects.postgresql.psycopg  # noqa: F401
+
+    from pgengram.store.schema import tables  # noqa: F401
+
+    known_versions()
+
+
 def current_version(url: str) -> str | None:
     """Return the database's schema version, or None when it has none.
 
