@@ -2,8 +2,9 @@
 
 Each server is installed from its registry into a folder of its own, and started as a client starts it, over stdin and stdout, with its
 default settings in an empty home. It is given the 115 memories of `pgengram demo` one by one and asked the 26 questions, which hardly
-share a word with the memory that answers them. Then it is asked for what it was told, started again, and killed a few times while it
-stores. With --locomo it gets the turns and questions of conversations in that file instead. Nothing is tuned, no language model helps
+share a word with the memory that answers them. Then it is asked for what it was told, started again, used by eight clients at once, and
+killed a few times while it stores. --larger fills it with more and asks again; --runs repeats all, and the table shows the median with the
+least and the most. With --locomo it gets the turns and questions of conversations in that file instead. Nothing is tuned, no language model helps
 any of them, and the corpus is ours: the table shows how each behaves, and is no score.
 
 Needs /proc, for processor time and memory; node and npm for server-memory; for basic-memory a Python of 3.12 or newer. The SQLite of
@@ -29,11 +30,11 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from importers import EXTENSIONS, outcome, run
@@ -51,6 +52,7 @@ SETTLE_S, PATIENCE_S = 5, 120  # after the last store, until it is idle: an inde
 STARTS = 3
 KILLS = 5
 BEFORE_A_KILL = 20  # memories that are acknowledged before the moment is drawn
+FEW_CLIENTS, CLIENTS, CALLS_EACH = 4, 8, 50
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 WINDOW = 256  # tokens that the lent model reads of a text
 MODEL = Path(pgengram.__file__).parent / "embedders" / "all_minilm_l6_v2"
@@ -490,10 +492,57 @@ def entries(ledger: Path) -> list[tuple[int, str]]:
     return [tuple(json.loads(line)) for line in lines if line.endswith("\n")]
 
 
+async def together(server: Server, material: Material) -> dict[str, Any]:
+    """Have several clients, each with a process of its own, use one store; return what a few take of memory, and how fast many are."""
+    took: list[float] = []
+
+    async def use(client: Client, number: int) -> None:
+        for place in range(CALLS_EACH):
+            key = number * CALLS_EACH + place
+            question, _ = material.questions[key % len(material.questions)]
+            for call in (server.store(client, f"note-{key}", note(key)), server.ask(client, question)):
+                begun = time.perf_counter()
+                await call
+                took.append((time.perf_counter() - begun) * 1e3)
+
+    async with AsyncExitStack() as clients:
+        there: list[Client] = []
+        while len(there) < CLIENTS:
+            there.append(await clients.enter_async_context(server.started()))
+            await server.store(there[-1], f"guest-{len(there)}", f"Guest {len(there)} has arrived.")
+            await server.ask(there[-1], material.questions[0][0])
+            if len(there) == FEW_CLIENTS:
+                few_mb = memory_mb(server.home)
+        begun = time.perf_counter()
+        await asyncio.gather(*(use(client, number) for number, client in enumerate(there)))
+        seconds = time.perf_counter() - begun
+    return {
+        f"MB of memory, {FEW_CLIENTS} clients": round(few_mb, 1),
+        f"calls a second, {CLIENTS} clients": round(len(took) / seconds),
+        "ms of a call of theirs, 95 %": round(quantiles(took, n=20)[-1], 1),
+    }
+
+
+async def among(server: Server, material: Material, memories: int) -> dict[str, Any]:
+    """Fill a server until it has so many memories, and return how long it takes to ask it then."""
+    async with server.started() as client:
+        for number in range(len(material.texts), memories):
+            await server.store(client, f"more-{number}", f"{note(number)} That was in room {number}.")
+        await settled(server.home)
+        _, ask_ms, _ = await timed([server.ask(client, question) for question, _ in material.questions], server.home)
+    return {f"ms to ask among {memories:,}": round(ask_ms, 1)}
+
+
 async def compared(name: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Put one server through everything, or through the conversations, and return what came of it."""
+    """Put one server through everything, or through the conversations, and return what came of it in each run."""
     given.environments.mkdir(parents=True, exist_ok=True)
     result: dict[str, Any] = {"server": name, "version": SERVERS[name](given.environments, Path()).install()}
+    runs = [await measured(name, given) for _ in range(given.runs)]
+    return result | {measure: [one[measure] for one in runs] for measure in runs[0]}
+
+
+async def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="pgengram-compare-", ignore_cleanup_errors=True) as folder:
         for number, material in enumerate(conversations(given.locomo, given.conversations) if given.locomo else []):
             server = empty(name, given, Path(folder) / f"talk-{number}")
@@ -510,6 +559,9 @@ async def compared(name: str, given: argparse.Namespace) -> dict[str, Any]:
             result["MB on disk"] = round(disk_mb(server.home), 2)
         starts = [await first_answer_s(server) for _ in range(STARTS)]
         result["s to the first answer"] = round(median(starts), 2)
+        for memories in given.larger:
+            result |= await among(server, demo(), memories)
+        result |= await together(server, demo())
         async with server.started() as client:
             result["awkward texts unchanged"] = f"{await unchanged(server, client)} of {len(AWKWARD)}"
         acknowledged, gone = await lost(server, Path(folder) / "ledger")
@@ -522,11 +574,20 @@ def empty(name: str, given: argparse.Namespace, home: Path) -> Server:
     return SERVERS[name](given.environments, home.resolve(), lent=given.lend_model)
 
 
+def spread(values: list[Any]) -> str:
+    """Return the median of several runs with the least and the most; what is no number, or always the same, as it is."""
+    if len(set(values)) == 1:
+        return str(values[0])
+    if isinstance(values[0], str):
+        return ", ".join(values)
+    return f"{median(values):g} ({min(values):g} to {max(values):g})"
+
+
 def print_results(results: list[dict[str, Any]]) -> None:
     """Print a column for each server."""
     table = Table("", *(f"{one['server']} {one['version']}" for one in results))
     for measure in list(results[0])[2:]:
-        table.add_row(measure, *(str(one[measure]) for one in results))
+        table.add_row(measure, *(spread(one[measure]) for one in results))
     Console(width=max(Console().width, 130)).print(table)
 
 
@@ -538,6 +599,10 @@ def main() -> None:
     parser.add_argument("--conversations", type=int, default=1, help="how many of that file")
     kept = Path(tempfile.gettempdir()) / "pgengram-compare"
     parser.add_argument("--environments", type=Path, default=kept, help=f"where they are installed, and kept ({kept})")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument(
+        "--larger", type=int, nargs="*", default=[], help="ask again with so many memories, in rising order"
+    )
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     results = [asyncio.run(compared(name, given)) for name in given.only]
