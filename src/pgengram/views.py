@@ -38,7 +38,7 @@ HIT_FIELDS = (
 WHY = "why_"  # how the ranking's columns begin that are shown under `why`, where they are not 0
 # Of a field that tools/list leaves out, as it is rare and told of in the description.
 Unlisted: Any = SkipJsonSchema()  # type: ignore[type-arg]
-RELATED_EXCERPT_CHARS = 200  # characters of a memory that is near to another
+RELATED_EXCERPT_CHARS = 200  # characters of a memory beside what was asked for
 EMPTY: tuple[Any, ...] = (None, [], {}, "")
 CUT = 80
 IDS = ("replaced_by", "superseded_by")

@@ -52,7 +52,7 @@ START each conversation or task with one call: recall_context, with its topic or
 LOOK UP with search_memories:
 - when the user refers to something earlier ("as before", "my usual", "we decided");
 - before you say "I don't know", and before you ask for what you may have been told.
-A hit shows its first 300 characters; get_memories reads it whole. An 8-digit id is enough for every tool.
+A hit that ends in … is cut; get_memories reads it whole. An 8-digit id is enough for every tool.
 
 STORE as soon as you learn it, with create_memory, or create_memories for several:
 - preferences and facts about the user, people and projects;

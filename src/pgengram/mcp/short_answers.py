@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from pgengram.ids import short
-from pgengram.views import Done, Found, Recalled, Shown, Stored, StoredMany, Updated
+from pgengram.views import RELATED_EXCERPT_CHARS, Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut
 
 IDS: Final = frozenset(
     {"id", "memory_id", "superseded_by", "replaced_by", "replaced_by_ids", "replacement_ids", "older"}
@@ -100,7 +100,8 @@ def _(view: Done) -> Shown:
 
 def hit_in_brief(hit: Shown) -> Shown:
     """Return a hit as id, text, date, and what the text does not say: whose it is, and what became of it."""
-    made: Shown = {"id": short(hit["id"]), "text": hit["content"]}
+    text = cut(hit["content"], RELATED_EXCERPT_CHARS) if hit.get("unlikely") else hit["content"]
+    made: Shown = {"id": short(hit["id"]), "text": text}
     said = hit["content"].casefold()
     kind = hit.get("kind", "")
     if kind in TELLING_KINDS and kind[:STEM] not in said and not hit.get("unlikely"):
