@@ -49,6 +49,7 @@ PANELS: Final = {
         "migrate": ("store.backups", "Update the database schema to this version."),
         "upgrade": ("store.backups", "Move the embedded store to the newest PostgreSQL."),
         "reindex": ("store.reembedding", "Rebuild the index of the vectors."),
+        "model": ("store.models", "Take a better embedding model from a hub, or see which are here."),
         "reembed": ("store.reembedding", "Move all memories to another embedding model."),
         "erase-namespace": ("store.erasing", "Permanently erase everything in a namespace."),
         "erase-source": ("store.erasing", "Permanently erase everything from one source."),

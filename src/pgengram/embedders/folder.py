@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pgengram.embedders.dense import WEIGHTS
 from pgengram.errors import EmbeddingFailed
 
 MODEL_FILES = (
@@ -28,7 +29,10 @@ POOLINGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_lasttoken": "last",
 }
-MODULES = {"Transformer", "Pooling", "Normalize"}
+MODULES = {"Transformer", "Pooling", "Dense", "Normalize"}
+MANIFEST = (
+    "pgengram.json"  # what `pgengram model use` notes beside a model: where it is from, and what its files leave out
+)
 MAX_WINDOW = 512  # attention costs memory by the square of the window, and a short part says better where to look
 FOLDER_HINT = "An onnx: folder holds model.onnx (or onnx/model.onnx), tokenizer.json and config.json."
 
@@ -47,6 +51,8 @@ class ModelFolder:
         query_prefix: put before every question.
         passage_prefix: put before every part of a passage.
         family: the architecture's name, such as "bert".
+        dense: folders of linear steps after the pooling, in order.
+        centre: of a model whose vectors all point the same way, what is taken from each, of length `dimensions`.
     """
 
     model: Path
@@ -58,6 +64,8 @@ class ModelFolder:
     query_prefix: str
     passage_prefix: str
     family: str
+    dense: tuple[Path, ...] = ()
+    centre: tuple[float, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> ModelFolder:
@@ -70,27 +78,34 @@ class ModelFolder:
         sentences = _json(folder / "sentence_bert_config.json")
         pooling = _json(folder / "1_Pooling" / "config.json")
         prompts = _json(folder / "config_sentence_transformers.json")
-        _refuse_other_modules(folder)
+        manifest = _json(folder / MANIFEST)
+        dense = _dense(folder)
+        of_dense = [_positive(step, _json(step / "config.json", required=True), "out_features") for step in dense]
+        width = of_dense[-1] if of_dense else _positive(folder, config, "hidden_size", "dim", "d_model")
         return cls(
-            model=_model_file(folder),
+            model=_existing(folder / manifest["model"]) if "model" in manifest else _model_file(folder),
             tokenizer=_tokenizer(folder),
             window=_window(folder, config, sentences),
-            dimensions=_positive(folder, config, "hidden_size", "dim", "d_model"),
+            dimensions=min(width, _positive(folder, manifest, "dimensions")) if "dimensions" in manifest else width,
             pooling=_pooling(folder, pooling),
             lower_case=sentences.get("do_lower_case") is True,
-            query_prefix=_prompt(prompts, "query"),
-            passage_prefix=_prompt(prompts, "passage", "document"),
+            query_prefix=str(manifest.get("query_prefix", _prompt(prompts, "query"))),
+            passage_prefix=str(manifest.get("passage_prefix", _prompt(prompts, "passage", "document"))),
             family=str(config.get("model_type", "model")),
+            dense=dense,
+            centre=tuple(manifest.get("centre", ())),
         )
 
     def sums(self) -> dict[str, str]:
         """Return the SHA-256, in hex, of each file that decides about vectors, by file name."""
         weights = self.model.with_name(self.model.name + "_data")  # where graphs above 2 GB keep them
-        return {file.name: _sha256(file) for file in (self.model, weights, self.tokenizer) if file.exists()}
+        sums = {file.name: _sha256(file) for file in (self.model, weights, self.tokenizer) if file.exists()}
+        return sums | {f"{step.name}/{WEIGHTS}": _sha256(step / WEIGHTS) for step in self.dense}
 
     def identity(self, sums: Mapping[str, str]) -> str:
         """Return a name that changes when any vector could; the folder's own place and name do not matter."""
-        facts = (self.window, self.dimensions, self.pooling, self.lower_case, self.query_prefix, self.passage_prefix)
+        facts: list[object] = [self.window, self.dimensions, self.pooling, self.lower_case]
+        facts += [self.query_prefix, self.passage_prefix, *([self.centre] if self.centre else [])]
         digest = hashlib.sha256(json.dumps([sorted(sums.values()), facts]).encode()).hexdigest()
         return f"{self.family}-{self.dimensions}@{digest[:12]}"
 
@@ -130,19 +145,24 @@ def _model_file(folder: Path) -> Path:
     raise EmbeddingFailed(f"The embedding model has no model.onnx: {folder}.", FOLDER_HINT)
 
 
-def _refuse_other_modules(folder: Path) -> None:
+def _dense(folder: Path) -> tuple[Path, ...]:
+    """Return the folders of the linear steps; refuse any step that is not supported."""
     file = folder / "modules.json"
     if not file.exists():
-        return
+        return ()
     try:
-        names = {str(module["type"]).rpartition(".")[2] for module in json.loads(file.read_text(encoding="utf-8"))}
-    except (ValueError, KeyError, TypeError) as error:
+        modules = [
+            (str(one["type"]).rpartition(".")[2], folder / str(one.get("path", "")))
+            for one in json.loads(file.read_bytes())
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise EmbeddingFailed(f"The model's modules.json cannot be read: {file}.", FOLDER_HINT) from error
-    if names - MODULES:
+    if other := {name for name, _ in modules} - MODULES:
         raise EmbeddingFailed(
-            f"The model has a step that is not supported: {', '.join(sorted(names - MODULES))}.",
-            "Choose a model made of Transformer, Pooling and Normalize only, or serve it over HTTP (openai+http://…).",
+            f"The model has a step that is not supported: {', '.join(sorted(other))}.",
+            "Choose a model made of Transformer, Pooling, Dense and Normalize only, or serve it over HTTP (openai+http://…).",
         )
+    return tuple(_existing(path / WEIGHTS).parent for name, path in modules if name == "Dense")
 
 
 def _window(folder: Path, config: Mapping[str, Any], sentences: Mapping[str, Any]) -> int:

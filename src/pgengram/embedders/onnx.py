@@ -8,10 +8,12 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgengram.embedders.dense import Dense
 from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.protocol import Embedder, Scheme
 from pgengram.embedders.unigram import Unigram
@@ -70,6 +72,12 @@ class OnnxEmbedder:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
         self._timer: asyncio.TimerHandle | None = None
 
+    @cached_property
+    def _centre(self) -> NDArray[np.float32]:
+        import numpy as np
+
+        return np.array(self.folder.centre, dtype=np.float32)
+
     async def dimensions(self) -> int:
         """Return the length of every vector, as the configuration says it."""
         return self.folder.dimensions
@@ -117,7 +125,11 @@ class OnnxEmbedder:
                 pass
         finally:
             self._let_go_later()
-        return [unit(vectors) for vectors in rows]
+        return [self._centred(unit(vectors)) for vectors in rows]
+
+    def _centred(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return vectors of unit length without what all of this model's have in common."""
+        return unit(vectors - self._centre) if self.folder.centre else vectors
 
     def _parts(self, texts: Sequence[str], prefix: str) -> Iterator[tuple[int, list[int]]]:
         """Yield the text's index and the token ids of each part; runs in the worker."""
@@ -160,10 +172,8 @@ class _Model:
     def __init__(self, folder: ModelFolder) -> None:
         self.folder = folder
         self.session = _session(folder.model)
-        self.inputs = {given.name: given.type for given in self.session.get_inputs()}
-        unknown = self.inputs.keys() - {"input_ids", "attention_mask", "token_type_ids"}
-        if unknown:
-            raise EmbeddingFailed(f"The embedding model asks for inputs that are not supported: {', '.join(unknown)}.")
+        self.inputs, self.constants = _inputs(self.session)
+        self.dense = [Dense(step) for step in folder.dense]
         self.output = _output(self.session)
         self.tokens = Unigram(folder.tokenizer) if folder.tokenizer.suffix == ".txt" else _Tokens(folder)
 
@@ -183,19 +193,48 @@ class _Model:
             "input_ids": [ids],
             "attention_mask": [[1] * len(ids)],
             "token_type_ids": [[0] * len(ids)],
+            "position_ids": [range(len(ids))],
         }
-        feed = {
-            name: np.array(values[name], dtype=np.int32 if kind == "tensor(int32)" else np.int64)
-            for name, kind in self.inputs.items()
-        }
-        [result] = self.session.run([self.output], feed)
+        feed = {name: np.array(values[name], dtype=kind) for name, kind in self.inputs.items()}
+        [result] = self.session.run([self.output], feed | self.constants)
         found = np.asarray(result, dtype=np.float32)[0]
         vector = found if found.ndim == 1 else _pooled(found, self.folder.pooling)
+        for step in self.dense:
+            vector = step(vector)
+        vector = vector[: self.folder.dimensions]  # of a model whose first dimensions say most (Kusupati et al. 2022)
         if vector.shape != (self.folder.dimensions,):
             raise EmbeddingFailed(
                 f"The embedding model gave {vector.shape[-1]} dimensions; config.json says {self.folder.dimensions}."
             )
         return vector
+
+
+def _inputs(session: onnxruntime.InferenceSession) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return which inputs are filled for each text, with their type, and those that are always the same.
+
+    What a model that writes text remembers of the words before is nothing here.
+
+    Raises:
+        EmbeddingFailed: the model asks for another input.
+    """
+    import numpy as np
+
+    types = {
+        "tensor(int32)": "int32",
+        "tensor(int64)": "int64",
+        "tensor(float16)": "float16",
+        "tensor(float)": "float32",
+    }
+    filled, constants = {}, {}
+    for given in session.get_inputs():
+        if given.name in ("input_ids", "attention_mask", "token_type_ids", "position_ids"):
+            filled[given.name] = types.get(given.type, "int64")
+        elif given.name.startswith("past_key_values.") and len(given.shape) == len(("text", "head", "word", "value")):
+            _, heads, _, width = given.shape
+            constants[given.name] = np.zeros((1, heads, 0, width), types.get(given.type, "float32"))
+        else:
+            raise EmbeddingFailed(f"The embedding model asks for an input that is not supported: {given.name}.")
+    return filled, constants
 
 
 class _Tokens:

@@ -73,14 +73,14 @@ async def reembed(
                 {"step": "cancelled", "model": name},
             )
         else:
-            text, facts = await _move(store, settings, embedder or await _begun(store), as_json=as_json)
+            text, facts = await move_to(store, settings, embedder or await _begun(store), as_json=as_json)
     if as_json:
-        _print_line(facts)
+        print_line(facts)
     else:
         say(text)
 
 
-async def _move(store: Store, settings: Settings, chosen: str, *, as_json: bool) -> tuple[str, dict[str, Any]]:
+async def move_to(store: Store, settings: Settings, chosen: str, *, as_json: bool) -> tuple[str, dict[str, Any]]:
     """Move the store to the model of `chosen`; return what became of it, as a sentence and as data."""
     embedder = embedder_from(chosen, settings.embedder_api_key)
     if embedder is None:
@@ -107,7 +107,8 @@ async def _begun(store: Store) -> str:
     return filling.embedder
 
 
-def _print_line(facts: dict[str, Any]) -> None:
+def print_line(facts: dict[str, Any]) -> None:
+    """Print facts as one line of JSON."""
     print(json.dumps(facts), flush=True)  # noqa: T201 - one object a line, as it happens
 
 
@@ -132,5 +133,5 @@ class MoveProgress(ProgressBar):
         if self._as_json and (now.step != self._step or time.monotonic() - self._printed >= EVERY_S):
             self._printed = time.monotonic()
             left = self.seconds_left(now.done, now.total)
-            _print_line(asdict(now) | {"seconds_left": None if left is None else round(left, 1)})
+            print_line(asdict(now) | {"seconds_left": None if left is None else round(left, 1)})
         self._step = now.step

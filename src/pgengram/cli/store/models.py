@@ -1,0 +1,97 @@
+"""`pgengram model`: better embedding models than the built-in one, from a hub on the line."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from pgengram.cli.options import AsJson
+from pgengram.cli.output import plain_table
+from pgengram.cli.progress import ProgressBar
+from pgengram.cli.runtime import command, note, opened_store, print_json, say, screen
+from pgengram.cli.store.reembedding import move_to, print_line
+from pgengram.settings import Settings
+from pgengram.store.schema.embedding_models import model_of_state
+
+BUILTIN = "builtin"
+MODELS = "models"  # folder beside the embedded database
+
+model = typer.Typer(
+    help="Take a better embedding model from a hub, or see which are here.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@model.command()
+@command
+async def use(
+    name: Annotated[str, typer.Argument(help="As on the hub, such as intfloat/multilingual-e5-small; or builtin.")],
+    revision: Annotated[str, typer.Option(help="A commit, tag or branch; what it means now is kept.")] = "main",
+    file: Annotated[str | None, typer.Option(help="Which ONNX file, if the model has several.")] = None,
+    dimensions: Annotated[
+        int | None, typer.Option(help="Keep so many of the first, of a model that is made for it.", min=16)
+    ] = None,
+    query_prefix: Annotated[str | None, typer.Option(help="Put before each question.")] = None,
+    passage_prefix: Annotated[str | None, typer.Option(help="Put before each memory.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download it, check its hashes, and move all memories to it while servers go on. Interrupted, it goes on.
+
+    The hub is huggingface.co, or what HF_ENDPOINT names; HF_TOKEN opens models that ask for an account.
+
+    Example: `pgengram model use intfloat/multilingual-e5-small --file onnx/model_O4.onnx`
+    """
+    import httpx
+
+    from pgengram.embedders.hub import HUB, TIMEOUT_S, Choice, Hub
+
+    settings = Settings.from_environment()
+    url = f"{BUILTIN}:"
+    if name != BUILTIN:
+        token = os.environ.get("HF_TOKEN", "").strip()
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        base = os.environ.get("HF_ENDPOINT", "").strip() or HUB
+        choice = Choice(name, revision, file, dimensions, query_prefix, passage_prefix)
+        with ProgressBar("Downloading", quiet=as_json) as bar:
+            async with httpx.AsyncClient(
+                base_url=base, headers=headers, timeout=TIMEOUT_S, follow_redirects=True
+            ) as client:
+                url = f"onnx:{await Hub(client).bring(choice, settings.data_path / MODELS, bar)}"
+    async with opened_store(replace(settings, embedder="none:")) as store:
+        text, facts = await move_to(store, settings, url, as_json=as_json)
+    if as_json:
+        print_line(facts)
+    else:
+        say(text)
+
+
+@model.command(name="list")
+@command
+async def list_(as_json: AsJson = False) -> None:
+    """Show the models that are here and which one the store uses.
+
+    Example: `pgengram model list`
+    """
+    from pgengram.embedders.folder import MANIFEST
+
+    settings = Settings.from_environment()
+    async with opened_store(replace(settings, embedder="none:")) as store:
+        active = await model_of_state(store.database, "active")
+    here = [{"name": BUILTIN, "embedder": f"{BUILTIN}:"}]
+    for manifest in sorted((settings.data_path / MODELS).glob(f"*/{MANIFEST}")):
+        told = json.loads(manifest.read_bytes())
+        here.append({"name": f"{told['name']} at {told['revision'][:12]}", "embedder": f"onnx:{manifest.parent}"})
+    used = active and active.embedder
+    rows = [{**one, "used": one["embedder"] == used} for one in here]
+    if as_json:
+        print_json(rows)
+        return
+    table = plain_table()
+    for row in rows:
+        table.add_row("✓" if row["used"] else "", str(row["name"]), str(row["embedder"]))
+    screen.print(table)
+    if used not in [row["embedder"] for row in rows]:
+        note(f"The store uses {active.name if active else 'no model yet'}.")
