@@ -43,9 +43,9 @@ async def client(assistant: Assistant) -> AsyncIterator[Client]:
 
 async def test_no_hostile_payload_is_put_before_a_session_unasked(assistant: Assistant, client: Client) -> None:
     sources = cycle(STRANGE)
-    items = [{"content": text, "project": "ark", "sources": [next(sources)]} for text in PAYLOADS]
+    items = [{"content": text, "project": "ark", "importance": 1, "sources": [next(sources)]} for text in PAYLOADS]
     stored = await call(client, "create_memories", items=items)
-    await remember(client, LYON, project="ark", importance=1)
+    await remember(client, LYON, project="ark", importance=0.1)
 
     begun = assistant.context("SessionStart")
     asked = [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pgengram import fields as f
 from pgengram.inputs import Question, checked
 from pgengram.search import budget, cursors
 from pgengram.store.reading.names import alike
@@ -17,15 +19,31 @@ if TYPE_CHECKING:
 
 MAX_CHARS: Final = 4_000
 LOOKED_AT: Final = 30  # memories, of which as many are taken as fit
+PASSED_OVER: Final = 5_000  # memories of strangers
 ABOUT_A_PROMPT_CHARS: Final = 1_500
 ABOUT_A_PROMPT: Final = 5  # memories at most
 FEW_WORDS: Final = 3  # fewer, such as "go on", are about nothing
 
 
 async def most_relevant(core: Core, *, project: str | None = None) -> list[Row]:
-    """Return the memories that matter most now, best first."""
-    question = checked(Question, {"sort": "relevance", "limit": LOOKED_AT, "project": project})
-    return (await core.search(question, cursors.Cursor(datetime.now(UTC)))).rows
+    """Return the memories that matter most now and may be put before a model unasked, best first."""
+    return await first_trusted(core, {"sort": "relevance", "project": project})
+
+
+async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Row]:
+    """Return the first memories of a list that may be put before a model unasked, however many of strangers' stand before
+    them, up to `PASSED_OVER`.
+    """
+    found: list[Row] = []
+    place = cursors.Cursor(datetime.now(UTC))
+    while len(found) < LOOKED_AT and place.offset < PASSED_OVER:
+        question = checked(Question, {**asked, "limit": f.MAX_LIMIT if place.offset else LOOKED_AT})
+        rows = (await core.search(question, place)).rows
+        found += await trusted(core, rows)
+        if len(rows) < question.limit:
+            break
+        place = replace(place, offset=place.offset + len(rows))
+    return found[:LOOKED_AT]
 
 
 async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:

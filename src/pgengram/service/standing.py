@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from pgengram.inputs import Question, checked
-from pgengram.search import budget, cursors
+from pgengram.search import budget
 from pgengram.service import contexts
 from pgengram.text.fencing import fenced
 from pgengram.text.normalising import folded
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from pgengram.service.core import Core
     from pgengram.store.connection.database import Row
 
-LOOKED_AT: Final = 30  # memories of each sort, of which as many are taken as fit
 SHARE: Final = 0.5  # of the room, that the topic may have the rest
 # Words of limits that harm when they are forgotten; the words of other languages are looked for as they are written.
 LIMITS: Final = (
@@ -85,7 +83,6 @@ async def _standing(core: Core) -> list[Row]:
     """Return what always matters, the most important first, each text once."""
     found: dict[str, Row] = {}
     for sort in SORTS:
-        question = checked(Question, {**sort, "limit": LOOKED_AT})
-        for row in (await core.search(question, cursors.Cursor(datetime.now(UTC)))).rows:
+        for row in await contexts.first_trusted(core, sort):
             found.setdefault(folded(row["content"]), row)
     return [*found.values()]
