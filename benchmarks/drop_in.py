@@ -2,8 +2,8 @@
 
     python benchmarks/drop_in.py FOLDER [--json PATH]
 
-FOLDER holds checkouts of their repositories, which a developer fetches: agi-mcp-server (with its node_modules), Ownsona, crow and
-claude-session-continuity-mcp; one that is not there is left out. Nothing of theirs is changed but what carries a call: the agi tests call
+FOLDER holds checkouts of their repositories, which a developer fetches: agi-mcp-server (with its node_modules), Ownsona, crow,
+claude-session-continuity-mcp and skynet (as of its first commit, which has the documents); one that is not there is left out. Nothing of theirs is changed but what carries a call: the agi tests call
 our server where theirs called a database. Prints for each source how many checks there are, hold and fail, and what failed.
 """
 
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -455,6 +457,164 @@ async def session_documents(checkout: Path, work: Path) -> Source:
     return result
 
 
+# -- skynet ------------------------------------------------------------------------------------------------------------
+
+
+def skynet_manual(text: str) -> dict[str, tuple[set[str], set[str], list[Any]]]:
+    """Return for each tool of docs/api/memory.md its arguments, the names in its answer, and the calls of its examples."""
+    found = {}
+    for section in re.split(r"\n## (?=memory_\w+\n)", text)[1:]:
+        taken, told = section.split("**Parameters:**")[1].split("**Returns:**")[:2]
+        answer = told.split("**Example:**")[0]
+        names = set(re.findall(r"^\s*(\w+)\??: ", answer, re.MULTILINE))
+        calls = [as_json(call) for call in re.findall(r"await \w+\((\{.*?\n\})\)", section, re.DOTALL)]
+        found[section.split("\n")[0]] = (set(re.findall(r"^- `(\w+)`", taken, re.MULTILINE)), names, calls)
+    return found
+
+
+async def skynet_documents(checkout: Path, work: Path) -> Source:
+    """The arguments, answers and examples of its documentation."""
+    result = Source("skynet", "docs/api/memory.md")
+    manual = skynet_manual((checkout / "docs" / "api" / "memory.md").read_text())
+    async with Client(server("skynet", work / "skynet")) as client:
+        ours = Ours(client)
+        arguments = await ours.arguments()
+        stored = []
+        for tool, (taken, told, calls) in manual.items():
+            result.named(taken, arguments.get(tool, set()), f"{tool} takes")
+            for call in filter(None, calls):
+                answer = await ours.says(tool, **call)
+                empty = tool == "memory_search" and not answer.get("results")
+                shown = {"results", "query", "count"} if empty else told - {"user", "emotion"}
+                result.named(shown, keys_in(answer), f"{tool} {call.get('query', '')} tells")
+                if tool == "memory_store":
+                    stored.append(answer["id"])
+                    kept = answer["metadata"].items() >= call["metadata"].items()
+                    result.check(kept, f"memory_store keeps {call['metadata']}")
+                for hit in answer.get("results", []):
+                    wanted = call.get("filter", {})
+                    fits = all(hit["metadata"].get(name) == wanted[name] for name in wanted if name != "minImportance")
+                    enough = hit["metadata"]["importance"] >= wanted.get("minImportance", 0)
+                    result.check(fits and enough and hit["id"] in stored, f"a hit of {call['query']}")
+                distances = [hit["distance"] for hit in answer.get("results", [])]
+                result.check(distances == sorted(distances), "nearest first")
+    return result
+
+
+# -- import, then go on with the old tools -----------------------------------------------------------------------------
+
+TEXTS: Final = (
+    "The ferry to Groix leaves at nine.", "Ada keeps bees behind the bakery.", "The invoice number 4711 is due in May.",
+)  # fmt: skip
+WHEN: Final = "2025-09-01T08:30:00Z"
+
+
+def own_table(code: str) -> str:
+    """Return the statement with which a system makes its table of memories."""
+    return re.search(r"CREATE TABLE IF NOT EXISTS memories \(.*?\n\s*\);", code, re.DOTALL)[0]  # type: ignore[index]
+
+
+def filled(path: Path, schema: str, rows: list[dict[str, Any]]) -> Path:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(schema)
+        for row in rows:
+            marks = ", ".join(f":{name}" for name in row)
+            connection.execute(f"INSERT INTO memories ({', '.join(row)}) VALUES ({marks})", row)
+    return path
+
+
+def stores(folder: Path, work: Path) -> dict[str, Path]:
+    """Build the store of each system, with its own schema where it has one, and return where it is."""
+    made = {}
+    if (crow := folder / "crow" / "scripts" / "init-db.js").is_file():
+        rows = [{"content": text, "category": "person", "tags": "bees,groix", "importance": 8} for text in TEXTS]
+        made["crow"] = filled(work / "crow.db", own_table(crow.read_text()), rows)
+    if (code := folder / "claude-session-continuity-mcp" / "src" / "db" / "database.ts").is_file():
+        rows = [{"content": text, "memory_type": "learning", "tags": '["bees", "groix"]', "importance": 8, "project": "ark"}
+                for text in TEXTS]  # fmt: skip
+        made["session-continuity"] = filled(work / "sessions.db", own_table(code.read_text()), rows)
+    if (folder / "skynet").is_dir():
+        metadata = {
+            "type": "fact",
+            "user": "alice",
+            "importance": 0.8,
+            "tags": "bees,groix",
+            "timestamp": 1756715400000,
+        }
+        dump = {"ids": list("123"), "documents": TEXTS, "metadatas": [metadata] * 3}
+        (made.setdefault("skynet", work / "skynet.json")).write_text(json.dumps(dump))
+    if (folder / "Ownsona").is_dir():
+        facts = [{"id": place, "text": text, "tags": ["bees", "groix"], "importance": 0.8, "source_provider": "openai", "created_at": WHEN, "updated_at": WHEN}
+                 for place, text in enumerate(TEXTS)]  # fmt: skip
+        (made.setdefault("ownsona", work / "ownsona.json")).write_text(json.dumps({"memories": facts}))
+    return made
+
+
+GO_ON: Final = {  # how each searches, stores again, changes, lists or counts, and forgets
+    "crow": (
+        "crow_search_memories", "crow_store_memory", {"category": "person", "tags": "bees,groix", "importance": 8},
+        ("crow_update_memory", {"importance": 3}), ("crow_memory_stats", "total"), "crow_delete_memory",
+    ),
+    "session-continuity": (
+        "memory_search", "memory_store", {"type": "learning", "project": "ark", "importance": 8},
+        None, ("memory_stats", "total"), "memory_delete",
+    ),
+    "skynet": ("memory_search", "memory_store", {"metadata": {"type": "fact", "user": "alice"}}, None, None, None),
+    "ownsona": (
+        "recall", "remember", {"tags": ["bees"]}, ("update_memory", {"importance": 0.3}), ("count_memories", "count"), "forget",
+    ),
+}  # fmt: skip
+
+
+async def go_on(folder: Path, work: Path) -> Source:
+    """Import each system's store, then use its old tools on what was imported."""
+    result = Source("several", "import, then go on with the old tools")
+    for system, path in stores(folder, work).items():
+        ours = server(system, work / f"{system}-went-on")
+        command = [ours.command, "-m", "pgengram", "import", str(path), "--json"]
+        env = {name: value for name, value in (ours.env or {}).items() if name != "PGENGRAM_COMPAT"}
+        done = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True, text=True, check=False)
+        if not done.stdout:
+            raise SystemExit(f"{system} was not imported:\n{done.stderr[-2000:]}")
+        report = json.loads(done.stdout)
+        result.check(report["from"] == system, f"{system}: recognised")
+        result.check(report["added"].get("memory") == len(TEXTS) and not report["left"], f"{system}: all imported")
+        async with Client(ours) as client:
+            await _old_tools(result, system, Ours(client))
+    return result
+
+
+async def _old_tools(result: Source, system: str, ours: Ours) -> None:
+    search, store, more, change, count, forget = GO_ON[system]
+    found = json.dumps(await ours.says(search, query="When does the ferry to Groix leave?"))
+    result.check(TEXTS[0] in found, f"{system}: {search} finds it")
+    result.check("bees" in found and "groix" in found, f"{system}: with its tags")
+    result.check('"importance": 8' in found or '"importance": 0.8' in found, f"{system}: with its importance")
+    again = await ours.says(store, **{"text" if system == "ownsona" else "content": TEXTS[0]}, **more)
+    id_ = next((again[name] for name in ("id", "memory_id") if name in again), None)
+    result.check(id_ is not None and str(id_) in found, f"{system}: told again it is the same memory")
+    if change:
+        result.check("error" not in await ours.says(change[0], id=id_, **change[1]), f"{system}: {change[0]}")
+    if count:
+        told = await ours.says(count[0])
+        result.check(len(TEXTS) in _numbers(told), f"{system}: {count[0]} counts {len(TEXTS)}")
+    if forget:
+        gone = await ours.says(forget, id=id_)
+        if "confirm_token" in gone:
+            await ours.says(forget, id=id_, confirm_token=gone["confirm_token"])
+        left = json.dumps(await ours.says(search, query="When does the ferry to Groix leave?"))
+        result.check(TEXTS[0] not in left, f"{system}: {forget}")
+
+
+def _numbers(value: Any) -> set[Any]:
+    """Return every number anywhere in an answer."""
+    if isinstance(value, dict):
+        return {number for one in value.values() for number in _numbers(one)}
+    if isinstance(value, list):
+        return {number for one in value for number in _numbers(one)}
+    return {value} if isinstance(value, int) and not isinstance(value, bool) else set()
+
+
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
@@ -465,10 +625,11 @@ async def results(folder: Path, work: Path) -> list[Source]:
         found += [await asyncio.to_thread(agi_tests, agi, work), await agi_rows(agi, work)]
     for name, checks in (
         ("Ownsona", ownsona_documents), ("crow", crow_documents), ("claude-session-continuity-mcp", session_documents),
+        ("skynet", skynet_documents),
     ):  # fmt: skip
         if (folder / name).is_dir():
             found.append(await checks(folder / name, work))
-    return found
+    return [*found, await go_on(folder, work)]
 
 
 def main() -> None:

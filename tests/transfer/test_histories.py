@@ -18,8 +18,9 @@ from machine import answered
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation, Turn
-from pgengram.transfer.importers import FORMATS, SYSTEMS
+from pgengram.transfer.importers import FORMATS, SYSTEMS, recognised
 from pgengram.transfer.importing import Imported, import_from
+from pgengram.transfer.sources import Source
 
 MAY = 1714557600.0  # 2024-05-01 10:00 UTC
 NOW = datetime.now(UTC)
@@ -371,6 +372,32 @@ def test_a_dry_run_tells_counts_the_period_examples_and_what_is_left_out_and_cha
     assert (reason["reason"], reason["count"]) == ("it is not a conversation of ChatGPT", 1)
     assert reason["first"][0].startswith("conversations.json, byte ")
     assert turns(database) == []
+
+
+MEMORIES = "CREATE TABLE memories (id INTEGER PRIMARY KEY, content TEXT, tags TEXT, importance INTEGER, {})"
+RECOGNISED = {
+    "crow": MEMORIES.format("category TEXT, accessed_at TEXT, access_count INTEGER"),
+    "session-continuity": MEMORIES.format("memory_type TEXT, accessed_at DATETIME, access_count INTEGER"),
+    "mcp-memory-service": MEMORIES.format("content_hash TEXT, memory_type TEXT, metadata TEXT"),
+    "skynet": {"ids": ["1"], "documents": ["Tea."], "metadatas": [{}]},
+    "ownsona": {"memories": [{"id": 1, "text": "Tea.", "source_provider": "openai"}]},
+    "mcp-memory": {"type": "entity", "name": "Ada", "entityType": "person", "observations": []},
+    "agi": {"memories": [], "semantic_memories": []},
+    "jsonl": {"record": "export", "format": 1},
+}
+
+
+@pytest.mark.parametrize("system", RECOGNISED)
+def test_the_store_of_another_system_is_recognised(tmp_path: Path, system: str) -> None:
+    made = RECOGNISED[system]
+    path = tmp_path / "store"
+    if isinstance(made, str):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(made)
+    else:
+        path.write_text(json.dumps(made), encoding="utf-8")
+
+    assert recognised(Source(path)) == system
 
 
 def test_every_format_is_in_the_table_of_the_documentation() -> None:

@@ -8,15 +8,17 @@ from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, Field, RootModel
+from pydantic import BaseModel, BeforeValidator, Field, RootModel
 
 from pgengram import fields as f
 from pgengram.errors import Conflict, NotFound, PgengramError
 from pgengram.inputs import NewMemory, Question, checked
 from pgengram.service.manager import MemoryManager
 from pgengram.service.tools import Tool, tools_of
+from pgengram.text.tags import normalised_tag
 from pgengram.views import Found
 
+ALIKE: Final = 0.3  # least cosine of a hit that has none of the words
 ID_DIGITS: Final = 12  # the last ones of an id, all random: a whole number that every JSON reader keeps exactly
 DIRECTIONS: Final[dict[str, Literal["in", "out", "both"]]] = {"incoming": "in", "outgoing": "out", "both": "both"}
 
@@ -78,6 +80,23 @@ def refuse_missing(results: Iterable[dict[str, Any]], number: Callable[[str], ob
             raise Conflict(error["message"], error["hint"])
 
 
+def is_junk(hit: Mapping[str, Any]) -> bool:
+    """Whether a hit hardly answers, or has none of the words of the question and does not mean nearly the same."""
+    words, similarity = hit["why"]["words"], hit["why"]["similarity"]
+    return "unlikely" in hit or (not words and similarity is not None and similarity < ALIKE)
+
+
+def dropped_tags(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the tags among a tool's arguments that are no tags here, also those in one of its objects."""
+    lost: list[str] = []
+    for name, value in arguments.items():
+        if isinstance(value, BaseModel):
+            lost += dropped_tags(dict(value))
+        elif name == "tags" and isinstance(value, list):
+            lost += [tag for tag in value if not normalised_tag(tag)]
+    return lost
+
+
 class CompatAdapter:
     """The tools of another system, as methods; everything is done by the manager beneath.
 
@@ -108,10 +127,14 @@ class CompatAdapter:
         @wraps(method)
         async def translating(**arguments: Any) -> Any:
             try:
-                return await method(**arguments)
+                answer = await method(**arguments)
             except PgengramError as error:
                 self.translated(error)
                 raise
+            lost = dropped_tags(arguments)
+            if lost and isinstance(answer, Raw) and isinstance(answer.root, dict):
+                answer.root.setdefault("dropped_tags", lost)
+            return answer
 
         return translating
 

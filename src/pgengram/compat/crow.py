@@ -14,6 +14,7 @@ from pgengram.compat.adapter import (
     OneToTen,
     Raw,
     TagText,
+    is_junk,
     number_of,
     refuse_missing,
     share_of,
@@ -24,7 +25,7 @@ from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.maintenance import MAX_TAGS, NONE_GIVEN, Maintenance
 
 MAX_CONTEXT: Final = 50_000
-ALIKE: Final = 0.3  # least cosine of a memory that is recalled though it has none of the words
+REST: Final = "rest"  # of a content that is longer than a memory's text may be, in its metadata
 MAKER_LAB: Final = "maker-lab"  # of what is recalled only on demand
 
 Documented = Literal["general", "project", "preference", "person", "process", "decision", "learning", "goal"]
@@ -34,6 +35,7 @@ SORTS: Final[dict[str, str]] = {
     "created_at": "created", "updated_at": "updated", "importance": "importance", "recent": "created",
     "accessed": "accessed",
 }  # fmt: skip
+Content = Annotated[str, f.Text, Field(min_length=1, max_length=MAX_CONTEXT, description="What to remember.")]
 Context = Annotated[str, f.Text, Field(max_length=MAX_CONTEXT, description="When and why it is stored.")]
 Project = Annotated[int | f.Name | None, Field(description="Project it belongs to.")]
 Instance = Annotated[f.Name | None, Field(description="Where it comes from.")]
@@ -57,7 +59,7 @@ class Crow(CompatAdapter):
     @tool(ADDS, title="Store a memory")
     async def crow_store_memory(
         self,
-        content: f.Content,
+        content: Content,
         category: Category = "general",
         context: Context = "",
         tags: TagText = [],  # noqa: B006
@@ -69,14 +71,16 @@ class Crow(CompatAdapter):
         """Store a piece of information in persistent memory.
 
         Use for what will matter in later sessions; to change one use crow_update_memory. The same told again is stored
-        once. Errors: INVALID_INPUT, SECRET_REJECTED.
+        once. A search looks at the first 16,000 characters. Errors: INVALID_INPUT, SECRET_REJECTED.
         """
+        begins, rest = _parts(content)
+        kept = {"context": context, REST: rest}
         stored = await self.store(
-            content=content,
+            content=begins,
             tags=tags,
             source=source,
             importance=share_of(importance),
-            metadata={"context": context} if context else None,
+            metadata={name: text for name, text in kept.items() if text} or None,
             project=_project(project_id),
             source_provider=instance_id,
             **_stored_as(category),
@@ -121,7 +125,7 @@ class Crow(CompatAdapter):
         which = _which(None, [], None, project_id, instance_id)
         found = await self.find(query=context, limit=min(2 * limit, f.MAX_LIMIT), **which, detail=True)
         wanted = [hit for hit in found.results if include_maker_lab or hit.get("source") != MAKER_LAB]
-        fitting = [hit for hit in wanted if not _is_unlikely(hit)]
+        fitting = [hit for hit in wanted if not is_junk(hit)]
         return _told(fitting[:limit], "No relevant memories found for this context.")
 
     @tool(READS, title="List memories")
@@ -149,7 +153,7 @@ class Crow(CompatAdapter):
     async def crow_update_memory(
         self,
         id: NumericId,
-        content: f.Content | None = None,
+        content: Content | None = None,
         category: Category | None = None,
         tags: TagText | None = None,
         importance: OneToTen | None = None,
@@ -158,10 +162,12 @@ class Crow(CompatAdapter):
         """Change the content, category, tags, importance or context of a memory; to remove it use crow_delete_memory.
         Errors: INVALID_INPUT, NOT_FOUND.
         """
-        given = {"content": content, "tags": tags, "importance": share_of(importance)}
+        begins, rest = (None, None) if content is None else _parts(content)
+        given = {"content": begins, "tags": tags, "importance": share_of(importance)}
         change: dict[str, Any] = {"id": id, **{name: value for name, value in given.items() if value is not None}}
-        if context is not None:
-            change["metadata"] = {"context": context or None}
+        kept = {"context": context or None} if context is not None else {}
+        if kept := kept | ({REST: rest or None} if content is not None else {}):
+            change["metadata"] = kept
         if category is not None:
             named = _stored_as(category)
             change |= {**named, "clear": [name for name in ("kind", "collection") if name not in named]}
@@ -205,6 +211,15 @@ class Crow(CompatAdapter):
         )
 
 
+def _parts(content: str) -> tuple[str, str]:
+    """Return what a memory's text may hold of a content, and the rest of it, which begins at a word."""
+    if len(content) <= f.MAX_CONTENT:
+        return content, ""
+    end = max(content.rfind(space, f.MAX_CONTENT // 2, f.MAX_CONTENT) for space in " \n")
+    end = end if end > 0 else f.MAX_CONTENT
+    return content[:end], content[end:]
+
+
 def _stored_as(category: str) -> dict[str, str]:
     """Return where a category is kept: as the kind if it is one, else as the collection."""
     return {"kind": category.lower()} if category.lower() in f.KINDS else {"collection": category}
@@ -230,12 +245,6 @@ def _which(
     }
 
 
-def _is_unlikely(hit: dict[str, Any]) -> bool:
-    """Whether a hit hardly answers, or has none of the words and does not mean nearly the same."""
-    words, similarity = hit["why"]["words"], hit["why"]["similarity"]
-    return "unlikely" in hit or (not words and similarity is not None and similarity < ALIKE)
-
-
 def _told(hits: list[dict[str, Any]], nothing: str) -> Raw:
     """Return hits as memories, or say that there are none."""
     message = {} if hits else {"message": nothing}
@@ -248,10 +257,11 @@ def entry(memory: dict[str, Any]) -> dict[str, Any]:
         "source": "source", "instance_id": "source_provider", "created_at": "created_at", "updated_at": "updated_at",
         "access_count": "access_count", "accessed_at": "last_accessed_at",
     }  # fmt: skip
-    context, project = (memory.get("metadata") or {}).get("context"), memory.get("project")
+    kept, project = memory.get("metadata") or {}, memory.get("project")
+    context = kept.get("context")
     return {
         "id": number_of(memory["id"]),
-        "content": memory["content"],
+        "content": memory["content"] + kept.get(REST, ""),
         "category": memory.get("kind") or memory.get("collection") or memory["type"],
         "tags": ",".join(memory.get("tags", [])),
         "importance": ten_of(memory["importance"]),

@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import Field, WithJsonSchema
 
 from pgengram import fields as f
-from pgengram.compat.adapter import CompatAdapter, NumericId, Raw, number_of, refuse_missing
+from pgengram.compat.adapter import CompatAdapter, NumericId, Raw, is_junk, number_of, refuse_missing
 from pgengram.compat.ownsona_records import (
     Counting,
     DedupPolicy,
@@ -71,7 +71,7 @@ class Ownsona(CompatAdapter):
         """
         stored = await self.memory.create_memory(checked(NewMemory, memory_fields(fact)))
         [answer] = await self._remembered([stored.model_dump()])
-        return Raw(answer | dropped(fact.tags))
+        return Raw(answer)
 
     @tool(ADDS, title="Remember many facts", screens=False)  # each item alone, so that one secret spares the others
     async def remember_batch(
@@ -166,7 +166,8 @@ class Ownsona(CompatAdapter):
         """
         found = await self._recalled(Recalling(query=user_prompt, limit=limit, min_score=min_score, tags=tags))
         facts: list[str] = []
-        for hit in found.results:
+        fitting = [hit for hit in found.results if min_score is not None or not is_junk(hit)]
+        for hit in fitting:
             more = [*facts, fact_line(hit["content"])]
             if facts and len(envelope(more, user_prompt)) > max_chars:
                 break
@@ -241,7 +242,7 @@ class Ownsona(CompatAdapter):
         id_ = await self._alive(change.id)
         await self.memory.update_memory(checked(Change, {"id": id_, "dry_run": change.dry_run, **given}))
         message = "Would update" if change.dry_run else "Ok"
-        told = {"dry_run": change.dry_run, "changed_fields": asked, "message": message, **dropped(change.tags or [])}
+        told = {"dry_run": change.dry_run, "changed_fields": asked, "message": message}
         return {"memory_id": number_of(id_), **told}
 
     async def _alive(self, id_: str) -> str:

@@ -14,6 +14,7 @@ from pgengram.compat.adapter import (
     NumericId,
     OneToTen,
     Raw,
+    is_junk,
     number_of,
     refuse_missing,
     share_of,
@@ -131,13 +132,14 @@ class SessionContinuity(CompatAdapter):
             min_importance=share_of(minImportance) if minImportance > 1 else None,
             **(LIKE if by_meaning else {}),
         )
+        hits = [hit for hit in found.results if by_meaning or not is_junk(hit)]
         return Raw(
             {
                 "query": query,
                 "searchType": "semantic" if by_meaning else "hybrid",
-                "found": found.count,
-                "hint": "memory_get(ids) reads them whole." if found.count else "Nothing found; try other words.",
-                "memories": [hit_of(hit, detail=detail, by_meaning=by_meaning) for hit in found.results],
+                "found": len(hits),
+                "hint": "memory_get(ids) reads them whole." if hits else "Nothing found; try other words.",
+                "memories": [hit_of(hit, detail=detail, by_meaning=by_meaning) for hit in hits],
             }
         )
 

@@ -1,0 +1,59 @@
+"""What holds in several modes: a tag that is none is told, and nonsense finds nothing where nothing else is promised."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from helpers import Database, connected, database_of, said
+
+MODES: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    # how to store with tags, how to ask, and what an answer without a hit says
+    "crow": ("crow_store_memory", {"tags": "x,boat"}, "", ""),
+    "ownsona": ("remember", {"tags": ["x", "boat"]}, "build_context_prompt", '"facts_used": 0'),
+    "session-continuity": (
+        "memory_store",
+        {"type": "learning", "tags": ["x", "boat"]},
+        "memory_search",
+        '"memories": []',
+    ),
+    "skynet": ("memory_store", {"metadata": {"type": "fact", "tags": ["x", "boat"]}}, "", ""),
+}
+FACTS = ("The ferry to Groix leaves at nine.", "Ada keeps bees behind the bakery.", "The invoice is due on Friday.")
+NONSENSE = "photosynthesis quantum entanglement tariff zebra"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_tag_that_is_none_is_told_and_nonsense_finds_nothing(postgres: str, template: str, mode: str) -> None:
+    store, more, ask, nothing = MODES[mode]
+    name, question = ("text", "user_prompt") if mode == "ownsona" else ("content", "query")
+    with database_of(postgres, template) as db:
+        async with connected(database_url=db.url, compat=mode) as client:
+            stored = [await says(client, store, **more, **{name: fact}) for fact in FACTS]
+            found = json.dumps(await says(client, ask, **{question: "When does the ferry leave?"})) if ask else ""
+            junk = json.dumps(await says(client, ask, **{question: NONSENSE})) if ask else ""
+
+    assert [one["dropped_tags"] for one in stored] == [["x"]] * 3
+    assert not ask or FACTS[0] in found
+    assert nothing in junk
+
+
+async def test_crow_keeps_texts_of_50_000_characters_whole(database: Database) -> None:
+    text = ("A chapter about the harbour. " * 1_700).strip()
+    async with connected(database_url=database.url, compat="crow") as client:
+        stored = await says(client, "crow_store_memory", content=text, context="A book.")
+        found = await says(client, "crow_search_memories", query="harbour chapter")
+        await says(client, "crow_update_memory", id=stored["id"], content="Short.")
+        listed = await says(client, "crow_list_memories")
+
+    assert stored["memory"]["content"] == found["memories"][0]["content"] == text
+    assert [(one["content"], one["context"]) for one in listed["memories"]] == [("Short.", "A book.")]
+
+
+async def says(client: Client, tool: str, **arguments: Any) -> Any:
+    answer = await client.call_tool(tool, arguments)
+    assert not answer.is_error, said(answer)
+    return json.loads(said(answer))
