@@ -81,9 +81,9 @@ def refuse_missing(results: Iterable[dict[str, Any]], number: Callable[[str], ob
 
 
 def is_junk(hit: Mapping[str, Any]) -> bool:
-    """Whether a hit hardly answers, or has none of the words of the question and does not mean nearly the same."""
+    """Whether a hit has none of the words of the question and does not mean nearly the same."""
     words, similarity = hit["why"]["words"], hit["why"]["similarity"]
-    return "unlikely" in hit or (not words and similarity is not None and similarity < ALIKE)
+    return not words and similarity is not None and similarity < ALIKE
 
 
 def dropped_tags(arguments: Mapping[str, Any]) -> list[str]:
