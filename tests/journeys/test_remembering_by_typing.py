@@ -185,7 +185,7 @@ def test_what_is_recalled_is_one_text_between_marks(store: dict[str, str]) -> No
         (["search", "x", "--since", "soon"], "2026-01-31"),
         (["list", "--sort", "beauty"], "sort"),
         (["list", "--forgotten", "--archived"], "exclude"),
-        (["show", "xyz"], "hex digits"),
+        (["show", "xyz"], "last 8 digits"),
         (["graph", "0123456789abcdef", "--direction", "up"], "direction"),
     ],
 )

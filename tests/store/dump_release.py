@@ -37,7 +37,8 @@ INSERT INTO embedding_models (name, dimensions, state) VALUES ('tiny', 3, 'activ
 INSERT INTO memory_vectors SELECT namespace_id, id, 1, 0, '[1,0,0]' FROM memories WHERE type = 'semantic';
 INSERT INTO memory_posting_lists SELECT namespace_id, 1, 1, array_agg(id), array_agg(65537) FROM memories GROUP BY 1;
 INSERT INTO access_tokens (id, secret_hash, name, namespace, scope) VALUES ('abcdef', '\\x00', 'Mara', 'default', 'read-only');
-INSERT INTO conversations SELECT id, 'claude-code', 's-1', 'ark', '/home/mara/s-1.jsonl', 1 FROM namespaces;
+INSERT INTO conversations (namespace_id, client, conversation, project, transcript, read_to, title)
+  SELECT id, 'claude-code', 's-1', 'ark', '/home/mara/s-1.jsonl', 1, 'Payments' FROM namespaces;
 INSERT INTO conversation_turns SELECT id, 'claude-code', 's-1', 1, 'user', 'We pay by Stripe.', 'ark', now() FROM namespaces;
 INSERT INTO conversation_settings SELECT id, true, 30 FROM namespaces;
 INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, tokens, milliseconds)

@@ -87,7 +87,7 @@ ON CONFLICT DO NOTHING RETURNING 1 AS added
 """
 # Uses conversation_turns_by_time, and conversations_pkey for each.
 IS_KEPT: Final = """
-SELECT FROM conversation_turns
+SELECT number FROM conversation_turns
 WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation = %(conversation)s
   AND role = %(role)s AND text = %(text)s
   AND (time = %(time)s OR (number = %(number)s - 1 AND time BETWEEN %(time)s - interval '1 minute' AND %(time)s)) LIMIT 1
@@ -95,8 +95,8 @@ WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation =
 # Uses conversation_turns_by_time.
 FORGET_OLD: Final = """
 DELETE FROM conversation_turns t
-WHERE namespace_id = %(namespace_id)s AND time <= now() - make_interval(days => %(keep_days)s) AND NOT EXISTS (
-  SELECT FROM conversations c WHERE c.namespace_id = %(namespace_id)s AND c.client = t.client
+WHERE t.namespace_id = %(namespace_id)s AND time <= now() - make_interval(days => %(keep_days)s) AND NOT EXISTS (
+  SELECT 1 FROM conversations c WHERE c.namespace_id = %(namespace_id)s AND c.client = t.client
     AND c.conversation = t.conversation AND c.imported)
 """
 FIND_KNOWN: Final = """

@@ -60,7 +60,7 @@ WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s
 """
 # Of the memories stored last, and of one that is looked at. Uses memories_by_time and memories_pkey.
 NEWEST: Final = f"""
-(SELECT id, version FROM memories m WHERE namespace_id = %(namespace_id)s AND {VISIBLE}
+(SELECT id, version FROM memories m WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE}
 ORDER BY created_at DESC LIMIT %(limit)s)
 UNION SELECT id, version FROM memories WHERE namespace_id = %(namespace_id)s AND id = %(id)s
 """
