@@ -219,6 +219,15 @@ async def test_it_is_turned_away(web: HttpServer, keys: Keys, name: str) -> None
     assert_nothing_leaks(answer, keys)
 
 
+async def test_headers_that_are_too_large_are_named_as_that_in_pieces_too(web: HttpServer, keys: Keys) -> None:
+    sent = Probe(more=b"X-A: " + b"a" * 70_000 + b"\r\n").as_bytes(web, keys)
+    with socket.create_connection(web.address, timeout=PATIENCE_S) as connection:
+        connection.sendall(sent[:50_000])  # as long as it is, no more need come
+        answer = b"".join(iter(lambda: connection.recv(4_096), b""))
+
+    assert status(answer) == 431
+
+
 @pytest.mark.parametrize(
     ("probe", "challenge"),
     [

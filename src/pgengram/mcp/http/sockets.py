@@ -7,11 +7,14 @@ import errno
 import ipaddress
 import socket
 import sys
-from typing import Any
+from typing import Any, Final
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pgengram.errors import InvalidInput
+
+HEAD_TOO_LARGE: Final = 431  # of HTTP
 
 
 class PatientConnection(H11Protocol):
@@ -39,6 +42,18 @@ class PatientConnection(H11Protocol):
             self._stop_waiting()
         elif self._waiting is None:
             self._wait()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP: with 431 where the head is longer than may be, in however many pieces it came."""
+        error = sys.exception()
+        if not isinstance(error, h11.RemoteProtocolError) or error.error_status_hint != HEAD_TOO_LARGE:
+            super().send_400_response(msg)
+            return
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+        answer = h11.Response(status_code=HEAD_TOO_LARGE, headers=headers)
+        for event in (answer, h11.Data(data=b"The headers are too large."), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """Note that the client takes no answer at the moment."""
