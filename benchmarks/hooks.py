@@ -1,4 +1,4 @@
-"""How long an assistant waits for its hooks: each is a process, timed from its start to its end.
+"""How long an assistant waits for its hooks, and a person for the commands: each is a process, timed from its start to its end.
 
     python benchmarks/hooks.py [--runs 100] [--memories 1000]
 
@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import random
+import shlex
 import statistics
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 SESSION = "00000000-0000-4000-8000-000000000001"
+COMMANDS = ("--help", "list", "search 'room 119'", "add 'Room 119 has a new lamp.'")
 QUESTION = "Which office does the release train number 17 leave from?"
 PATIENCE_S = 120
 
@@ -69,6 +71,13 @@ class Lab:
         printed = process.stdout.read()
         process.wait()
         return (time.perf_counter() - began) * 1000, printed
+
+    def command(self, line: str) -> tuple[float, str]:
+        """Run a command as a person types it; return how many milliseconds it took and what it printed."""
+        began = time.perf_counter()
+        words = [sys.executable, "-m", "pgengram", *shlex.split(line)]
+        ended = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=True)
+        return (time.perf_counter() - began) * 1000, ended.stdout
 
     def say(self) -> None:
         """Add a turn to the transcript."""
@@ -198,13 +207,15 @@ def main() -> None:
             results["recall with a prompt"] = timed(
                 given.runs, lambda: lab.hook("UserPromptSubmit", prompt=QUESTION, session_id=str(random.random()))
             )
+            for line in COMMANDS:
+                results[f"pgengram {line}"] = timed(given.runs // 4 or 1, lambda line=line: lab.command(line))  # type: ignore[misc]
             results["killed"] = killed(lab, given.turns, given.kills)
         deadline = time.monotonic() + PATIENCE_S
         while lab.processes() and time.monotonic() < deadline:
             time.sleep(0.5)  # PostgreSQL is being stopped
         results["processes left"] = len(lab.processes())
     for name, result in results.items():
-        print(f"{name:28}{result}")
+        print(f"{name:38}{result}")
     print(json.dumps(results))
 
 

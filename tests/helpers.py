@@ -223,7 +223,9 @@ class Database:
 
     def _empty(self, tables: Sequence[str]) -> None:
         if self._emptying is None:  # and kept: to make a connection costs ten times as much
-            self._emptying = psycopg.connect(self.url, autocommit=True, prepare_threshold=None)  # may go through a pooler
+            self._emptying = psycopg.connect(
+                self.url, autocommit=True, prepare_threshold=None
+            )  # may go through a pooler
         few = f"SELECT count(*) < {FEW} FROM (SELECT FROM memories LIMIT {FEW}) AS counted"
         if on_citus() or self._emptying.execute(few).fetchone() == (True,):
             self._emptying.execute("; ".join(f"DELETE FROM {table}" for table in tables))  # one transaction

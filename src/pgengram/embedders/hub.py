@@ -1,5 +1,6 @@
-"""Models of a hub such as huggingface.co, brought into a folder: one revision, each file checked by its hash, resumed where
-it broke off.
+"""Models of a hub such as huggingface.co, brought into a folder.
+
+One revision, each file checked by its hash, resumed where it broke off.
 """
 
 from __future__ import annotations

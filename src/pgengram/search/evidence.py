@@ -62,7 +62,8 @@ class Formula:
     crowd: float
 
 
-# Fitted as benchmarks/evidence.py does, each on the answers of its own way to search.
+# Fitted with the formula of benchmarks/evidence.py, each on the answers that a replica of its own way to search gave;
+# that script fits them anew on the answers of a server.
 BY_BOTH: Final = Formula(
     -2.54, Signals(lead=8.87, covered=2.39, unheard=-0.51, strangers=-1.35, voice=5.28), 0.69, 0.41, 10.34, 1.81
 )
