@@ -235,19 +235,19 @@ Bound = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="How sure it is.")]
 Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank), BeforeValidator(_trimmed_text)]
 Tags = Annotated[
-    list[Tag], Field(max_length=MAX_TAGS, description="Labels; also comma-separated."),
+    list[Tag], Field(max_length=MAX_TAGS, description="Labels."),
     BeforeValidator(comma_separated),
 ]  # fmt: skip
 Metadata = Annotated[
     dict[str, Any], AfterValidator(_storable),
-    Field(description="The type's detail (steps, context, category, …); other keys are kept."),
+    Field(description="The type's detail: steps, context, category, …"),
 ]  # fmt: skip
 AnyJson = Annotated[Any, AfterValidator(_storable)]
 Reason = Annotated[str, Text, Field(max_length=MAX_REASON), BeforeValidator(_trimmed_text)]
 BareId = Annotated[
     str, BeforeValidator(bare_id), AfterValidator(_hexadecimal)
 ]  # where another tool tells what an id looks like
-MemoryId = Annotated[BareId, Field(description="An id, or its last 8 or more hex digits.")]
+MemoryId = Annotated[BareId, Field(description="Whole, or 8 digits of it.")]
 Vector = Annotated[list[float], Field(max_length=4_000, description="Leave out: made from the text.")]
 AnyOf = BeforeValidator(comma_separated)
 

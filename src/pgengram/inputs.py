@@ -31,13 +31,13 @@ class Request(BaseModel):
 class Provenance(Request):
     """Where a memory comes from and whom it concerns."""
 
-    source: f.Name | None = None
+    source: Annotated[f.Name | None, Field(description="Where it comes from.")] = None
     source_provider: Annotated[f.Name | None, Field(description="Who stores it.")] = None
     capture_mode: f.CaptureMode | None = None
     session_id: Annotated[f.Name | None, Field(description="Conversation; default: this one.")] = None
     speaker: Annotated[f.Name | None, Field(description="Who said it.")] = None
     user: Annotated[f.Name | None, Field(description="Whom it is about or for.")] = None
-    project: f.Name | None = None
+    project: Annotated[f.Name | None, Field(description="What it belongs to.")] = None
     collection: Annotated[f.Name | None, Field(description="Any grouping of yours.")] = None
 
 
@@ -88,7 +88,7 @@ class NewMemory(Provenance):
     """A memory to store."""
 
     content: f.Content
-    type: Annotated[f.MemoryType | None, Field(description="Default: from kind, else semantic.")] = None
+    type: Annotated[f.MemoryType | None, Field(description="Default: the kind's.")] = None
     kind: Annotated[f.Kind | None, Field(description="Finer word; sets how fast it fades.")] = None
     importance: f.Importance = 0.5
     tags: f.Tags = []
@@ -139,11 +139,11 @@ class Change(Provenance):
     project: f.Name | None = None
     collection: f.Name | None = None
     id: f.MemoryId
-    content: f.Content | None = None
+    content: Annotated[f.Content | None, Field(description="The new text.")] = None
     kind: Annotated[f.Kind | None, Field(description="Finer word.")] = None
-    importance: f.Importance | None = None
-    tags: f.Tags | None = None
-    metadata: f.Metadata | None = None
+    importance: Annotated[f.Importance | None, Field(description="0 to 1.")] = None
+    tags: Annotated[f.Tags | None, Field(description="Replace all tags.")] = None
+    metadata: Annotated[f.Metadata | None, Field(description="Merged; null removes a key.")] = None
     confidence: f.Confidence | None = None
     emotion: f.Emotion | None = None
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened.")] = None
@@ -151,9 +151,7 @@ class Change(Provenance):
     last_confirmed_at: Annotated[f.Past | None, Field(description="When it was.")] = None
     pinned: Annotated[bool | None, Field(description="Never fades.")] = None
     sources: Sources | None = None
-    status: Annotated[Literal["active", "archived"] | None, Field(description="active restores a forgotten one.")] = (
-        None
-    )
+    status: Annotated[Literal["active", "archived"] | None, Field(description="active restores.")] = None
     confirm: Annotated[bool, Field(description="It still holds, as of now.")] = False
     outcome: Annotated[Literal["success", "failure"] | None, Field(description="A procedure was tried.")] = None
     failure_point: Annotated[f.Reason | None, Field(description="Where it failed.")] = None
@@ -205,15 +203,15 @@ class Filters(Request):
 
     type: Annotated[list[f.MemoryType] | None, f.AnyOf, Field(description="Any of these.")] = None
     kind: Annotated[list[f.Kind] | None, f.AnyOf, Field(description="Any of these.")] = None
-    tags: f.Tags | None = None
+    tags: Annotated[f.Tags | None, Field(description="Any of these.")] = None
     tags_match: Annotated[Literal["any", "all"], Field(description="Any or all of the tags.")] = "any"
     min_importance: Annotated[f.Bound | None, Field(description="At least.")] = None
     max_importance: Annotated[f.Bound | None, Field(description="At most.")] = None
     min_confidence: Annotated[f.Bound | None, Field(description="At least.")] = None
     since: Annotated[f.Moment | None, Field(description="Happened (or stored) from.")] = None
     until: Annotated[f.Moment | None, Field(description="… until.")] = None
-    user: f.Name | None = None
-    project: f.Name | None = None
+    user: Annotated[f.Name | None, Field(description="Only about or for them.")] = None
+    project: Annotated[f.Name | None, Field(description="Only of this one.")] = None
     collection: f.Name | None = None
     session_id: f.Name | None = None
     speaker: f.Name | None = None
@@ -286,7 +284,6 @@ class Question(Filters):
             {
                 "type": ["string", "array"],
                 "items": {"type": "string"},
-                "maxLength": f.MAX_QUERY,
                 "description": f"In plain words; or up to {f.MAX_QUERIES} questions.",
             }
         ),
@@ -296,12 +293,12 @@ class Question(Filters):
         "auto"
     )
     sort: Annotated[Sort | None, Field(description="Instead of best first.")] = None
-    limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = f.USUAL_LIMIT
+    limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT, description="Most hits.")] = f.USUAL_LIMIT
     offset: Annotated[int, Field(ge=0, le=10_000)] = 0
     cursor: Annotated[str, Field(max_length=512, description="From the page before.")] = ""
     min_similarity: Annotated[float | None, Field(ge=-1, le=1, description="Least cosine.")] = None
     max_chars: Annotated[int | None, Field(ge=100, le=200_000, description="Contents together.")] = None
-    detail: Annotated[bool, Field(description="Whole contents, all fields.")] = False
+    detail: Annotated[bool, Field(description="Whole contents, scores, all fields.")] = False
     count_only: Annotated[bool, Field(description="Only how many match.")] = False
     as_of: Annotated[f.Moment | None, Field(description="What held true then.")] = None
     now: Annotated[f.Moment | None, Field(description="For 'last week'.")] = None

@@ -78,7 +78,7 @@ class Stored(Answer):
 class StoredMany(Answer):
     """Answer of create_memories."""
 
-    results: Annotated[list[Shown], Field(description="Items that need attention.")]
+    results: Annotated[list[Shown], Field(description="What needs attention.")]
     created: Annotated[int, Unlisted]
     failed: Annotated[int, Unlisted]
     message: str

@@ -160,9 +160,16 @@ def test_the_annotations_say_what_a_call_does(tools: list[Tool]) -> None:
 @pytest.mark.shows(4)
 def test_the_bounds_of_the_fields_are_told(tools: list[Tool]) -> None:
     schemas = {tool.name: tool.input_schema["properties"] for tool in tools}
+    descriptions = {tool.name: tool.description or "" for tool in tools}
 
     assert schemas["create_memory"]["content"]["maxLength"] == 16_000
     assert schemas["create_memory"]["importance"]["default"] == 0.5
-    assert schemas["create_memories"]["items"]["maxItems"] == 200
-    assert schemas["get_memories"]["ids"]["maxItems"] == 20
+    assert "up to 200" in descriptions["create_memories"]
+    assert "up to 20" in descriptions["get_memories"]
     assert schemas["search_memories"]["limit"]["maximum"] == 100
+
+
+def test_every_argument_of_the_core_tools_is_described(tools: list[Tool]) -> None:
+    told = {(tool.name, name): one for tool in tools for name, one in tool.input_schema["properties"].items()}
+
+    assert {key for key, one in told.items() if not one.get("description") and "enum" not in one} == set()

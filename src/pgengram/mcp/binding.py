@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import RootModel
 
 from pgengram.json_schema import FlatJsonSchema, Schema
-from pgengram.mcp.listing import listed
+from pgengram.mcp.listing import listed, listed_answer
 from pgengram.service.calls.arguments import Arguments
 
 if TYPE_CHECKING:
@@ -59,10 +59,7 @@ class ToolBinding(Arguments):
         return issubclass(self.view, RootModel)
 
     def _output_schema(self) -> Schema | None:
-        """What the tool answers, unless it has no fixed shape; the list of what is always there is left out, as it
-        helps no caller and costs them room.
-        """
+        """What the tool answers, unless it has no fixed shape."""
         if self._is_foreign:
             return None
-        schema = self.view.model_json_schema(schema_generator=FlatJsonSchema, mode="serialization")
-        return {key: value for key, value in schema.items() if key not in ("description", "required")}
+        return listed_answer(self.view.model_json_schema(schema_generator=FlatJsonSchema, mode="serialization"))

@@ -17,14 +17,17 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
         "metadata",
     ),
     "search_memories": (
-        "query", "limit", "offset", "detail", "kind", "tags", "user", "project", "since", "until", "status", "mode",
-        "sort",
+        "query", "limit", "detail", "kind", "tags", "user", "project", "since", "until", "mode", "sort",
     ),
     "update_memory": (
-        "id", "content", "kind", "importance", "tags", "metadata", "status", "confirm", "clear", "outcome", "dry_run",
+        "id", "content", "kind", "importance", "tags", "metadata", "status", "confirm", "clear", "outcome",
     ),
-    "explore_memories": ("ids", "depth", "direction", "limit"),
+    "forget_memories": ("ids", "reason", "replaced_by_ids", "hard", "confirm_token"),
+    "link_memories": ("from_id", "to_ids", "type", "remove"),
+    "explore_memories": ("ids", "depth", "direction"),
+    "memory_stats": ("project",),
     "review_memories": ("find", "project", "offset"),
+    "tidy_memories": ("action", "plan", "confirm_token", "synonyms"),
 }  # fmt: skip
 # The same where every tool is paid for: the others are not even named.
 ESSENTIAL: Final[dict[str, tuple[str, ...]]] = {
@@ -38,33 +41,48 @@ ESSENTIAL: Final[dict[str, tuple[str, ...]]] = {
 MEANING: Final = {
     "as_of": "what held true then",
     "collection": "a grouping of yours",
+    "below_importance": "what has faded",
     "count_only": "how many match",
     "duration": "seconds",
-    "cursor": "of the page before",
     "dedup_policy": "ask, skip_if_near, merge or insert",
     "expected_version": "refuse if changed since",
     "idempotency_key": "same key, same memory",
     "related_to": "ids",
+    "replacements": "new memories that hold instead",
     "speaker": "who said it",
+    "status": "archived, invalidated or working",
     "tags_match": "any or all",
 }
 LIKE_CREATING: Final = frozenset({"search_memories", "update_memory"})  # take fields that create_memory describes
 TOLD_ONCE: Final = frozenset({"content", "kind", "importance", "tags", "metadata"})
 UNTOLD: Final = frozenset(
-    {"additionalProperties", "format", "minItems", "minLength", "minimum"}
+    {"additionalProperties", "format", "maxItems", "maxLength", "minItems", "minLength", "minimum"}
 )  # a refusal tells them
-BOUNDS: Final = frozenset({"maxItems", "maxLength", "maximum"})
 
 
 def listed(tool: str, schema: Schema, *, essential: bool = False) -> tuple[Schema, str]:
     """Return the schema of a tool's arguments as a model reads it, and a sentence that names those left out."""
     properties: Schema = schema["properties"]
     names = (ESSENTIAL if essential else USUAL).get(tool, tuple(properties))
-    left_out = UNTOLD | BOUNDS if essential else UNTOLD
+    left_out = UNTOLD | {"maximum"} if essential else UNTOLD
     told = {name: _without(left_out, properties[name]) for name in names}
+    if "content" in told:  # the one limit that a caller should know before it writes
+        told["content"]["maxLength"] = properties["content"]["maxLength"]
     if tool in LIKE_CREATING:
         told |= {name: _type_alone(told[name]) for name in TOLD_ONCE & told.keys()}
     return {**_without(left_out, schema), "properties": told}, "" if essential else _also(tool, properties, told)
+
+
+def listed_answer(schema: Schema) -> Schema:
+    """Return the schema of an answer without what helps no caller: which fields are always there, and that a list is
+    one of objects.
+    """
+    told = {key: value for key, value in schema.items() if key not in ("description", "required")}
+    told["properties"] = {
+        name: {key: value for key, value in one.items() if (key, value) != ("items", {"type": "object"})}
+        for name, one in schema["properties"].items()
+    }
+    return told
 
 
 def _also(tool: str, properties: Schema, told: Schema) -> str:
@@ -72,13 +90,16 @@ def _also(tool: str, properties: Schema, told: Schema) -> str:
     others = [name for name in properties if name not in told]
     if tool == "update_memory":
         others = ["the other fields of create_memory", *(name for name in others if name not in NewMemory.model_fields)]
-    named = (f"{name} ({MEANING[name]})" if name in MEANING else name for name in others)
+    meaning = {name: MEANING[name] for name in MEANING if tool == "create_memory" or name not in NewMemory.model_fields}
+    named = (f"{name} ({meaning[name]})" if name in meaning else name for name in others)
     return f"Also: {', '.join(named)}." if others else ""
 
 
 def _type_alone(schema: Schema) -> Schema:
     return {
-        key: _type_alone(schema[key]) if key == "items" else schema[key] for key in ("type", "items") if key in schema
+        key: _type_alone(schema[key]) if key == "items" else schema[key]
+        for key in ("type", "items", "description")
+        if key in schema
     }
 
 

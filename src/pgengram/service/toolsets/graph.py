@@ -48,17 +48,20 @@ class Graph(Toolset):
     @tool(REMOVES, title="Link")
     async def link_memories(
         self,
-        from_id: f.BareId,
-        to_ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=MAX_LINKS)],
+        from_id: Annotated[f.BareId, Field(description="Which causes, solves, …")],
+        to_ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=MAX_LINKS, description="What it does so to.")],
         type: Annotated[f.Name | None, Field(description=f"{TOLD} or any word. Default {USUAL}.")] = None,
-        strength: f.Bound = 1.0,
-        properties: Annotated[f.Metadata | None, WithJsonSchema({"type": "object"})] = None,
-        remove: bool = False,
+        strength: Annotated[f.Bound, Field(description="How strongly, to 1.")] = 1.0,
+        properties: Annotated[
+            f.Metadata | None, WithJsonSchema({"type": "object"}), Field(description="Kept with the link.")
+        ] = None,
+        remove: Annotated[bool, Field(description="Unlink instead.")] = False,
     ) -> Linked:
         """Link a memory to others, or with remove unlink them (every type if none is given).
 
-        Use when one causes, solves or contradicts another; linking again replaces strength and properties. To follow
-        links: explore_memories. Error: NOT_FOUND.
+        Use when one causes, solves or contradicts another; for what replaces a memory: forget_memories; to follow
+        links: explore_memories. Linking again replaces strength and properties; unknown ids spare the
+        others. Error: NOT_FOUND.
         """
         session_id = self.core.session.current()
         _refuse_none(to_ids)
@@ -91,18 +94,18 @@ class Graph(Toolset):
     @tool(READS, title="Explore")
     async def explore_memories(
         self,
-        ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=MAX_STARTS)],
-        depth: Annotated[int, Field(ge=1, le=4)] = 2,
-        direction: edges.Direction = "both",
-        types: Annotated[list[f.Name] | None, f.AnyOf] = None,
-        min_strength: f.Bound = 0.3,
-        include_similar: bool = True,
-        limit: Annotated[int, Field(ge=1, le=f.MAX_NODES)] = 50,
+        ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=MAX_STARTS, description="Where to start.")],
+        depth: Annotated[int, Field(ge=1, le=4, description="Most links on a path.")] = 2,
+        direction: Annotated[edges.Direction, Field(description="out: from them.")] = "both",
+        types: Annotated[list[f.Name] | None, f.AnyOf, Field(description="Only these links.")] = None,
+        min_strength: Annotated[f.Bound, Field(description="Least strength of a path.")] = 0.3,
+        include_similar: Annotated[bool, Field(description="What means nearly the same, too.")] = True,
+        limit: Annotated[int, Field(ge=1, le=f.MAX_NODES, description="Most memories.")] = 50,
     ) -> Explored:
-        """Show what is linked to memories, by shortest path, and what means the same.
+        """Follow the links of memories to others, each by its shortest path, and show what means nearly the same.
 
-        Use for causes, effects, context; for words search_memories. min_strength bounds the product along a path.
-        Error: NOT_FOUND.
+        Use for causes, effects and context of a memory that search_memories found; for its own text or history:
+        get_memories. A path is as strong as the product of its links. Error: NOT_FOUND.
         """
         self.core.session.current()
         _refuse_none(ids)

@@ -130,12 +130,12 @@ class Maintenance(Toolset):
     @tool(READS, title="Memory statistics")
     async def memory_stats(
         self,
-        project: f.Name | None = None,
-        tags: Annotated[int, _within(0, MAX_TAGS)] = 20,
+        project: Annotated[f.Name | None, Field(description="Only of this one.")] = None,
+        tags: Annotated[int, _within(0, MAX_TAGS), Field(description="How many of the most used.")] = 20,
     ) -> Statistics:
-        """Count memories by status, type, kind, project, tag, age; tell how index and embedder are.
+        """Count memories by status, type, kind, project, tag and age, and tell the state of index and embedder.
 
-        Use when asked how much is remembered, or for tags; to find use search_memories. Errors: DATABASE_ERROR.
+        Use when asked how much is remembered, or which tags exist; to find memories: search_memories; what needs care: review_memories. Error: DATABASE_ERROR.
         """
         project = await self.core.project(project)
         counted = await self.core.store.read_transaction(lambda tx: findings.count(tx, project=project, tags=tags))
@@ -161,16 +161,17 @@ class Maintenance(Toolset):
     @tool(READS, title="Review memories")
     async def review_memories(
         self,
-        find: Annotated[list[Finding] | None, f.AnyOf] = None,
-        project: f.Name | None = None,
+        find: Annotated[list[Finding] | None, f.AnyOf, Field(description="Default: all.")] = None,
+        project: Annotated[f.Name | None, Field(description="Only of this one.")] = None,
         threshold: Annotated[float | None, _within(0.5, 1)] = None,
         max_groups: Annotated[int, _within(1, MAX_GROUPS)] = 50,
         stale_days: Annotated[int, _within(1, MAX_DAYS)] = STALE_DAYS,
-        offset: Annotated[int, _within(0, MAX_OFFSET)] = 0,
+        offset: Annotated[int, _within(0, MAX_OFFSET), Field(description="next_offset, to go on.")] = 0,
     ) -> Reviewed:
-        """Find memories that need care; propose a plan of what is safe. Changes nothing.
+        """Find memories that need care, such as duplicates, and propose a plan for what is safe. Changes nothing.
 
-        Use to clean up: decide on the rest, then call tidy_memories. Go on at next_offset. Errors: DATABASE_ERROR.
+        Use when asked to clean up; tidy_memories then applies the plan. To find memories by what they say:
+        search_memories. Error: DATABASE_ERROR.
         """
         wanted = [name for name in FINDINGS if find is None or name in find]
         model = await self.core.current_model()
@@ -206,15 +207,15 @@ class Maintenance(Toolset):
     @tool(REMOVES, title="Tidy memories")
     async def tidy_memories(
         self,
-        action: Action,
+        action: Annotated[Action, Field(description="apply carries out plan.")],
         plan: Annotated[
             list[Annotated[Any, WithJsonSchema({"type": "object"})]] | None,  # each is checked alone
             Field(description="{action: merge|forget|archive|tag|confirm|keep, ids, into, tags, reason, replaced_by}"),
         ] = None,
-        confirm_token: str = "",
-        older_than_days: Annotated[int | None, _within(0, MAX_DAYS)] = None,
-        below_importance: Annotated[float | None, _within(0, 1)] = None,
-        max_accesses: Annotated[int | None, _within(0, MAX_OFFSET)] = None,
+        confirm_token: Annotated[str, Field(description="From the preview.")] = "",
+        older_than_days: Annotated[int | None, _within(0, MAX_DAYS), Field(description="To archive or prune.")] = None,
+        below_importance: Annotated[float | None, _within(0, 1), Field(description="To archive or prune.")] = None,
+        max_accesses: Annotated[int | None, _within(0, MAX_OFFSET), Field(description="To archive or prune.")] = None,
         project: SkipJsonSchema[f.Name | None] = None,
         synonyms: Annotated[
             dict[str, f.Tag | None] | None,
@@ -224,8 +225,9 @@ class Maintenance(Toolset):
     ) -> Tidied:
         """Apply a plan, archive faded memories, erase archived ones (prune), merge duplicates, or edit tag synonyms.
 
-        Use after review_memories. A first call shows what would change; repeat it with confirm_token within 60 s.
-        Errors: CONFIRM_REQUIRED, CONFLICT.
+        Use after review_memories, or when asked to clear away old memories; for single ones: forget_memories. A first
+        call only shows what would change; if the user agrees, repeat it with confirm_token within 60 s. All but prune
+        can be undone. Errors: CONFIRM_REQUIRED, CONFLICT.
         """
         given = await self._checked(action, plan or [], synonyms)
         project = await self.core.project(project)
