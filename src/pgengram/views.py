@@ -17,7 +17,7 @@ from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
 from pgengram.ids import short
 from pgengram.text.fencing import one_line
-from pgengram.text.language import spoken
+from pgengram.text.lexical.language import spoken
 
 Shown = dict[str, Any]
 

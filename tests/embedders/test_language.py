@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgengram.text.language import Language, language_of, spoken
+from pgengram.text.lexical.language import Language, language_of, spoken
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from helpers import Served, call, found, owned_tables
-from pgengram.text.stems import foreign_stems
-from pgengram.text.words import words
+from pgengram.text.lexical.stems import foreign_stems
+from pgengram.text.lexical.words import words
 
 # What is stored, and a question that shares no form of a word with it.
 FORMS = {

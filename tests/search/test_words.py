@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from helpers import examples
 from pgengram.search.question import websearch, without
+from pgengram.text.lexical.words import extra_terms, searched_text, words
 from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN, speaker_key_of, turn_features_of
-from pgengram.text.words import extra_terms, searched_text, words
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from pgengram.service import secret_filter
 from pgengram.service.manager import MemoryManager
 from pgengram.service.secret_filter import filter_fields
 from pgengram.service.toolsets.working import NewWorking, Working
-from pgengram.text.secrets import redacted, secrets_in, without_secrets
+from pgengram.text.secrets.redaction import redacted, secrets_in, without_secrets
 
 DICE = Random(42)
 LETTERS = string.ascii_letters + string.digits

@@ -12,7 +12,7 @@ from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.embedders.protocol import Embedder, Scheme
 from pgengram.embedders.vectors import unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
-from pgengram.text.language import language_of
+from pgengram.text.lexical.language import language_of
 
 if TYPE_CHECKING:
     import numpy as np

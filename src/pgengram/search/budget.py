@@ -7,7 +7,7 @@ from typing import Final
 from pgengram.fields import WHOLE_CONTENT
 from pgengram.store.connection.database import Row
 from pgengram.text.fencing import fenced
-from pgengram.text.normalising import folded
+from pgengram.text.similarity.normalising import folded
 from pgengram.views import recalled_line
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own

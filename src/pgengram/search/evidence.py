@@ -16,9 +16,9 @@ from typing import Final, NamedTuple, get_args
 from pgengram.fields import Evidence
 from pgengram.search.question import Asked, AskedWord
 from pgengram.store.connection.database import Row
-from pgengram.text.language import NOUNS_HAVE_CAPITALS, spoken
-from pgengram.text.small_talk import is_small_talk
-from pgengram.text.words import words
+from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS, spoken
+from pgengram.text.lexical.small_talk import is_small_talk
+from pgengram.text.lexical.words import words
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
 STEM: Final = 5  # letters that the forms of a word have in common

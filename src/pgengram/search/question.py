@@ -16,9 +16,9 @@ from pgengram.search.dates import Period, asks_for_time, times, without_times
 from pgengram.search.filters import Scope, scope_of
 from pgengram.search.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.text.language import function_words, spoken
-from pgengram.text.stems import foreign_stems
-from pgengram.text.words import extra_terms, words
+from pgengram.text.lexical.language import function_words, spoken
+from pgengram.text.lexical.stems import foreign_stems
+from pgengram.text.lexical.words import extra_terms, words
 
 # A word in more than a fifth of all memories (a name, mostly) says nothing about meaning: left in the text that is
 # embedded it pulls every memory of that person nearer. It stays in the search by words.

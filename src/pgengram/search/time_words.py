@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
-from pgengram.text.language import UNKNOWN, language_of
+from pgengram.text.lexical.language import UNKNOWN, language_of
 
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 LONGEST_PHRASE: Final = 4  # words

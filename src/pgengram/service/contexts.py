@@ -11,7 +11,7 @@ from pgengram.inputs import Question, checked
 from pgengram.search import budget, cursors
 from pgengram.store.reading.names import alike
 from pgengram.store.reading.trust import untrusted
-from pgengram.text.words import words
+from pgengram.text.lexical.words import words
 
 if TYPE_CHECKING:
     from pgengram.service.core import Core

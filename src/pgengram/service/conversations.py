@@ -13,7 +13,7 @@ from pgengram import fields as f
 from pgengram.errors import Conflict
 from pgengram.store.assistant import conversations as store
 from pgengram.store.assistant.conversations import Conversation, Keeping, Turn
-from pgengram.text.secrets import redacted
+from pgengram.text.secrets.redaction import redacted
 
 if TYPE_CHECKING:
     from pgengram.service.core import Core

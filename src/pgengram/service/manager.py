@@ -43,8 +43,8 @@ from pgengram.store.memory import statements as s
 from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.store.memory.upsert import WriteResult
 from pgengram.store.reading import history
-from pgengram.text.language import spoken
-from pgengram.text.words import words
+from pgengram.text.lexical.language import spoken
+from pgengram.text.lexical.words import words
 from pgengram.views import (
     Forgotten,
     Found,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.search import budget
 from pgengram.service import contexts
 from pgengram.text.fencing import fenced
-from pgengram.text.normalising import folded
+from pgengram.text.similarity.normalising import folded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

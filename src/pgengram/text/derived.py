@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pgengram.text.normalising import content_hash
-from pgengram.text.stems import foreign_stems
+from pgengram.text.lexical.stems import foreign_stems
+from pgengram.text.lexical.words import extra_terms, searched_text, speaker_terms, words
+from pgengram.text.similarity.normalising import content_hash
 from pgengram.text.turn_features import speaker_key_of, turn_features_of
-from pgengram.text.words import extra_terms, searched_text, speaker_terms, words
 
 IDENTITY: Final = frozenset({"content", "user", "project", "collection", "speaker", "occurred_at"})  # what is hashed
 MOMENTS: Final = frozenset(

@@ -30,7 +30,7 @@ from pgengram.store.graph.edges import normalised_type
 from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival
-from pgengram.text.secrets import redacted
+from pgengram.text.secrets.redaction import redacted
 from pgengram.transfer.arrivals import arrival
 from pgengram.transfer.importers import format_of, recognised
 from pgengram.transfer.records import Item, Left, Said, uuid_of

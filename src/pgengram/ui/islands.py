@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jinja2.utils import htmlsafe_json_dumps
 
-from pgengram.text.language import function_words
-from pgengram.text.words import words
+from pgengram.text.lexical.language import function_words
+from pgengram.text.lexical.words import words
 
 if TYPE_CHECKING:
     from numpy import float32, int64

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup
 
 from pgengram.text.fencing import one_line
-from pgengram.text.language import function_words
-from pgengram.text.words import extra_terms, words
+from pgengram.text.lexical.language import function_words
+from pgengram.text.lexical.words import extra_terms, words
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -25,7 +25,7 @@ from pgengram import fields as f
 from pgengram.errors import PgengramError
 from pgengram.service.toolsets.graph import TOLD
 from pgengram.service.toolsets.maintenance import NONE_GIVEN
-from pgengram.text import word_diff
+from pgengram.text.similarity import word_diff
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.ui import markup
 from pgengram.ui.changes import Done

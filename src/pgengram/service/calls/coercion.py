@@ -22,7 +22,7 @@ from pgengram.inputs import NewMemory
 from pgengram.json_schema import Schema
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.calls.vocabulary import EVERYTHING, LEVELS, TARGETS, WORDS, WRAPPERS
-from pgengram.text.secrets import redacted
+from pgengram.text.secrets.redaction import redacted
 
 MAX_ECHO: Final = 64  # characters of a caller's own word in an answer
 OF_TEN: Final = 3  # from here on a number is one of ten; below it may as well be one of three or a slip

@@ -15,7 +15,7 @@ from pgengram.service.toolsets import Toolset
 from pgengram.store.assistant import identity
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.fencing import one_line
-from pgengram.text.normalising import folded
+from pgengram.text.similarity.normalising import folded
 from pgengram.views import Answer, Shown, cut, moment, shown
 
 MAX_EVIDENCE: Final = 50

@@ -26,10 +26,10 @@ from pgengram.store.memory.succession import (
     surest,
     told_at,
 )
-from pgengram.text.differences import differences, overlap
 from pgengram.text.fencing import one_line
+from pgengram.text.lexical.words import words
+from pgengram.text.similarity.differences import differences, overlap
 from pgengram.text.turn_features import TURN
-from pgengram.text.words import words
 from pgengram.views import Shown, cut, moment
 
 Finding = Literal[

@@ -19,9 +19,9 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.memories import Draft, Outcome
 from pgengram.store.memory.succession import HINTED, LEAST_COSINE, OTHERS, crowding, succeeds
 from pgengram.store.schema.visibility import VISIBLE
-from pgengram.text.differences import differences, overlap
-from pgengram.text.normalising import folded
-from pgengram.text.words import apart, extra_terms
+from pgengram.text.lexical.words import apart, extra_terms
+from pgengram.text.similarity.differences import differences, overlap
+from pgengram.text.similarity.normalising import folded
 
 if TYPE_CHECKING:
     from numpy import float32

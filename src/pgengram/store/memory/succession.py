@@ -11,7 +11,7 @@ from heapq import nlargest
 from typing import Any, Final
 from uuid import UUID
 
-from pgengram.text.change_words import announces_change
+from pgengram.text.lexical.change_words import announces_change
 from pgengram.text.turn_features import TURN, speaker_key_of
 
 LEAST_COSINE: Final = 0.35  # below, two memories are about different things

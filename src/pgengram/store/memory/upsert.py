@@ -29,7 +29,7 @@ from pgengram.store.memory.duplicates import (
     unlike,
 )
 from pgengram.store.memory.memories import Draft, Outcome
-from pgengram.text.differences import overlap
+from pgengram.text.similarity.differences import overlap
 
 MERGED_OVERLAP: Final = 0.6  # share of words in common, below which nothing is merged however near it is by meaning
 RELATED: Final = "related_to"

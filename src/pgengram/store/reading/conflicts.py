@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.schema.visibility import VISIBLE
-from pgengram.text.differences import differences, overlap
+from pgengram.text.similarity.differences import differences, overlap
 
 ALIKE: Final = 0.6  # share of words in common, from which on two texts are about the same
 COMPARED: Final = 10  # of the best hits: pairs grow with the square

@@ -16,7 +16,7 @@ from pgengram import fields as f
 from pgengram.details import DETAILS
 from pgengram.errors import InvalidInput
 from pgengram.store.assistant.identity import JSON_ASPECTS, USUAL
-from pgengram.text.normalising import folded
+from pgengram.text.similarity.normalising import folded
 from pgengram.transfer.records import (
     Item,
     Left,

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pgengram.text.secret_shapes import Found
+    from pgengram.text.secrets.shapes import Found
 
 
 def secrets_in(text: str) -> list[Found]:
     """Return the secrets in `text` by where they stand; of several that overlap the first and longest."""
-    from pgengram.text.secret_shapes import SHORTEST_PASSWORD, SHORTEST_TOKEN, worth_trying
+    from pgengram.text.secrets.shapes import SHORTEST_PASSWORD, SHORTEST_TOKEN, worth_trying
 
     if len(text) < SHORTEST_PASSWORD * 2:
         return []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from pgengram.text.words import words
+from pgengram.text.lexical.words import words
 
 
 def _each_of(*lines: str) -> frozenset[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pgengram.text.language import ENGLISH, function_words, language_of
-from pgengram.text.words import words
+from pgengram.text.lexical.language import ENGLISH, function_words, language_of
+from pgengram.text.lexical.words import words
 
 # What such a text begins with, by language; several words for each of hello, goodbye, thanks, please, yes, no, fine.
 _OPENINGS: Final = """

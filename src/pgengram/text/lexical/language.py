@@ -78,7 +78,7 @@ class Language:
 def _function_words() -> dict[str, tuple[str, ...]]:
     """Return each common word with the languages that have it among their commonest."""
     found: dict[str, tuple[str, ...]] = {}
-    for line in files("pgengram.text").joinpath("function_words.txt").read_text(encoding="utf-8").splitlines():
+    for line in files("pgengram.text.lexical").joinpath("function_words.txt").read_text(encoding="utf-8").splitlines():
         code, *words = line.split(" ")
         for word in words:
             found[word] = (*found.get(word, ()), code)

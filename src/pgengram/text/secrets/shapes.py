@@ -1,4 +1,4 @@
-"""What secrets look like; see `pgengram.text.secrets`, which loads this when the first text is searched."""
+"""What secrets look like; `redaction` loads this when the first text is searched."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from typing import Final, cast
 
-from pgengram.text.language import function_words, spoken
+from pgengram.text.lexical.language import function_words, spoken
 
 # The algorithm of Snowball (Porter 2001) for each language that language_of tells.
 ALGORITHMS: Final = {

@@ -1,0 +1,1 @@
+"""Words: how text is split, in which language it is, and what its words say of it."""
