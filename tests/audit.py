@@ -2,15 +2,18 @@
 
 usage: python tests/audit.py PATH...        each a wheel, a folder, a program or a library
 
-A Windows file may import what Windows brings and what lies in the same wheel or folder. Code for x86-64 may use AVX, FMA
-and AVX-512, and code for arm64 SVE, only in functions that are neither exported nor called by name: such a function is
-reached through a pointer alone, which the program sets after a look at the processor. Exit code 1 when something is found.
+A Windows or macOS file may import what the system brings and what lies in the same wheel or folder. One for macOS must
+run on macOS 13, and one for Apple silicon must be signed, if only by its linker. Code for x86-64 may use AVX, FMA and
+AVX-512, and code for arm64 SVE, only in functions that are neither exported nor called by name: such a function is reached
+through a pointer alone, which the program sets after a look at the processor. Exit code 1 when something is found.
 """
 
 from __future__ import annotations
 
 import bisect
+import hashlib
 import re
+import struct
 import sys
 import tempfile
 import zipfile
@@ -28,6 +31,9 @@ WINDOWS = (
     "powrprof propsys psapi rpcrt4 secur32 setupapi shell32 shlwapi ucrtbase user32 userenv uxtheme version winhttp winmm "
     "winspool.drv wintrust wldap32 ws2_32 wsock32 wtsapi32"
 )
+MACOS = ("/usr/lib/", "/System/Library/")
+OLDEST_MACOS = [13, 0, 0]
+SIGNATURE, DIRECTORY = 0xFADE0CC0, 0xFADE0C02  # what a signature and its list of hashes begin with (XNU's cs_blobs.h)
 CODE = (b"MZ", b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 VEX, EVEX = (0xC4, 0xC5), 0x62  # in 64-bit code these first bytes mean nothing else (Intel SDM vol. 2, 2.3 and 2.7)
 PREFIXES = (0x64, 0x65, 0x67)
@@ -62,6 +68,8 @@ def audited(place: Path) -> Iterator[str]:
         for dll in imported(path):
             if not brought_by_windows(dll) and dll not in beside:
                 yield f"{name} imports {dll}, which neither Windows nor the package brings"
+        for fault in unfit_for_macos(path, beside):
+            yield f"{name} {fault}"
         for instructions, functions in unguarded(path).items():
             yield f"{name} has {instructions} in {len(functions)} functions that any processor may enter"
 
@@ -79,6 +87,44 @@ def brought_by_windows(dll: str) -> bool:
         or dll.startswith(("api-ms-win-", "ext-ms-"))
         or dll.endswith(".exe")
     )
+
+
+def unfit_for_macos(path: Path, beside: set[str]) -> Iterator[str]:
+    """Yield what keeps a macOS file from being loaded; nothing for other files."""
+    parsed = lief.MachO.parse(str(path)) if lief.is_macho(str(path)) else None  # owns the binaries in it
+    for binary in parsed or ():
+        for library in binary.libraries:
+            own = library.command == lief.MachO.LoadCommand.TYPE.ID_DYLIB
+            if not (own or library.name.startswith(MACOS) or Path(library.name).name.lower() in beside):
+                yield f"imports {library.name}, which neither macOS nor the package brings"
+        oldest = binary.build_version.minos if binary.build_version else binary.version_min.version
+        if oldest > OLDEST_MACOS:
+            yield f"needs macOS {'.'.join(map(str, oldest))}"
+        arm = binary.header.cpu_type == lief.MachO.Header.CPU_TYPE.ARM64
+        if arm and not is_signed(binary, path.read_bytes()[binary.fat_offset :]):
+            yield "has no signature that fits, without which Apple silicon ends the program"
+
+
+def is_signed(binary: lief.MachO.Binary, data: bytes) -> bool:
+    """Tell whether a file has a signature whose hashes are those of its pages."""
+    if not binary.has_code_signature:
+        return False
+    blob = data[binary.code_signature.data_offset :][: binary.code_signature.data_size]
+    magic, _, count = struct.unpack_from(">3I", blob)
+    places = [struct.unpack_from(">2I", blob, 12 + 8 * at)[1] for at in range(count)]
+    lists = [at for at in places if struct.unpack_from(">I", blob, at)[0] == DIRECTORY]
+    return magic == SIGNATURE and bool(lists) and all(hashes_fit(blob[at:], data) for at in lists)
+
+
+def hashes_fit(directory: bytes, data: bytes) -> bool:
+    """Tell whether a signature's list has the hash of each page of the file up to the signature, by SHA-1 or SHA-256."""
+    first, _, _, pages, limit, size, kind, _, page_bits = struct.unpack_from(">5I4B", directory, 16)
+    page = 1 << page_bits
+    made = [
+        hashlib.new("sha1" if kind == 1 else "sha256", data[at : min(at + page, limit)]).digest()[:size]
+        for at in range(0, limit, page)
+    ]
+    return made == [directory[first + size * at :][:size] for at in range(pages)]
 
 
 def unguarded(path: Path) -> dict[str, set[int]]:

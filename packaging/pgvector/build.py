@@ -45,11 +45,11 @@ class Platform:
     majors: tuple[int, ...] = (18, 16)
 
 
+# The server has what is missing when it loads the library. What SQL calls stays visible; nothing unwinds C.
 MACOS = (
-    "-fPIC",
-    "-Wl,-undefined,dynamic_lookup",
-    "-Wl,-install_name,vector.dylib",
-)  # the server has what is missing when it loads the library
+    "-fPIC", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
+    "-Wl,-undefined,dynamic_lookup", "-Wl,-install_name,vector.dylib",
+)  # fmt: skip
 PLATFORMS = (
     Platform(
         "windows-amd64", "win_amd64", "x86_64-windows-gnu", "vector.dll",

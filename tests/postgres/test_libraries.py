@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+import lief
 import psycopg
 import pytest
 
@@ -16,7 +18,8 @@ from audit import audited
 from pgengram.errors import NotReady
 from pgengram.postgres import binaries, find_binaries, start_embedded, supervisor
 
-NAMES = {"windows": "vector.dll", "linux": "vector.so"}
+NAMES = {"windows": "vector.dll", "linux": "vector.so", "macos": "vector.dylib"}
+CALLED = re.compile(r"FUNCTION (\w+)\([^;]*?AS 'MODULE_PATHNAME'(?:, '(\w+)')?")
 replaced = pytest.mark.skipif(
     (sys.platform, platform.machine()) not in binaries.PLATFORMS,
     reason="the carrier's library is used on this platform",
@@ -45,7 +48,33 @@ def test_each_platform_has_its_library_under_its_name_and_nothing_else_lies_besi
         assert f"{name}/18/{NAMES[name.partition('-')[0]]}" in listed
 
 
+def test_each_library_has_every_function_that_the_extension_calls() -> None:
+    [script] = find_binaries().bin.parent.glob("share/postgresql/extension/vector--0.8.?.sql")
+    called = {own or name for name, own in CALLED.findall(script.read_text(encoding="utf-8"))}
+
+    assert len(called) > 100
+    for library in binaries.LIBRARIES.glob("*/*/vector.*"):
+        parsed = lief.parse(str(library))
+        assert parsed is not None
+        prefix = "_" if isinstance(parsed, lief.MachO.Binary) else ""
+        there = {str(function.name) for function in parsed.exported_functions}
+        assert {prefix + name for name in {*called, "_PG_init", "Pg_magic_func"}} <= there, library
+
+
+def test_a_changed_byte_spoils_the_signature_that_apple_silicon_asks_for(tmp_path: Path) -> None:
+    ours = binaries.LIBRARIES / "macos-arm64" / "18" / "vector.dylib"
+    data = bytearray(ours.read_bytes())
+    data[data.index(b"vector cannot have more than")] += 1
+    (tmp_path / ours.name).write_bytes(data)
+
+    assert list(audited(ours)) == []
+    assert list(audited(tmp_path)) == [
+        f"{ours.name} has no signature that fits, without which Apple silicon ends the program"
+    ]
+
+
 @replaced
+@pytest.mark.skipif(platform.machine() == "arm64", reason="there the carrier's runs on every processor, too")
 def test_the_audit_finds_what_is_wrong_with_the_library_that_ours_replaces() -> None:
     theirs = find_binaries().bin.parent / "lib" / "postgresql" / binaries.VECTOR
 

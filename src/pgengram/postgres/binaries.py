@@ -29,7 +29,9 @@ PLATFORMS = {
     ("win32", "AMD64"): "windows-amd64",
     ("linux", "x86_64"): "linux-x86_64",
     ("linux", "aarch64"): "linux-aarch64",
-}  # on others the carrier's own run on every processor that the system supports
+    ("darwin", "x86_64"): "macos-x86_64",
+    ("darwin", "arm64"): "macos-arm64",
+}  # elsewhere the carrier has no PostgreSQL
 SEARCH_PATH = 18  # the first version that looks for an extension's library in more than one folder
 COMMON = Path("/var/lib/pgengram")  # where a copy goes when the data folder is closed to the server's user as well
 
