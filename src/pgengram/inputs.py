@@ -303,6 +303,11 @@ class Question(Filters):
     as_of: Annotated[f.Moment | None, Field(description="What held true then.")] = None
     now: Annotated[f.Moment | None, Field(description="For 'last week'.")] = None
     embedding: f.Vector | None = None
+    include: Annotated[
+        list[Literal["turns"]],
+        f.AnyOf,
+        Field(description="turns: also what was said, word for word, as a list of its own."),
+    ] = []
 
     @model_validator(mode="before")
     @classmethod

@@ -88,7 +88,8 @@ class StoredMany(Answer):
 class Found(Answer):
     """Answer of search_memories.
 
-    in_detail: whether the caller asked for every field of the hits; period: the times that the question was read to name.
+    in_detail: whether the caller asked for every field of the hits; period: the times that the question was read to name;
+    turns: what was said, where the caller asked for it; turns_match: how many turns match, where that is worth telling.
     """
 
     query: Annotated[str, Unlisted]
@@ -103,6 +104,8 @@ class Found(Answer):
     period: Annotated[str | None, Unlisted] = None
     note: Annotated[str | None, Unlisted] = None
     language: Annotated[str | None, Unlisted] = None
+    turns: Annotated[list[Shown] | None, Unlisted] = None
+    turns_match: Annotated[int | None, Unlisted] = None
     degraded: Annotated[bool | None, Unlisted] = None
     in_detail: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
 

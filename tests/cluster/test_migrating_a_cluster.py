@@ -20,8 +20,8 @@ from alembic import op
 
 from pgengram.store.schema.migrate import beside_memories
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 OWNER = "namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer"
 
 
@@ -45,10 +45,10 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A later version, whose schema has a table more; its name."""
     folder = tmp_path / "migrations"
     shutil.copytree(migrating.migrations_folder(), folder)
-    (folder / "versions" / "0003_moods.py").write_text(NEXT)
+    (folder / "versions" / "0005_moods.py").write_text(NEXT)
     monkeypatch.setattr(migrating, "migrations_folder", lambda: folder)
-    monkeypatch.setattr(migrating, "SCHEMA_HEAD", "0004")
-    return "0004"
+    monkeypatch.setattr(migrating, "SCHEMA_HEAD", "0005")
+    return "0005"
 
 
 async def remembering(database: Database, namespace: str) -> None:
@@ -74,7 +74,7 @@ async def test_a_new_table_of_owners_is_dealt_with_their_memories_and_walled(clu
     for namespace in ("ada", "ben"):
         await remembering(cluster_db, namespace)
 
-    assert migrating.migrate(cluster_db.url) == "0003"
+    assert migrating.migrate(cluster_db.url) == "0004"
 
     assert migrating.current_version(cluster_db.url) == later
     together = cluster_db.as_login(
@@ -89,7 +89,7 @@ async def test_the_same_migration_runs_where_nothing_is_spread(database: Databas
     for namespace in ("ada", "ben"):
         await remembering(database, namespace)
 
-    assert migrating.migrate(database.url) == "0003"
+    assert migrating.migrate(database.url) == "0004"
 
     assert migrating.current_version(database.url) == later
     await check(database)

@@ -141,8 +141,12 @@ def print_found(
 
 
 def print_search(found: Mapping[str, Any], *, why: bool) -> None:
-    """Print the hits of a search, best first."""
+    """Print the hits of a search, best first, and what was said, or how many turns match."""
     print_found(found["results"], SCORE | PARTS if why else SCORE, found.get("note"))
+    for turn in found.get("turns") or []:
+        screen.print(Text.assemble((f"{turn['date']} {turn['role']} ", "dim"), one_line(turn["text"])))
+    if matching := found.get("turns_match"):
+        say(f"{matching:,} turns of conversations match: --turns shows the best of them.")
 
 
 def print_list(found: Mapping[str, Any], following: int) -> None:

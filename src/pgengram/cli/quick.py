@@ -30,6 +30,7 @@ _FILTERS: Final = {
 OPTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "search": {
         **_FILTERS, **_PAGE, "--as-of": ("as_of", TEXT), "--mode": ("mode", TEXT), "--why": ("why", FLAG),
+        "--turns": ("turns", FLAG),
     },
     "list": {
         **_FILTERS, **_PAGE, "--forgotten": ("forgotten", FLAG), "--archived": ("archived", FLAG),
@@ -45,10 +46,10 @@ OPTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 ORIGIN: Final = {"capture_mode": "explicit", "source_provider": "command line"}
 
 
-def searching(query: list[str], *, why: bool = False, limit: int = 10, **asked: Any) -> Options:
+def searching(query: list[str], *, why: bool = False, turns: bool = False, limit: int = 10, **asked: Any) -> Options:
     """Return the arguments of search_memories for `search`."""
     del why  # only shown
-    return {"mode": "auto", **asked, "query": query, "limit": limit}
+    return {"mode": "auto", **asked, "query": query, "limit": limit, "include": ["turns"] if turns else []}
 
 
 def listing(*, forgotten: bool = False, archived: bool = False, **asked: Any) -> Options:

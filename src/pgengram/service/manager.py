@@ -29,7 +29,7 @@ from pgengram.search.fusion import parts_of
 from pgengram.search.hits import Hits
 from pgengram.search.question import in_time
 from pgengram.search.time_words import asks_for_all
-from pgengram.service import confirming, receipts, standing, unmatched
+from pgengram.service import confirming, receipts, said, standing, unmatched
 from pgengram.service.calls.arguments import reader
 from pgengram.service.core import Core
 from pgengram.service.secret_filter import without_secrets_in
@@ -188,6 +188,7 @@ class MemoryManager(Core):
             note=note,
             read=await self._names_read(question),
             language=spoken(question.query),
+            **await said.beside(self.store, question, found.evidence),
             degraded=self.degraded or found.how == "words" or None,
         )
 

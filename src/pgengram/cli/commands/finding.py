@@ -37,6 +37,7 @@ async def search(
     as_of: Annotated[str | None, typer.Option(help="What held true then.")] = None,
     mode: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.", autocompletion=completing(MODES))] = "auto",
     why: Annotated[bool, typer.Option("--why", help="Show the parts of each score.")] = False,
+    turns: Annotated[bool, typer.Option("--turns", help="Also what was said, word for word.")] = False,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +45,7 @@ async def search(
 
     Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --since "last week"`
     """
-    found = await searched(searching(query, **asked, mode=mode, as_of=as_of, limit=limit))
+    found = await searched(searching(query, **asked, mode=mode, as_of=as_of, turns=turns, limit=limit))
     if as_json:
         print_json(found)
         return

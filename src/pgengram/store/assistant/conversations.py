@@ -60,6 +60,7 @@ class Keeping:
     keep_days: int = f.KEEP_DAYS
 
 
+MOST_WORDS: Final = 0.6  # of those asked, which a turn has that matches
 # Each uses the primary key of its table unless said otherwise.
 FIND_KEEPING: Final = "SELECT keeps, keep_days FROM conversation_settings WHERE namespace_id = %(namespace_id)s"
 SET_KEEPING: Final = """
@@ -163,6 +164,20 @@ CROSS JOIN LATERAL (
   SELECT DISTINCT ON (role) role, text FROM conversation_turns t
   WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation AND t.role <> 'tool'
   ORDER BY role, number DESC) AS said
+"""
+# Turns that have most of the words asked, those with more of them first, then the latest. Reads the turns of the
+# namespace, which row-level security lets no index of arrays find.
+FIND: Final = """
+WITH asked AS MATERIALIZED (SELECT pgengram_turn_terms(%(words)s) AS terms), found AS (
+  SELECT t.client, t.conversation, t.number, t.role, t.text, t.time, t.project,
+    (SELECT count(*) FROM unnest(asked.terms) AS one(term) WHERE one.term = ANY(t.terms)) AS share
+  FROM conversation_turns t, asked
+  WHERE t.namespace_id = %(namespace_id)s AND t.terms && asked.terms
+    AND (%(project)s::text IS NULL OR lower(t.project) = lower(%(project)s))
+    AND (%(since)s::timestamptz IS NULL OR t.time >= %(since)s) AND (%(until)s::timestamptz IS NULL OR t.time <= %(until)s)
+)
+SELECT found.*, count(*) OVER () AS matching FROM found, asked WHERE share >= %(least)s * cardinality(asked.terms)
+ORDER BY share DESC, time DESC, number DESC LIMIT %(limit)s
 """
 COUNT: Final = f"""
 SELECT count(*) AS turns, count(DISTINCT (client, conversation)) AS conversations, min(time) AS oldest
@@ -275,3 +290,22 @@ async def last_words(tx: Transaction, current: Conversation) -> list[Row]:
 async def counted(tx: Transaction, where: Mapping[str, str | None] = ALL) -> Row:
     """Return how many turns and conversations are kept, and the moment of the oldest."""
     return await tx.row(COUNT, {**ALL, **where}) or {}
+
+
+def cited(row: Row) -> str:
+    """Return how a memory names a turn among its `sources`: `turn:client/conversation/number`; what a tool printed is
+    `tool:…`, so that it is known where such a memory comes from.
+    """
+    return f"{'tool' if row['role'] == 'tool' else 'turn'}:{row['client']}/{row['conversation']}/{row['number']}"
+
+
+async def find(tx: Transaction, words: str, *, limit: int, **where: Any) -> list[Row]:
+    """Return turns with most of the words, best first; each row tells how many match in all, as `matching`.
+
+    Args:
+        tx: of the namespace.
+        words: what is looked for.
+        limit: how many at most.
+        where: project, since and until; None for any.
+    """
+    return await tx.rows(FIND, {"words": words, "least": MOST_WORDS, "limit": limit, **where})

@@ -72,6 +72,7 @@ WHERE i.indrelid = 'memory_vectors'::regclass AND c.relname LIKE 'memory\\_vecto
 BUILD_ANEW: Final = "UPDATE embedding_models SET rows_at_build = NULL WHERE rows_at_build IS NOT NULL"
 FUNCTIONS: Final = (
     "pgengram_terms(text, text[])",
+    "pgengram_turn_terms(text)",
     "pgengram_relevance(double precision, double precision, timestamptz)",
 )
 ROLE: Final = "SELECT rolcanlogin AS may_log_in FROM pg_roles WHERE rolname = %(role)s"

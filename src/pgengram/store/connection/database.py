@@ -24,7 +24,7 @@ from pgengram.store.connection.begin import PROBES, SNAPSHOT, begin_sql, setting
 from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
 from pgengram.store.connection.translation import our_errors
 
-SCHEMA_HEAD: Final = "0003"  # the newest migration; a test compares it with the migrations folder
+SCHEMA_HEAD: Final = "0004"  # the newest migration; a test compares it with the migrations folder
 POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
 PROBE_TIMEOUT_S: Final = 5

@@ -9,7 +9,7 @@ from uuid import UUID
 from pgengram.runtime.context import PEOPLE
 from pgengram.store.connection.database import Transaction
 
-# Kinds of sources that say what strangers wrote; any with a web address is one, too.
+# Kinds of sources that say what strangers wrote; any with a web address is one, too, and a turn that a tool printed.
 STRANGERS: Final = (
     "web", "webpage", "web page", "website", "page", "url", "link", "search", "tool", "tool output", "tool_output",
     "mcp", "api", "email", "mail", "message", "issue", "comment", "document", "file", "pdf", "download", "rss", "feed",
@@ -27,7 +27,7 @@ WITH RECURSIVE made_of AS (
 SELECT DISTINCT made_of.shown AS id FROM made_of
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = made_of.id
 CROSS JOIN LATERAL jsonb_array_elements(coalesce(m.sources, '[]'::jsonb)) AS s
-WHERE (lower(s ->> 'kind') = ANY(%(strangers)s) OR s ->> 'ref' ~* '^https?://' OR s ->> 'label' ~* '^https?://')
+WHERE (lower(s ->> 'kind') = ANY(%(strangers)s) OR s ->> 'ref' ~* '^(https?://|tool:)' OR s ->> 'label' ~* '^https?://')
   AND NOT coalesce((
     SELECT h.actor = ANY(%(people)s) FROM memory_history h
     WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = made_of.shown
