@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from itertools import cycle
@@ -13,6 +14,8 @@ from hooked_assistant import Assistant
 from mcp import Client
 
 from helpers import call, connected, remember
+from machine import answered
+from pgengram.runtime.context import PEOPLE
 
 BY_LANGUAGE = json.loads(Path(__file__).with_name("hostile_payloads.json").read_text(encoding="utf-8"))
 PAYLOADS = [
@@ -75,3 +78,28 @@ async def test_ordinary_memories_are_hardly_ever_left_out(assistant: Assistant, 
         missing += sum(text not in begun for text in texts)
 
     assert missing <= MOST_FALSE_ALARMS * FEW * ROUNDS
+
+
+async def test_a_history_that_an_import_carries_vouches_for_nothing(assistant: Assistant, client: Client) -> None:
+    web = [{"kind": "web", "ref": "https://example.org/a"}]
+    there = await remember(client, f"{PAYLOADS[1]} Once more.", project="ark", importance=1, sources=web)
+    by_a_person = {
+        "version": 2,
+        "operation": "confirm",
+        "at": "2026-01-01T00:00:00Z",
+        "changes": {"content": ["a", "b"]},
+    }
+    records = [
+        {"content": f"{PAYLOADS[0]} ({actor})", "project": "ark", "importance": 1, "sources": web,
+         "history": [{**by_a_person, "actor": actor}]}
+        for actor in PEOPLE
+    ]  # fmt: skip
+    records.append({"record": "history", "memory_id": there, **by_a_person, "version": 9, "actor": PEOPLE[0]})
+    path = assistant.folder / "export.jsonl"
+    path.write_text("".join(json.dumps({"record": "memory", **one}) + "\n" for one in records), encoding="utf-8")
+
+    told = await asyncio.to_thread(answered, "import", str(path), "--json", **assistant.settings)
+    begun = assistant.context("SessionStart")
+
+    assert (told["added"], told["left"]) == ({"memory": len(PEOPLE), "history": 1}, [])
+    assert not any(opening in begun for said in BY_LANGUAGE.values() for opening in said["openings"])

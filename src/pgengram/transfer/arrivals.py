@@ -13,6 +13,7 @@ from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory, refusal
+from pgengram.runtime.context import PEOPLE
 from pgengram.service.calls.arguments import reader
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.calls.vocabulary import TARGETS
@@ -149,7 +150,12 @@ def _history(record: Mapping[str, Any], version: int, actor: str | None) -> list
         return [{"version": version, "operation": "import", "actor": actor, "at": now}]
     if not (isinstance(history, list) and all(isinstance(row, Mapping) for row in history)):
         raise InvalidInput("history must be a list of objects.")
-    return history
+    return [{**row, "actor": told_actor(row.get("actor"))} for row in history]
+
+
+def told_actor(name: Any) -> Any:
+    """Return who acted as a file tells it, but never a person's door: a file vouches for nobody."""
+    return f"imported {name}" if name in PEOPLE else name
 
 
 def _moments(record: Mapping[str, Any]) -> dict[str, datetime]:

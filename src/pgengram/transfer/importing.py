@@ -18,6 +18,7 @@ import psycopg
 from pgengram import fields as f
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, PgengramError
 from pgengram.inputs import Change, checked
+from pgengram.runtime.context import ACTOR
 from pgengram.runtime.retry import retrying
 from pgengram.service.conversations import Conversations
 from pgengram.service.core import Core
@@ -31,7 +32,7 @@ from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival
 from pgengram.text.secrets.redaction import redacted
-from pgengram.transfer.arrivals import arrival
+from pgengram.transfer.arrivals import arrival, told_actor
 from pgengram.transfer.importers import format_of, recognised
 from pgengram.transfer.records import Item, Left, Said, uuid_of
 from pgengram.transfer.sources import Source
@@ -51,6 +52,7 @@ MOST_CHARS: Final = 2_000_000  # of turns that are read at once
 MOST_LEFT: Final = 1_000  # of what was left out that are kept each for itself
 PLACES: Final = 3  # that are told for each reason
 EXAMPLES: Final = 10
+ACTING: Final = "import"  # as the history names who changed a memory
 EXAMPLE: Final = 100  # characters of one
 Report = Callable[[int, int], None]  # records looked at, records in all
 One = TypeVar("One")
@@ -149,14 +151,18 @@ async def import_from(
     opened = await asyncio.to_thread(_Opened, system, source, mapping, encoding)
     importing = _Import(core, Imported(opened.system, dry_run))
     done = 0
+    actor = ACTOR.set(ACTING)  # whoever runs it has not read what the file says
     try:
-        while batch := await asyncio.to_thread(opened.batch):
-            await importing.take(batch)
+        batch = await asyncio.to_thread(opened.batch)
+        while batch:  # the next one is read while this one is stored
+            _, following = await asyncio.gather(importing.take(batch), asyncio.to_thread(opened.batch))
             done += len(batch)
             report(done, max(done, opened.estimated(done)))
+            batch = following
         await importing.rest()
         report(done, done)
     finally:
+        ACTOR.reset(actor)
         await importing.close()
     if not dry_run:
         core.notice_growth(importing.report.added["memory"])
@@ -369,6 +375,8 @@ class _Import:
             row[name] = self._same.get(str(row.get(name)), row.get(name))
         if record == "relationship" and item.foreign:
             row["type"] = normalised_type(str(row["type"]))
+        if record == "history":
+            row["actor"] = told_actor(row.get("actor"))
         if record == "belief":
             row["belief_hash"] = "\\x" + belief_hash(str(row.get("belief"))).hex()
         return row

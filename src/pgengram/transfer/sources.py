@@ -36,6 +36,8 @@ _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(")?|[{}\[\]]', re.DOTAL
 _BEGINS: Final = re.compile(
     rb'\{\s*+"([^"\\]{1,64}+)"\s*+:\s*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^,"{}\[\]]*+)\s*+,\s*+"([^"\\]{1,64}+)"'
 )
+# As far as the next bracket outside of strings; nothing where a string has no end yet.
+_BRACKET: Final = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+([{}\[\]])', re.DOTALL)
 _NEXT: Final = re.compile(rb"\s*+(?:,\s*+[\[{]|\])")
 
 
@@ -327,8 +329,8 @@ class _Records:
         """Return the record whose bracket was just read, and stand behind it."""
         place = f"{self._place}, byte {self._offset + self._start:,}"
         depth = 1
-        while depth and depth <= MOST_DEEP and (token := self._token()) is not None:
-            depth += 1 if token.group() in (b"{", b"[") else -1 if token.group() in (b"}", b"]") else 0
+        while depth and depth <= MOST_DEEP and (bracket := self._bracket()):
+            depth += 1 if bracket in b"{[" else -1
         read = self._at if depth == 0 else len(self._buffer)
         if read - self._start > MOST_OF_ONE:
             broken = Broken(place, f"it is larger than {MOST_OF_ONE >> 20} MB")
@@ -383,6 +385,14 @@ class _Records:
             self._at = len(self._buffer) if token is None else token.start()
             if len(self._buffer) - self._start > MOST_OF_ONE or not self._more():
                 return None
+
+    def _bracket(self) -> bytes:
+        """Return the next bracket outside of strings, with as much more read as that takes; empty at the end."""
+        while (found := _BRACKET.match(self._buffer, self._at)) is None:
+            if len(self._buffer) - self._start > MOST_OF_ONE or not self._more():
+                return b""
+        self._at = found.end()
+        return found[1]
 
     def _more(self) -> bool:
         """Read on, by as much as is there already, so that long strings are not looked through too often."""
