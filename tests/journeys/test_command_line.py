@@ -19,6 +19,7 @@ from pgengram import __version__
 from pgengram.cli.app import PANELS, app
 from pgengram.cli.runtime import shell_line
 from pgengram.runtime import libraries
+from reference import commands
 
 WORDS = {"embedder": "none:"}
 
@@ -77,6 +78,41 @@ def test_what_cannot_be_done_has_an_exit_code_and_a_reason(
 
     assert said in ended.stderr
     assert ended.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list", "--since", "nonsense"], "--since must be a date"),
+        (["search", "tea", "--type", "nonsense"], "--type must be one of"),
+        (["search", "tea", "--as-of", "nonsense"], "--as-of must be a date"),
+        (["timeline", "--until", "nonsense"], "--until must be a date"),
+        (["add", "tea", "--kind", "nonsense", "--occurred-at", "nonsense"], "--occurred-at must be a date"),
+        (["add", " "], "CONTENT must contain more than white space"),
+        (["add", "tea " * 5_000], "write it into a file and use `pgengram import`"),
+        (["add", "tea", "--related-to", "nonsense"], "`pgengram search` finds"),
+        (["edit", "0123456789abcdef", "content="], "To forget it, use `pgengram forget ID`"),
+        (["edit", "0123456789abcdef", "importance=1"], "Use `pgengram search` to find the right id"),
+        (["edit", "nonsense", "importance=1"], "`pgengram search` finds"),
+        (["graph", "0123456789abcdef"], "Use `pgengram search` to find the right id"),
+    ],
+)
+def test_an_error_speaks_of_commands_and_options_and_not_of_an_assistants_calls(
+    database: Database, arguments: list[str], said: str
+) -> None:
+    missing = "0123456789abcdef" in arguments and "content=" not in arguments
+    ended = pgengram(*arguments, expect=1 if missing else 2, database_url=database.url, **WORDS)
+
+    assert said in ended.stderr
+    assert not re.search(r"_memor|confirm_token|\bcall", ended.stderr)
+
+
+def test_every_command_prints_json_for_programs() -> None:
+    without = {
+        " ".join(words[1:]) for words, one in commands() if not any("--json" in option.opts for option in one.params)
+    }
+
+    assert without == {"call", "hook"}  # what they print is JSON already
 
 
 def test_asking_for_what_is_not_there_prints_the_answer_and_fails(database: Database) -> None:

@@ -9,6 +9,16 @@ from pgengram.cli.runtime import confirmed, note
 from pgengram.cli.waiting import end_waiting
 
 
+class ReadsFirst:
+    """Says that a person reads the preview first, so that what it shows may be agreed to for longer than a model's."""
+
+    answer: Final = None
+
+    async def ask(self, question: str, token: str) -> bool | None:  # noqa: ARG002 - asked by the command itself
+        """Leave the question to the command."""
+        return None
+
+
 class TerminalAsker:
     """Puts questions to the person at the terminal; with `yes` they have agreed to everything before."""
 

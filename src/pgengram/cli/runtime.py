@@ -50,7 +50,9 @@ def command(function: Callable[Parameters, Coroutine[Any, Any, int | None]]) -> 
             with asyncio.Runner(loop_factory=event_loop) as runner:
                 code = runner.run(function(*args, **kwargs))
         except PgengramError as error:
-            raise typer.Exit(print_error(error.as_dict())) from None
+            from pgengram.cli.error_words import spoken
+
+            raise typer.Exit(print_error(spoken(error.as_dict(), function))) from None
         except KeyboardInterrupt:
             note("Ended by Ctrl+C.")
             raise typer.Exit(INTERRUPTED) from None
@@ -82,6 +84,11 @@ def print_json(answer: Any, **options: Any) -> None:
     else:
         text = json.dumps(answer, indent=2, ensure_ascii=False)
     print(text)  # noqa: T201 - rich would break long lines
+
+
+def print_line(facts: Mapping[str, Any]) -> None:
+    """Print facts as one line of JSON, at once."""
+    print(json.dumps(facts, ensure_ascii=False), flush=True)  # noqa: T201
 
 
 def print_answer(text: str, data: Any, *, as_json: bool) -> None:

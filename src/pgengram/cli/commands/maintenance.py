@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgengram import fields as f
+from pgengram.cli.asking import ReadsFirst
 from pgengram.cli.options import AsJson, OfProject, Yes
 from pgengram.cli.output import ago, is_count, plain, plain_table, rows_table
 from pgengram.cli.runtime import (
@@ -28,6 +29,7 @@ from pgengram.cli.runtime import (
     screen,
 )
 from pgengram.ids import short
+from pgengram.runtime.context import ASKER
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.maintenance import Action, Maintenance, Reviewed, Tidied
 from pgengram.service.toolsets.reviewing import FINDINGS
@@ -117,6 +119,7 @@ async def tidy(
     """
     chosen = cast("Action", known(action, ACTIONS, "action"))
     bounds = {"older_than_days": older_than_days, "below_importance": below_importance, "max_accesses": max_accesses}
+    ASKER.set(ReadsFirst())
     async with opened_manager() as manager:
         findings = Maintenance(manager)
         tidied = await _preview(findings, chosen, project, bounds)

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from pgengram.cli.runtime import command, known, name_value, note, opened_manager, print_json
+from pgengram.cli.options import AsJson
+from pgengram.cli.runtime import command, known, name_value, note, opened_manager, print_json, print_line
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
@@ -65,6 +66,7 @@ async def serve(
     write_scope: WriteScope = "memory:write",
     namespace_claim: NamespaceClaim = "sub",
     namespace_prefix: NamespacePrefix = "oauth:",
+    as_json: AsJson = False,
 ) -> None:
     """Each client needs a token that `pgengram token create` has made.
 
@@ -88,7 +90,7 @@ async def serve(
     )
     telemetry.start()
     certificate = (certfile, keyfile) if certfile and keyfile else None
-    announce = partial(_announce, naked=not local and certificate is None)
+    announce = partial(_announce, naked=not local and certificate is None, as_json=as_json)
     await serve_http(Settings.from_environment(), rules, bound(host, port), certificate=certificate, announce=announce)
 
 
@@ -112,8 +114,10 @@ def _refuse(*, http: bool, half: bool, open_door: bool) -> None:
         )
 
 
-def _announce(address: str, *, naked: bool) -> None:
+def _announce(address: str, *, naked: bool, as_json: bool) -> None:
     note(f"pgengram serves MCP at {address}")
+    if as_json:
+        print_line({"url": address})
     if naked:
         note("Without TLS tokens can be read on the way: give --certfile, or put a TLS proxy in front.")
 

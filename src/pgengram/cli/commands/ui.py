@@ -10,7 +10,8 @@ from typing import Annotated, Final
 
 import typer
 
-from pgengram.cli.runtime import command, note, say
+from pgengram.cli.options import AsJson
+from pgengram.cli.runtime import command, note, print_line, say
 from pgengram.settings import Settings
 
 # Where windows can be; without one of them a browser would be one that takes the terminal.
@@ -24,6 +25,7 @@ async def ui(
         typer.Option(help="Port to listen on; 8822 unless that is taken, 0 for any free one.", min=0, max=65_535),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """It opens in your browser, which is remembered; only this machine can reach it.
 
@@ -39,7 +41,10 @@ async def ui(
             note("No browser could be opened: open the link yourself.")
 
     def announce(link: str) -> None:
-        say(link)
+        if as_json:
+            print_line({"url": link})
+        else:
+            say(link)
         note("This link works once; a browser that opened it stays signed in. Stop the server with Ctrl+C.")
         if not no_browser:
             opening.add(asyncio.create_task(open_(link)))

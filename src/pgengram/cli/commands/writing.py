@@ -19,6 +19,7 @@ from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes
 from pgengram.cli.output import as_line, print_errors, print_stored, say_undo
 from pgengram.cli.quick import adding
 from pgengram.cli.runtime import (
+    FAILED,
     call_tool,
     command,
     completing,
@@ -155,11 +156,15 @@ async def forget(
     """
     from pgengram.cli.asking import TerminalAsker
     from pgengram.runtime.context import ASKER
+    from pgengram.service.confirming import Declined
 
     ASKER.set(TerminalAsker(yes=yes))
     async with opened_manager() as manager:
         given = {"ids": ids, "reason": reason, "replaced_by_ids": replaced_by, "hard": hard}
-        done = await call_tool(manager, "forget_memories", given)
+        try:
+            done = await call_tool(manager, "forget_memories", given)
+        except Declined:
+            return FAILED
     if as_json:
         print_json(done)
     elif done.ok:

@@ -15,10 +15,11 @@ import typer
 from pgengram import postgres
 from pgengram.cli.options import AsJson
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import FAILED, command, confirmed, opened_store, print_answer, say
+from pgengram.cli.runtime import FAILED, command, confirmed, opened_store, print_answer
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.settings import Settings
 from pgengram.store.connection import locks
+from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.recovery import backup as archive
 from pgengram.store.recovery import backup_schedule, upgrading
 
@@ -77,15 +78,15 @@ async def upgrade(as_json: AsJson = False) -> None:
 
 
 @command
-async def migrate() -> None:
+async def migrate(as_json: AsJson = False) -> None:
     """A server does the same when it starts.
 
     Example: `PGENGRAM_DATABASE_URL=postgresql://memo@db.example.org/memo pgengram migrate`
     """
-    with ProgressBar("Migrating"):
+    with ProgressBar("Migrating", quiet=as_json):
         async with opened_store():
             pass
-    say("The schema is up to date.")
+    print_answer("The schema is up to date.", {"schema": SCHEMA_HEAD}, as_json=as_json)
 
 
 def _back_up(settings: Settings, path: Path | None, *, as_json: bool) -> None:

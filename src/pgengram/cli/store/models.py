@@ -12,8 +12,8 @@ import typer
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import command, note, opened_store, print_json, say, screen
-from pgengram.cli.store.reembedding import move_to, print_line
+from pgengram.cli.runtime import command, note, opened_store, print_json, print_line, say, screen
+from pgengram.cli.store.reembedding import move_to
 from pgengram.settings import Settings
 from pgengram.store.schema.embedding_models import model_of_state
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Final
@@ -12,7 +11,7 @@ import typer
 
 from pgengram.cli.options import AsJson
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import command, completing, note, opened_manager, opened_store, say
+from pgengram.cli.runtime import command, completing, note, opened_manager, opened_store, print_answer, print_line, say
 from pgengram.embedders import embedder_from, spelled
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.settings import Settings
@@ -39,15 +38,16 @@ async def reindex(
             autocompletion=completing(METHODS),
         ),
     ] = METHODS[0],
+    as_json: AsJson = False,
 ) -> None:
     """The server does it by itself when it is due.
 
     Example: `pgengram reindex --method hnsw`
     """
     async with opened_manager() as manager:
-        with ProgressBar("Building the index"):
+        with ProgressBar("Building the index", quiet=as_json):
             state = await manager.reindex(method)
-    say(state)
+    print_answer(state, {"method": method, "index": state}, as_json=as_json)
 
 
 @command
@@ -105,11 +105,6 @@ async def _begun(store: Store) -> str:
             "No move is under way, so name the embedder to move to.", "For example: pgengram reembed builtin:"
         )
     return filling.embedder
-
-
-def print_line(facts: dict[str, Any]) -> None:
-    """Print facts as one line of JSON."""
-    print(json.dumps(facts), flush=True)  # noqa: T201 - one object a line, as it happens
 
 
 class MoveProgress(ProgressBar):

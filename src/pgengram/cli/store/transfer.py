@@ -58,6 +58,7 @@ async def export_(
     format_: Annotated[
         Format, typer.Option("--format", help="jsonl, everything; or markdown, one note for each memory.")
     ] = "jsonl",
+    as_json: AsJson = False,
 ) -> None:
     """A backup, or a way to another store. The file is complete or not there.
 
@@ -65,21 +66,27 @@ async def export_(
 
     Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`
     """
+    if as_json and path == "-":
+        raise InvalidInput("Standard output cannot take the export and the --json summary.", "Give a file.")
     settings = Settings.from_environment()
     core = Core(replace(settings, embedder="none:"))  # none is needed, and the one that is set may be gone
     try:
         await core.ready()
         if format_ == "markdown":
-            with ProgressBar("Exporting") as report:
-                notes = await export_notes(Path(path), core, report)
-            note(", ".join(f"{count:,} notes {what}" for what, count in notes.items()) + ".")
-            return
-        with _opened(path) as file, ProgressBar("Exporting") as report:
-            counts = await export_to(file, core, report)
+            with ProgressBar("Exporting", quiet=as_json) as report:
+                counts = await export_notes(Path(path), core, report)
+        else:
+            with _opened(path) as file, ProgressBar("Exporting", quiet=as_json) as report:
+                counts = await export_to(file, core, report)
     finally:
         await core.close()
-    parts = [_counted(record, number) for record, number in counts.items()] or ["nothing"]
-    note(f"Exported {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}.")
+    if as_json:
+        print_json({"path": path, "format": format_, "counts": dict(counts)})
+    elif format_ == "markdown":
+        note(", ".join(f"{count:,} notes {what}" for what, count in counts.items()) + ".")
+    else:
+        parts = [_counted(record, number) for record, number in counts.items()] or ["nothing"]
+        note(f"Exported {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}.")
 
 
 def _counted(record: str, number: int) -> str:

@@ -1,0 +1,71 @@
+"""Errors of the tools in the words of the command line: options for arguments, commands for calls."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from typer.models import ArgumentInfo, OptionInfo
+
+ASK_FOR_HELP: Final = "Nothing was changed. Add --help to see what the command accepts."
+CALLS: Final = (  # what an assistant would call, and what a person types; the longer ones first
+    (r"Correct the argument and call again; nothing was changed\.", ASK_FOR_HELP),
+    (r"Find the ids first with search_memories\(.*?\), then call \w+ with them", "`pgengram search` finds ids"),
+    (r"to store all of it call create_memories\(.*\), each part in full with the other fields of this call",
+     "for all of it, write it into a file and use `pgengram import`"),
+    (r"To forget it call forget_memories\(.*?\)", "To forget it, use `pgengram forget ID`"),
+    (r"Read the memory again with get_memories and repeat the change on what is there now",
+     "`pgengram show ID` shows what is there now; repeat the change on that"),
+    (r"The confirm_token is not valid: it is .*", "The preview is no longer valid."),
+    (r"The confirmation was given for other ids .*", "The memories changed while you read the preview."),
+    (r"(?:Call|Repeat the call) without confirm_token to see .*", "Run the command again to see what it would do now."),
+    (r"with update_memory \(status active\)", "with `pgengram restore ID`"),
+    (r"with update_memory", "with `pgengram edit ID`"),
+    (r"search_memories", "`pgengram search`"),
+    (r"get_memories", "`pgengram show`"),
+    (r"review_memories", "`pgengram review`"),
+    (r"\bcall again\b", "run the command again"),
+    (r"\bCall again\b", "Run the command again"),
+    (r"The call can be", "The command can be"),
+    (r"the call can be", "the command can be"),
+)  # fmt: skip
+PART: Final = re.compile(r"(?:^|(?<=; ))(\w+)(?:\[\d+\])?(?= (?:must|is|holds|contains|has) )")
+SINGULAR: Final = {"tags": "tag", "types": "type", "ids": "id"}  # an option that is repeated has one name
+
+
+def spoken(error: Mapping[str, str], command: Callable[..., Any]) -> dict[str, str]:
+    """Return an error of a tool as it is told to whoever typed a command."""
+    names = _typed(command)
+
+    def typed(found: re.Match[str]) -> str:
+        name = found[1]
+        return names.get(name) or names.get(SINGULAR.get(name, "")) or found[0]
+
+    return {**error, "message": in_commands(PART.sub(typed, error["message"])), "hint": in_commands(error["hint"])}
+
+
+def in_commands(text: str) -> str:
+    """Return a text with commands where it names calls of an assistant."""
+    for call, command in CALLS:
+        text = re.sub(call, command, text)
+    return text
+
+
+def _typed(command: Callable[..., Any]) -> dict[str, str]:
+    """Return how a command's parameters are typed, by their names."""
+    names = {}
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        told = [
+            one
+            for one in getattr(parameter.annotation, "__metadata__", ())
+            if isinstance(one, ArgumentInfo | OptionInfo)
+        ]
+        if told and isinstance(told[0], ArgumentInfo):
+            names[name] = told[0].metavar or name.upper()
+        elif told:
+            names[name] = next(
+                (one for one in told[0].param_decls or () if one.startswith("--")), f"--{name.replace('_', '-')}"
+            )
+    return names
