@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from mcp import Client
 
+from conftest import Served, connected
 from helpers import Answer, call, read, remember, said
 from pgengram import errors
 
-# Errors of the surroundings; tests/embedders and tests/faults follow their hints.
-OF_SURROUNDINGS = {"EMBEDDING_ERROR", "DATABASE_ERROR", "INTERNAL_ERROR"}
+UNFORESEEN = "INTERNAL_ERROR"  # tests/protocol makes one, and calls again
 
 
 @pytest.fixture
-def client(wordless: Any) -> Client:
-    return wordless.client  # type: ignore[no-any-return]
+def client(wordless: Served) -> Client:
+    return wordless.client
 
 
 async def refused(client: Client, tool: str, **arguments: Any) -> dict[str, str]:
@@ -94,7 +94,34 @@ async def test_following_the_hint_of_an_error_succeeds(client: Client, code: str
     assert (await FOLLOWED[code](client))["code"] == code
 
 
+async def test_a_call_that_the_database_failed_can_be_repeated_as_the_error_says(wordless: Served) -> None:
+    memory = {"content": "The well is deep."}
+    wordless.db.as_login(
+        "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$",
+        "CREATE TRIGGER broken BEFORE INSERT ON memories FOR EACH ROW EXECUTE FUNCTION broken()",
+    )
+    try:
+        error = await refused(wordless.client, "create_memory", **memory)
+    finally:
+        wordless.db.as_login("DROP FUNCTION broken CASCADE")
+
+    assert error["code"] == "DATABASE_ERROR"
+    assert "can be retried" in error["hint"]
+    assert (await call(wordless.client, "create_memory", **memory))["created"]
+
+
+async def test_another_embedder_stores_what_one_out_of_reach_refused_as_the_error_says(wordless: Served) -> None:
+    memory = {"content": "The well is deep."}
+    async with connected(database_url=wordless.db.url, embedder="openai+http://127.0.0.1:1/v1#model") as cut_off:
+        error = await refused(cut_off, "create_memory", **memory)
+
+    assert error["code"] == "EMBEDDING_ERROR"
+    assert "PGENGRAM_EMBEDDER" in error["hint"]
+    async with connected(database_url=wordless.db.url, embedder="none:") as other:
+        assert (await call(other, "create_memory", **memory))["created"]
+
+
 def test_every_documented_code_is_followed() -> None:
     kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.PgengramError)]
 
-    assert {kind.code for kind in kinds} == {*FOLLOWED} | OF_SURROUNDINGS
+    assert {kind.code for kind in kinds} == {*FOLLOWED, "DATABASE_ERROR", "EMBEDDING_ERROR", UNFORESEEN}
