@@ -21,6 +21,7 @@ MAX_SOURCES: Final = 16
 MAX_GET: Final = 20
 MAX_NODES: Final = 500  # memories that one walk along links shows
 LEAST_DIGITS: Final = 8  # of a short id
+ID_DIGITS: Final = 32  # of a whole one
 MAX_LIMIT: Final = 100
 USUAL_LIMIT: Final = 10  # hits of a search that sets no limit
 MAX_QUERY: Final = 8_000
@@ -158,6 +159,9 @@ def _not_blank(value: object) -> object:
     return value
 
 
+_HEX: Final = re.compile(r"[0-9A-Fa-f-]+")
+
+
 def bare_id(value: object) -> object:
     """Return an id without what stands around it: `memory://`, brackets, quotes, "…" where digits were left out."""
     if not isinstance(value, str):
@@ -167,8 +171,13 @@ def bare_id(value: object) -> object:
     return parts[-1].strip() if parts else text
 
 
+def is_id(text: str) -> bool:
+    """Whether a text is a memory's id, or 8 or more of its hex digits."""
+    return bool(_HEX.fullmatch(text)) and LEAST_DIGITS <= len(text.replace("-", "")) <= ID_DIGITS
+
+
 def _hexadecimal(value: str) -> str:
-    if not re.fullmatch(r"[0-9A-Fa-f-]{8,36}", value) or not LEAST_DIGITS <= len(value.replace("-", "")) <= 32:
+    if not is_id(value):
         raise ValueError("must be a memory's id, or its last 8 to 32 hex digits; search_memories finds it")
     return value
 

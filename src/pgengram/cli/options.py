@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from inspect import Parameter, signature
@@ -13,12 +12,10 @@ import typer
 from pgengram import fields as f
 from pgengram.cli.runtime import completing
 
-ID: Final = re.compile(r"[0-9A-Fa-f-]{8,36}")
-
 
 def _ids(given: list[str]) -> list[str]:
     for one in given:
-        if not ID.fullmatch(str(f.bare_id(one))):
+        if not f.is_id(str(f.bare_id(one))):
             raise typer.BadParameter(f"{one!r} is not an id. `pgengram list` shows ids; the last 8 digits are enough.")
     return given
 

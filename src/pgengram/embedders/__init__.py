@@ -1,11 +1,11 @@
 """Turning text into vectors: the built-in model, a local ONNX folder or an HTTP server, chosen by one URL.
 
-A file of this folder that holds an embedder says in its `SCHEMES` which URLs lead to it.
+A file of this folder that holds an embedder is named like the scheme of its URLs, up to a plus, and says in its
+`SCHEMES` which they are. Only that file is loaded.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -17,11 +17,13 @@ from pgengram.errors import InvalidInput
 __all__ = ["Embedder", "embedder_from", "spelled"]
 
 
-@lru_cache
-def _schemes() -> dict[str, Scheme]:
-    """Return all kinds of embedder URLs, by the word before the colon."""
-    modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if not found.ispkg]
-    return {word: scheme for module in modules for word, scheme in getattr(module, "SCHEMES", {}).items()}
+def _kinds(module: str) -> dict[str, Scheme]:
+    """Return the kinds of embedder URLs that lead to a file of this folder, by the word before the colon."""
+    return getattr(import_module(f"{__name__}.{module}"), "SCHEMES", {})
+
+
+def _files() -> list[str]:
+    return [found.name for found in iter_modules(__path__) if not found.ispkg]
 
 
 def embedder_from(url: str, api_key: str = "") -> Embedder | None:
@@ -36,8 +38,9 @@ def embedder_from(url: str, api_key: str = "") -> Embedder | None:
     word, colon, rest = url.strip().partition(":")
     if (word, colon, rest) == ("none", ":", ""):
         return None
-    scheme = _schemes().get(word)
-    if not colon or scheme is None:
+    file = word.partition("+")[0]
+    scheme = _kinds(file).get(word) if colon and file in _files() else None
+    if scheme is None:
         raise InvalidInput("PGENGRAM_EMBEDDER names no embedder.", _allowed())
     try:
         return Cached(scheme.make(rest, api_key))
@@ -46,7 +49,8 @@ def embedder_from(url: str, api_key: str = "") -> Embedder | None:
 
 
 def _allowed() -> str:
-    written = ", ".join(dict.fromkeys(scheme.written for scheme in _schemes().values()))
+    kinds = [scheme for file in _files() for scheme in _kinds(file).values()]
+    written = ", ".join(dict.fromkeys(scheme.written for scheme in kinds))
     return f"Allowed are {written}, and none: for text search only."
 
 

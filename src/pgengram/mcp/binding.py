@@ -38,7 +38,7 @@ class ToolBinding(Arguments):
         hints = self.tool.hints
         schema, also = self.input_schema, ""
         if not self._is_foreign:
-            schema, also = listed(self.tool.name, schema, essential=self.tool.essential)
+            schema, also = listed(self.tool.name, schema, self.tool.essential)
         return ListedTool(
             name=self.tool.name,
             title=self.tool.title,

@@ -29,14 +29,6 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "review_memories": ("find", "project", "offset"),
     "tidy_memories": ("action", "plan", "confirm_token", "synonyms"),
 }  # fmt: skip
-# The same where every tool is paid for: the others are not even named.
-ESSENTIAL: Final[dict[str, tuple[str, ...]]] = {
-    "create_memory": ("content", "kind", "tags", "user", "project", "occurred_at", "expires_at"),
-    "search_memories": ("query", "limit", "tags", "user", "project", "since", "until", "detail"),
-    "recall_context": ("context", "project", "user"),
-    "update_memory": ("id", "content", "kind", "tags", "status", "confirm"),
-    "forget_memories": ("ids", "reason", "replaced_by_ids", "hard", "confirm_token"),
-}
 # Names that a model would not understand by themselves.
 MEANING: Final = {
     "as_of": "what held true then",
@@ -61,10 +53,12 @@ UNTOLD: Final = frozenset(
 )  # a refusal tells them
 
 
-def listed(tool: str, schema: Schema, *, essential: bool = False) -> tuple[Schema, str]:
-    """Return the schema of a tool's arguments as a model reads it, and a sentence that names those left out."""
+def listed(tool: str, schema: Schema, essential: tuple[str, ...] = ()) -> tuple[Schema, str]:
+    """Return the schema of a tool's arguments as a model reads it, and a sentence that names those left out; with
+    `essential` only these arguments, and no such sentence.
+    """
     properties: Schema = schema["properties"]
-    names = (ESSENTIAL if essential else USUAL).get(tool, tuple(properties))
+    names = essential or USUAL.get(tool, tuple(properties))
     left_out = UNTOLD | {"maximum"} if essential else UNTOLD
     told = {name: _without(left_out, properties[name]) for name in names}
     if "content" in told:  # the one limit that a caller should know before it writes

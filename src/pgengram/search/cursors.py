@@ -30,6 +30,11 @@ class Cursor:
     offset: int = 0
     after: tuple[str, UUID] | None = None
 
+    @property
+    def is_further(self) -> bool:
+        """Whether it is no first page."""
+        return bool(self.offset or self.after)
+
 
 def query_fingerprint(question: BaseModel) -> str:
     """Return a short text that is the same for the same question on every page."""

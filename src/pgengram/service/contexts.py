@@ -14,6 +14,8 @@ from pgengram.store.reading.trust import untrusted
 from pgengram.text.lexical.words import words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pgengram.service.core import Core
     from pgengram.store.connection.database import Row
 
@@ -58,7 +60,7 @@ async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
     return budget.select_for_context(sure, ABOUT_A_PROMPT_CHARS)[:ABOUT_A_PROMPT] if sure else []
 
 
-async def trusted(core: Core, rows: list[Row]) -> list[Row]:
+async def trusted(core: Core, rows: Sequence[Row]) -> list[Row]:
     """Return what may be put before a model unasked: no stranger's words, unless a person has confirmed them."""
     if not rows:
         return []

@@ -1,18 +1,16 @@
-"""What every group of tools stands on: the store, the embedder and the session, storing, finding, and telling ids
-apart.
-"""
+"""What every group of tools stands on: the store, the embedder and the session; storing, searching and resolving ids."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from pgengram.embedders import Embedder
-from pgengram.errors import Conflict, EmbeddingFailed, ModelSwitched, NotFound
+from pgengram.errors import Conflict, EmbeddingFailed, InvalidInput, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
 from pgengram.search import cursors, listing
 from pgengram.search.fusion import REACH, fused, parts_of
@@ -26,7 +24,7 @@ from pgengram.settings import Settings
 from pgengram.store.assistant.working import WorkingMemoryExpirer
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.connection.replica import Begin
-from pgengram.store.maintenance.indexes import describe_index
+from pgengram.store.maintenance.indexes import METHODS, choose_method, describe_index, maintain
 from pgengram.store.maintenance.postings_compaction import PostingsCompactor
 from pgengram.store.memory import duplicates, memories, upsert
 from pgengram.store.memory.accesses import AccessLog
@@ -35,9 +33,6 @@ from pgengram.store.reading.synonyms import SynonymBook
 from pgengram.store.recovery.backup_schedule import BackupScheduler
 from pgengram.store.store import Report, SharedStore, Store
 from pgengram.text.tags import mapped_tags
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 
@@ -300,6 +295,21 @@ class Core:
         """Say in words whether searches by meaning are exact or go through an index."""
         model = await self.current_model()
         return "none: there is no embedder" if model is None else await describe_index(self.store.database, model.id)
+
+    async def reindex(self, method: str) -> str:
+        """Build the vector index anew by `method`, ivfflat or hnsw, and say what there is now.
+
+        Raises:
+            InvalidInput: there is no such method, or no embedder.
+        """
+        if method not in METHODS:
+            raise InvalidInput(f"There is no index method {method!r}.", f"Known are {', '.join(METHODS)}.")
+        model = await self.current_model()
+        if model is None:
+            raise InvalidInput("No embedder is set, so there are no vectors to index.")
+        await choose_method(self.store.database, model.id, method)
+        model.indexed = await maintain(self.store.database.url, model.id, model.dimensions)
+        return await self.index_state()
 
     def notice_growth(self, rows: int) -> None:
         """Tell the background work that so many memories were stored."""

@@ -66,15 +66,16 @@ async def beginning(
     if then is None:
         own = await contexts.most_relevant(core, project=project) if project else []
         then = [*own, *await contexts.most_relevant(core)]
+    else:
+        then = await contexts.trusted(core, then)
     always = [row | {"recalled": True} for row in await _standing(core)]  # each fits as well as any other
 
-    async def fit(rows: Sequence[Row]) -> list[Row]:
-        theirs = [row for row in rows if contexts.concerns(row, user=user, project=project)]
-        return await contexts.trusted(core, theirs)
+    def concerning(rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if contexts.concerns(row, user=user, project=project)]
 
-    first = budget.select_for_context(await fit(always), int(max_chars * SHARE))
+    first = budget.select_for_context(concerning(always), int(max_chars * SHARE))
     taken = {row["id"] for row in first}
-    rest = [row for row in await fit(then) if row["id"] not in taken]
+    rest = [row for row in concerning(then) if row["id"] not in taken]
     left = max_chars - len(budget.recalled(first)) + len(fenced([]))
     return [*first, *budget.select_for_context(rest, left)]
 

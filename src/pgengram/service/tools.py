@@ -43,7 +43,7 @@ class Tool:
     title: str
     hints: Hints
     method: Callable[..., Awaitable[Any]]
-    essential: bool = False  # listed as briefly as possible
+    essential: tuple[str, ...] = ()  # the only arguments to list, where clients pay for each
 
 
 def tool(hints: Hints, *, title: str, screens: bool = True) -> Callable[[Method], Method]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 import tempfile
@@ -213,7 +212,7 @@ async def restore(
 
 def _are_ids(words: list[str]) -> bool:
     """Whether all words look like memories' ids, and none is a file."""
-    return all(re.fullmatch(r"[0-9A-Fa-f-]{8,36}", word) and not Path(word).exists() for word in words)
+    return all(f.is_id(word) and not Path(word).exists() for word in words)
 
 
 async def _restore_memories(ids: list[str], *, as_json: bool) -> int:

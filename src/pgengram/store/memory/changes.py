@@ -61,9 +61,7 @@ def plan(row: Row, change: Change) -> Plan:
         Conflict: the memory's status does not lead to the one that is wanted.
     """
     made = Plan()
-    wanted = dict.fromkeys(change.clear) | change.given
-    if change.sources is not None:
-        wanted["sources"] = [source.model_dump(mode="json", exclude_none=True) for source in change.sources] or None
+    wanted = _wanted(change)
     _plan_metadata(made, row, change, wanted)
     _plan_outcome(made, row, change)
     _check_status(row["status"], wanted.get("status"))
@@ -81,6 +79,14 @@ def plan(row: Row, change: Change) -> Plan:
     _plan_confirmation(made, row, change)
     _plan_what_follows(made, row)
     return made
+
+
+def _wanted(change: Change) -> dict[str, Any]:
+    """Return the values that fields shall have."""
+    wanted = dict.fromkeys(change.clear) | change.given
+    if change.sources is not None:
+        wanted["sources"] = [source.model_dump(mode="json", exclude_none=True) for source in change.sources] or None
+    return wanted
 
 
 def _plan_confirmation(made: Plan, row: Row, change: Change) -> None:
@@ -169,12 +175,18 @@ def _plan_outcome(made: Plan, row: Row, change: Change) -> None:
     """Count one more attempt of a procedure; worked out on the locked row, so that two at once both count."""
     if change.outcome is None:
         return
-    detail = row["detail"]
     if row["type"] != "procedural":
         raise InvalidInput(f"Only a procedural memory has outcomes; this one is {row['type']}.")
     if both := sorted(COUNTED & split_metadata(row["type"], change.metadata or {})[0].keys()):
         raise InvalidInput(f"metadata sets {', '.join(both)}, which outcome counts.", "Give the one or the other.")
     made.operation = "outcome"
+    for name, value in _after_attempt(row["detail"], change).items():
+        note(made, f"detail.{name}", row["detail"][name], value)
+        made.detail[name] = Jsonb(value) if name == "failure_points" else value
+
+
+def _after_attempt(detail: dict[str, Any], change: Change) -> dict[str, Any]:
+    """Return what one more attempt changes in the detail of a procedure."""
     tried = detail["total_attempts"]
     after: dict[str, Any] = {"total_attempts": tried + 1}
     if change.outcome == "success":
@@ -187,9 +199,7 @@ def _plan_outcome(made: Plan, row: Row, change: Change) -> None:
         usual = None if detail["average_duration"] is None else _duration(detail["average_duration"])
         took = timedelta(seconds=change.duration)
         after["average_duration"] = took if usual is None or not tried else usual + (took - usual) / (tried + 1)
-    for name, value in after.items():
-        note(made, f"detail.{name}", detail[name], value)
-        made.detail[name] = Jsonb(value) if name == "failure_points" else value
+    return after
 
 
 def _check_status(now: str, wanted: str | None) -> None:
@@ -276,16 +286,12 @@ async def apply(
     """Do what `made` says to the locked memory in `row`, and return its new version."""
     id_: UUID = row["id"]
     version: int = row["version"] + 1
-    after = {**row, **made.base}
     await memories.set_columns(tx, "memories", id_, {**made.base, "version": version, "updated_at": datetime.now(UTC)})
     if made.detail:
         await memories.set_columns(tx, memories.DETAIL_TABLE[row["type"]], id_, made.detail)
     if made.tags is not None:
         await tx.run(s.SET_TAGS, {"id": id_, "tags": made.tags})
-    importance = row["importance"] if made.importance is None else made.importance
-    rate = f.rate_per_day(row["type"], after["kind"], pinned=after["pinned"])
-    if (importance, rate) != (row["importance"], row["rate_per_day"]):
-        await tx.run(s.SET_ACTIVATION, {"id": id_, "importance": importance, "rate_per_day": rate})
+    await _set_activation(tx, row, made)
     if parts is not None:
         await searchable.set_vectors(tx, id_, parts, model_id)
     if SEARCHED & made.base.keys() or made.tags is not None or made.detail:
@@ -299,6 +305,14 @@ async def apply(
     if "valid_from" in made.base:
         await _move_ends(tx, row, made.base["valid_from"], session_id)
     return version
+
+
+async def _set_activation(tx: Transaction, row: Row, made: Plan) -> None:
+    after = {**row, **made.base}
+    importance = row["importance"] if made.importance is None else made.importance
+    rate = f.rate_per_day(row["type"], after["kind"], pinned=after["pinned"])
+    if (importance, rate) != (row["importance"], row["rate_per_day"]):
+        await tx.run(s.SET_ACTIVATION, {"id": row["id"], "importance": importance, "rate_per_day": rate})
 
 
 async def _move_ends(tx: Transaction, row: Row, begins: datetime, session_id: str | None) -> None:

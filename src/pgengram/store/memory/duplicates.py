@@ -81,12 +81,9 @@ class WriteCandidate:
     """What is found and decided about one draft.
 
     near: active memories near to it, nearest first; corrected: forgotten ones; alike: the active ones of its scope that
-        are nearest, however far; known: an active memory says the same;
-        looks:
-    it asks for near ones.
+    are nearest, however far; known: an active memory says the same; looks: it asks for near ones.
     earlier: drafts of the same batch near to it: cosine, place, in what they differ. target, stands_for: the memory or
-        the
-    place of the earlier draft that stands for it.
+    the place of the earlier draft that stands for it.
     """
 
     draft: Draft
@@ -100,6 +97,11 @@ class WriteCandidate:
     target: Near | None = None
     stands_for: int | None = None
     outcome: Outcome | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether a memory or an earlier draft stands for it, so that it is not stored by itself."""
+        return not (self.outcome is None and self.target is None and self.stands_for is None)
 
 
 def threshold(model_name: str) -> float:
@@ -301,29 +303,36 @@ async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -
 
 async def find(tx: Transaction, candidates: Sequence[WriteCandidate], model: Model, least: float) -> None:
     """Note for each candidate which memories of its scope are near to it, active and forgotten, by one statement."""
-    flat = [(t, number, part) for t in candidates for number, part in enumerate(t.draft.parts)]
-    if not flat:
+    vectors = [(t, number, part) for t in candidates for number, part in enumerate(t.draft.parts)]
+    if not vectors:
         return
     way = model.way(tx.namespace_id)
     if way != "each":
         await tx.set_local(NO_SORT)
-    asking, numbers, parts = zip(*flat, strict=True)
-    given: dict[str, Any] = {
+    rows = await tx.rows(by_meaning(model, way), _asked(vectors, least))
+    if way == "either":
+        model.note(tx.namespace_id, rows[0]["vectors"])
+    _note_found({t.place: t for t in candidates}, [row for row in rows if row["id"] is not None], least)
+
+
+def _note_found(candidates: dict[int, WriteCandidate], rows: Sequence[Row], least: float) -> None:
+    """Note the memories that are near, and those that are alike, for the candidates at their places."""
+    _note(candidates, [row for row in rows if not row["alike"]], least)
+    for row in rows:
+        if row["alike"]:
+            candidates[row["place"]].alike.append(row)
+
+
+def _asked(vectors: Sequence[tuple[WriteCandidate, int, Any]], least: float) -> dict[str, Any]:
+    """Return the parameters of `by_meaning` for the numbered vectors of candidates."""
+    asking, numbers, parts = zip(*vectors, strict=True)
+    return {
         "places": [t.place for t in asking],
         "parts": list(numbers),
         "vectors": vectors_parameter(parts),
         "least": least - CORRECTED_MARGIN,
         **{f"{name}s": [t.draft.row[name] for t in asking] for name in (*SCOPE, "speaker")},
     }
-    rows = await tx.rows(by_meaning(model, way), given)
-    if way == "either":
-        model.note(tx.namespace_id, rows[0]["vectors"])
-    by_place = {t.place: t for t in candidates}
-    found = [row for row in rows if row["id"] is not None]
-    _note(by_place, [row for row in found if not row["alike"]], least)
-    for row in found:
-        if row["alike"]:
-            by_place[row["place"]].alike.append(row)
 
 
 def _note(candidates: dict[int, WriteCandidate], rows: Sequence[Row], least: float) -> None:

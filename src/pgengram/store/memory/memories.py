@@ -29,7 +29,6 @@ SET_OTHERWISE: Final = {
     "embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type", "sources", "related_to",
     "dedup_policy",
 }  # fmt: skip
-WHOLE_ID: Final = 32  # hex digits
 MOST_NAMED: Final = 5  # memories that one short id may mean
 LASTING: Final = ("active", "archived")  # the states in which new edges and clusters may lead to a memory
 DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
@@ -40,9 +39,8 @@ class Draft:
     """A memory about to be stored.
 
     row: its columns as JSON has them; request: what the caller gave; parts: its vectors, shape (parts, dims), empty
-        without an
-    embedder; model_id: which model made them; related: the memories that it will lead to; redacted: the sorts of
-    secrets that were taken out.
+    without an embedder; model_id: which model made them; related: the memories that it will lead to; redacted: the
+    sorts of secrets that were taken out.
     """
 
     row: dict[str, Any]
@@ -70,9 +68,8 @@ class Outcome:
     """What became of a draft: a new memory, or the one that stands for it already.
 
     how: stored new; known, as one says the same; near, as one says nearly the same; merged into such a one; or its key
-        was
-    used before. before: a known memory as it was; taken_over: the fields in which it has more now; clustered: there are
-    clusters that a new one may belong to; row: a new one whole, when that was asked for.
+    was used before. before: a known memory as it was; taken_over: the fields in which it has more now; clustered: there
+    are clusters that a new one may belong to; row: a new one whole, when that was asked for.
     """
 
     id: UUID
@@ -145,6 +142,17 @@ async def insert(
 
     With `whole` a new memory comes with its row, as `read` gives it.
     """
+    outcomes = _new(drafts, await _create(tx, drafts, model_id, whole=whole), whole=whole)
+    outcomes |= await _known(tx, [d for d in drafts if d.id not in outcomes], model_id)
+    gone = [d for d in drafts if d.id not in outcomes]  # forgotten by somebody in this very moment: stored anew
+    if gone:
+        again = await insert(tx, gone, model_id, whole=whole)
+        outcomes |= {d.id: outcome for d, outcome in zip(gone, again, strict=True)}
+    return [outcomes[d.id] for d in drafts]
+
+
+async def _create(tx: Transaction, drafts: Sequence[Draft], model_id: int | None, *, whole: bool) -> list[Row]:
+    """Store those drafts that no active memory says already, and return their rows."""
     given = {
         "memories": Jsonb([d.row for d in drafts]),
         "model_id": model_id,
@@ -153,14 +161,7 @@ async def insert(
     stored = await tx.rows(s.CREATE_WHOLE if whole else s.CREATE, given)
     if stored and given["vectors"] and stored[0]["active_model_id"] != model_id:
         raise ModelSwitched
-    outcomes = _new(drafts, stored, whole=whole)
-    lost = [d for d in drafts if d.id not in outcomes]
-    outcomes |= await _known(tx, lost, model_id)
-    gone = [d for d in lost if d.id not in outcomes]  # forgotten by somebody in this very moment: stored anew
-    if gone:
-        again = await insert(tx, gone, model_id, whole=whole)
-        outcomes |= {d.id: outcome for d, outcome in zip(gone, again, strict=True)}
-    return [outcomes[d.id] for d in drafts]
+    return stored
 
 
 def _new(drafts: Sequence[Draft], stored: Sequence[Row], *, whole: bool) -> dict[UUID, Outcome]:
@@ -181,14 +182,22 @@ async def _known(tx: Transaction, lost: Sequence[Draft], model_id: int | None) -
     if not lost:
         return {}
     by_key = await find_by_key(tx, [key for d in lost if (key := d.row["idempotency_key"]) is not None])
-    found = await tx.rows(s.FIND_TWINS, {"hashes": [d.hash for d in lost]})
-    twins = {bytes(row["content_hash"]): row["id"] for row in found}
-    keyed = [d for d in lost if d.row["idempotency_key"] in by_key]
-    others = [d for d in lost if d.row["idempotency_key"] not in by_key and d.hash in twins]
-    known = [(Outcome(twins[d.hash], created=False, how="known"), d) for d in others]
-    gone = {d.id for d in await _confirm_again(tx, known, model_id)}
-    outcomes = {d.id: Outcome(by_key[d.row["idempotency_key"]], created=False, how="key") for d in keyed}
-    return outcomes | {d.id: outcome for outcome, d in known if d.id not in gone}
+    twins = await _find_twins(tx, lost)
+    outcomes: dict[UUID, Outcome] = {}
+    known: list[tuple[Outcome, Draft]] = []
+    for d in lost:
+        if (id_ := by_key.get(d.row["idempotency_key"])) is not None:
+            outcomes[d.id] = Outcome(id_, created=False, how="key")
+        elif d.hash in twins:
+            known.append((Outcome(twins[d.hash], created=False, how="known"), d))
+    there = await _confirm_again(tx, known, model_id) if known else set()
+    return outcomes | {d.id: outcome for outcome, d in known if outcome.id in there}
+
+
+async def _find_twins(tx: Transaction, drafts: Sequence[Draft]) -> dict[bytes, UUID]:
+    """Return the active memories that say what drafts say, by the hash of it."""
+    rows = await tx.rows(s.FIND_TWINS, {"hashes": [d.hash for d in drafts]})
+    return {bytes(row["content_hash"]): row["id"] for row in rows}
 
 
 async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:
@@ -197,15 +206,13 @@ async def find_by_key(tx: Transaction, keys: Sequence[str]) -> dict[str, UUID]:
     return {row["idempotency_key"]: row["id"] for row in rows}
 
 
-async def _confirm_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> list[Draft]:
-    """Confirm memories that were stored once more; return the drafts whose memories are not there any more.
+async def _confirm_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> set[UUID]:
+    """Confirm memories that were stored once more; return those that are still there.
 
     One lives again when it had expired, and has tags and sources of both calls; whatever else was given differently
     stays as it is. Memories are locked in the order of their ids and their words after that, so that two batches that
     store the same again cannot wait for each other in a circle.
     """
-    if not known:
-        return []
     before = await read(tx, [outcome.id for outcome, _ in known], model_id)
     active, changed = _active(before), {outcome.id for outcome, d in known if _may_change(before.get(outcome.id), d)}
     locked = {row["id"] for row in await tx.rows(s.LOCK_TWINS, {"ids": list(active), "changed": list(changed)})}
@@ -216,16 +223,16 @@ async def _confirm_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]
         outcome.before = before.get(outcome.id)
         if outcome.id in changed & active:
             await _take_over(tx, outcome, d, rows[outcome.id], confirmed[outcome.id])
-    await _find_by_new_tags(tx, [outcome for outcome, _ in known], model_id)
-    return [d for outcome, d in known if outcome.id not in active]
+    await _find_by_new_tags(tx, known, model_id)
+    return active
 
 
 def _active(rows: Mapping[UUID, Row]) -> set[UUID]:
     return {id_ for id_, row in rows.items() if row["status"] == "active"}
 
 
-async def _find_by_new_tags(tx: Transaction, outcomes: Sequence[Outcome], model_id: int | None) -> None:
-    tagged = [outcome.id for outcome in outcomes if "tags" in outcome.taken_over]
+async def _find_by_new_tags(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> None:
+    tagged = [outcome.id for outcome, _ in known if "tags" in outcome.taken_over]
     if tagged:
         await searchable.set_words(tx, [*(await read(tx, tagged, model_id)).values()])
 
@@ -327,25 +334,28 @@ async def resolve(tx: Transaction, given: Iterable[str]) -> Resolved:
     Memories stored within a minute begin alike, so the end of an id counts first.
     """
     plain = {key: str(f.bare_id(key)).replace("-", "").lower() for key in given}
-    whole = [UUID(hex=digits) for digits in plain.values() if len(digits) == WHOLE_ID]
-    ends = [short(digits) for digits in plain.values() if len(digits) < WHOLE_ID]
-    there = [row["id"] for row in await tx.rows(s.FIND_BY_ID, {"ids": whole, "short_ids": ends})] if plain else []
+    there = await _find_by_digits(tx, plain.values()) if plain else []
     resolved = Resolved({}, {})
     for key, digits in plain.items():
         ids = [id_ for id_ in there if id_.hex.endswith(digits)] or await _beginning(tx, digits)
         if len(ids) == 1:
             resolved.found[key] = ids[0]
-        elif ids:
-            resolved.problems[key] = _several(key, ids)
         else:
-            resolved.problems[key] = NotFound("memory", key)
+            resolved.problems[key] = _several(key, ids) if ids else NotFound("memory", key)
     return resolved
 
 
+async def _find_by_digits(tx: Transaction, given: Iterable[str]) -> list[UUID]:
+    """Return the memories whose ids are given whole or by their ends."""
+    whole = [UUID(hex=digits) for digits in given if len(digits) == f.ID_DIGITS]
+    ends = [short(digits) for digits in given if len(digits) < f.ID_DIGITS]
+    return [row["id"] for row in await tx.rows(s.FIND_BY_ID, {"ids": whole, "short_ids": ends})]
+
+
 async def _beginning(tx: Transaction, digits: str) -> list[UUID]:
-    if len(digits) >= WHOLE_ID:
+    if len(digits) >= f.ID_DIGITS:
         return []
-    bounds = {"low": UUID(digits.ljust(WHOLE_ID, "0")), "high": UUID(digits.ljust(WHOLE_ID, "f"))}
+    bounds = {"low": UUID(digits.ljust(f.ID_DIGITS, "0")), "high": UUID(digits.ljust(f.ID_DIGITS, "f"))}
     return [row["id"] for row in await tx.rows(s.FIND_BY_BEGINNING, bounds)]
 
 

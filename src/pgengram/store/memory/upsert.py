@@ -1,11 +1,11 @@
-"""Telling memories: stored, confirmed, left out or merged, as their dedup_policy says."""
+"""Writing memories: stored, confirmed, left out or merged, as their dedup_policy says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
@@ -33,6 +33,10 @@ from pgengram.text.similarity.differences import overlap
 
 MERGED_OVERLAP: Final = 0.6  # share of words in common, below which nothing is merged however near it is by meaning
 RELATED: Final = "related_to"
+# Fields that make a memory the same one, and those that are united or compared by themselves.
+JUDGED_APART: Final = frozenset(
+    {"content", "tags", "user", "project", "collection", "speaker", "occurred_at", "expires_at"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,8 @@ class WriteResult:
     """What became of a draft, and what the caller may want to know beside it.
 
     near: memories that say nearly the same, each with its cosine, content and in what it differs; corrected: forgotten
-        ones
-    that did; kept: fields given otherwise than they are stored; may_replace: active memories that a new one may change, surest first; row: the memory as it is now, when it was read back.
+    ones that did; kept: fields given otherwise than they are stored; may_replace: active memories that a new one may
+    change, surest first; row: the memory as it is now, when it was read back.
     """
 
     outcome: Outcome
@@ -83,13 +87,12 @@ async def write_memories(
     """
     candidates = [WriteCandidate(draft, place) for place, draft in enumerate(drafts)]
     await _by_key(tx, candidates)
-    unsettled = [t for t in candidates if t.outcome is None and t.stands_for is None]
+    unsettled = [t for t in candidates if not t.settled]
     await _compare_with_others(tx, candidates, unsettled, model, least)
     await _store(tx, candidates, model_id, whole=whole)
     for candidate in candidates:
         await _link(tx, candidate)
-    new = [t.outcome for t in candidates if t.outcome is not None and t.outcome.created]
-    await clusters.assign(tx, [outcome.id for outcome in new if outcome.clustered])
+    await clusters.assign(tx, [t.outcome.id for t in candidates if t.outcome and t.outcome.clustered])
     results = [_result(candidate, candidates) for candidate in candidates]
     return await _with_rows(tx, results, drafts, model_id) if whole else results
 
@@ -137,30 +140,29 @@ async def _by_key(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None
 
 def _decide(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> None:
     """Settle which memory or earlier draft stands for one that may be left out or merged; what differs never does."""
-    policy, row = candidate.draft.request.dedup_policy, candidate.draft.row
-    if not candidate.known:
-        candidate.target = next((n for n in candidate.near if stands_elsewhere(candidate.draft, n)), None)
-    if candidate.target is not None:
+    if candidate.known:
         return
-    if candidate.known or policy not in ("merge", "skip_if_near"):
-        return
-
-    def fits(type_: str, content: str, differs: list[str]) -> bool:
-        enough = policy == "skip_if_near" or overlap(row["content"], content) >= MERGED_OVERLAP
-        return not differs and type_ == row["type"] and enough
-
-    candidate.target = next((n for n in candidate.near if fits(n.row["type"], n.row["content"], n.differs_in)), None)
+    draft, near = candidate.draft, candidate.near
+    elsewhere = [n for n in near if stands_elsewhere(draft, n)]
+    fitting = [n for n in near if _fits(draft, n.row, n.differs_in)]
+    candidate.target = next(iter(elsewhere + fitting), None)
     if candidate.target is None:
-        for _, place, differs in candidate.earlier:
-            other = candidates[place].draft.row
-            if fits(other["type"], other["content"], differs):
-                candidate.stands_for = place
-                return
+        drafts = ((place, candidates[place].draft.row, differs) for _, place, differs in candidate.earlier)
+        candidate.stands_for = next((place for place, row, differs in drafts if _fits(draft, row, differs)), None)
+
+
+def _fits(draft: Draft, row: Row, differs: Sequence[str]) -> bool:
+    """Whether a memory, or another draft, stands for a draft as its dedup_policy says."""
+    if differs or row["type"] != draft.row["type"]:
+        return False
+    policy = draft.request.dedup_policy
+    enough = policy == "merge" and overlap(draft.row["content"], row["content"]) >= MERGED_OVERLAP
+    return enough or policy == "skip_if_near"
 
 
 async def _store(tx: Transaction, candidates: Sequence[WriteCandidate], model_id: int | None, *, whole: bool) -> None:
     """Store what nothing stands for by one statement, then merge the rest into what does, in their order."""
-    fresh = [t for t in candidates if t.outcome is None and t.target is None and t.stands_for is None]
+    fresh = [t for t in candidates if not t.settled]
     if fresh:
         stored = await memories.insert(tx, [t.draft for t in fresh], model_id, whole=whole)
         for t, outcome in zip(fresh, stored, strict=True):
@@ -175,9 +177,7 @@ async def _stood_for(
 ) -> Outcome:
     """Return what becomes of a draft for which a memory or an earlier draft stands."""
     earlier = None if t.stands_for is None else candidates[t.stands_for]
-    there = earlier.outcome.id if earlier and earlier.outcome else t.target.id if t.target else None
-    if there is None:
-        raise Conflict("The memory was changed at the same moment.")
+    there = _memory_behind(t, earlier)
     key = t.draft.row["idempotency_key"]
     if earlier is not None and key is not None and key == earlier.draft.row["idempotency_key"]:
         return Outcome(there, created=False, how="key")
@@ -188,6 +188,14 @@ async def _stood_for(
     if key is not None and not outcome.created:
         await tx.run(s.SET_KEY, {"id": outcome.id, "key": key})
     return outcome
+
+
+def _memory_behind(t: WriteCandidate, earlier: WriteCandidate | None) -> UUID:
+    """Return the memory that stands for a draft, or that came of the earlier draft that does."""
+    there = earlier.outcome if earlier and earlier.outcome else t.target
+    if there is None:
+        raise Conflict("The memory was changed at the same moment.")
+    return there.id
 
 
 async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) -> Outcome:
@@ -244,29 +252,20 @@ def _kept(draft: Draft, outcome: Outcome) -> list[str]:
     row = outcome.before
     if row is None or outcome.how not in ("known", "merged"):
         return []
-    given = draft.request.model_dump(include=draft.request.model_fields_set, exclude={"sources", "metadata"})
-    named = {name: given[name] for name in Change.model_fields if given.get(name) is not None}
-    left = {
-        "content",
-        "tags",
-        "user",
-        "project",
-        "collection",
-        "speaker",
-        "occurred_at",
-        "expires_at",
-        *outcome.taken_over,
-    }
-    wanted = Change(
-        id=str(outcome.id),
-        metadata={key: value for key, value in draft.request.metadata.items() if value is not None},
-        **{name: value for name, value in named.items() if name not in left},
-    )
-    kept = [name for name in changes.plan(row, wanted).changed_fields if name not in outcome.taken_over]
-    if draft.request.type is not None and draft.request.type != row["type"]:
+    taken = outcome.taken_over
+    wanted = Change(id=str(outcome.id), **_fields_given(draft, {*JUDGED_APART, *taken}))
+    kept = [name for name in changes.plan(row, wanted).changed_fields if name not in taken]
+    if draft.request.type not in (None, row["type"]):
         kept.insert(0, "type")
-    if draft.expires_at not in (None, row["expires_at"]) and "expires_at" not in outcome.taken_over:
+    if draft.expires_at not in (None, row["expires_at"]) and "expires_at" not in taken:
         kept.append("expires_at")
     if len({*row["tags"], *draft.tags}) > f.MAX_TAGS:  # those that there is no room for
         kept.append("tags")
     return kept
+
+
+def _fields_given(draft: Draft, apart: Set[str]) -> dict[str, Any]:
+    """Return the fields of a change that the caller gave, but for those of `apart`."""
+    given = draft.request.model_dump(include=draft.request.model_fields_set, exclude={"sources"})
+    given["metadata"] = {key: value for key, value in draft.request.metadata.items() if value is not None}
+    return {name: given[name] for name in Change.model_fields if given.get(name) is not None and name not in apart}

@@ -49,15 +49,21 @@ async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int) -> 
     worth_it = [part for part in parts if any(_successions(part))]
     if not worth_it:
         return [*rows]
+    cosines = await _cosines(tx, worth_it, model_id)
+    return [row for part in parts for row in _in_order(part, cosines)]
+
+
+async def _cosines(tx: Transaction, parts: Sequence[Sequence[Row]], model_id: int) -> Cosines:
+    """Return how near the hits of each part are to each other."""
     given = {
-        "ids": [row["id"] for part in worth_it for row in part],
-        "parts": [number for number, part in enumerate(worth_it) for _ in part],
+        "ids": [row["id"] for part in parts for row in part],
+        "parts": [number for number, part in enumerate(parts) for _ in part],
         "model_id": model_id,
     }
     cosines: Cosines = defaultdict(dict)
     for pair in await tx.rows(COSINES, given):
         cosines[pair["one"]][pair["other"]] = pair["cosine"]
-    return [row for part in parts for row in _in_order(part, cosines)]
+    return cosines
 
 
 def _successions(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:

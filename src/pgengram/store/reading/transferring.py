@@ -188,13 +188,14 @@ async def known(tx: Transaction, arrivals: Sequence[Arrival]) -> dict[UUID, UUID
     """Return for each arrival that is there already the id under which it is: its own, or that of one that says the
     same.
     """
-    rows = await tx.rows(
-        FIND_KNOWN, {"ids": [a.id for a in arrivals], "hashes": [a.hash for a in arrivals if a.active]}
-    )
-    twins = {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
-    same = {a.id: twins[a.hash] for a in arrivals if a.active and a.hash in twins}
-    ids = {row["id"] for row in rows}
-    return same | {a.id: a.id for a in arrivals if a.id in ids}
+    active = [a for a in arrivals if a.active]
+    rows = await tx.rows(FIND_KNOWN, {"ids": [a.id for a in arrivals], "hashes": [a.hash for a in active]})
+    there, twins = {row["id"] for row in rows}, _by_hash(rows)
+    return {a.id: twins[a.hash] for a in active if a.hash in twins} | {a.id: a.id for a in arrivals if a.id in there}
+
+
+def _by_hash(rows: Sequence[Mapping[str, Any]]) -> dict[bytes, UUID]:
+    return {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
 
 
 async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | None) -> None:
