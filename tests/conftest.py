@@ -28,6 +28,7 @@ from helpers import (
     owned_tables,
     read_url,
 )
+from machine import closed_in_the_end
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
@@ -127,6 +128,19 @@ def template(postgres: str) -> Iterator[str]:
         else:
             migrate(database.url)
         yield psycopg.conninfo.conninfo_to_dict(database.url)["dbname"]
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder whose server has made its database, and is stopped: to be `copied`, which is quicker than making one."""
+    from pgengram.postgres import start_embedded
+    from pgengram.store.schema.migrate import migrate
+
+    with closed_in_the_end(tmp_path_factory.mktemp("prepared") / "data") as folder:
+        server = start_embedded(folder)
+        migrate(server.url)
+        server.stop()
+    return folder
 
 
 @pytest.fixture

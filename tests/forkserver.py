@@ -33,11 +33,7 @@ LIBRARIES: Final = (
     "rich.markdown", "rich.progress", "rich.table", "sqlalchemy.dialects.postgresql", "starlette.applications", "tokenizers", "tomlkit",
     "typer.rich_utils", "uvicorn",
 )  # fmt: skip
-LEFT_OUT: Final = (
-    "pgengram.__main__",
-    "pgengram.cli",
-    "pgengram.embedders.all_minilm_l6_v2",
-)  # the command line looks at its terminal
+LEFT_OUT: Final = ("pgengram.__main__", "pgengram.embedders.all_minilm_l6_v2")
 READ_AT_IMPORT: Final = (
     "PYTHON", "LC_", "LANG", "LD_", "OMP_", "OPENBLAS_", "MALLOC_", "FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS", "TERM", "COLORTERM", "NO_COLOR", "_TYPER",
 )  # fmt: skip
@@ -182,6 +178,29 @@ def _import_all() -> None:
     for module in pkgutil.walk_packages(pgengram.__path__, "pgengram.", onerror=lambda _: None):
         if not module.name.startswith(LEFT_OUT) and ".migrations" not in module.name:
             importlib.import_module(module.name)
+    _work_out_the_tools()
+
+
+def _work_out_the_tools() -> None:
+    """Make the schemas and the checks of all tools, which are the same in every process."""
+    from pgengram.errors import PgengramError
+    from pgengram.mcp.binding import ToolBinding
+    from pgengram.service.manager import MemoryManager
+    from pgengram.settings import Settings
+
+    for tool in MemoryManager(Settings(embedder="none:", toolsets="all")).tools:
+        binding = ToolBinding(tool)
+        assert binding.listed
+        with suppress(PgengramError):
+            binding.read({})
+
+
+def _look_at_the_terminal() -> None:
+    """Let the command line's consoles see what it is connected to now."""
+    from pgengram.cli import runtime
+
+    runtime.screen.__init__()  # type: ignore[misc]
+    runtime.notes.__init__(stderr=True)  # type: ignore[misc]
 
 
 def _fork(order: _Order, pipes: list[int], server: socket.socket) -> bool:
@@ -224,6 +243,7 @@ def _become(order: _Order, pipes: list[int]) -> None:
     for name, mode, fd in (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2)):
         setattr(sys, name, _stream(getattr(sys, name), mode, fd))
         setattr(sys, f"__{name}__", getattr(sys, name))
+    _look_at_the_terminal()
 
 
 def _stream(was: Any, mode: str, fd: int) -> Any:

@@ -179,16 +179,39 @@ class Database:
         self, statement: str, parameters: Any = None, *, namespace: str | None = NAMESPACE, role: str = APP_ROLE
     ) -> list[dict[str, Any]]:
         """Run a statement that needs no namespace condition, and return its rows."""
-        with psycopg.connect(self.url, row_factory=dict_row) as connection:
-            connection.execute("SELECT set_config('citus.propagate_set_commands', 'local', true)")  # nothing elsewhere
+        with self._looking() as connection, connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
+            cursor.execute("SELECT set_config('citus.propagate_set_commands', 'local', true)")  # nothing elsewhere
             if namespace is not None:
-                key = connection.execute("SELECT id FROM namespaces WHERE name = %s", [namespace]).fetchone()
+                key = cursor.execute("SELECT id FROM namespaces WHERE name = %s", [namespace]).fetchone()
                 assert key is not None
-                connection.execute(f"SET LOCAL pgengram.namespace_id = '{key['id']}'")
-            connection.execute("SELECT set_config('role', %s, true)", [role])
+                cursor.execute(f"SET LOCAL pgengram.namespace_id = '{key['id']}'")
+            cursor.execute("SELECT set_config('role', %s, true)", [role])
             with _if_citus_knows():
-                cursor = connection.execute(statement, parameters)
+                cursor.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def _looking(self) -> Iterator[psycopg.Connection[Any]]:
+        """Yield the connection that `empty` keeps, and where it keeps none one for this look alone.
+
+        To make a connection costs ten times as much as a look; but looking must not keep a store in use.
+        """
+        if self._emptying is not None:
+            yield self._kept()
+        else:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                yield connection
+
+    def _kept(self) -> psycopg.Connection[Any]:
+        """Return the connection that `empty` keeps, made anew if the server was restarted since."""
+        if self._emptying is not None:
+            with suppress(psycopg.OperationalError):
+                self._emptying.execute("SELECT")
+                return self._emptying
+            self.close()
+        # may go through a pooler
+        self._emptying = psycopg.connect(self.url, autocommit=True, prepare_threshold=None)
+        return self._emptying
 
     def value(self, statement: str, parameters: Any = None, **how: Any) -> Any:
         """Run a statement that gives one row of one column."""
@@ -200,7 +223,7 @@ class Database:
         """Run statements as the namespace of the tables, and return the rows of the last."""
         if on_citus() and any("TRIGGER" in statement for statement in statements):
             pytest.skip("on Citus: triggers are not supported on distributed tables")
-        with psycopg.connect(self.url, autocommit=True) as connection, _if_citus_knows():
+        with self._looking() as connection, _if_citus_knows():
             for statement in statements:
                 cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
@@ -215,22 +238,12 @@ class Database:
         Few are deleted, as a truncated table gets new files for itself and each of its indexes, which costs thirty times as much;
         on Citus it would even be emptied shard by shard.
         """
-        try:
-            self._empty(tables)
-        except psycopg.OperationalError:  # the server was restarted since
-            self.close()
-            self._empty(tables)
-
-    def _empty(self, tables: Sequence[str]) -> None:
-        if self._emptying is None:  # and kept: to make a connection costs ten times as much
-            self._emptying = psycopg.connect(
-                self.url, autocommit=True, prepare_threshold=None
-            )  # may go through a pooler
+        connection = self._kept()
         few = f"SELECT count(*) < {FEW} FROM (SELECT FROM memories LIMIT {FEW}) AS counted"
-        if on_citus() or self._emptying.execute(few).fetchone() == (True,):
-            self._emptying.execute("; ".join(f"DELETE FROM {table}" for table in tables))  # one transaction
+        if on_citus() or connection.execute(few).fetchone() == (True,):
+            connection.execute("; ".join(f"DELETE FROM {table}" for table in tables))  # one transaction
         else:
-            self._emptying.execute(f"TRUNCATE {', '.join(tables)}")
+            connection.execute(f"TRUNCATE {', '.join(tables)}")
 
     def close(self) -> None:
         """Close the connection that `empty` keeps."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers import PATIENCE_S, environment
-from pgengram.postgres import process_locks, status
+from pgengram.postgres import process_locks, start_embedded, status
 
 
 def pgengram(*arguments: str, expect: int = 0, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -47,6 +47,16 @@ def copied(folder: Path, place: Path) -> None:
         shutil.copytree(folder, place, dirs_exist_ok=True)
     else:
         subprocess.run(["cp", "-a", f"{folder}/.", str(place)], check=True)
+
+
+@contextmanager
+def kept_running(folder: Path) -> Iterator[None]:
+    """Use the server of a folder, so that it doesn't stop and start again between two commands."""
+    server = start_embedded(folder)
+    try:
+        yield
+    finally:
+        server.stop()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from helpers import PATIENCE_S, environment
-from machine import closed_in_the_end
+from machine import closed_in_the_end, kept_running
 from pgengram.cli.app import app
 
 ROOT = Path(__file__).parents[1]
@@ -132,15 +132,16 @@ def test_the_tutorial_prints_what_it_shows_word_by_word(folder: Path) -> None:
     ids: dict[str, str] = {}
 
     assert len(steps) == 10
-    for words, shown in steps:
-        for real, told in ids.items():
-            words = words.replace(told, real)
-        ended = subprocess.run(
-            [sys.executable, "-m", "pgengram", *shlex.split(words)],
-            env=environment(data_dir=str(folder)) | {"COLUMNS": "80"}, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, encoding="utf-8", timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
-        assert ended.returncode == 0, ended.stderr
-        if told := re.match(r"Remembered\. (\w{8})$", shown, re.MULTILINE):
-            ids[ended.stdout.split()[1]] = told[1]
-        assert alike(ended.stdout, ids) == alike(shown, {}), words
+    with kept_running(folder):
+        for words, shown in steps:
+            for real, told in ids.items():
+                words = words.replace(told, real)
+            ended = subprocess.run(
+                [sys.executable, "-m", "pgengram", *shlex.split(words)],
+                env=environment(data_dir=str(folder)) | {"COLUMNS": "80"}, stdin=subprocess.DEVNULL, capture_output=True,
+                text=True, encoding="utf-8", timeout=PATIENCE_S, check=False,
+            )  # fmt: skip
+            assert ended.returncode == 0, ended.stderr
+            if told := re.match(r"Remembered\. (\w{8})$", shown, re.MULTILINE):
+                ids[ended.stdout.split()[1]] = told[1]
+            assert alike(ended.stdout, ids) == alike(shown, {}), words

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import typer
 
+from machine import copied, kept_running
 from pgengram.cli.app import app
 from pgengram.settings import settings_table
 from pgengram.store.schema.tables import metadata
@@ -91,18 +92,25 @@ def shown_in(shown: Any, real: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Call, subprocess.CompletedProcess[str]]]:
+def answers(
+    tmp_path_factory: pytest.TempPathFactory, prepared: Path
+) -> list[tuple[Call, subprocess.CompletedProcess[str]]]:
     """What a real server answers to the calls that are shown, made one after the other on an empty store."""
-    surroundings = {**os.environ, "PGENGRAM_DATA_DIR": str(tmp_path_factory.mktemp("readme")), "PYTHONUTF8": "1"}
+    folder = tmp_path_factory.mktemp("readme")
+    copied(prepared, folder)
+    surroundings = {**os.environ, "PGENGRAM_DATA_DIR": str(folder)}
+    if sys.platform == "win32":
+        surroundings["PYTHONUTF8"] = "1"
     made = []
-    for call in exchange():
-        program, *arguments = shlex.split(call.command)
-        assert program == "pgengram"
-        command = [sys.executable, "-m", "pgengram", *arguments]
-        done = subprocess.run(
-            command, env=surroundings, capture_output=True, encoding="utf-8", timeout=CALL_S, check=False
-        )
-        made.append((call, done))
+    with kept_running(folder):
+        for call in exchange():
+            program, *arguments = shlex.split(call.command)
+            assert program == "pgengram"
+            command = [sys.executable, "-m", "pgengram", *arguments]
+            done = subprocess.run(
+                command, env=surroundings, capture_output=True, encoding="utf-8", timeout=CALL_S, check=False
+            )
+            made.append((call, done))
     return made
 
 

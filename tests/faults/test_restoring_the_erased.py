@@ -45,7 +45,7 @@ async def test_memories_erased_since_the_backup_stay_erased_and_the_others_come_
     database: Database, paths: tuple[str, str]
 ) -> None:
     early, late = paths
-    url = {"database_url": database.url}
+    url = {"database_url": database.url, "embedder": "none:"}
     async with connected(**url) as client:
         first = await remember(client, f"The {CANARY} stands in the hall.", tags=[CANARY], metadata={"note": CANARY})
         kept = await remember(client, "A piano stands in the hall.")

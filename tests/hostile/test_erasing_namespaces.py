@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 
 from helpers import Database, call, connected, database_of, found, owned_tables, refused, remember
-from machine import answered, closed_in_the_end, pgengram
+from machine import answered, closed_in_the_end, copied, pgengram
 from pgengram.postgres import start_embedded
 
 CANARY = "xylophonquince"
@@ -21,9 +21,10 @@ SMALL = 30_000  # bytes; a text of random-looking words that is too long for a p
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path, prepared: Path) -> Iterator[Path]:
     """A data folder of the test's own, and nothing running in it afterwards."""
     with closed_in_the_end(tmp_path / "store") as made:
+        copied(prepared, made)
         yield made
 
 
@@ -61,7 +62,7 @@ def rows_with(db: Database, text: str, namespace: str) -> dict[str, int]:
 
 @pytest.mark.shows(27)
 async def test_an_erased_owner_is_in_no_file_and_the_others_are_untouched(folder: Path) -> None:
-    settings = {"data_dir": str(folder), "toolsets": "all"}
+    settings = {"data_dir": str(folder), "toolsets": "all", "embedder": "none:"}
     async with connected(**settings, namespace="ada") as ada, connected(**settings, namespace="ben") as ben:
         await fill(ada, CANARY)
         his = await fill(ben, OTHER)
@@ -90,7 +91,7 @@ async def test_an_erased_owner_is_in_no_file_and_the_others_are_untouched(folder
 
 
 async def test_an_erased_memory_is_in_no_file_after_a_scrub(folder: Path) -> None:
-    async with connected(data_dir=str(folder)) as client:
+    async with connected(data_dir=str(folder), embedder="none:") as client:
         id_ = await remember(client, f"The {CANARY} stands in the hall.", tags=[CANARY], metadata={"note": CANARY})
         long = await remember(client, " ".join(f"{CANARY}{n * 7919:x}" for n in range(600)))
         kept = await remember(client, "A piano stands in the hall.")

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from helpers import connected, refused, remember
-from machine import closed_in_the_end
+from machine import closed_in_the_end, copied
 from pgengram.demo import load
 from pgengram.text.secrets.redaction import secrets_in
 
@@ -32,8 +32,9 @@ def files_holding(folder: Path, text: str) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path, prepared: Path) -> Iterator[Path]:
     with closed_in_the_end(tmp_path / "store") as made:
+        copied(prepared, made)
         yield made
 
 

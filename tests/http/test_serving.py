@@ -337,12 +337,12 @@ async def test_a_server_goes_on_when_its_database_was_restarted(database: Databa
 
 
 def test_calls_above_the_rate_are_told_when_to_come_again(web: HttpServer) -> None:
-    with serving_http("--rate", "6", **web.settings) as slow:
+    with serving_http("--rate", "1", **web.settings) as slow:
         token, other = slow.token("one"), slow.token("two")
         first, second = posted(slow, token, "tools/list"), posted(slow, token, "tools/list")
 
         assert (first.status_code, second.status_code) == (200, 429)
-        assert 1 <= int(second.headers["retry-after"]) <= 10
+        assert 1 <= int(second.headers["retry-after"]) <= 60
         assert posted(slow, other, "tools/list").status_code == 200
 
 

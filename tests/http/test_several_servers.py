@@ -103,7 +103,7 @@ async def test_the_limit_of_a_token_is_the_same_however_many_servers_it_calls(
 ) -> None:
     token, other = await issue("eager"), await issue("calm")
     settings = {"database_url": web_database.url, "embedder": "none:"}
-    with serving_http("--rate", "6", **settings) as one, serving_http("--rate", "6", **settings) as two:
+    with serving_http("--rate", "1", **settings) as one, serving_http("--rate", "1", **settings) as two:
         answers = await asyncio.gather(*(asyncio.to_thread(post, server, token) for server in [one, two] * 2))
         calm = [post(server, other).status_code for server in (one, two)]
 
@@ -115,7 +115,7 @@ async def test_the_limit_of_a_token_is_the_same_however_many_servers_it_calls(
 
 async def test_a_server_counts_by_itself_while_the_database_cannot(web_database: Database, issue: Issue) -> None:
     token = await issue("eager")
-    with serving_http("--rate", "6", database_url=web_database.url, embedder="none:") as server:
+    with serving_http("--rate", "1", database_url=web_database.url, embedder="none:") as server:
         web_database.as_login("ALTER TABLE client_rates RENAME TO client_rates_away")
         try:
             codes = [post(server, token).status_code for _ in range(3)]

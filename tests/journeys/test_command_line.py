@@ -227,6 +227,7 @@ def test_a_demo_whose_database_cannot_start_says_what_to_do(tmp_path: Path) -> N
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.nightly
 def test_a_demo_asks_three_questions_and_ends_in_the_lines_to_type_next() -> None:
     shown = pgengram("demo").stdout
 
@@ -236,10 +237,12 @@ def test_a_demo_asks_three_questions_and_ends_in_the_lines_to_type_next() -> Non
     assert len(shown.splitlines()) < 40
 
 
-def test_a_demo_that_is_kept_can_be_looked_at_by_the_line_it_prints(tmp_path: Path) -> None:
+def test_a_demo_asks_three_questions_and_what_is_kept_can_be_looked_at_by_the_line_it_prints(tmp_path: Path) -> None:
     kept = tmp_path / "kept memories"
     with closed_in_the_end(kept):
         outcome = pgengram("demo", "--keep", str(kept)).stdout
+        assert outcome.count("?\n") == 3
+        assert "3 of 3 expected memories" in outcome
         [line] = re.findall(r"^  (.*) pgengram ui$", outcome, re.MULTILINE)
         named = dict(word.split("=", 1) for word in shlex.split(line))
         settings = {name.removeprefix("PGENGRAM_").lower(): value for name, value in named.items()}

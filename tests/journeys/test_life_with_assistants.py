@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers import call, connected, environment, found, hits, read, remember, until
-from machine import closed_in_the_end, is_over
-
-GOODBYE_S = 10  # from the end of stdin until the process and its database are gone
+from helpers import PATIENCE_S, call, connected, environment, found, hits, read, remember, until
+from machine import closed_in_the_end, copied, is_over
 
 
 @pytest.fixture
@@ -23,6 +21,13 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder that does not exist yet, with a space in its name."""
     with closed_in_the_end(tmp_path / "my memories") as chosen:
         yield chosen
+
+
+@pytest.fixture
+def store(folder: Path, prepared: Path) -> Path:
+    """That folder, with a store in it that holds no memories yet."""
+    copied(prepared, folder)
+    return folder
 
 
 @pytest.mark.shows(44)
@@ -54,12 +59,12 @@ async def test_two_servers_started_at_once_on_an_empty_folder_share_one_database
     assert len(mine) == len(theirs) == 1
 
 
-async def test_what_one_assistant_was_told_another_remembers_in_the_next_session(folder: Path) -> None:
-    async with connected(data_dir=str(folder)) as client:
+async def test_what_one_assistant_was_told_another_remembers_in_the_next_session(store: Path) -> None:
+    async with connected(data_dir=str(store)) as client:
         id_ = await remember(client, "Mira is allergic to walnuts.", type="semantic", metadata={"category": ["health"]})
-    assert is_over(folder)
+    assert is_over(store)
 
-    async with connected(data_dir=str(folder)) as client:
+    async with connected(data_dir=str(store)) as client:
         [first, *_] = await hits(client, "May I bake her a cake with nuts?")
         memory = await read(client, first["id"])
 
@@ -67,8 +72,8 @@ async def test_what_one_assistant_was_told_another_remembers_in_the_next_session
     assert memory["detail"]["category"] == ["health"]
 
 
-async def test_a_fact_that_changes_is_corrected_and_the_old_one_is_told_as_old(folder: Path) -> None:
-    async with connected(data_dir=str(folder)) as client:
+async def test_a_fact_that_changes_is_corrected_and_the_old_one_is_told_as_old(store: Path) -> None:
+    async with connected(data_dir=str(store)) as client:
         old = await remember(client, "Tomas lives in Oslo.")
         new = await remember(client, "Tomas has moved to Bergen.")
         await call(client, "forget_memories", ids=[old], reason="He moved.", replaced_by_ids=[new])
@@ -83,10 +88,10 @@ async def test_a_fact_that_changes_is_corrected_and_the_old_one_is_told_as_old(f
 
 
 @pytest.mark.real_start
-def test_process_and_database_are_gone_soon_after_stdin_closes(folder: Path) -> None:
+def test_process_and_database_are_gone_after_stdin_closes(store: Path) -> None:
     server = subprocess.Popen(
         [sys.executable, "-m", "pgengram"],
-        env=environment(data_dir=str(folder)),
+        env=environment(data_dir=str(store)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -107,13 +112,13 @@ def test_process_and_database_are_gone_soon_after_stdin_closes(folder: Path) -> 
             answer = json.loads(server.stdout.readline())
             answers[answer.get("id")] = answer
         assert "Remembered." in json.dumps(answers[2])
-        assert not is_over(folder)
+        assert not is_over(store)
 
         server.stdin.close()
-        server.wait(GOODBYE_S)
+        server.wait(PATIENCE_S)
 
         assert server.returncode == 0
-        assert is_over(folder)
+        assert is_over(store)
         assert server.stdout.read() == ""
     finally:
         server.kill()
@@ -121,12 +126,12 @@ def test_process_and_database_are_gone_soon_after_stdin_closes(folder: Path) -> 
         server.stdout.close()
 
 
-async def test_a_server_whose_database_was_killed_answers_again(folder: Path) -> None:
+async def test_a_server_whose_database_was_killed_answers_again(store: Path) -> None:
     from pgengram.postgres import process_locks
 
-    async with connected(data_dir=str(folder)) as client:
+    async with connected(data_dir=str(store)) as client:
         id_ = await remember(client, "Survives a crash.")
-        assert process_locks.stop_server(str(folder / "postgres"))
+        assert process_locks.stop_server(str(store / "postgres"))
 
         async def answers() -> bool:
             answer = await client.call_tool("get_memories", {"ids": [id_]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
 @asynccontextmanager
 async def connected(tmp_path: Path, mode: str, **environment: str) -> AsyncIterator[Client]:
-    environment = {"TOY_JOURNAL": str(tmp_path / "journal"), **environment}
+    environment = {**os.environ, "TOY_JOURNAL": str(tmp_path / "journal"), **environment}
     parameters = StdioServerParameters(command=sys.executable, args=[str(TOY)], env=environment)
     async with Client(stdio_client(parameters), mode=mode) as client:
         yield client

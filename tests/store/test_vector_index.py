@@ -167,7 +167,7 @@ async def test_many_small_owners_do_not_keep_a_large_one_from_the_index(above: F
     async def counted() -> bool:
         return scans(above.db) >= before + 8
 
-    await until(counted, timeout_s=20)
+    await until(counted)
 
 
 @pytest.mark.shows(17)

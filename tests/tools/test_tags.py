@@ -210,7 +210,7 @@ async def test_another_process_sees_an_edit_within_moments(manager: MemoryManage
             id_ = await remember(other, f"After, {next(numbers)}.", tags=["k8s"])
             return bool((await read(other, id_))["tags"] == ["kubernetes"])
 
-        await until(seen, timeout_s=10)
+        await until(seen)
 
 
 async def test_each_owner_has_synonyms_of_their_own(manager: MemoryManager) -> None:

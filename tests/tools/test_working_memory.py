@@ -323,7 +323,7 @@ async def test_the_server_clears_by_itself_when_the_time_is_over(client: Client,
     async def cleared() -> bool:
         return not db.value("SELECT count(*) FROM memories WHERE status = 'working'")
 
-    await until(cleared, timeout_s=20)
+    await until(cleared)
 
     assert [row["id"] for row in db.rows("SELECT id::text FROM memories")] == [kept]
 
@@ -339,7 +339,7 @@ async def test_a_server_clears_what_an_earlier_one_left(served: Served) -> None:
         async def cleared() -> bool:
             return await found(client) == [kept]
 
-        await until(cleared, timeout_s=20)
+        await until(cleared)
 
     assert served.db.value("SELECT count(*) FROM memories") == 1
 

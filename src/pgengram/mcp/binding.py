@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from pydantic import RootModel
+from pydantic import BaseModel, RootModel
 
 from pgengram.json_schema import FlatJsonSchema, Schema
 from pgengram.mcp.listing import listed, listed_answer
@@ -62,4 +62,9 @@ class ToolBinding(Arguments):
         """What the tool answers, unless it has no fixed shape."""
         if self._is_foreign:
             return None
-        return listed_answer(self.view.model_json_schema(schema_generator=FlatJsonSchema, mode="serialization"))
+        return _schema_of(self.view)
+
+
+@cache
+def _schema_of(view: type[BaseModel]) -> Schema:
+    return listed_answer(view.model_json_schema(schema_generator=FlatJsonSchema, mode="serialization"))

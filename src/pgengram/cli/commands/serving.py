@@ -156,7 +156,7 @@ async def call(
 
     given = dict(map(name_value, arguments or []))
     async with opened_manager() as manager:
-        offers = {offered.name: Arguments(offered) for offered in manager.tools}
-        answer = await offers[known(tool, offers, "tool")].read(given).run()
+        offers = {offered.name: offered for offered in manager.tools}
+        answer = await Arguments(offers[known(tool, offers, "tool")]).read(given).run()
     print_json(answer)
     return 0 if answer.ok else 1

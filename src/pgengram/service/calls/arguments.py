@@ -6,10 +6,10 @@ Refusals say where and what is allowed, from the schema alone; the rejected valu
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final, Generic, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -107,16 +107,8 @@ class Arguments:
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
-        hints = get_type_hints(tool.method, include_extras=True)
-        view = hints.pop("return", None)
-        if not (isinstance(view, type) and issubclass(view, BaseModel)):
-            raise TypeError(f"{tool.name} must return a pydantic model")
-        self.view = view
-        parameters = inspect.signature(tool.method).parameters
-        first = next(iter(parameters), "")
-        self._whole = first if len(parameters) == 1 and _is_request(hints[first]) else None
-        model: type[BaseModel] = hints[first] if self._whole else _model_of(tool.name, hints, parameters)
-        self._reader = Reader(model, tool.name, liberal=issubclass(view, Answer))
+        function = getattr(tool.method, "__func__", tool.method)
+        self.view, self._whole, self._reader = _taken(function, tool.name, bound=function is not tool.method)
 
     @property
     def input_schema(self) -> Schema:
@@ -135,6 +127,25 @@ class Arguments:
         if self._whole is not None:
             return Call(self.tool, {self._whole: checked}, coerced)
         return Call(self.tool, {name: getattr(checked, name) for name in checked.model_fields_set}, coerced)
+
+
+@cache
+def _taken(
+    function: Callable[..., Any], name: str, *, bound: bool
+) -> tuple[type[BaseModel], str | None, Reader[BaseModel]]:
+    """Return the view that a tool answers with, the parameter that takes all its arguments, and their reader.
+
+    It is the same for every manager, so it is worked out once in a process.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    view = hints.pop("return", None)
+    if not (isinstance(view, type) and issubclass(view, BaseModel)):
+        raise TypeError(f"{name} must return a pydantic model")
+    parameters = dict([*inspect.signature(function).parameters.items()][bound:])
+    first = next(iter(parameters), "")
+    whole = first if len(parameters) == 1 and _is_request(hints[first]) else None
+    model: type[BaseModel] = hints[first] if whole else _model_of(name, hints, parameters)
+    return view, whole, Reader(model, name, liberal=issubclass(view, Answer))
 
 
 def _model_of(name: str, hints: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> type[BaseModel]:
