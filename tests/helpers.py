@@ -173,7 +173,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._emptying: psycopg.Connection[Any] | None = None
+        self._connection: psycopg.Connection[Any] | None = None
 
     def rows(
         self, statement: str, parameters: Any = None, *, namespace: str | None = NAMESPACE, role: str = APP_ROLE
@@ -192,26 +192,28 @@ class Database:
 
     @contextmanager
     def _looking(self) -> Iterator[psycopg.Connection[Any]]:
-        """Yield the connection that `empty` keeps, and where it keeps none one for this look alone.
-
-        To make a connection costs ten times as much as a look; but looking must not keep a store in use.
+        """Yield the connection that is kept, and where none is one for this look alone, as looking must not keep a store
+        in use.
         """
-        if self._emptying is not None:
-            yield self._kept()
+        if self._connection is not None:
+            yield self.keep()
         else:
             with psycopg.connect(self.url, autocommit=True) as connection:
                 yield connection
 
-    def _kept(self) -> psycopg.Connection[Any]:
-        """Return the connection that `empty` keeps, made anew if the server was restarted since."""
-        if self._emptying is not None:
+    def keep(self) -> psycopg.Connection[Any]:
+        """Return a connection for this look and all later ones, made anew if the server was restarted since.
+
+        To make a connection costs ten times as much as a look.
+        """
+        if self._connection is not None:
             with suppress(psycopg.OperationalError):
-                self._emptying.execute("SELECT")
-                return self._emptying
+                self._connection.execute("SELECT")
+                return self._connection
             self.close()
         # may go through a pooler
-        self._emptying = psycopg.connect(self.url, autocommit=True, prepare_threshold=None)
-        return self._emptying
+        self._connection = psycopg.connect(self.url, autocommit=True, prepare_threshold=None)
+        return self._connection
 
     def value(self, statement: str, parameters: Any = None, **how: Any) -> Any:
         """Run a statement that gives one row of one column."""
@@ -238,7 +240,7 @@ class Database:
         Few are deleted, as a truncated table gets new files for itself and each of its indexes, which costs thirty times as much;
         on Citus it would even be emptied shard by shard.
         """
-        connection = self._kept()
+        connection = self.keep()
         few = f"SELECT count(*) < {FEW} FROM (SELECT FROM memories LIMIT {FEW}) AS counted"
         if on_citus() or connection.execute(few).fetchone() == (True,):
             connection.execute("; ".join(f"DELETE FROM {table}" for table in tables))  # one transaction
@@ -246,10 +248,10 @@ class Database:
             connection.execute(f"TRUNCATE {', '.join(tables)}")
 
     def close(self) -> None:
-        """Close the connection that `empty` keeps."""
-        if self._emptying is not None:
-            self._emptying.close()
-            self._emptying = None
+        """Close the connection that is kept."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 @contextmanager

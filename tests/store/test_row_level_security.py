@@ -53,6 +53,7 @@ async def two_namespaces(postgres: str, template: str) -> AsyncIterator[Database
             await manager.close()
             database.rows(FOLDED, namespace=namespace)
             database.rows(FILLED, namespace=namespace)
+        database.keep()
         yield database
 
 
@@ -81,8 +82,9 @@ def test_no_policy_lets_the_application_see_more_than_one_owner(two_namespaces: 
 def test_nothing_is_visible_while_no_owner_is_named(two_namespaces: Database, table: str) -> None:
     statement = f"SELECT count(*) FROM {table}"
 
-    assert two_namespaces.value(statement, namespace=None) == 0
     assert two_namespaces.value(statement, namespace="ada") > 0
+    assert two_namespaces.value(statement, namespace=None) == 0, "where one was named before"
+    assert Database(two_namespaces.url).value(statement, namespace=None) == 0, "where none ever was"
 
 
 @pytest.mark.parametrize("table", OWNED_NAMES)

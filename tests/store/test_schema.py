@@ -61,6 +61,7 @@ CATALOG = {
 @pytest.fixture(scope="module")
 def migrated(postgres: str, template: str) -> Iterator[Database]:
     with database_of(postgres, template) as database:
+        database.keep()
         yield database
 
 
