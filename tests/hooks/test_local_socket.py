@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 from hooked_assistant import Assistant
 
-from helpers import connected, remember
+from helpers import connected, environment, remember
+from pgengram.runtime import local_socket
 
 PRIVATE = 0o077  # what others than the owner may do
 
@@ -56,6 +60,19 @@ def test_a_server_is_started_for_the_moment_and_takes_up_what_came_before_it(ass
     [server] = assistant.momentary()
     assert "is connected" in assistant.context("SessionStart", source="startup")
     assert assistant.momentary() == [server]
+
+
+def test_a_clock_that_was_set_back_keeps_no_server_from_starting(assistant: Assistant) -> None:
+    place = local_socket.Place(environment(**assistant.settings))
+    place.make()
+    started = Path(place.starting)
+    started.touch()
+    os.utime(started, (time.time() + 86_400,) * 2)  # by the clock of before
+
+    assistant.hook("SessionEnd")
+    assistant.wait()
+
+    assert len(assistant.momentary()) == 1
 
 
 async def test_a_socket_that_a_killed_server_has_left_is_passed_by(assistant: Assistant) -> None:

@@ -126,7 +126,7 @@ def start(place: Place) -> None:
     """Start a server that ends by itself once nobody asks, unless somebody is doing that just now."""
     place.make()
     try:
-        if time.time() - os.stat(place.starting).st_mtime < START_S:
+        if 0 <= time.time() - os.stat(place.starting).st_mtime < START_S:  # a clock may have been set back since
             return
         os.utime(place.starting)
     except FileNotFoundError:
