@@ -151,7 +151,8 @@ class Done(Answer):
 class Forgotten(Done):
     """Answer of forget_memories; not ok when none was found.
 
-    previewed: whether it only says what would be done.
+    previewed: whether it only says what would be done; turns: how many turns of conversations those that would be erased
+    cite.
     """
 
     forgotten: Annotated[int, Unlisted]
@@ -159,6 +160,7 @@ class Forgotten(Done):
     replacement_ids: Annotated[list[str] | None, Unlisted] = None
     confirm_token: str | None = None
     previewed: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
+    turns: Annotated[int | None, Unlisted] = None
 
 
 def moment(value: Any) -> Any:

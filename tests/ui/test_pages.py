@@ -65,10 +65,10 @@ async def question(ui: Ui, find: str, ids: set[str]) -> tuple[str, dict[str, str
     raise AssertionError(f"nobody asks about {ids}")
 
 
-async def apply(ui: Ui, preview: str) -> httpx.Response:
-    """Press the button below a preview."""
+async def apply(ui: Ui, preview: str, **boxes: str) -> httpx.Response:
+    """Press the button below a preview, with boxes ticked."""
     fields = {name: re.findall(rf'name="{name}" value="([^"]*)"', preview)[-1] for name in ("key", "back")}
-    return await ui.send("/apply", **fields)
+    return await ui.send("/apply", **fields, **boxes)
 
 
 @pytest.fixture
@@ -1102,6 +1102,31 @@ async def test_a_receipt_leads_to_its_memory_and_its_conversation(ui: Ui) -> Non
     assert "about 14 tokens" in page
     assert "/conversation?client=claude-code&amp;conversation=c-1" in page
     assert "No receipts here" in await ui.page("/receipts", conversation="another")
+
+
+CITED_TURNS = """
+WITH talk AS (INSERT INTO conversations (namespace_id, client, conversation) VALUES (%(namespace)s, 'codex', 'cited'))
+INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, time)
+SELECT %(namespace)s, 'codex', 'cited', n, 'user', 'Said.', now() FROM generate_series(0, 1) AS n
+"""
+LEFT = "SELECT number FROM conversation_turns WHERE conversation = 'cited' ORDER BY number"
+
+
+async def test_a_memory_is_erased_with_the_turns_that_it_cites_if_the_box_is_ticked(ui: Ui) -> None:
+    [(namespace,)] = ui.db.as_login("SELECT id FROM namespaces WHERE name = 'default'")
+    ui.db.rows(CITED_TURNS, {"namespace": namespace})
+    manager = MemoryManager(Settings(database_url=ui.db.url, embedder="none:"))
+    citing = [NewMemory(content=f"Cited {n}.", sources=[{"ref": f"turn:codex/cited/{n}"}]) for n in range(2)]
+    ids = [(await manager.create_memory(one)).memory_id for one in citing]
+    await manager.close()
+
+    for id_, box in zip(ids, ({}, {"turns": "on"}), strict=True):
+        preview = await previewed(ui, "/selection", action="erase", **{f"id:{id_}": "on"})
+        assert "Also erase 1 turn of conversations that they cite" in preview
+        await apply(ui, preview, **box)
+
+    assert [row["number"] for row in ui.db.rows(LEFT)] == [0]
+    ui.db.rows("DELETE FROM conversations WHERE conversation = 'cited'")  # the pages of other tests count turns
 
 
 async def test_conversations_are_erased_as_they_were_shown_and_not_otherwise(ui: Ui) -> None:

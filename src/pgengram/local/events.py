@@ -135,9 +135,13 @@ def read_event(client: str, given: Mapping[str, Any]) -> Event:
 
 
 def printed(event: Event, text: str) -> str:
-    """Return what a hook prints so that the client puts a text before its model; for a summary it is plain text."""
+    """Return what a hook prints so that the client puts a text before its model, or at the end before its user; for a
+    summary it is plain text.
+    """
     if not text or event.kind == "compact":
         return text
+    if event.kind == "end":
+        return json.dumps({"systemMessage": f"pgengram: {text}"})
     return json.dumps(FORMS[event.client].context(event, text))
 
 

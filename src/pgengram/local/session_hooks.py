@@ -13,10 +13,10 @@ from pgengram import fields as f
 from pgengram.local.events import Event, printed, read_event
 from pgengram.local.transcripts import turns_after
 from pgengram.runtime.projects import Project, project_of
-from pgengram.service import contexts, standing
+from pgengram.service import contexts, said, standing
 from pgengram.service.conversations import Conversations
 from pgengram.store.assistant import recall_receipts
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.assistant.conversations import Conversation, cited
 from pgengram.text.fencing import fenced, one_line
 from pgengram.views import recalled_line
 
@@ -38,8 +38,13 @@ COMPACTING: Final = (
     "lasting fact of this conversation that was not stored in long-term memory yet, one self-contained sentence each, "
     "with names and absolute dates and without secrets."
 )
+NOT_STORED: Final = (
+    " What is marked “not stored yet” was said last time: store what of it still holds, with the words in brackets among "
+    "its sources."
+)
 KNOWN: Final = "Long-term memory knows this about it:"
 LAST_WORDS_CHARS: Final = 400  # of what each side said last
+NOT_STORED_CHARS: Final = 200  # of each turn that no memory has yet
 CHARS_OF_TOKEN: Final = 4  # about, in English
 
 
@@ -111,6 +116,8 @@ class _Answer:
         """
         if self._asked.keeps and self._event.conversation:
             await self._keep()
+        if self._event.kind == "end":
+            return await said.what_became(self._manager.store, self._conversation)
         if not self._event.listens:
             return ""
         if self._event.kind == "start":
@@ -140,11 +147,15 @@ class _Answer:
         lines = await self._logged(rows)
         if self._event.source == "resume":
             return fenced(lines) if lines else ""
+        missing: list[str] = []
         if self._event.source != "compact":
             lines += await self._last_words()
+            missing = await self._not_stored()
         begun = f"{standing.today()} " + (COMPACTED if self._event.source == "compact" else BEGUN)
         if self._project is not None:
             begun += OF_PROJECT.format(name=self._project.name)
+        begun += NOT_STORED if missing else ""
+        lines += missing
         return f"{begun}\n\n{fenced(lines)}" if lines else begun
 
     async def _prompt(self) -> str:
@@ -155,12 +166,20 @@ class _Answer:
 
     async def _last_words(self) -> list[str]:
         """Return how the last conversation about this project ended, as lines."""
-        said = await Conversations(self._manager).last_words(self._conversation)
+        last = await Conversations(self._manager).last_words(self._conversation)
         who = {"user": "the user", "assistant": "the assistant"}
         return [
             f"- The last conversation ({row['at']:%Y-%m-%d}) ended with {who[row['role']]} saying: "
             f"{one_line(row['text'][:LAST_WORDS_CHARS])}"
-            for row in sorted(said, key=lambda row: str(row["role"]), reverse=True)
+            for row in sorted(last, key=lambda row: str(row["role"]), reverse=True)
+        ]
+
+    async def _not_stored(self) -> list[str]:
+        """Return what the user said last time that is likely to last and that no memory has yet, as lines."""
+        found = await said.not_stored(self._manager.store, self._conversation)
+        return [
+            f"- Not stored yet, said on {row['time']:%Y-%m-%d} ({cited(row)}): {one_line(row['text'][:NOT_STORED_CHARS])}"
+            for row in found
         ]
 
     async def _logged(self, rows: Sequence[Row], evidence: str | None = None) -> list[str]:

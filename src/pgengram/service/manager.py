@@ -32,7 +32,7 @@ from pgengram.settings import ESSENTIAL
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import changes, deletion, memories
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.plans import ChangePlan, Step
+from pgengram.store.memory.plans import ChangePlan, Step, Verb
 from pgengram.store.memory.upsert import WriteResult
 from pgengram.views import (
     Forgotten,
@@ -285,6 +285,7 @@ class MemoryManager(Core):
         hard: Annotated[bool, Field(description="Erase permanently.")] = False,
         dry_run: Annotated[bool, Field(description="Only show what would go.")] = False,
         confirm_token: Annotated[str, f.Text, Field(description="From the preview.")] = "",
+        turns: SkipJsonSchema[bool] = False,  # named by the preview, where there are any
     ) -> Forgotten:
         """Forget memories, with a reason: no search shows them; update_memory (status active) restores them.
 
@@ -296,11 +297,13 @@ class MemoryManager(Core):
             raise InvalidInput(
                 "What is erased keeps no reason and nothing that replaces it.", "Leave them out, or leave out hard."
             )
+        if turns and not hard:
+            raise InvalidInput("turns erases what memories cite together with them.", "Add hard, or leave out turns.")
         if replacements:
             return await self._replace(ids, replacements, replaced_by_ids, reason, dry_run=dry_run)
 
         async def plan(tx: Transaction, _: Any = None) -> ChangePlan:
-            return await self._removal(tx, ids, replaced_by_ids, reason, hard=hard)
+            return await self._removal(tx, ids, replaced_by_ids, reason, hard=hard, turns=turns)
 
         if dry_run:
             async with self.store.transaction() as tx:
@@ -368,13 +371,20 @@ class MemoryManager(Core):
 
     @staticmethod
     async def _removal(
-        tx: Transaction, ids: Sequence[str], replaced_by_ids: Sequence[str], reason: str = "", *, hard: bool = False
+        tx: Transaction,
+        ids: Sequence[str],
+        replaced_by_ids: Sequence[str],
+        reason: str = "",
+        *,
+        hard: bool = False,
+        turns: bool = False,
     ) -> ChangePlan:
         """Return the plan of forgetting or erasing memories, and refuse what cannot hold instead of them."""
         instead = await memories.resolve(tx, replaced_by_ids)
         instead.refuse_problems()
         there = await memories.resolve(tx, ids)
-        step = Step("erase" if hard else "forget", there.ids, reason=reason or None, replaced_by=instead.ids)
+        action: Verb = "erase" if hard else "forget"
+        step = Step(action, there.ids, reason=reason or None, replaced_by=instead.ids, turns=turns)
         made = await ChangePlan.read(tx, [step], problems=there.problems)
         made.check_replacements(step)
         return made

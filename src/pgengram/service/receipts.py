@@ -29,6 +29,13 @@ from pgengram.views import (
 REPLACING: Final = " What may_replace lists may no longer hold; if so: forget_memories(ids=[…], {})."
 
 
+# Turns of conversations that erased memories cite, by whether they are erased, too.
+CITED: Final = {
+    False: " {turns} cited turns of conversations stay; turns=true erases them, too.",
+    True: " {turns} cited turns of conversations would be, too.",
+}
+
+
 def message_of(result: WriteResult) -> str:
     """Say what became of a memory that was to be stored."""
     said = {
@@ -110,6 +117,7 @@ async def preview(tx: Transaction, made: ChangePlan) -> Forgotten:
     [step] = made.steps
     hard, rows = step.action == "erase", [made.rows[id_] for id_ in step.ids if id_ in made.rows]
     belongings = await deletion.belongings(tx, step.ids) if hard else {}
+    turns = await deletion.count_cited(tx, made.cited) if hard else 0
     shown = [
         _removed(row) | {"content": cut(row["content"])} | ({"would_remove": belongings[row["id"]]} if hard else {})
         for row in rows
@@ -118,8 +126,10 @@ async def preview(tx: Transaction, made: ChangePlan) -> Forgotten:
         ok=bool(rows),
         results=[*shown, *_not_removed(made)],
         forgotten=0,
-        message=f"{counted(len(rows))} would be {'permanently erased' if hard else 'forgotten'}.",
+        message=f"{counted(len(rows))} would be {'permanently erased' if hard else 'forgotten'}."
+        + (CITED[step.turns].format(turns=turns) if turns else ""),
         previewed=True,
+        turns=turns or None,
     )
 
 

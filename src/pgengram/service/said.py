@@ -10,14 +10,21 @@ from pgengram import fields as f
 from pgengram.inputs import Question
 from pgengram.search.question import parse
 from pgengram.store.assistant import conversations
+from pgengram.text.counting import counted
+from pgengram.text.lexical.lasting_words import lasting
+from pgengram.text.lexical.words import words
 from pgengram.views import Shown
 
 if TYPE_CHECKING:
-    from pgengram.store.connection.database import Row
+    from pgengram.store.connection.database import Row, Transaction
     from pgengram.store.store import Store
 
 BEFORE: Final = 80  # characters of a long turn that are shown before the first of the words
 BEGINNING: Final = 4  # letters of a word that tell it, whatever its ending
+LOOKED_AT: Final = 200  # turns of the last conversation
+TOLD: Final = 5  # of them at most, as not stored yet
+COVERED: Final = 0.6  # of a turn's words are in one memory: it says the same, in whatever words besides
+LEAST_WORDS: Final = 4  # of a turn that can be stored
 
 
 async def beside(store: Store, question: Question, evidence: f.Evidence | None) -> dict[str, Any]:
@@ -27,24 +34,65 @@ async def beside(store: Store, question: Question, evidence: f.Evidence | None) 
     asks = "turns" in question.include
     if question.queries == [""] or question.offset or question.cursor or (evidence == "strong" and not asks):
         return {}
-    words = _words(question)
+    asked = _words(question)
     where = {"project": question.project, "since": question.since, "until": question.until}
     limit = question.limit if asks else 1
-    rows = await store.read_transaction(lambda tx: conversations.find(tx, " ".join(words), limit=limit, **where))
+    rows = await store.read_transaction(lambda tx: conversations.find(tx, " ".join(asked), limit=limit, **where))
     matching = rows[0]["matching"] if rows else 0
     if not asks:
         return {"turns_match": matching or None}
-    shown = [turn_view(row, words, whole=question.detail) for row in rows]
+    shown = [turn_view(row, asked, whole=question.detail) for row in rows]
     return {"turns": shown, "turns_match": matching if matching > len(rows) else None}
 
 
-def turn_view(row: Row, words: Sequence[str] = (), *, whole: bool = False) -> Shown:
+def turn_view(row: Row, asked: Sequence[str] = (), *, whole: bool = False) -> Shown:
     """Return a turn: `cite`, which a memory names among its `sources`, who said it and when, and the text or the part of
     it around the words.
     """
     view = {"cite": conversations.cited(row), "role": row["role"], "date": f"{row['time']:%Y-%m-%d}"}
     project = {"project": row["project"]} if row["project"] else {}
-    return {**view, **project, "text": row["text"] if whole else _around(row["text"], words)}
+    return {**view, **project, "text": row["text"] if whole else _around(row["text"], asked)}
+
+
+async def not_stored(store: Store, current: conversations.Conversation) -> list[Row]:
+    """Return what the user said last time about this project that is likely to last and that no memory has yet, the
+    likeliest first: none cites it, and none that was stored or changed since has most of its words.
+    """
+
+    async def read(tx: Transaction) -> tuple[list[Row], list[Row]]:
+        said = await conversations.last_said(tx, current, LOOKED_AT)
+        said = [row for row in said if lasting(row["text"]) and len(words(row["text"])) >= LEAST_WORDS]
+        since = min((row["time"] for row in said), default=None)
+        return said, await conversations.stored_since(tx, since, current.project) if since else []
+
+    said, stored = await store.read_transaction(read)
+    cites = {source.get("ref") for row in stored for source in row["sources"] or ()}
+    known = [_stems(row["content"]) for row in stored]
+    fresh = [row for row in said if conversations.cited(row) not in cites and not _is_in(_stems(row["text"]), known)]
+    return sorted(fresh, key=lambda row: (-lasting(row["text"]), -row["number"]))[:TOLD]
+
+
+async def what_became(store: Store, conversation: conversations.Conversation) -> str:
+    """Say what was stored since a conversation began, and how much of it is kept; empty where nothing is known of it."""
+
+    async def read(tx: Transaction) -> tuple[Row, list[Row]]:
+        began = await conversations.began(tx, conversation)
+        return began, await conversations.stored_since(tx, began["at"], conversation.project) if began["at"] else []
+
+    began, stored = await store.read_transaction(read)
+    if not began["turns"]:
+        return ""
+    fresh = sum(row["is_new"] for row in stored)
+    return f"{counted(fresh)} stored, {len(stored) - fresh} changed, {began['turns']} turns kept."
+
+
+def _stems(text: str) -> set[str]:
+    """Return the words of a text that tell what it is about, as far as their endings don't matter."""
+    return {word.lower()[: BEGINNING + 2] for word in words(text) if len(word) >= BEGINNING} or {*words(text.lower())}
+
+
+def _is_in(said: set[str], known: Sequence[set[str]]) -> bool:
+    return any(len(said & one) >= COVERED * len(said) for one in known)
 
 
 def _words(question: Question) -> list[str]:
@@ -54,12 +102,12 @@ def _words(question: Question) -> list[str]:
     return list(dict.fromkeys(word for one in parts for word in one.words))
 
 
-def _around(text: str, words: Sequence[str]) -> str:
+def _around(text: str, asked: Sequence[str]) -> str:
     """Return a text as far as it is shown, from shortly before the first of the words on."""
     if len(text) <= f.WHOLE_CONTENT:
         return text
     lowered = text.lower()
-    places = [place for word in words if (place := lowered.find(word.lower()[:BEGINNING])) >= 0]
+    places = [place for word in asked if (place := lowered.find(word.lower()[:BEGINNING])) >= 0]
     start = max(0, min(places, default=0) - BEFORE)
     end = start + f.WHOLE_CONTENT
     return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

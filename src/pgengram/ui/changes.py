@@ -53,12 +53,15 @@ class Kept(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What was shown: the plan (or the memories to erase), its changes, and the version of each memory."""
+    """What was shown: the plan (or the memories to erase), its changes, the version of each memory, and how many turns of
+    conversations those cite.
+    """
 
     plan: list[Shown]
     changes: list[Shown]
     rows: dict[str, Shown]
     erases: bool = False
+    turns: int = 0
 
     def same_as(self, other: Preview) -> bool:
         """Whether it does the same to the same versions."""
@@ -111,33 +114,39 @@ class Changes:
             raise NotFound("preview", key[:16], "It was applied before, or the server was restarted. Look again.")
         return shown
 
-    async def _shown(self, plan: list[Shown], *, erases: bool) -> tuple[Preview, str]:
+    async def _shown(self, plan: list[Shown], *, erases: bool, turns: bool = False) -> tuple[Preview, str]:
         """Return a preview, and what confirms it within the next minute."""
+        cited = 0
         if erases:
-            asked = await self._manager.forget_memories(plan[0]["ids"], hard=True)
+            asked = await self._manager.forget_memories(plan[0]["ids"], hard=True, turns=turns)
+            cited = asked.turns or 0
             changes = [{"id": one["id"], "operation": "erase", "changes": {}} for one in asked.results if one["ok"]]
             token = asked.confirm_token
         else:
             tidied = await self._maintenance.tidy_memories("apply", plan=plan)
             changes, token = tidied.changes, tidied.confirm_token
         rows = await self.rows([UUID(one["id"]) for one in changes])
-        return Preview(plan, changes, rows, erases), token or ""
+        return Preview(plan, changes, rows, erases, cited), token or ""
 
-    async def apply(self, key: str) -> tuple[Done, Preview]:
+    async def apply(self, key: str, *, turns: bool = False) -> tuple[Done, Preview]:
         """Do what was shown.
+
+        Args:
+            key: of the preview.
+            turns: whether the turns of conversations that erased memories cite are erased, too.
 
         Raises:
             NotFound: the preview is not kept any more. Conflict: it would do something else by now.
         """
         shown = self.shown(key)
         self._previews.take(key)
-        now, token = await self._shown(shown.plan, erases=shown.erases)
+        now, token = await self._shown(shown.plan, erases=shown.erases, turns=turns)
         if not now.same_as(shown):
             raise Conflict(
                 "Some of these memories changed after the preview was shown.", "Nothing was changed. Look again."
             )
         if shown.erases:
-            await self._manager.forget_memories(shown.plan[0]["ids"], hard=True, confirm_token=token)
+            await self._manager.forget_memories(shown.plan[0]["ids"], hard=True, turns=turns, confirm_token=token)
         else:
             await self._maintenance.tidy_memories("apply", confirm_token=token)
         return await self._done(shown.changes, undo=not shown.erases), shown

@@ -131,7 +131,7 @@ class ReviewPages(PageApplication):
     async def apply(self, request: Request) -> Response:
         """Do what was previewed."""
         fields = await self.session_guard.form(request)
-        done, _ = await self.views.changes.apply(fields.get("key", ""))
+        done, _ = await self.views.changes.apply(fields.get("key", ""), turns="turns" in fields)
         return self._then(_own(fields.get("back", "")), done)
 
     async def undo(self, request: Request) -> Response:

@@ -146,6 +146,9 @@ async def forget(
         list[str] | None, typer.Option(help="Id of a memory that holds instead. Repeatable.")
     ] = None,
     hard: Annotated[bool, typer.Option("--hard", help="Permanently erase, after a question.")] = False,
+    turns: Annotated[
+        bool, typer.Option("--turns", help="With --hard, also the turns of conversations that they cite.")
+    ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
@@ -159,7 +162,7 @@ async def forget(
 
     ASKER.set(TerminalAsker(yes=yes))
     async with opened_manager() as manager:
-        given = {"ids": ids, "reason": reason, "replaced_by_ids": replaced_by, "hard": hard}
+        given = {"ids": ids, "reason": reason, "replaced_by_ids": replaced_by, "hard": hard, "turns": turns}
         try:
             done = await call_tool(manager, "forget_memories", given)
         except Declined:

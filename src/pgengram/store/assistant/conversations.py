@@ -179,6 +179,30 @@ WITH asked AS MATERIALIZED (SELECT pgengram_turn_terms(%(words)s) AS terms), fou
 SELECT found.*, count(*) OVER () AS matching FROM found, asked WHERE share >= %(least)s * cardinality(asked.terms)
 ORDER BY share DESC, time DESC, number DESC LIMIT %(limit)s
 """
+# What the user said in the latest other conversation about the same project. Uses conversations_by_time and
+# conversation_turns_pkey.
+LAST_SAID: Final = """
+SELECT t.client, t.conversation, t.number, t.role, t.text, t.project, t.time FROM (
+  SELECT client, conversation FROM conversations
+  WHERE namespace_id = %(namespace_id)s AND conversation <> %(conversation)s AND project IS NOT DISTINCT FROM %(project)s::text
+  ORDER BY at DESC LIMIT 1) AS c
+JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation
+WHERE t.role = 'user' ORDER BY t.number DESC LIMIT %(limit)s
+"""
+# Uses memories_by_time, and memories_by_project for those that were only changed.
+STORED_SINCE: Final = """
+SELECT content, sources, true AS is_new FROM memories
+WHERE namespace_id = %(namespace_id)s AND created_at >= %(since)s AND status <> 'working'
+UNION ALL
+SELECT content, sources, false FROM memories
+WHERE namespace_id = %(namespace_id)s AND project = %(project)s AND updated_at >= %(since)s AND created_at < %(since)s
+LIMIT 1000
+"""
+# Uses conversation_turns_pkey.
+BEGAN: Final = """
+SELECT count(*) AS turns, min(time) AS at FROM conversation_turns
+WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation = %(conversation)s
+"""
 COUNT: Final = f"""
 SELECT count(*) AS turns, count(DISTINCT (client, conversation)) AS conversations, min(time) AS oldest
 FROM conversation_turns WHERE {CHOSEN}
@@ -290,6 +314,23 @@ async def last_words(tx: Transaction, current: Conversation) -> list[Row]:
 async def counted(tx: Transaction, where: Mapping[str, str | None] = ALL) -> Row:
     """Return how many turns and conversations are kept, and the moment of the oldest."""
     return await tx.row(COUNT, {**ALL, **where}) or {}
+
+
+async def last_said(tx: Transaction, current: Conversation, limit: int) -> list[Row]:
+    """Return what the user said in the latest other conversation about the same project, the latest first."""
+    return await tx.rows(LAST_SAID, {**current.key, "project": current.project, "limit": limit})
+
+
+async def stored_since(tx: Transaction, since: datetime, project: str | None) -> list[Row]:
+    """Return the memories that were stored since a moment, and those of the project that were changed: content, sources
+    and whether each `is_new`.
+    """
+    return await tx.rows(STORED_SINCE, {"since": since, "project": project})
+
+
+async def began(tx: Transaction, conversation: Conversation) -> Row:
+    """Return how many turns of a conversation are kept, and when it began; None for `at` without any."""
+    return await tx.row(BEGAN, conversation.key) or {"turns": 0, "at": None}
 
 
 def cited(row: Row) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
+
+from psycopg.types.json import Jsonb
 
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
@@ -83,6 +86,36 @@ ORDER BY id FOR UPDATE
 """
 
 
+# Uses conversation_turns_pkey.
+CITED: Final = """FROM conversation_turns t, jsonb_to_recordset(%(cited)s)
+  AS c(memory_id uuid, client text, conversation text, number integer)
+WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation AND t.number = c.number"""
+COUNT_CITED: Final = f"SELECT count(DISTINCT (t.client, t.conversation, t.number)) AS turns {CITED}"
+CITED_BY: Final = f"SELECT c.memory_id, count(*) AS turns {CITED} GROUP BY c.memory_id"
+ERASE_CITED: Final = f"DELETE {CITED.replace(', jsonb', ' USING jsonb', 1)}"
+CITATION: Final = re.compile(r"(?:turn|tool):([^/]+)/(.+)/(\d{1,9})")
+
+
+def cited(row: Row) -> list[Row]:
+    """Return the turns of conversations that a memory names among its `sources`."""
+    refs = [str(source.get("ref") or "") for source in row.get("sources") or ()]
+    return [
+        {"memory_id": row["id"], "client": found[1], "conversation": found[2], "number": int(found[3])}
+        for ref in refs
+        if (found := CITATION.fullmatch(ref))
+    ]
+
+
+async def count_cited(tx: Transaction, turns: Sequence[Row]) -> int:
+    """Return how many of the cited turns are there."""
+    row = await tx.row(COUNT_CITED, {"cited": _as_json(turns)}) if turns else None
+    return int(row["turns"]) if row else 0
+
+
+def _as_json(turns: Sequence[Row]) -> Jsonb:
+    return Jsonb([turn | {"memory_id": str(turn["memory_id"])} for turn in turns])
+
+
 async def from_source(tx: Transaction, source: str) -> dict[UUID, Row]:
     """Lock the memories that come from a source, of every status, and return each by its id: version, status and
     content.
@@ -103,18 +136,23 @@ async def belongings(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[st
 
 
 async def erase(
-    tx: Transaction, ids: Sequence[UUID], *, session_id: str | None, listed: bool = True
+    tx: Transaction, ids: Sequence[UUID], *, session_id: str | None, listed: bool = True, cited: Sequence[Row] = ()
 ) -> list[dict[str, Any]]:
     """Take memories away for good, and return a receipt for each: `id`, `erased_at` and what was `removed`.
 
     No text, vector, word, tag, edge or membership stays, and no text in the history either: its rows tell only when
     which fields were changed. What named an erased memory as its replacement no longer does. Their ids are listed, so
-    that an older backup does not bring them back.
+    that an older backup does not bring them back. The turns `cited` go, too.
     """
     pointing = await tx.rows(POINTING, {"ids": list(ids)})
     await tx.rows(s.LOCK, {"ids": [*ids, *(row["id"] for row in pointing)]})
     named = {"ids": list(ids), "names": [str(id_) for id_ in ids], "session_id": session_id}
     removed = await belongings(tx, ids)
+    if cited:
+        given = {"cited": _as_json(cited)}
+        for row in await tx.rows(CITED_BY, given):
+            removed[row["memory_id"]]["turns"] = int(row["turns"])
+        await tx.run(ERASE_CITED, given)
     await searchable.unpost(tx, ids)
     for row in [row for row in await tx.rows(POINTING, named) if row["id"] not in ids]:
         await _point_elsewhere(tx, row, set(ids), session_id)

@@ -58,7 +58,10 @@ ON CONFLICT DO NOTHING
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do: the verb, to which memories, and what the verb needs beside."""
+    """One thing to do: the verb, to which memories, and what the verb needs beside.
+
+    turns: whether what is erased takes along the turns of conversations that it cites.
+    """
 
     action: Verb
     ids: list[UUID]
@@ -66,6 +69,7 @@ class Step:
     tags: list[str] = field(default_factory=list)
     reason: str | None = None
     replaced_by: list[UUID] = field(default_factory=list)
+    turns: bool = False
 
     @property
     def touched(self) -> list[UUID]:
@@ -91,6 +95,7 @@ class Step:
             "tags": self.tags,
             "reason": self.reason,
             "replaced_by": [str(id_) for id_ in self.replaced_by],
+            "turns": self.turns,
         }
         return {name: value for name, value in known.items() if value}
 
@@ -105,6 +110,7 @@ class Step:
             kept.get("tags", []),
             kept.get("reason"),
             [UUID(id_) for id_ in kept.get("replaced_by", [])],
+            kept.get("turns", False),
         )
 
 
@@ -190,7 +196,17 @@ class ChangePlan:
             text = cut(one_line(effect.row["content"]), EXCERPT)
             lines.append(f"- {text}" if head else f"- {effect.made.operation}: {text}")
         lines += [f"and {len(self.effects) - QUOTED} more"] if len(self.effects) > QUOTED else []
+        if "erase" in done and self.cited:
+            fate = "are erased, too" if any(step.turns for step in self.steps) else "stay"
+            lines.append(f"The turns of conversations that they cite {fate}.")
         return "\n".join([*lines, *(["Erased memories cannot be restored."] if "erase" in done else [])])
+
+    @property
+    def cited(self) -> list[Row]:
+        """The turns of conversations that the memories to erase cite: `memory_id`, client, conversation and number."""
+        return [
+            turn for effect in self.effects if effect.made.operation == "erase" for turn in deletion.cited(effect.row)
+        ]
 
     # -- agreeing --------------------------------------------------------------------------------------------------
 
@@ -276,7 +292,9 @@ class ChangePlan:
         erased = self._with_operation("erase")
         if not erased:
             return {}
-        receipts = await deletion.erase(tx, erased, session_id=session_id, listed=listed)
+        with_turns = {id_ for step in self.steps if step.turns for id_ in step.ids}
+        cited = [turn for turn in self.cited if turn["memory_id"] in with_turns]
+        receipts = await deletion.erase(tx, erased, session_id=session_id, listed=listed, cited=cited)
         return {receipt["id"]: receipt for receipt in receipts}
 
     def _with_operation(self, operation: str) -> list[UUID]:
