@@ -40,13 +40,13 @@ Answer = dict[str, Any]
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """Return the environment of a server: the machine's, and of ours only `settings`; answers are full unless told
-    otherwise.
+    """Return the environment of a server: the machine's, and of ours only `settings`; unless told otherwise answers are
+    full, and the folder of this repository is not what a test works on.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
     if REPLICA and "database_url" in settings:
         settings = {"read_url": read_url(settings["database_url"]), **settings}
-    settings = {"answers": "full", **settings}
+    settings = {"answers": "full", "project": "off", **settings}
     return inherited | {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
 
 

@@ -67,6 +67,15 @@ def answering(request: str, manager: MemoryManager) -> Callable[..., Awaitable[A
     return answer
 
 
+def instructions_here(manager: MemoryManager) -> str:
+    """Return the instructions, with the project of the folder that the client has started the server in, if it is one."""
+    from pgengram.mcp.server import INSTRUCTIONS
+    from pgengram.service.projects import told
+
+    manager.here = manager.projects.worked_on()
+    return f"{INSTRUCTIONS}\n\n{told(manager.here)}" if manager.here else INSTRUCTIONS
+
+
 def serve() -> None:
     """Serve the memory tools over stdin and stdout until the client leaves."""
     if sys.stdin is not None and sys.stdin.isatty():
@@ -98,7 +107,7 @@ def serve() -> None:
             speaker = adapter_for(settings.compat, manager)
             await serve_stdio(speaker, settings, instructions=speaker.instructions, more=more, behind=manager)
         else:
-            await serve_stdio(manager, settings, more=more, behind=manager)
+            await serve_stdio(manager, settings, instructions=instructions_here(manager), more=more, behind=manager)
 
     try:
         with asyncio.Runner(loop_factory=event_loop) as runner:

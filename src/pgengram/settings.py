@@ -41,7 +41,7 @@ class Settings:
     embedder_api_key: str = _setting("", "Key sent to an `openai+…` embedder.")
     namespace: str = _setting("default", "Whose memories these are; namespaces are kept apart by row-level security.")
     project: str = _setting(
-        "", "Project that hooks are about, or `off` for none. Empty: that of the folder where the assistant works."
+        "", "Project that is worked on, or `off` for none. Empty: that of the folder where the assistant works."
     )
     toolsets: str = _setting(
         "core,graph,maintenance",

@@ -15,7 +15,7 @@ from helpers import PATIENCE_S, Database
 def assistant(database: Database) -> Iterator[Assistant]:
     """An assistant whose store nobody serves yet."""
     folder = Path(tempfile.mkdtemp(prefix="pg-hooks-"))  # short, as the path of a socket has to be
-    made = Assistant({"database_url": database.url, "embedder": "none:", "data_dir": str(folder)})
+    made = Assistant({"database_url": database.url, "embedder": "none:", "data_dir": str(folder), "project": ""})
     yield made
     for server in made.momentary():
         server.terminate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,68 @@ def test_a_link_leads_to_the_project_it_points_at(home: Path) -> None:
     assert at(home / "link") == Project("Ark")
 
 
+@pytest.mark.parametrize("layout", ["with a folder for git", "apart"])
+def test_a_repository_is_called_by_the_folder_that_people_see(home: Path, layout: str) -> None:
+    if layout == "apart":
+        git(home / "ark", "init", "-q", "--separate-git-dir", str(home / "ark.git"))
+    else:
+        git(home / "ark", "clone", "-q", "--bare", str(repository(home / "seed")), ".bare")
+        git(home / "ark" / ".bare", "remote", "remove", "origin")
+        (home / "ark" / ".git").write_text("gitdir: ./.bare\n")
+        git(home / "ark", "worktree", "add", "-q", "main")
+
+    assert at(home / "ark") == Project("ark")
+    assert layout == "apart" or at(home / "ark" / "main") == Project("ark")
+
+
+def test_a_detached_head_and_a_shallow_clone_are_the_same_project(home: Path) -> None:
+    first = repository(home / "one", ORIGIN)
+    git(first, "checkout", "-q", "--detach")
+    git(home, "clone", "-q", "--depth", "1", f"file://{first}", "two")
+    git(home / "two", "remote", "set-url", "origin", ORIGIN)
+
+    assert at(first) == at(home / "two") == Project("Ark")
+
+
+def test_a_repository_inside_another_is_its_own(home: Path) -> None:
+    outer = repository(home / "outer", ORIGIN)
+    inner = repository(outer / "vendor" / "sails", "git@git.example.org:mara/sails.git")
+
+    assert at(inner) == Project("sails")
+    assert at(outer / "vendor") == Project("Ark")
+
+
+def test_git_need_not_be_installed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = repository(home / "checkout", ORIGIN)
+    monkeypatch.setenv("PATH", str(home))
+
+    assert at(checkout) == Project("Ark")
+
+
+def test_settings_of_git_that_cannot_be_read_leave_the_name_of_the_folder(home: Path) -> None:
+    checkout = repository(home / "checkout", ORIGIN)
+    (checkout / ".git" / "config").unlink()
+    (checkout / ".git" / "config").mkdir()  # a file of somebody else's would do, but not for root
+    (home / "loop").mkdir()
+    (home / "loop" / ".git").symlink_to(home / "loop" / ".git")
+
+    assert at(checkout) == Project("checkout")
+    assert at(home / "loop") == Project("loop")
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        (r"C:\Users\mara\work\Ark", "Ark"), ("c:/Users/mara/work/Ark", "Ark"), ("/c:/Users/mara/work/Ark", "Ark"),
+        (r"\\server\share\Ark", "Ark"), (r"C:\Users\mara", None), ("C:\\", None), (r"\\server\share", None),
+        ("Ark", None), ("./Ark", None),
+    ],
+)  # fmt: skip
+@pytest.mark.skipif(sys.platform == "win32", reason="there the folder is one of this machine")
+def test_a_folder_of_windows_is_called_by_its_name_wherever_the_server_runs(folder: str, name: str | None) -> None:
+    assert project_of(folder) == (name and Project(name))
+
+
 def test_a_folder_without_git_is_called_by_its_name_and_need_not_be_there(home: Path) -> None:
     (home / "notes").mkdir()
 
@@ -124,6 +187,7 @@ def test_folders_that_hold_projects_are_none(home: Path) -> None:
 
     assert at(home) is None
     assert at(home / "tmp") is None
+    assert at(home.parent) is None
     assert at(Path(home.anchor)) is None
     assert project_of("") is None
     assert at(home / "notes") == Project("notes")

@@ -34,6 +34,7 @@ PANELS: Final = {
         "recall": ("commands.recalling", "Print what is remembered about a task as one text."),
         "conversations": ("commands.conversations", "Show, erase, switch on and off what hooks keep."),
         "receipts": ("commands.conversations", "Show what hooks have put before a model."),
+        "projects": ("commands.projects", "Show projects; rename them, and edit their aliases."),
     },
     "Maintenance": {
         "stats": ("commands.maintenance", "Count memories; show the state of index and embedder."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from inspect import Parameter, signature
@@ -11,6 +12,7 @@ import typer
 
 from pgengram import fields as f
 from pgengram.cli.runtime import completing
+from pgengram.settings import Settings
 
 
 def _ids(given: list[str]) -> list[str]:
@@ -23,7 +25,23 @@ def _ids(given: list[str]) -> list[str]:
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, or their last 8 or more digits.", callback=_ids)]
-OfProject = Annotated[str | None, typer.Option(help="Of this project only.")]
+
+
+def project_named(given: str | None) -> str | None:
+    """Return a project as it was typed; for `.` that of the folder where the command runs."""
+    if given != ".":
+        return given
+    from pgengram.service.projects import Projects
+
+    found = Projects(Settings.from_environment()).of(os.getcwd())
+    if found is None:
+        raise typer.BadParameter("This folder belongs to no project. `pgengram projects list` shows the projects.")
+    return found.name
+
+
+OfProject = Annotated[
+    str | None, typer.Option(help="Of this project only; `.` is that of this folder.", callback=project_named)
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=f.MAX_LIMIT, help="How many.")]
 TYPES: Final = ", ".join(f.TYPES)
 KIND_HELP: Final = "decision, preference, fact, …"

@@ -158,7 +158,7 @@ def _read(known: Mapping[str, tuple[str, str]], words: list[str]) -> Options | N
             value = next(rest, "-")
         if sort != FLAG and value.startswith("-"):
             return None
-        if not _took(found, name, sort, value):
+        if (name, value) == ("project", ".") or not _took(found, name, sort, value):
             return None
     return found
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram import fields as f
 from pgengram.local.events import Event, printed, read_event
 from pgengram.local.transcripts import turns_after
-from pgengram.runtime.projects import Project, project_of
+from pgengram.runtime.projects import Project
 from pgengram.service import contexts, said, standing
 from pgengram.service.conversations import Conversations
+from pgengram.service.projects import told
 from pgengram.store.assistant import recall_receipts
 from pgengram.store.assistant.conversations import Conversation, cited
 from pgengram.text.fencing import fenced, one_line
@@ -28,7 +29,6 @@ BEGUN: Final = (
     "Long-term memory is connected (tools search_memories, create_memory and others). Search it for the topic of every "
     "task; store decisions, preferences, corrections and facts as they come up."
 )
-OF_PROJECT: Final = " What is only about this project belongs to project={name}."
 COMPACTED: Final = (
     "The conversation was just compacted. Store now with create_memories what the summary lists under “To remember”; "
     "search_memories finds what is missing."
@@ -99,7 +99,7 @@ class _Answer:
         self._event = event
         self._asked = asked
         self._began = time.monotonic()
-        self._project: Project | None = project_of(event.folder, manager.settings.project)
+        self._project: Project | None = manager.projects.of(event.folder)
         name = self._project.name if self._project else None
         self._conversation = Conversation(event.client, event.conversation, name, event.transcript)
 
@@ -153,7 +153,7 @@ class _Answer:
             missing = await self._not_stored()
         begun = f"{standing.today()} " + (COMPACTED if self._event.source == "compact" else BEGUN)
         if self._project is not None:
-            begun += OF_PROJECT.format(name=self._project.name)
+            begun += f" {told(self._project)}"
         begun += NOT_STORED if missing else ""
         lines += missing
         return f"{begun}\n\n{fenced(lines)}" if lines else begun

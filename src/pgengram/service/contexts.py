@@ -56,7 +56,7 @@ async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
     found = await core.search(question, cursors.Cursor(datetime.now(UTC)))
     if found.evidence != "strong":
         return []
-    sure = await trusted(core, [row for row in found.rows if concerns(row, project=project or "")])
+    sure = await trusted(core, [row for row in found.rows if concerns(core, row, project=project or "")])
     return budget.select_for_context(sure, ABOUT_A_PROMPT_CHARS)[:ABOUT_A_PROMPT] if sure else []
 
 
@@ -69,10 +69,15 @@ async def trusted(core: Core, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["id"] not in strange]
 
 
-def concerns(row: Row, *, user: str | None = None, project: str | None = None) -> bool:
+def concerns(core: Core, row: Row, *, user: str | None = None, project: str | None = None) -> bool:
     """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs.
 
     Of an unknown user or project, None, every memory counts; for none at all, "", only what is of nobody's.
     """
-    asked = {"user": user, "project": project}
-    return all(name is None or row[what] is None or bool(alike(name, [row[what]])) for what, name in asked.items())
+    asked = {"user": None if user is None else [user], "project": None if project is None else [project]}
+    if project:
+        asked["project"] = core.projects.names().all_of(project)
+    return all(
+        names is None or row[what] is None or any(alike(name, [row[what]]) for name in names)
+        for what, names in asked.items()
+    )

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pgengram.embedders import Embedder
 from pgengram.errors import Conflict, EmbeddingFailed, InvalidInput, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
+from pgengram.runtime.projects import Project
 from pgengram.search import cursors, listing
 from pgengram.search.fusion import REACH, fused, parts_of
 from pgengram.search.hits import Hits
@@ -19,6 +20,7 @@ from pgengram.search.question import Frequencies, parse, understand
 from pgengram.search.ranking import ranked
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.active_model import Models
+from pgengram.service.projects import Projects
 from pgengram.service.session import Session
 from pgengram.settings import Settings
 from pgengram.store.assistant.working import WorkingMemoryExpirer
@@ -56,6 +58,8 @@ class Core:
         self.session = Session()
         self._synonyms = SynonymBook(self.store)
         self.names = NameBook(self.store)
+        self.projects = Projects(settings)
+        self.here: Project | None = None  # that of the folder where the client works, if that is known
         self._frequencies = Frequencies()
         self.accesses = AccessLog(self.store)
         self._words = PostingsCompactor(self.store)
@@ -204,16 +208,20 @@ class Core:
         """Return `question` asking for tags by all the words, and for names in all the spellings they may be stored
         as.
         """
-        spellings = {
-            what: await self.names.spellings(what, name) for what in COLUMNS if (name := getattr(question, what))
-        }
+        spellings = {what: await self._spellings(what, name) for what in COLUMNS if (name := getattr(question, what))}
         if not question.tags and not spellings:
             return question
         return question.as_stored(await self._synonyms.current() if question.tags else {}, spellings)
 
     async def project(self, given: str | None) -> str | None:
         """Return a project as it is stored; one that no memory has as it is."""
-        return next(iter(await self.names.spellings("project", given)), given) if given else None
+        return next(iter(await self._spellings("project", given)), given) if given else None
+
+    async def _spellings(self, what: str, name: str) -> list[str]:
+        """Return the stored names that a name means: in any spelling, and a project's by its aliases, too."""
+        meant = self.projects.names().all_of(name) if what == "project" else [name]
+        found = [stored for one in meant for stored in await self.names.spellings(what, one)]
+        return [*dict.fromkeys(found)]
 
     async def _found(self, begin: Begin, question: Question, place: cursors.Cursor) -> Hits:
         """Embed what the question most likely means, and anew where the look-up of its words shows that it means

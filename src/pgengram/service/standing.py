@@ -36,8 +36,11 @@ async def opening(
 ) -> tuple[str, list[Row]]:
     """Return the text a conversation begins with, and the memories in it; empty where no memory fits.
 
-    Today's date, then what `beginning` chooses for the rest of the room.
+    Today's date, then what `beginning` chooses for the rest of the room; where neither a topic nor a project is named, for
+    the project of the folder where the client works.
     """
+    if project is None and then is None and core.here is not None:
+        project = core.here.name
     date = today()
     chosen = await beginning(core, then, max_chars - len(date) - 1, user=user, project=project)
     return (f"{date}\n{budget.recalled(chosen)}" if chosen else ""), chosen
@@ -71,7 +74,7 @@ async def beginning(
     always = [row | {"recalled": True} for row in await _standing(core)]  # each fits as well as any other
 
     def concerning(rows: Sequence[Row]) -> list[Row]:
-        return [row for row in rows if contexts.concerns(row, user=user, project=project)]
+        return [row for row in rows if contexts.concerns(core, row, user=user, project=project)]
 
     first = budget.select_for_context(concerning(always), int(max_chars * SHARE))
     taken = {row["id"] for row in first}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
-from pathlib import PureWindowsPath
 from typing import Any
 
 from pgengram.runtime.projects import project_of
@@ -46,7 +46,6 @@ class Projects:
         if not isinstance(folder, str) or not folder:
             return None
         if folder not in self._names:
-            there = PureWindowsPath(folder).name if "\\" in folder else folder
-            found = project_of(there) if there.startswith("/") else None
-            self._names[folder] = found.name if found else (there if "/" not in there else None)
+            found = project_of(folder)
+            self._names[folder] = found.name if found else (None if re.search(r"[/\\]", folder) else folder)
         return self._names[folder]

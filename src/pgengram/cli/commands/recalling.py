@@ -37,6 +37,7 @@ async def _recalled(manager: MemoryManager, context: str, project: str | None, m
     from pgengram.mcp.resources import Library
 
     if not context.strip():
+        manager.here = manager.projects.worked_on()
         return {"context": await Library(manager).context(project=project)}
     given = {"context": context, "max_chars": max_chars, "project": project}
     recalled: dict[str, Any] = (await call_tool(manager, "recall_context", given)).model_dump(exclude_none=True)

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from pgengram import fields as f
-from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes
+from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes, project_named
 from pgengram.cli.output import as_line, print_errors, print_stored, say_undo
 from pgengram.cli.quick import adding
 from pgengram.cli.runtime import (
@@ -54,7 +54,9 @@ async def add(
     kind: Annotated[str | None, typer.Option(help=KIND_HELP, autocompletion=completing(f.KINDS))] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
     importance: Annotated[float | None, typer.Option(help="0 is trivia, 1 never to forget.", min=0, max=1)] = None,
-    project: Annotated[str | None, typer.Option(help="The project it belongs to.")] = None,
+    project: Annotated[
+        str | None, typer.Option(help="The project it belongs to; `.` is that of this folder.", callback=project_named)
+    ] = None,
     user: Annotated[str | None, typer.Option(help="Whom it is about or for.")] = None,
     occurred_at: Annotated[str | None, typer.Option(help="When it happened.")] = None,
     expires_at: Annotated[str | None, typer.Option(help="Hidden after this.")] = None,

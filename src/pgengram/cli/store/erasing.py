@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -29,6 +29,8 @@ from pgengram.cli.runtime import (
 from pgengram.errors import InvalidInput
 from pgengram.runtime.context import ASKER
 from pgengram.service import confirming
+from pgengram.service.projects import Projects
+from pgengram.settings import Settings
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces
 from pgengram.store.memory import confirmations, deletion
@@ -57,6 +59,7 @@ async def erase_namespace(
         if not (yes or _agreed(namespace, held, as_json=as_json)):
             return FAILED
         removed = await namespaces.erase_namespace(store.database, namespace)
+        Projects(replace(Settings.from_environment(), namespace=namespace)).forget()
         erased_at = _iso(datetime.now(UTC))
         cleared = await _scrubbed(store)
     if as_json:
