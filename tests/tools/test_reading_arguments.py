@@ -13,7 +13,7 @@ from helpers import call, read, refused, remember
 from pgengram import Memory
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
-from pgengram.service.calls.coercion import split
+from pgengram.service.calls.echoes import split
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.transfer.importing import import_from

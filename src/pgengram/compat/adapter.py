@@ -21,8 +21,6 @@ from pgengram.views import Found
 ALIKE: Final = 0.3  # least cosine of a hit that has none of the words
 ID_DIGITS: Final = 12  # the last ones of an id, all random: a whole number that every JSON reader keeps exactly
 DIRECTIONS: Final[dict[str, Literal["in", "out", "both"]]] = {"incoming": "in", "outgoing": "out", "both": "both"}
-
-
 # A tool's name in a hint, and an id in a message.
 TOOL: Final = re.compile(r"\b(?:search|get|create|update|forget|link|explore|review|tidy|record|consolidate)_[a-z_]+\b")
 ID: Final = re.compile(rf"\b(?:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-)?([0-9a-f]{{{ID_DIGITS}}})\b")
@@ -78,6 +76,11 @@ def refuse_missing(results: Iterable[dict[str, Any]], number: Callable[[str], ob
             if error["code"] == NotFound.code:
                 raise NotFound("memory", number(one["id"]))
             raise Conflict(error["message"], error["hint"])
+
+
+def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are given; None counts as left out."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def is_junk(hit: Mapping[str, Any]) -> bool:
@@ -161,13 +164,11 @@ class CompatAdapter:
 
     async def store(self, **fields: Any) -> Any:
         """Store a memory; fields that are None count as left out."""
-        given = {name: value for name, value in fields.items() if value is not None}
-        return await self.memory.create_memory(checked(NewMemory, given))
+        return await self.memory.create_memory(checked(NewMemory, without_none(fields)))
 
     async def find(self, **fields: Any) -> Found:
         """Search; fields that are None count as left out."""
-        given = {name: value for name, value in fields.items() if value is not None}
-        return await self.memory.search_memories(checked(Question, given))
+        return await self.memory.search_memories(checked(Question, without_none(fields)))
 
     async def whole(self, ids: Iterable[str]) -> list[dict[str, Any]]:
         """Return the memories with these ids whole, those that exist."""

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
-from uuid import UUID
 
 from pydantic import Field
 
 from pgengram import fields as f
+from pgengram.compat import agi_records as records
 from pgengram.compat.adapter import DIRECTIONS, CompatAdapter, Raw
-from pgengram.compat.agi_records import (
-    AnyId,
-    AnyVector,
-    Criteria,
-    HeldFor,
-    Limit,
-    Pruning,
-    Query,
-    belief_of,
-    camel,
-    change_of,
-    cluster_of,
-    detail_of,
-    edge_of,
-    held_of,
-    hit_of,
-    insights_of,
-    is_id,
-    picked,
-    row_of,
-    snake,
-    theme_of,
-    tidied_of,
-)
+from pgengram.compat.agi_records import AnyId, AnyVector, Criteria, HeldFor, Limit, Pruning, Query, Walked
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.inputs import checked
 from pgengram.service.manager import MemoryManager
@@ -48,7 +24,6 @@ from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.service.toolsets.working import WORKING_FIELDS, Consolidation, NewWorking, Working
 from pgengram.store.assistant import working
 from pgengram.store.assistant.identity import ASPECTS
-from pgengram.store.connection.database import Row
 from pgengram.store.graph import edges
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import memories
@@ -58,16 +33,6 @@ Relationship = Literal["causal", "temporal", "semantic", "emotional", "strategic
 USUAL_STRENGTH: Final = 0.5
 EXPIRED_S: Final = 86_400.0  # for which expired working memories wait for cleanup_expired_working_memory
 ARCHIVED: Final = 4  # accesses of a memory that is archived in spite of them
-
-
-@dataclass(frozen=True, slots=True)
-class Walked:
-    """What a walk from one memory met; start is None where there is no such memory."""
-
-    start: UUID | None
-    paths: dict[UUID, edges.Path]
-    edges: list[Row]
-    memories: dict[UUID, Row]
 
 
 class Agi(CompatAdapter):
@@ -106,7 +71,7 @@ class Agi(CompatAdapter):
         stored = await self.store(
             type=type, content=content, importance=importance, metadata=metadata, pinned=never, embedding=vector
         )
-        return Raw(row_of(stored.memory) | {"typeSpecificData": detail_of(stored.memory)})
+        return Raw(records.row_of(stored.memory) | {"typeSpecificData": records.detail_of(stored.memory)})
 
     @tool(READS, title="Search by similarity")
     async def search_memories_similarity(
@@ -128,7 +93,7 @@ class Agi(CompatAdapter):
         found = await self.find(
             query=query, embedding=vector, mode="semantic", min_similarity=threshold, limit=limit, detail=True
         )
-        return Raw([hit_of(hit, "similarity") for hit in found.results])
+        return Raw([records.hit_of(hit, "similarity") for hit in found.results])
 
     @tool(READS, title="Search by words")
     async def search_memories_text(self, query: Query, limit: Limit = 10) -> Raw:
@@ -136,7 +101,7 @@ class Agi(CompatAdapter):
         INVALID_INPUT.
         """
         found = await self.find(query=query, limit=limit, detail=True)
-        return Raw([hit_of(hit, "textRank") for hit in found.results])
+        return Raw([records.hit_of(hit, "textRank") for hit in found.results])
 
     @tool(READS, title="Search by many criteria")
     async def search_memories_advanced(
@@ -153,23 +118,23 @@ class Agi(CompatAdapter):
         types, vector = criteria.memory_types or None, await self._fitting(criteria.embedding)
         asked = {"query": criteria.text_query, "embedding": vector, "type": types, "limit": criteria.limit}
         found = await self.find(**asked, **importance, **period, detail=True)
-        return Raw([hit_of(hit, "textRank", "similarityScore") for hit in found.results])
+        return Raw([records.hit_of(hit, "textRank", "similarityScore") for hit in found.results])
 
     @tool(READS, title="Read a memory")
     async def get_memory(self, memory_id: AnyId) -> Raw:
         """Read one memory with its type_specific_data, or null; reading counts as an access. Errors: INVALID_INPUT."""
         found = await self._read(memory_id)
-        return Raw(row_of(found) | {"type_specific_data": detail_of(found)} if found else None)
+        return Raw(records.row_of(found) | {"type_specific_data": records.detail_of(found)} if found else None)
 
     @tool(READS, title="Read a memory's history")
     async def get_memory_history(self, memory_id: AnyId) -> Raw:
         """Show every change of a memory, newest first; of an unknown one nothing. Errors: INVALID_INPUT."""
         found = await self._read(memory_id, "history") or {}
-        return Raw([change_of(change, found["id"]) for change in found.get("history", [])])
+        return Raw([records.change_of(change, found["id"]) for change in found.get("history", [])])
 
     async def _read(self, memory_id: str, *include: Literal["history"]) -> dict[str, Any] | None:
         """Return a memory whole; of one that was erased its id and history; None for what is no id of a memory."""
-        if not is_id(memory_id):
+        if not records.is_id(memory_id):
             return None
         read = await self.memory.get_memories([memory_id], include=list(include))
         return next((dict(one) for one in (*read.memories, *read.missing) if include or one in read.memories), None)
@@ -196,7 +161,7 @@ class Agi(CompatAdapter):
         )
         seen = await self._walked(from_memory_id, edges.Walk(1, "out", [relationship_type], 0.0, f.MAX_NODES))
         [edge] = [edge for edge in seen.edges if str(edge["to_id"]) == linked.results[0]["to_id"]]
-        return Raw(edge_of(edge, edge["from_id"]))
+        return Raw(records.edge_of(edge, edge["from_id"]))
 
     @tool(READS, title="Relationships of a memory")
     async def get_memory_relationships(
@@ -212,7 +177,7 @@ class Agi(CompatAdapter):
         seen = await self._walked(memory_id, edges.Walk(1, DIRECTIONS[direction], types, 0.0, f.MAX_NODES))
         ends = {"outgoing": ["from_id"], "incoming": ["to_id"], "both": ["from_id", "to_id"]}[direction]
         own = [edge for edge in seen.edges if seen.start in [edge[end] for end in ends]]
-        return Raw([edge_of(edge, seen.start) for edge in own if seen.start])
+        return Raw([records.edge_of(edge, seen.start) for edge in own if seen.start])
 
     @tool(READS, title="Related memories")
     async def find_related_memories(
@@ -242,7 +207,7 @@ class Agi(CompatAdapter):
 
     async def _walked(self, memory_id: str, walk: edges.Walk) -> Walked:
         async with self.memory.store.transaction() as tx:
-            there = await memories.resolve(tx, [memory_id] if is_id(memory_id) else [])
+            there = await memories.resolve(tx, [memory_id] if records.is_id(memory_id) else [])
             paths, _ = await edges.explore(tx, there.ids, walk)
             lines, _ = await edges.between(tx, paths, walk)
             return Walked(next(iter(there.ids), None), paths, lines, await memories.read(tx, list(paths), None))
@@ -253,7 +218,7 @@ class Agi(CompatAdapter):
     async def get_memory_clusters(self, limit: Limit = 20) -> Raw:
         """List clusters, most important first, with their memories. Errors: DATABASE_ERROR."""
         listed = await Clusters(self.memory).get_memory_clusters(limit=limit, members=MOST_MEMBERS)
-        return Raw([cluster_of(one) for one in listed.clusters])
+        return Raw([records.cluster_of(one) for one in listed.clusters])
 
     @tool(ADDS, title="Make a cluster")
     async def create_memory_cluster(
@@ -267,7 +232,7 @@ class Agi(CompatAdapter):
         SECRET_REJECTED.
         """
         new = NewCluster(name=name, type=cluster_type, description=description, keywords=keywords)
-        return Raw(cluster_of((await Clusters(self.memory).create_memory_cluster(new)).cluster))
+        return Raw(records.cluster_of((await Clusters(self.memory).create_memory_cluster(new)).cluster))
 
     @tool(CHANGES, title="Call a cluster up")
     async def activate_cluster(
@@ -277,12 +242,12 @@ class Agi(CompatAdapter):
         called_up = (await Clusters(self.memory).activate_cluster(cluster_id, context)).memories
         strength = {one["id"]: one["strength"] for one in called_up}
         read = (await self.memory.get_memories(list(strength), touch=False)).memories if strength else []
-        return Raw([row_of(one) | {"membershipStrength": strength[one["id"]]} for one in read])
+        return Raw([records.row_of(one) | {"membershipStrength": strength[one["id"]]} for one in read])
 
     @tool(READS, title="Insights of a cluster")
     async def get_cluster_insights(self, cluster_id: AnyId) -> Raw:
         """Show numbers about a cluster's memories; of an unknown one null. Errors: INVALID_INPUT."""
-        return Raw(next((insights_of(one) for one in await self._clusters([cluster_id])), None))
+        return Raw(next((records.insights_of(one) for one in await self._clusters([cluster_id])), None))
 
     @tool(READS, title="Similar clusters")
     async def find_similar_clusters(
@@ -292,11 +257,13 @@ class Agi(CompatAdapter):
         found = await self._clusters([cluster_id], threshold)
         near = {one["id"]: one["similarity"] for cluster in found for one in cluster.get("similar", [])}
         alike = {one["id"]: one for one in await self._clusters(list(near)[:MOST_CLUSTERS])}
-        return Raw([snake(cluster_of(alike[id_])) | {"similarity": near[id_]} for id_ in near if id_ in alike])
+        return Raw(
+            [records.snake(records.cluster_of(alike[id_])) | {"similarity": near[id_]} for id_ in near if id_ in alike]
+        )
 
     async def _clusters(self, ids: list[str], threshold: float = 1.0) -> list[dict[str, Any]]:
         """Return those clusters that there are, with their insights."""
-        known = [id_ for id_ in ids if is_id(id_)]
+        known = [id_ for id_ in ids if records.is_id(id_)]
         asked = Clusters(self.memory).get_memory_clusters
         try:
             seen = await asked(known, insights=True, members=MOST_MEMBERS, similar_threshold=threshold)
@@ -308,7 +275,7 @@ class Agi(CompatAdapter):
     async def get_active_themes(self, days: Annotated[int, Field(ge=1, le=3_650)] = 7) -> Raw:
         """Show the clusters that were called up in the last days, most often first. Errors: INVALID_INPUT."""
         seen = await Clusters(self.memory).get_memory_clusters(days=days, limit=f.MAX_LIMIT, members=0)
-        return Raw([theme_of(theme) for theme in seen.themes or []])
+        return Raw([records.theme_of(theme) for theme in seen.themes or []])
 
     # -- working memory --------------------------------------------------------------------------------------------
 
@@ -326,13 +293,13 @@ class Agi(CompatAdapter):
             context=about.model_extra or None,
             embedding=await self._fitting(embedding),
         )
-        return Raw(held_of((await Working(self.memory).create_working_memory(new)).memory))
+        return Raw(records.held_of((await Working(self.memory).create_working_memory(new)).memory))
 
     @tool(READS, title="Read working memory")
     async def get_working_memories(self, include_expired: bool = False) -> Raw:
         """Show what is held, newest first. Errors: DATABASE_ERROR."""
         held = await Working(self.memory).get_working_memories(limit=f.MAX_LIMIT, include_expired=include_expired)
-        return Raw([held_of(one) for one in held.memories])
+        return Raw([records.held_of(one) for one in held.memories])
 
     @tool(REMOVES, title="Clear working memory")
     async def cleanup_expired_working_memory(self) -> Raw:
@@ -341,7 +308,7 @@ class Agi(CompatAdapter):
         """
         cleared = await working.clear(self.memory.store)
         rows = [(shown(one.row, WORKING_FIELDS), str(one.kept_as) if one.kept_as else None) for one in cleared]
-        return Raw([held_of(row) | {"keptAs": kept_as} for row, kept_as in rows])
+        return Raw([records.held_of(row) | {"keptAs": kept_as} for row, kept_as in rows])
 
     @tool(CHANGES, title="Consolidate working memory")
     async def consolidate_working_memory(
@@ -356,7 +323,7 @@ class Agi(CompatAdapter):
         new = Consolidation(
             ids=working_memory_ids, content=consolidated_content, embedding=await self._fitting(consolidated_embedding)
         )
-        return Raw(row_of((await Working(self.memory).consolidate_working_memory(new)).memory))
+        return Raw(records.row_of((await Working(self.memory).consolidate_working_memory(new)).memory))
 
     # -- identity and health ---------------------------------------------------------------------------------------
 
@@ -364,13 +331,13 @@ class Agi(CompatAdapter):
     async def get_identity_core(self) -> Raw:
         """Show the newest identity, or null while none is recorded. Errors: DATABASE_ERROR."""
         identity = (await Identity(self.memory).get_identity_core()).identity
-        return Raw(None if identity is None else picked(identity, ("id", *ASPECTS, "core_memory_clusters")))
+        return Raw(None if identity is None else records.picked(identity, ("id", *ASPECTS, "core_memory_clusters")))
 
     @tool(READS, title="Worldview")
     async def get_worldview(self) -> Raw:
         """Show the beliefs, surest and most stable first. Errors: DATABASE_ERROR."""
         found = await Identity(self.memory).get_worldview(limit=f.MAX_LIMIT)
-        return Raw([belief_of(belief) for belief in found.beliefs])
+        return Raw([records.belief_of(belief) for belief in found.beliefs])
 
     @tool(READS, title="Health of memory")
     async def get_memory_health(self) -> Raw:
@@ -378,7 +345,7 @@ class Agi(CompatAdapter):
         Errors: DATABASE_ERROR.
         """
         async with self.memory.store.transaction() as tx:
-            return Raw([camel(row) for row in await findings.health(tx)])
+            return Raw([records.camel(row) for row in await findings.health(tx)])
 
     @tool(REMOVES, title="Archive old memories")
     async def archive_old_memories(
@@ -393,7 +360,7 @@ class Agi(CompatAdapter):
         tidied = await Maintenance(self.memory).tidy_memories(
             "archive", None, confirm_token, days_old, importance_threshold, ARCHIVED
         )
-        return Raw(tidied_of(tidied))
+        return Raw(records.tidied_of(tidied))
 
     @tool(REMOVES, title="Prune memories")
     async def prune_memories(
@@ -408,7 +375,7 @@ class Agi(CompatAdapter):
         tidied = await Maintenance(self.memory).tidy_memories(
             "prune", None, confirm_token, which.max_age, which.min_importance, which.max_access_count
         )
-        return Raw(tidied_of(tidied))
+        return Raw(records.tidied_of(tidied))
 
     async def _fitting(self, vector: list[float] | None) -> list[float] | None:
         """Return a caller's vector when it has the length of this store's; other models' vectors cannot be compared."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from math import log
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID, uuid5
@@ -14,6 +15,8 @@ from pgengram import fields as f
 from pgengram.details import DETAILS
 from pgengram.inputs import Request
 from pgengram.service.toolsets.maintenance import Tidied
+from pgengram.store.connection.database import Row
+from pgengram.store.graph import edges
 from pgengram.views import shown
 
 AnyVector = Annotated[list[float], Field(description="Used where it has this store's length, else made from the text.")]
@@ -21,6 +24,16 @@ AnyId = Annotated[str, BeforeValidator(f.bare_id), Field(max_length=64, descript
 Query = Annotated[str, f.Text, Field(max_length=f.MAX_QUERY)]
 Limit = Annotated[int, Field(ge=1, le=f.MAX_LIMIT)]
 HOUR_S: Final = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What a walk from one memory met; start is None where there is no such memory."""
+
+    start: UUID | None
+    paths: dict[UUID, edges.Path]
+    edges: list[Row]
+    memories: dict[UUID, Row]
 
 
 class Criteria(Request):

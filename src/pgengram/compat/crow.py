@@ -19,10 +19,12 @@ from pgengram.compat.adapter import (
     refuse_missing,
     share_of,
     ten_of,
+    without_none,
 )
 from pgengram.inputs import Change, checked
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.service.toolsets.maintenance import MAX_TAGS, NONE_GIVEN, Maintenance
+from pgengram.service.toolsets.counts import NONE_GIVEN
+from pgengram.service.toolsets.maintenance import MAX_TAGS, Maintenance
 
 MAX_CONTEXT: Final = 50_000
 REST: Final = "rest"  # of a content that is longer than a memory's text may be, in its metadata
@@ -164,10 +166,10 @@ class Crow(CompatAdapter):
         """
         begins, rest = (None, None) if content is None else _parts(content)
         given = {"content": begins, "tags": tags, "importance": share_of(importance)}
-        change: dict[str, Any] = {"id": id, **{name: value for name, value in given.items() if value is not None}}
-        kept = {"context": context or None} if context is not None else {}
-        if kept := kept | ({REST: rest or None} if content is not None else {}):
-            change["metadata"] = kept
+        metadata = ({} if context is None else {"context": context or None}) | (
+            {} if content is None else {REST: rest or None}
+        )
+        change: dict[str, Any] = {"id": id, **without_none({**given, "metadata": metadata or None})}
         if category is not None:
             named = _stored_as(category)
             change |= {**named, "clear": [name for name in ("kind", "collection") if name not in named]}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, Field
 
 from pgengram import fields as f
-from pgengram.compat.adapter import CompatAdapter, Raw, refuse_missing
+from pgengram.compat.adapter import CompatAdapter, Raw, refuse_missing, without_none
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Change, Request, checked
 from pgengram.service.calls.moments import read_moment
@@ -171,7 +171,7 @@ class McpMemoryService(CompatAdapter):
         """
         metadata = {**updates.metadata, **(updates.model_extra or {}), **_kept(updates.memory_type)}
         given = {"content": updates.content, "tags": updates.tags, "metadata": metadata or None}
-        change = {name: value for name, value in given.items() if value is not None} | _kind(updates.memory_type)
+        change = without_none(given) | _kind(updates.memory_type)
         updated = await self.memory.update_memory(checked(Change, {"id": content_hash, **change}))
         return Raw({"success": True, "message": updated.message, **row_of(updated.memory)})
 

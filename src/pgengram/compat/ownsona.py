@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final
 from uuid import UUID
 
 from pydantic import Field, WithJsonSchema
 
 from pgengram import fields as f
-from pgengram.compat.adapter import CompatAdapter, NumericId, Raw, is_junk, number_of, refuse_missing
+from pgengram.compat import ownsona_records as records
+from pgengram.compat.adapter import CompatAdapter, NumericId, Raw, is_junk, number_of, refuse_missing, without_none
 from pgengram.compat.ownsona_records import (
     Counting,
     DedupPolicy,
@@ -24,23 +24,12 @@ from pgengram.compat.ownsona_records import (
     Recalling,
     Score,
     Which,
-    dropped,
-    envelope,
-    exported,
-    fact_line,
-    fact_of,
-    forgotten_message,
-    gone,
-    group_of,
-    match,
-    memory_fields,
-    remembered,
-    whole_fact,
 )
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Change, NewMemory, Question, checked
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, NONE_GIVEN, Maintenance
+from pgengram.service.toolsets.counts import NONE_GIVEN
+from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, Maintenance
 from pgengram.service.toolsets.reviewing import Review
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import memories
@@ -69,7 +58,7 @@ class Ownsona(CompatAdapter):
         about near-duplicates: ask stores and reports them, skip_if_near gives the one that is there, insert does not
         look. Errors: INVALID_INPUT, SECRET_REJECTED, EMBEDDING_ERROR, DATABASE_ERROR.
         """
-        stored = await self.memory.create_memory(checked(NewMemory, memory_fields(fact)))
+        stored = await self.memory.create_memory(checked(NewMemory, records.memory_fields(fact)))
         [answer] = await self._remembered([stored.model_dump()])
         return Raw(answer)
 
@@ -85,20 +74,21 @@ class Ownsona(CompatAdapter):
         Use after a conversation that gave many facts. Errors per item: INVALID_INPUT, SECRET_REJECTED.
         """
         usual = {"source_provider": source_provider, "dedup_policy": dedup_policy}
-        results, facts = _each(
-            items, lambda item: memory_fields(checked(Fact, {**usual, **item} if isinstance(item, dict) else item))
+        results, facts = records.each(
+            items,
+            lambda item: records.memory_fields(checked(Fact, {**usual, **item} if isinstance(item, dict) else item)),
         )
         if facts:
             stored = await self.memory.create_memories([*facts.values()])
             good = await self._remembered([one for one in stored.results if one["ok"]])
             for (place, fact), one in zip(facts.items(), stored.results, strict=True):
                 if one["ok"]:
-                    results[place] |= good.pop(0) | dropped(fact.get("tags", [])) | {"inserted": one["created"]}
+                    results[place] |= good.pop(0) | records.dropped(fact.get("tags", [])) | {"inserted": one["created"]}
                 else:
                     results[place] |= {"ok": False, "error": one["error"]}
         inserted = sum(one.pop("inserted", False) for one in results)
         known = sum(one["ok"] for one in results) - inserted
-        return _batch(results, inserted=inserted, duplicates=known)
+        return records.batch(results, inserted=inserted, duplicates=known)
 
     async def _remembered(self, stored: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return what became of facts, each with the facts near it whole."""
@@ -115,7 +105,7 @@ class Ownsona(CompatAdapter):
             ]
 
         return [
-            remembered(one, told(alike[one["memory_id"]], "similarity"), told(wrong[one["memory_id"]], "score"))
+            records.remembered(one, told(alike[one["memory_id"]], "similarity"), told(wrong[one["memory_id"]], "score"))
             for one in stored
         ]
 
@@ -123,7 +113,7 @@ class Ownsona(CompatAdapter):
         """Return facts whole by the ids of their memories; looking at them is no use of them."""
         async with self.memory.store.transaction() as tx:
             rows = await memories.read(tx, [UUID(id_) for id_ in dict.fromkeys(ids)], None)
-        return {str(id_): fact_of(memory_view(row)) for id_, row in rows.items()}
+        return {str(id_): records.fact_of(memory_view(row)) for id_, row in rows.items()}
 
     @tool(READS, title="Recall facts")
     async def recall(self, asked: Recalling) -> Raw:
@@ -134,7 +124,7 @@ class Ownsona(CompatAdapter):
         EMBEDDING_ERROR.
         """
         found = await self._recalled(asked)
-        return Raw({"ok": True, "query": asked.query, "matches": [match(hit) for hit in found.results]})
+        return Raw({"ok": True, "query": asked.query, "matches": [records.match(hit) for hit in found.results]})
 
     async def _recalled(self, asked: Recalling) -> Found:
         return await self.find(
@@ -150,7 +140,7 @@ class Ownsona(CompatAdapter):
     async def text_search(self, text: Query, limit: Limit = 20) -> Raw:
         """Find facts that contain exactly these characters, in any case, newest first. Errors: INVALID_INPUT."""
         found = await self.find(query=text, mode="substring", limit=limit, detail=True)
-        return Raw({"ok": True, "matches": [fact_of(hit) for hit in found.results]})
+        return Raw({"ok": True, "matches": [records.fact_of(hit) for hit in found.results]})
 
     @tool(READS, title="Build a context")
     async def build_context_prompt(
@@ -168,11 +158,11 @@ class Ownsona(CompatAdapter):
         facts: list[str] = []
         fitting = [hit for hit in found.results if min_score is not None or not is_junk(hit)]
         for hit in fitting:
-            more = [*facts, fact_line(hit["content"])]
-            if facts and len(envelope(more, user_prompt)) > max_chars:
+            more = [*facts, records.fact_line(hit["content"])]
+            if facts and len(records.envelope(more, user_prompt)) > max_chars:
                 break
             facts = more
-        return Raw({"ok": True, "facts_used": len(facts), "prompt": envelope(facts, user_prompt)})
+        return Raw({"ok": True, "facts_used": len(facts), "prompt": records.envelope(facts, user_prompt)})
 
     @tool(READS, title="List memories")
     async def list_memories(self, page: Listing) -> Raw:
@@ -182,7 +172,7 @@ class Ownsona(CompatAdapter):
         Errors: INVALID_INPUT.
         """
         found = await self._search(page, limit=page.limit, offset=page.offset, detail=True, **page.filters)
-        return Raw({"ok": True, "memories": [fact_of(one) for one in found.results]})
+        return Raw({"ok": True, "memories": [records.fact_of(one) for one in found.results]})
 
     @tool(READS, title="Count memories")
     async def count_memories(self, which: Counting) -> Raw:
@@ -194,7 +184,7 @@ class Ownsona(CompatAdapter):
 
     async def _search(self, which: Which, **asked: Any) -> Found:
         """Return facts, expired and deleted ones too where they are to be included."""
-        question = checked(Question, {name: value for name, value in asked.items() if value is not None})
+        question = checked(Question, without_none(asked))
         return await self.memory.search_memories(question.with_hidden() if which.include_deleted else question)
 
     @tool(READS, title="Get a memory")
@@ -202,7 +192,7 @@ class Ownsona(CompatAdapter):
         """Read one fact whole, deleted ones too. Errors: NOT_FOUND."""
         read = await self.memory.get_memories([id])
         refuse_missing(read.missing)
-        return Raw({"ok": True, "memory": whole_fact(read.memories[0])})
+        return Raw({"ok": True, "memory": records.whole_fact(read.memories[0])})
 
     @tool(CHANGES, title="Update a memory")
     async def update_memory(self, change: FactChange) -> Raw:
@@ -221,7 +211,7 @@ class Ownsona(CompatAdapter):
         """Change up to 200 facts, each as update_memory does; a bad item spares the others. Errors per item:
         INVALID_INPUT, NOT_FOUND, CONFLICT, SECRET_REJECTED.
         """
-        results, changes = _each(items, lambda item: checked(FactChange, item))
+        results, changes = records.each(items, lambda item: checked(FactChange, item))
         for place, change in changes.items():
             try:
                 wanted = change.model_copy(update={"dry_run": change.dry_run or dry_run})
@@ -230,7 +220,7 @@ class Ownsona(CompatAdapter):
             except PgengramError as error:
                 told = {"ok": False, "error": self.translated(error).as_dict()}
                 results[place] |= {"id": number_of(change.id), **told}
-        return _batch(results, dry_run=dry_run, updated=sum(one["ok"] for one in results))
+        return records.batch(results, dry_run=dry_run, updated=sum(one["ok"] for one in results))
 
     async def _updated(self, change: FactChange) -> dict[str, Any]:
         given = change.model_dump(exclude_none=True, exclude={"id", "dry_run"})
@@ -287,8 +277,8 @@ class Ownsona(CompatAdapter):
         refuse_missing(forgotten.results)
         [one] = forgotten.results
         asks = hard_delete and forgotten.confirm_token is not None
-        message = forgotten.message if asks else forgotten_message(one, hard=hard_delete, dry_run=dry_run)
-        told = {"already_deleted": one.get("already_forgotten", False), "message": message, **gone(one)}
+        message = forgotten.message if asks else records.forgotten_message(one, hard=hard_delete, dry_run=dry_run)
+        told = {"already_deleted": one.get("already_forgotten", False), "message": message, **records.gone(one)}
         token = {"confirm_token": forgotten.confirm_token} if asks else {}
         return Raw({"ok": True, "memory_id": number_of(one["id"]), "dry_run": dry_run, **told, **token})
 
@@ -312,7 +302,7 @@ class Ownsona(CompatAdapter):
                 results[-1] |= {} if id_ is None else {"id": number_of(id_)}
         known = sum(one.get("already_deleted", False) for one in results)
         deleted = sum(one["ok"] for one in results) - known
-        return _batch(results, dry_run=dry_run, deleted=deleted, already_deleted=known)
+        return records.batch(results, dry_run=dry_run, deleted=deleted, already_deleted=known)
 
     async def _forgotten(self, id_: str | None, reason: str, *, dry_run: bool) -> dict[str, Any]:
         if id_ is None:
@@ -322,7 +312,7 @@ class Ownsona(CompatAdapter):
         [one] = forgotten.results
         known = one["already_forgotten"]
         told = "Already soft-deleted (tombstone updated)" if known and not dry_run else None
-        message = told or forgotten_message(one, hard=False, dry_run=dry_run)
+        message = told or records.forgotten_message(one, hard=False, dry_run=dry_run)
         return {"ok": True, "id": number_of(one["id"]), "already_deleted": known, "message": message}
 
     # -- maintenance --------------------------------------------------------------------------------------------------
@@ -346,20 +336,14 @@ class Ownsona(CompatAdapter):
         found = {name: review.findings.get(name, []) for name in ("duplicates", "contradictions")}
         facts = await self._facts(id_ for group in (*found.values(),) for one in group for id_ in one["ids"])
         groups = [
-            group_of(
-                [facts[id_] for id_ in one["ids"]],
-                [pair.similarity for pair in review.pairs if {str(pair.one), str(pair.other)} <= {*one["ids"]}],
-                one["why"],
-            )
+            records.group_of(records.facts_of(one, facts), records.similarities(one, review.pairs), one["why"])
             for one in found["duplicates"]
         ]
-        conflicts = [
-            {"memories": [facts[id_] for id_ in one["ids"]], "why": one["why"]} for one in found["contradictions"]
-        ]
+        conflicts = [{"memories": records.facts_of(one, facts), "why": one["why"]} for one in found["contradictions"]]
         groups.sort(key=lambda group: -group["max_similarity"])
         summary = {"groups": len(groups), "pairs": sum(group["pair_count"] for group in groups)}
-        told = {"threshold": threshold, "groups": groups, "possible_conflicts": conflicts, "summary": summary}
-        return Raw({"ok": True, **told, **review.looked_at})
+        counted = {"threshold": threshold, "groups": groups, "possible_conflicts": conflicts, "summary": summary}
+        return Raw({"ok": True, **counted, **review.looked_at})
 
     @tool(READS, title="Memory statistics")
     async def memory_stats(self) -> Raw:
@@ -382,9 +366,9 @@ class Ownsona(CompatAdapter):
                 "ok": True,
                 **states,
                 **{name: totals[name] for name in ("active", "expired", "untagged")},
-                **{name: value for name, value in known.items() if value is not None},
-                "top_tags": _counted("tag", tables["tags"]),
-                "by_provider": _counted("provider", providers),
+                **without_none(known),
+                "top_tags": records.counted_by("tag", tables["tags"]),
+                "by_provider": records.counted_by("provider", providers),
             }
         )
 
@@ -395,7 +379,7 @@ class Ownsona(CompatAdapter):
         """List the tags in use, the most used first, each with how many facts have it. Errors: INVALID_INPUT."""
         async with self.memory.store.transaction() as tx:
             counts = await findings.tag_counts(tx, limit=limit, hidden=include_deleted)
-        return Raw({"ok": True, "tags": _counted("tag", counts)})
+        return Raw({"ok": True, "tags": records.counted_by("tag", counts)})
 
     @tool(READS, title="Export memories")
     async def export_memories(
@@ -408,45 +392,14 @@ class Ownsona(CompatAdapter):
 
         Use for a backup or to move; to look something up use recall. Errors: INVALID_INPUT, NOT_FOUND.
         """
-        records: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         async with self.memory.store.snapshot() as tx:
             await transferring.begin_reading(tx)
             last: UUID | None = (await self.memory.one(tx, after))["id"] if after else transferring.BEFORE_ALL
-            while last is not None and len(records) <= limit:
+            while last is not None and len(rows) <= limit:
                 lines, last = await transferring.memories_after(tx, last)
                 read = map(json.loads, lines)
-                records += [record for record in read if include_deleted or _shows(record)]
-        page = [exported(record) for record in records[:limit]]
-        more = {"next_after": page[-1]["id"]} if len(records) > limit else {}
+                rows += [record for record in read if include_deleted or records.is_shown(record)]
+        page = [records.exported(record) for record in rows[:limit]]
+        more = {"next_after": page[-1]["id"]} if len(rows) > limit else {}
         return Raw({"ok": True, "count": len(page), "memories": page, **more})
-
-
-def _shows(record: Mapping[str, Any]) -> bool:
-    """Whether a search shows the memory of a record: it is active, and has not expired."""
-    over = record["expires_at"] and datetime.fromisoformat(record["expires_at"]) <= datetime.now(UTC)
-    return record["status"] == "active" and not over
-
-
-def _counted(name: str, counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    return [{name: word, "count": count} for word, count in counts.items() if count]
-
-
-def _each(items: Sequence[Any], read: Callable[[Any], Any]) -> tuple[list[dict[str, Any]], dict[int, Any]]:
-    """Return a result for each item, complete for the bad ones, and the good ones as read, by their place."""
-    results: list[dict[str, Any]] = [{"input_index": place} for place in range(len(items))]
-    good: dict[int, Any] = {}
-    for place, item in enumerate(items):
-        try:
-            good[place] = read(item)
-        except PgengramError as error:
-            named = {"id": item["id"]} if isinstance(item, dict) and isinstance(item.get("id"), int) else {}
-            results[place] |= {**named, "ok": False, "error": error.as_dict()}
-    return results, good
-
-
-def _batch(results: Sequence[Mapping[str, Any]], *, dry_run: bool | None = None, **counts: int) -> Raw:
-    good = sum(one["ok"] for one in results)
-    bad = len(results) - good
-    summary = {"total": len(results), "succeeded": good, "failed": bad, **counts, "errors": bad}
-    echoed = {} if dry_run is None else {"dry_run": dry_run}
-    return Raw({"ok": True, **echoed, "results": results, "summary": summary})

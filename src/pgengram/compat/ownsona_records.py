@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from pgengram import fields as f
-from pgengram.compat.adapter import NumericId, number_of
+from pgengram.compat.adapter import NumericId, Raw, number_of, without_none
+from pgengram.errors import PgengramError
 from pgengram.inputs import Request
+from pgengram.store.maintenance.findings import Pair
 from pgengram.text.fencing import one_line
 from pgengram.text.tags import normalised_tag
 
@@ -101,7 +104,7 @@ class Counting(Which):
 def memory_fields(fact: Fact) -> dict[str, Any]:
     """Return a fact as the fields of a new memory."""
     fields = {"content": fact.text, **fact.model_dump(exclude={"text"})}
-    return {name: value for name, value in fields.items() if value is not None}
+    return without_none(fields)
 
 
 def remembered(
@@ -197,3 +200,46 @@ def group_of(facts: list[dict[str, Any]], similarities: list[float], why: str) -
     """Return facts that say nearly the same as a group."""
     near = {"max_similarity": round(max(similarities, default=1.0), 4), "pair_count": max(1, len(similarities))}
     return {"ids": [fact["id"] for fact in facts], **near, "memories": facts, "why": why}
+
+
+def is_shown(record: Mapping[str, Any]) -> bool:
+    """Whether a search shows the memory of a record: it is active, and has not expired."""
+    over = record["expires_at"] and datetime.fromisoformat(record["expires_at"]) <= datetime.now(UTC)
+    return record["status"] == "active" and not over
+
+
+def facts_of(finding: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Any]:
+    """Return the facts that a finding is about."""
+    return [facts[id_] for id_ in finding["ids"]]
+
+
+def similarities(finding: Mapping[str, Any], pairs: Iterable[Pair]) -> list[float]:
+    """Return how near those memories of a finding are to each other that were compared."""
+    return [pair.similarity for pair in pairs if {str(pair.one), str(pair.other)} <= {*finding["ids"]}]
+
+
+def counted_by(name: str, counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return counts as a list of objects, without those of nothing."""
+    return [{name: word, "count": count} for word, count in counts.items() if count]
+
+
+def each(items: Sequence[Any], read: Callable[[Any], Any]) -> tuple[list[dict[str, Any]], dict[int, Any]]:
+    """Return a result for each item, complete for the bad ones, and the good ones as read, by their place."""
+    results: list[dict[str, Any]] = [{"input_index": place} for place in range(len(items))]
+    good: dict[int, Any] = {}
+    for place, item in enumerate(items):
+        try:
+            good[place] = read(item)
+        except PgengramError as error:
+            named = {"id": item["id"]} if isinstance(item, dict) and isinstance(item.get("id"), int) else {}
+            results[place] |= {**named, "ok": False, "error": error.as_dict()}
+    return results, good
+
+
+def batch(results: Sequence[Mapping[str, Any]], *, dry_run: bool | None = None, **counts: int) -> Raw:
+    """Return the answer of a tool for several facts, with a summary of what became of them."""
+    good = sum(one["ok"] for one in results)
+    bad = len(results) - good
+    summary = {"total": len(results), "succeeded": good, "failed": bad, **counts, "errors": bad}
+    echoed = {} if dry_run is None else {"dry_run": dry_run}
+    return Raw({"ok": True, **echoed, "results": results, "summary": summary})

@@ -57,6 +57,9 @@ class Knowledge(Request):
     relatedTo: NumericId | None = None  # noqa: N815 - the name its clients send
 
 
+SEARCH_TYPE: Final = {True: "semantic", False: "hybrid"}  # by whether it was by meaning alone
+
+
 class SessionContinuity(CompatAdapter):
     """Its memory and graph tools."""
 
@@ -129,14 +132,14 @@ class SessionContinuity(CompatAdapter):
             tags=tags or None,
             limit=limit,
             detail=True,
-            min_importance=share_of(minImportance) if minImportance > 1 else None,
+            min_importance=share_of(minImportance if minImportance > 1 else None),
             **(LIKE if by_meaning else {}),
         )
         hits = [hit for hit in found.results if by_meaning or not is_junk(hit)]
         return Raw(
             {
                 "query": query,
-                "searchType": "semantic" if by_meaning else "hybrid",
+                "searchType": SEARCH_TYPE[by_meaning],
                 "found": len(hits),
                 "hint": "memory_get(ids) reads them whole." if hits else "Nothing found; try other words.",
                 "memories": [hit_of(hit, detail=detail, by_meaning=by_meaning) for hit in hits],

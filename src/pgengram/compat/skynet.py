@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from pgengram import fields as f
-from pgengram.compat.adapter import CompatAdapter, Raw, number_of
+from pgengram.compat.adapter import CompatAdapter, Raw, number_of, without_none
 from pgengram.inputs import Request
 from pgengram.service.tools import ADDS, READS, tool
 from pgengram.text.fencing import fenced, one_line
@@ -112,5 +112,5 @@ def shown(memory: dict[str, Any]) -> dict[str, Any]:
         "id": f"mem_{metadata['timestamp']}{number_of(memory['id']):015d}",
         "collection": memory.get("collection", COLLECTION),
         "content": memory["content"],
-        "metadata": {name: value for name, value in metadata.items() if value is not None},
+        "metadata": without_none(metadata),
     }

@@ -203,36 +203,26 @@ class Library:
         Raises:
             InvalidInput: an argument is missing or unknown.
         """
-        known = [argument.rstrip("*") for argument in PROMPTS[name].arguments]
-        if unknown := set(given) - set(known):
-            raise InvalidInput(
-                f"{name} knows no argument {sorted(unknown)[0][:64]!r}.", f"Known are {', '.join(known)}."
-            )
-        supplied = {key: value.strip() for key, value in given.items() if value.strip()}
-        missing = [
-            argument[:-1]
-            for argument in PROMPTS[name].arguments
-            if argument[-1] == "*" and argument[:-1] not in supplied
-        ]
-        if missing:
-            raise InvalidInput(f"{name} needs {', '.join(missing)}.")
+        supplied = _supplied(name, given)
         project = supplied.get("project")
-        recalled = ""
-        if name == "session-start" and "topic" not in supplied:
-            recalled = await self.context(project=project)
-        elif name == "session-start":
-            about = await self._about(supplied["topic"], "", project)
-            recalled, _ = await standing.opening(self.manager, about, contexts.MAX_CHARS, project=project)
-        elif name == "recall":
-            about = await self._about(supplied["query"], supplied.get("tags", ""), project)
-            recalled = budget.recalled(budget.select_for_context(about, contexts.MAX_CHARS))
         return PROMPTS[name].text.format(
-            recalled=recalled or NOTHING,
+            recalled=await self._recalled(name, supplied, project) or NOTHING,
             about=f" about {supplied['topic']}" if "topic" in supplied else "",
             of=f", for the project {project}" if project else "",
             tagged=f", with the tags {supplied['tags']}" if "tags" in supplied else "",
             **{key: supplied.get(key, "") for key in ("what", "query")},
         )
+
+    async def _recalled(self, name: str, supplied: Mapping[str, str], project: str | None) -> str:
+        """Return what a prompt recalls; nothing for one that recalls nothing."""
+        if name == "session-start":
+            topic = supplied.get("topic")
+            about = None if topic is None else await self._about(topic, "", project)
+            return (await standing.opening(self.manager, about, contexts.MAX_CHARS, project=project))[0]
+        if name == "recall":
+            about = await self._about(supplied["query"], supplied.get("tags", ""), project)
+            return budget.recalled(budget.select_for_context(about, contexts.MAX_CHARS))
+        return ""
 
     async def _about(self, query: str, tags: str, project: str | None) -> list[Row]:
         """Return what a search finds; nothing for a question without words."""
@@ -260,6 +250,19 @@ class Library:
         taken = {normalised_tag(tag) for tag in before.split(",")}
         words = await read_transaction(lambda tx: completions.tags(tx, begun, OFFERED + 1))
         return [f"{before}{comma}{word}" for word in words if word not in taken]
+
+
+def _supplied(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the arguments of a prompt that say something; refuse unknown ones, and a call that lacks one."""
+    arguments = PROMPTS[name].arguments
+    known = [argument.rstrip("*") for argument in arguments]
+    if unknown := set(given) - set(known):
+        raise InvalidInput(f"{name} knows no argument {sorted(unknown)[0][:64]!r}.", f"Known are {', '.join(known)}.")
+    supplied = {key: value.strip() for key, value in given.items() if value.strip()}
+    missing = [one.rstrip("*") for one in arguments if one.endswith("*") and one.rstrip("*") not in supplied]
+    if missing:
+        raise InvalidInput(f"{name} needs {', '.join(missing)}.")
+    return supplied
 
 
 class _Ids(Request):

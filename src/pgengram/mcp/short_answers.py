@@ -5,6 +5,7 @@ Programs that want every field set PGENGRAM_ANSWERS=full, or use the library.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any, Final
 
@@ -17,10 +18,10 @@ IDS: Final = frozenset(
     {"id", "memory_id", "superseded_by", "replaced_by", "replaced_by_ids", "replacement_ids", "older"}
 )
 STEM: Final = 5  # letters of a kind; a text that holds them says it by itself
-# A kind that tells how to take a memory; the others say no more than the text does.
-TELLING_KINDS: Final = frozenset({"preference", "decision", "goal"})
+# Kinds that say how to take a memory; the others say no more than the text does.
+KINDS_TO_SHOW: Final = frozenset({"preference", "decision", "goal"})
 WHOSE: Final = ("project", "user", "speaker")
-TOLD_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored")
+SAID_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored")
 AS_THEY_ARE: Final = ("older", "superseded_by", "changed_since")
 
 
@@ -52,14 +53,18 @@ def _(view: Found) -> Shown:
 def _hits_in_brief(view: Found) -> Shown:
     """Return the hits, what all of them share once, and which is the first unlikely one where others are likely."""
     hits = [hit_in_brief(hit) for hit in view.results]
-    shared = {}
-    for name in WHOSE:
-        if len(hits) > 1 and hits[0].get(name) and all(hit.get(name) == hits[0][name] for hit in hits):
-            shared[name] = hits[0][name]
-            hits = [{key: value for key, value in hit.items() if key != name} for hit in hits]
+    shared = {name: hits[0][name] for name in WHOSE if _is_shared(name, hits)}
+    hits = [{key: value for key, value in hit.items() if key not in shared} for hit in hits]
+    return {"results": hits, **shared, **_first_unlikely(view)}
+
+
+def _first_unlikely(view: Found) -> Shown:
     unlikely = [place for place, hit in enumerate(view.results, 1) if hit.get("unlikely")]
-    marked = {"unlikely_from": unlikely[0]} if unlikely and view.evidence != "none" else {}
-    return {"results": hits, **shared, **marked}
+    return {"unlikely_from": unlikely[0]} if unlikely and view.evidence != "none" else {}
+
+
+def _is_shared(name: str, hits: Sequence[Shown]) -> bool:
+    return len(hits) > 1 and bool(hits[0].get(name)) and all(hit.get(name) == hits[0][name] for hit in hits)
 
 
 @brief.register
@@ -69,7 +74,7 @@ def _(view: Recalled) -> Shown:
 
 @brief.register
 def _(view: Stored) -> Shown:
-    answer = whole(view, "memory_id", "created", "memory", "extra_metadata", *TOLD_IN_MESSAGE)
+    answer = whole(view, "memory_id", "created", "memory", "extra_metadata", *SAID_IN_MESSAGE)
     return {"ok": view.ok, "memory_id": short(view.memory_id), **_with_short_ids_in(answer)}
 
 
@@ -100,14 +105,20 @@ def _(view: Done) -> Shown:
 
 def hit_in_brief(hit: Shown) -> Shown:
     """Return a hit as id, text, date, and what the text does not say: whose it is, and what became of it."""
-    text = cut(hit["content"], RELATED_EXCERPT_CHARS) if hit.get("unlikely") else hit["content"]
+    unlikely = hit.get("unlikely")
+    text = cut(hit["content"], RELATED_EXCERPT_CHARS) if unlikely else hit["content"]
     made: Shown = {"id": short(hit["id"]), "text": text}
     said = hit["content"].casefold()
     kind = hit.get("kind", "")
-    if kind in TELLING_KINDS and kind[:STEM] not in said and not hit.get("unlikely"):
+    if kind in KINDS_TO_SHOW and kind[:STEM] not in said and not unlikely:
         made["kind"] = kind
     made |= {name: hit[name] for name in WHOSE if name in hit and hit[name].casefold() not in said}
-    made["date"] = _day(hit.get("occurred_at") or hit["created_at"])
+    return made | _state_of(hit) | _with_short_ids_in({name: hit[name] for name in AS_THEY_ARE if name in hit})
+
+
+def _state_of(hit: Shown) -> Shown:
+    """Return of when a hit is, and what became of it."""
+    made: Shown = {"date": _day(hit.get("occurred_at") or hit["created_at"])}
     confirmed = _day(hit.get("last_confirmed_at", ""))
     if confirmed > _day(hit["created_at"]):
         made["updated"] = confirmed
@@ -115,7 +126,7 @@ def hit_in_brief(hit: Shown) -> Shown:
         made["status"] = "forgotten" if hit["status"] == "invalidated" else hit["status"]
     if "conflicts_with" in hit:
         made["conflicts_with"] = [short(other["id"]) for other in hit["conflicts_with"]]
-    return made | _with_short_ids_in({name: hit[name] for name in AS_THEY_ARE if name in hit})
+    return made
 
 
 def _day(moment: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
 from pgengram.search.time_words import Token, languages, readings
@@ -130,7 +130,7 @@ Reading = Callable[[Sequence[Token], datetime], Period]
 
 
 def _times(tokens: Sequence[Token], now: datetime) -> list[TimeRead]:
-    signs = "".join(token.sign for token in tokens)
+    signs = _signs(tokens)
     found: list[TimeRead] = []
     place = 0
     while place < len(signs):
@@ -152,9 +152,18 @@ def _one(tokens: Sequence[Token], sign: str) -> Token | None:
     return next((token for token in tokens if token.sign in sign), None)
 
 
+def _value(tokens: Sequence[Token], sign: str) -> Any:
+    token = _one(tokens, sign)
+    return None if token is None else token.value
+
+
+def _signs(tokens: Sequence[Token]) -> str:
+    return "".join(token.sign for token in tokens)
+
+
 def _date(tokens: Sequence[Token], now: datetime) -> Period:
     """Read a day, a month or a year, of which the greater ones may be missing."""
-    year, month, day = (None if (token := _one(tokens, sign)) is None else token.value for sign in "YM#")
+    year, month, day = (_value(tokens, sign) for sign in "YM#")
     if iso := _one(tokens, "I"):
         year, month, day = iso.value
     if month is None and year is not None and year > now.year + 1:
@@ -263,28 +272,32 @@ def _part(tokens: Sequence[Token], now: datetime) -> Period:
 
 def _between(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "between 9 and 15 November 2026": what the first date leaves out stands in the second."""
-    signs = "".join(token.sign for token in tokens)
+    one, two = _both_sides(tokens)
+    last = _any_date(two, now)
+    first = _beginning(one, two, last, now)
+    if first.start >= last.end:
+        start = first.start - 7 * _DAY if "W" in _signs(one) else first.start.replace(year=first.start.year - 1)
+        first = Period(start, first.end, first.sure)
+    return Period(first.start, last.end, first.sure and last.sure)
+
+
+def _both_sides(tokens: Sequence[Token]) -> tuple[list[Token], Sequence[Token]]:
+    """Return the words on both sides of the first "and", "until" or dash that a date follows."""
+    signs = _signs(tokens)
     split = next(
         match.start() for match in re.finditer("[&V-]", signs) if _is_date(signs[match.end() :]) and match.start()
     )
-    one, two = [token for token in tokens[:split] if token.sign != "S"], tokens[split + 1 :]
-    last = _any_date(two, now)
-    names = "".join(token.sign for token in one)
-    if "I" in names or not set(names) & {"#", "M"}:
-        first = _any_date(one, now)
-    else:
-        given: list[int | None] = [None, None, None]
-        for place, sign in enumerate("YM#"):
-            token = _one(one, sign) or (_one(two, sign) if sign != "#" else None)
-            given[place] = token.value if token else None
-        first = _of_numbers(given[0], given[1] or last.start.month, given[2], now)
-        if given[0] is None and "I" in "".join(token.sign for token in two):
-            first = _of_numbers(last.start.year, given[1] or last.start.month, given[2], now)
-    if first.start >= last.end and "W" in names:
-        first = Period(first.start - 7 * _DAY, first.end, first.sure)
-    elif first.start >= last.end:  # from November to February
-        first = Period(first.start.replace(year=first.start.year - 1), first.end, first.sure)
-    return Period(first.start, last.end, first.sure and last.sure)
+    return [token for token in tokens[:split] if token.sign != "S"], tokens[split + 1 :]
+
+
+def _beginning(one: Sequence[Token], two: Sequence[Token], last: Period, now: datetime) -> Period:
+    """Return the date of the words `one`; year and month that they lack are those of the words `two`."""
+    signs = _signs(one)
+    if "I" in signs or not {*signs} & {"#", "M"}:
+        return _any_date(one, now)
+    year = _value(one, "Y") or _value(two, "Y") or (last.start.year if "I" in _signs(two) else None)
+    month = _value(one, "M") or _value(two, "M") or last.start.month
+    return _of_numbers(year, month, _value(one, "#"), now)
 
 
 def _since(tokens: Sequence[Token], now: datetime) -> Period:

@@ -35,7 +35,7 @@ class Signals(NamedTuple):
 
     lead: how much nearer the nearest memory is than the nearest hundred are, in cosine; covered: the largest share of
         the question's other words, by weight, in a hit that is about all it names, 1 where it only names; unheard: the share of them that no
-        memory has; strangers: how many of its names no memory has; voice: by how much the best turn of the one speaker
+        memory has; strangers: how many of its names no memory has; speaker: by how much the best turn of the one speaker
         it names outdoes those of others, without the bonus for being named.
     """
 
@@ -43,7 +43,7 @@ class Signals(NamedTuple):
     covered: float
     unheard: float
     strangers: float
-    voice: float
+    speaker: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class Formula:
 # Fitted with the formula of benchmarks/evidence.py, each on the answers that a replica of its own way to search gave;
 # that script fits them anew on the answers of a server.
 BY_BOTH: Final = Formula(
-    -2.54, Signals(lead=8.87, covered=2.39, unheard=-0.51, strangers=-1.35, voice=5.28), 0.69, 0.41, 10.34, 1.81
+    -2.54, Signals(lead=8.87, covered=2.39, unheard=-0.51, strangers=-1.35, speaker=5.28), 0.69, 0.41, 10.34, 1.81
 )
 BY_WORDS: Final = Formula(
-    -0.24, Signals(lead=0, covered=2.57, unheard=-0.27, strangers=-1.65, voice=3.81), -0.15, 0.56, 8.66, 1.5
+    -0.24, Signals(lead=0, covered=2.57, unheard=-0.27, strangers=-1.65, speaker=3.81), -0.15, 0.56, 8.66, 1.5
 )
 BY_MEANING: Final = Formula(
-    -1.91, Signals(lead=8.13, covered=2.05, unheard=-0.87, strangers=-1.49, voice=3.26), 0.07, 0.43, 8.35, 1.55
+    -1.91, Signals(lead=8.13, covered=2.05, unheard=-0.87, strangers=-1.49, speaker=3.26), 0.07, 0.43, 8.35, 1.55
 )
 LEVELS: Final = get_args(Evidence)  # the surest first
 STRONG: Final = 0.6  # probability from which evidence is strong
@@ -152,14 +152,14 @@ def level(sure: float) -> Evidence:
 
 def signals(asked: Asked, rows: Sequence[Row], bonus: float) -> Signals:
     """Return what the first rows and the question tell; `rows` has at least one."""
-    names, others = _told_apart(asked)
+    names, others = _names_and_others(asked)
     about = [text for text in map(_Text, rows[:JUDGED]) if all(text.has(word) for word in names)]
     return Signals(
         lead=_lead(rows[0]),
         covered=max((_share(others, text.has) if others else float(bool(names)) for text in about), default=0.0),
         unheard=_share(others, lambda word: not word.known),
         strangers=min(sum(not word.known for word in names), MOST_STRANGERS),
-        voice=_voice(asked, rows[:JUDGED], bonus),
+        speaker=_speaker_lead(asked, rows[:JUDGED], bonus),
     )
 
 
@@ -180,7 +180,7 @@ class _Text:
 _POSSESSIVE: Final = re.compile(r"['’]s$")
 
 
-def _told_apart(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
+def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
     """Return the words of a question that name something, and its other words.
 
     A speaker's name, what has a digit in it, and a word with a capital that doesn't begin the question.
@@ -208,7 +208,7 @@ def _lead(row: Row) -> float:
     return float(row["best_similarity"] - together / (row["near"] + MEMORIES_TO_TELL))
 
 
-def _voice(asked: Asked, rows: Iterable[Row], bonus: float) -> float:
+def _speaker_lead(asked: Asked, rows: Iterable[Row], bonus: float) -> float:
     """Return by how much the best hit of the one speaker who is named outdoes those of others; 0 where none is."""
     if asked.speaker_key is None:
         return 0.0

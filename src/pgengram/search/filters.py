@@ -70,23 +70,30 @@ def _narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:
     conditions = [CONDITIONS[name] for name in given]
     for name, stored in filters.spellings.items():
         if stored and stored != [given[name]]:
-            conditions[[*given].index(name)] = ANY_NAME.format(name=name)
+            conditions[conditions.index(CONDITIONS[name])] = ANY_NAME.format(name=name)
             given[name] = [*stored, given[name]]  # which may be stored by now
-    if filters.tags:
-        groups = filters.tag_groups
-        wanted = groups if filters.tags_match == "all" else [[*chain.from_iterable(groups)]]
-        for number, tags in enumerate(wanted):
-            conditions.append(ONE_OF.format(name=f"tags_{number}"))
-            given[f"tags_{number}"] = tags
+    for name, tags in _tags_wanted(filters).items():
+        conditions.append(ONE_OF.format(name=name))
+        given[name] = tags
     if filters.mode == "substring" and filters.queries != [""]:
         conditions.append(SUBSTRING)
-        given["substring"] = [f"%{_escaped(text)}%" for text in filters.queries]
+        given["substring"] = [*map(_containing, filters.queries)]
     return conditions, given
 
 
-def _escaped(text: str) -> str:
-    """Return `text` for LIKE, where it stands for itself."""
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+def _tags_wanted(filters: Question) -> dict[str, list[str]]:
+    """Return by parameter the lists of tags of each of which a memory must have one."""
+    if not filters.tags:
+        return {}
+    groups = filters.tag_groups
+    wanted = groups if filters.tags_match == "all" else [[*chain.from_iterable(groups)]]
+    return {f"tags_{number}": tags for number, tags in enumerate(wanted)}
+
+
+def _containing(text: str) -> str:
+    """Return a pattern of LIKE for what contains `text`, all of which stands for itself."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +102,7 @@ class Scope:
     parameters.
 
     narrowed: the caller set conditions, or asks for memories that are not active; activation: the join that makes `a`
-        known,
-    nothing where no condition asks for it; way: how vectors are searched.
+    known, nothing where no condition asks for it; way: how vectors are searched.
     """
 
     conditions: str

@@ -12,7 +12,7 @@ from typing import Final
 
 from pgengram.fields import FIRST_MOMENT
 from pgengram.inputs import Question
-from pgengram.search.dates import Period, asks_for_time, times, without_times
+from pgengram.search.dates import Period, TimeRead, asks_for_time, times, without_times
 from pgengram.search.filters import Scope, scope_of
 from pgengram.search.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
@@ -232,11 +232,16 @@ def in_time(question: Question, now: datetime) -> tuple[Question, str | None]:
         return question, None
     period = found[0].period
     bounds = {"since": max(period.start, FIRST_MOMENT), "until": period.end - timedelta(microseconds=1)}
-    alone = len(found) == 1 and is_empty(without_times(question.query, found))
-    free = not question.lists and question.mode == "auto" and question.since is None and question.until is None
-    if alone and free and len(question.queries) == 1 and period.start <= now:
+    if period.start <= now and _asks_for_time_alone(question, found):
         question = question.model_copy(update={**bounds, "sort": "occurred"})
     return question, ", ".join(dict.fromkeys(str(one.period) for one in found))
+
+
+def _asks_for_time_alone(question: Question, found: Sequence[TimeRead]) -> bool:
+    """Whether a question consists of one time, and no filter says another."""
+    free = not question.lists and question.mode == "auto" and question.since is None and question.until is None
+    single = len(found) == 1 and len(question.queries) == 1
+    return free and single and is_empty(without_times(question.query, found))
 
 
 async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) -> Asked:
@@ -330,12 +335,16 @@ def websearch(query: str) -> tuple[str, list[str], list[str], list[str]]:
     Any text is fine: a quote that is not closed, or a lone minus, is read as nothing. What stemming would cut to pieces
     (-std::vector, -烏龍茶) is unwanted as a whole, like a phrase.
     """
-    unwanted = [" ".join((first or second).split()) for first, second in _UNWANTED.findall(query)]
+    unwanted = _unwanted_in(query)
     plain = [text for text in unwanted if len(words(text)) == 1 and not extra_terms(text)]
     whole = [text.strip(_AT_THE_END) for text in unwanted if words(text) and text not in plain]
     rest = _UNWANTED.sub(" ", query)
     phrases = [" ".join(phrase.split()) for phrase in _PHRASE.findall(rest) if phrase.strip()]
     return rest.replace('"', " "), phrases, plain, whole
+
+
+def _unwanted_in(query: str) -> list[str]:
+    return [" ".join((first or second).split()) for first, second in _UNWANTED.findall(query)]
 
 
 def inverse_document_frequency(memories_with_term: int, memories: int) -> float:

@@ -15,7 +15,7 @@ from pgengram.text.lexical.language import UNKNOWN, language_of
 
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 LONGEST_PHRASE: Final = 4  # words
-TELLING_WORDS: Final = 4  # fewer don't tell their language
+ENOUGH_WORDS: Final = 4  # to know a language by
 # One sign for each word, so that one regular expression reads a sentence word by word in every language. A word that
 # stands in two lists has the sign that comes first here.
 SIGNS: Final = {
@@ -96,15 +96,19 @@ def readings(text: str) -> Iterator[list[Token]]:
     known = languages()
     found = list(_TOKEN.finditer(text))
     words = [folded_word(match["word"]) if match["word"] else "" for match in found]
-    if _telling().isdisjoint(words) and not any(match["date"] or match["year"] for match in found):
+    if not _may_name_a_time(found, words):
         return
-    code = language_of(text).code if len(words) >= TELLING_WORDS else UNKNOWN
+    code = language_of(text).code if len(words) >= ENOUGH_WORDS else UNKNOWN
     for one in [code, "en"] if code in known and code != "en" else known:
         yield list(_tokens(found, words, known[one].phrases))
 
 
+def _may_name_a_time(found: Sequence[re.Match[str]], words: Sequence[str]) -> bool:
+    return not _words_of_times().isdisjoint(words) or any(match["date"] or match["year"] for match in found)
+
+
 @lru_cache(1)
-def _telling() -> frozenset[str]:
+def _words_of_times() -> frozenset[str]:
     """Return the words of all languages without one of which a text names no time."""
     phrases = [phrase for one in languages().values() for phrase in one.phrases.items()]
     return frozenset(max(words, key=len) for words, (sign, _) in phrases if sign in "MWUD")

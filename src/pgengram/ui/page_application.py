@@ -23,8 +23,8 @@ from starlette.types import ASGIApp
 from pgengram import __version__
 from pgengram import fields as f
 from pgengram.errors import PgengramError
+from pgengram.service.toolsets.counts import NONE_GIVEN
 from pgengram.service.toolsets.graph import TOLD
-from pgengram.service.toolsets.maintenance import NONE_GIVEN
 from pgengram.text.similarity import word_diff
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.ui import markup

@@ -59,6 +59,16 @@ PREFLIGHT: Final = {
 }
 
 
+def _well_formed(scope: Scope) -> Request:
+    """Return a request whose headers are no attack by themselves."""
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
+        raise HTTPRejection(431, f"The headers may have {MAX_HEADERS:,} bytes.", close=True)
+    request = Request.of(scope)
+    if b"transfer-encoding" in request.headers and b"content-length" in request.headers:
+        raise HTTPRejection(400, "A body has either a length or chunks.", close=True)
+    return request
+
+
 class AuthMiddleware:
     """The ASGI application that everything comes through.
 
@@ -106,11 +116,7 @@ class AuthMiddleware:
                 )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
-            raise HTTPRejection(431, f"The headers may have {MAX_HEADERS:,} bytes.", close=True)
-        request = Request.of(scope)
-        if b"transfer-encoding" in request.headers and b"content-length" in request.headers:
-            raise HTTPRejection(400, "A body has either a length or chunks.", close=True)
+        request = _well_formed(scope)
         public = await self._public(request)
         if public is not None:
             await public(scope, receive, send)

@@ -17,7 +17,8 @@ from pydantic_core import ErrorDetails
 
 from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.json_schema import FlatJsonSchema, Schema, allowed
-from pgengram.service.calls.coercion import Coercion, clipped
+from pgengram.service.calls.coercion import Coercion
+from pgengram.service.calls.echoes import clipped
 from pgengram.service.tools import Tool
 from pgengram.views import Answer
 
@@ -212,7 +213,7 @@ def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, A
     """Return the call that leads on from what is wrong with one."""
     unknown = {str(one["loc"][-1]).lower() for one in problems if one["type"] == "extra_forbidden"}
     wrong = {str(one["loc"][0]) for one in problems if one["loc"]}
-    if wrong & NAMES_OF_IDS and (unknown & FINDS_IDS or not unknown):
+    if _lacks_ids(unknown, wrong):
         then = f"then call {tool or 'this'} with them"
         return f"Find the ids first with search_memories(query=…), {then}; nothing was changed."
     if tool == "forget_memories" and (hard := unknown & DESTROYS.keys()):
@@ -220,6 +221,10 @@ def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, A
     if tool == "update_memory":
         return _step_of_update(unknown, wrong, given)
     return USUAL_STEP
+
+
+def _lacks_ids(unknown: set[str], wrong: set[str]) -> bool:
+    return bool(wrong & NAMES_OF_IDS) and (not unknown or bool(unknown & FINDS_IDS))
 
 
 def _step_of_update(unknown: set[str], wrong: set[str], given: Mapping[str, Any]) -> str:

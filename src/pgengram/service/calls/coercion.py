@@ -7,7 +7,6 @@ for the check that follows, or is refused with the call to make. An argument tha
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -20,12 +19,11 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory
 from pgengram.json_schema import Schema
+from pgengram.service.calls.echoes import clipped, too_long
 from pgengram.service.calls.moments import read_moment
-from pgengram.service.calls.vocabulary import EVERYTHING, LEVELS, TARGETS, WORDS, WRAPPERS
-from pgengram.text.secrets.redaction import redacted
+from pgengram.service.calls.numbers import clamped, share
+from pgengram.service.calls.vocabulary import EVERYTHING, TARGETS, WORDS, WRAPPERS
 
-MAX_ECHO: Final = 64  # characters of a caller's own word in an answer
-OF_TEN: Final = 3  # from here on a number is one of ten; below it may as well be one of three or a slip
 NOTHING: Final = frozenset({"", "null", "undefined"})
 OF_ANYTHING: Final = frozenset({"note", "message", "body", "statement", "fact"})
 MAY_BE_BLANK: Final = frozenset({"query", "context", "reason", "cursor", "confirm_token"})
@@ -35,9 +33,7 @@ CUT: Final = frozenset({"query", "context"})  # too long, their beginning and en
 UNBOUNDED_SHARES: Final = frozenset({"threshold", "below_importance"})  # between 0 and 1, though their schema is silent
 OF_TEXT: Final = {"items": "content", "replacements": "content", "sources": "ref"}  # what a text is as one of these
 CHARACTERS_PER_TOKEN: Final = 4
-PART: Final = 4_000  # characters of a content that is offered in parts
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
-_SHARE: Final = re.compile(r"(\d+(?:[.,]\d+)?)\s*(%|(?:/|of|out of)\s*(\d+))?")
 _ORDERED: Final = re.compile(r"[\s:_]+(desc|descending)$", re.IGNORECASE)
 _TEXT: Final = (str, int, float)
 
@@ -76,19 +72,30 @@ class Coercion:
         required = schema.get("required", ())
         if not given.keys() <= known:
             given = self._named(given, known, required, coerced)
-        made: dict[str, Any] = {}
-        for name, value in given.items():
-            if value is None:
-                if name in required or name not in known:
-                    made[name] = value
-                elif "clear" in known:
-                    coerced[name] = "null → left as it is; clear empties it"
-                continue
-            read = self._value(name, value, properties.get(name, {}), name in required, coerced)
-            if read is not None:
-                made[name] = read
+        made = self._fields(given, properties, required, known, coerced)
         if self._liberal and "type" in made and "kind" in known:
             _kind_as_type(made, coerced)
+        return made
+
+    def _fields(
+        self,
+        given: dict[str, Any],
+        properties: Schema,
+        required: Collection[str],
+        known: frozenset[str],
+        coerced: dict[str, str],
+    ) -> dict[str, Any]:
+        """Return the values as they are meant, without those that say nothing."""
+        made: dict[str, Any] = {}
+        for name, value in given.items():
+            needed = name in required
+            if value is None and (needed or name not in known):
+                made[name] = value
+            elif value is None:
+                if "clear" in known:
+                    coerced[name] = "null → left as it is; clear empties it"
+            elif (read := self._value(name, value, properties.get(name, {}), needed, coerced)) is not None:
+                made[name] = read
         return made
 
     def _named(
@@ -97,6 +104,12 @@ class Coercion:
         """Return arguments under the names they have here."""
         if self._liberal:
             given = _unwrapped(given, known, coerced)
+        made = self._renamed(given, known, coerced)
+        if self._liberal:
+            self._rearrange(made, known, required, coerced)
+        return made
+
+    def _renamed(self, given: dict[str, Any], known: frozenset[str], coerced: dict[str, str]) -> dict[str, Any]:
         made = {name: value for name, value in given.items() if name in known}
         for name, value in given.items():
             if name in known:
@@ -109,17 +122,13 @@ class Coercion:
                 made[target] = _day_before(value) if snake == "before" else value
             else:
                 made[name] = value
-        if self._liberal:
-            self._rearrange(made, known, required, coerced)
         return made
 
     def _target(self, name: str, value: Any, known: frozenset[str], made: Mapping[str, Any]) -> str | None:
         """Return the argument that is meant by another name for it."""
         if name == "type" and "kind" in known:  # of a memory that has one already
             return "kind" if isinstance(value, str) and _word("kind", value) in f.KINDS else None
-        if name == "priority" and isinstance(value, int):  # of one to five, where one may be the highest
-            return None
-        if name in OF_ANYTHING and "clear" in known:  # a note about a change is not its content
+        if _may_mean_another(name, value, known):
             return None
         targets = (one for one in TARGETS.get(name, ()) if one in known and one not in made)
         return next(targets, None)
@@ -143,29 +152,24 @@ class Coercion:
         """Return a value as it is meant; None for one that says nothing."""
         wanted = node.get("type")
         if isinstance(wanted, list):  # one text or several
-            several = isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith('["'))
-            wanted = "array" if several else "string"
+            wanted = _one_or_several(value)
             node = {**node, "type": wanted}
-        if isinstance(value, str):
-            if (wanted, value.lstrip()[:1]) in (("array", "["), ("object", "{")):
-                with contextlib.suppress(ValueError):
-                    value = from_json(value, allow_inf_nan=False)
-            elif wanted and not needed and self._says_nothing(name, value):
-                coerced[name] = f"{clipped(value).strip() or 'blank'} → left out"
-                return None
+        value = _from_text(value, wanted)
+        if not needed and self._says_nothing(name, value, wanted):
+            coerced[name] = f"{clipped(value).strip() or 'blank'} → left out"
+            return None
         if wanted == "array":
             return self._list(name, value, node, needed, coerced)
         if wanted == "object":
-            if isinstance(value, dict) and "properties" in node:
-                return self._object(value, node, frozenset(node["properties"]), coerced)
-            return value
+            nested = isinstance(value, dict) and "properties" in node
+            return self._object(value, node, frozenset(node["properties"]), coerced) if nested else value
         return self._single(name, value, node, coerced) if self._liberal else value
 
-    def _says_nothing(self, name: str, value: str) -> bool:
+    def _says_nothing(self, name: str, value: Any, wanted: Any) -> bool:
         """Whether a text stands for an argument that is left out; without the type of a link all its links would be
         meant.
         """
-        if not self._liberal or value.strip().lower() not in NOTHING:
+        if not (self._liberal and wanted and isinstance(value, str)) or value.strip().lower() not in NOTHING:
             return False
         return name not in MAY_BE_BLANK | NEVER_DROPPED and not (name == "type" and "from_id" in self._known)
 
@@ -176,15 +180,10 @@ class Coercion:
         if not isinstance(value, list):
             return value
         if self._liberal and items.get("type") == "string":
-            kept = [one for one in value if one is not None and (not isinstance(one, str) or one.strip())]
-            if len(kept) < len(value):
-                coerced[name] = "blank → left out"
-                if not kept and not needed:
-                    return None
-            value = self._all_of(name, kept, items, coerced)
-            if name == "query" and len(value) > f.MAX_QUERIES:
-                coerced[name] = f"{len(value)} questions → the first {f.MAX_QUERIES}"
-                value = value[: f.MAX_QUERIES]
+            kept = _without_blanks(name, value, coerced)
+            if value and not kept and not needed:
+                return None
+            value = self._meant(name, kept, items, coerced)
         return [self._element(name, one, items, coerced) for one in value]
 
     def _as_list(self, name: str, value: Any, items: Schema) -> Any:
@@ -197,10 +196,14 @@ class Coercion:
             value = [{said: one} if isinstance(one, str) else one for one in value]
         return value
 
-    def _all_of(self, name: str, value: list[Any], items: Schema, coerced: dict[str, str]) -> list[Any]:
+    def _meant(self, name: str, value: list[Any], items: Schema, coerced: dict[str, str]) -> list[Any]:
+        """Return all words of an enumeration where one says so, and no more questions than may be asked at once."""
         if "enum" in items and any(isinstance(one, str) and one.lower() in EVERYTHING for one in value):
             coerced[name] = "all of them"
             return list(items["enum"])
+        if name == "query" and len(value) > f.MAX_QUERIES:
+            coerced[name] = f"{len(value)} questions → the first {f.MAX_QUERIES}"
+            return value[: f.MAX_QUERIES]
         return value
 
     def _element(self, name: str, value: Any, items: Schema, coerced: dict[str, str]) -> Any:
@@ -218,9 +221,9 @@ class Coercion:
         if isinstance(value, bool) and wanted in ("integer", "number"):
             return str(value)  # pydantic would take it for 1 or 0
         if wanted == "number" and ((node.get("minimum"), node.get("maximum")) == (0, 1) or name in UNBOUNDED_SHARES):
-            return self._changed(name, value, _share(value), coerced)
+            return self._changed(name, value, share(value), coerced)
         if wanted == "integer":
-            return self._changed(name, value, _clamped(name, value, node), coerced)
+            return self._changed(name, value, clamped(name, value, node), coerced)
         return value
 
     def _only(self, name: str, value: list[Any], coerced: dict[str, str]) -> Any:
@@ -245,13 +248,19 @@ class Coercion:
             return str(value)
         most = node.get("maxLength")
         if isinstance(value, str) and most and len(value) > most:
-            if name in CUT:
-                half = most // 2 - 2
-                coerced[name] = f"{len(value)} characters → its beginning and end"
-                return f"{value[:half]} … {value[-half:]}"
-            if name == "content":
-                raise too_long(value, most)
+            return self._cut(name, value, most, coerced)
         return value
+
+    @staticmethod
+    def _cut(name: str, value: str, most: int, coerced: dict[str, str]) -> str:
+        """Return the beginning and the end of a text that is too long, where they say enough."""
+        if name == "content":
+            raise too_long(value, most)
+        if name not in CUT:
+            return value
+        half = most // 2 - 2
+        coerced[name] = f"{len(value)} characters → its beginning and end"
+        return f"{value[:half]} … {value[-half:]}"
 
     def _of_enum(self, name: str, value: Any, enum: list[Any], coerced: dict[str, str]) -> Any:
         if not isinstance(value, str):
@@ -268,12 +277,10 @@ class Coercion:
     def _moment(self, name: str, value: Any, coerced: dict[str, str]) -> Any:
         if isinstance(value, bool) or not isinstance(value, _TEXT):
             return value
-        if isinstance(value, str) and value[10:11] in ("T", "t"):
-            with contextlib.suppress(ValueError):
-                if (exact := datetime.fromisoformat(value)).tzinfo is not None:
-                    if name == "expires_at" and exact < datetime.now(UTC):
-                        coerced[name] = "in the past → hidden at once"
-                    return value
+        if exact := _exact(value):
+            if name == "expires_at" and exact < datetime.now(UTC):
+                coerced[name] = "in the past → hidden at once"
+            return value
         try:
             moment = read_moment(value, datetime.now(UTC), end=name in LAST_INSTANT, ahead=name == "expires_at")
         except InvalidInput as error:
@@ -307,17 +314,55 @@ def _unwrapped(given: dict[str, Any], known: frozenset[str], coerced: dict[str, 
 def _into_items(made: dict[str, Any], known: frozenset[str], coerced: dict[str, str]) -> None:
     """Put fields of a memory that stand beside the items into each of them, or make them the only item."""
     shared = {name: made[name] for name in made.keys() - known if name in NewMemory.model_fields}
-    items = made.get("items")
-    if isinstance(items, str) and items.lstrip()[:1] == "[":
-        with contextlib.suppress(ValueError):
-            items = from_json(items, allow_inf_nan=False)
+    items = _from_text(made.get("items"), "array")
     if not shared or ("content" in shared) != ("items" not in made) or not isinstance(items, (list, NoneType)):
         return
     for name in shared:
         del made[name]
         coerced[name] = "for every item"
-    as_objects = [{"content": one} if isinstance(one, str) else one for one in items or [{}]]
-    made["items"] = [{**shared, **one} if isinstance(one, dict) else one for one in as_objects]
+    made["items"] = [_with_shared(one, shared) for one in items or [{}]]
+
+
+def _with_shared(item: Any, shared: dict[str, Any]) -> Any:
+    """Return an item with the fields of all, where it has none of its own."""
+    fields = {"content": item} if isinstance(item, str) else item
+    return {**shared, **fields} if isinstance(fields, dict) else fields
+
+
+def _may_mean_another(name: str, value: Any, known: frozenset[str]) -> bool:
+    """Whether a name that resembles one of ours may as well mean something else."""
+    of_five = name == "priority" and isinstance(value, int)  # where one may be the highest
+    return of_five or (name in OF_ANYTHING and "clear" in known)  # a note about a change is not its content
+
+
+def _without_blanks(name: str, value: list[Any], coerced: dict[str, str]) -> list[Any]:
+    kept = [one for one in value if one is not None and (not isinstance(one, str) or one.strip())]
+    if len(kept) < len(value):
+        coerced[name] = "blank → left out"
+    return kept
+
+
+def _one_or_several(value: Any) -> str:
+    """Return whether a value is one text or a list of them, as the type of a schema."""
+    several = isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith('["'))
+    return "array" if several else "string"
+
+
+def _from_text(value: Any, wanted: Any) -> Any:
+    """Return a list or an object that a client gave as JSON text; anything else as it is."""
+    if isinstance(value, str) and (wanted, value.lstrip()[:1]) in (("array", "["), ("object", "{")):
+        with contextlib.suppress(ValueError):
+            return from_json(value, allow_inf_nan=False)
+    return value
+
+
+def _exact(value: Any) -> datetime | None:
+    """Return the moment that ISO 8601 with a zone names."""
+    if isinstance(value, str) and value[10:11] in ("T", "t"):
+        with contextlib.suppress(ValueError):
+            exact = datetime.fromisoformat(value)
+            return None if exact.tzinfo is None else exact
+    return None
 
 
 def _kind_as_type(made: dict[str, Any], coerced: dict[str, str]) -> None:
@@ -342,77 +387,3 @@ def _word(name: str, value: str) -> str:
     """Return a word in the spelling it has here, synonyms replaced."""
     word = re.sub(r"[\s-]+", "_", value.strip().lower())
     return WORDS.get(name, {}).get(word, word)
-
-
-def _share(value: Any) -> float | None:
-    """Return what is meant by a number between 0 and 1: of ten, of a hundred, or in a word; None when that is not
-    sure.
-    """
-    if isinstance(value, str):
-        return _share_in_words(value.strip())
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return None
-    return _share_of(value)
-
-
-def _share_in_words(value: str) -> float | None:
-    word = re.sub(r"[\s-]+", "_", value.lower())
-    if word in LEVELS:
-        return LEVELS[word]
-    if not (match := _SHARE.fullmatch(value)):
-        return None
-    number = float(match[1].replace(",", "."))
-    if not match[2]:
-        return _share_of(number)
-    whole = 100 if match[2] == "%" else int(match[3])
-    return round(number / whole, 6) if whole and whole >= number else None
-
-
-def _share_of(number: float) -> float | None:
-    if 0 <= number <= 1:
-        return number
-    if OF_TEN <= number <= 10:
-        return round(number / 10, 6)
-    return round(number / 100, 6) if 10 < number <= 100 else None
-
-
-def _clamped(name: str, value: Any, node: Schema) -> int | None:
-    """Return a whole number within its bounds; what is below the least only where the least says nearly the same."""
-    if isinstance(value, str):
-        if "maximum" in node and value.strip().lower() in EVERYTHING | {"max"}:
-            return int(node["maximum"])
-        if not re.fullmatch(r"-?\d{1,12}", value.strip()):
-            return None
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or name == "expected_version":
-        return None
-    if value < node.get("minimum", value):
-        return int(node["minimum"]) if name in ("offset", "max_chars") else None
-    return min(value, int(node.get("maximum", value)))
-
-
-def clipped(value: object) -> str:
-    """Return a caller's own word, fit for an answer: short, and without secrets."""
-    return redacted(str(value))[0][:MAX_ECHO].encode("utf-8", "replace").decode()
-
-
-def too_long(content: str, most: int) -> InvalidInput:
-    """Return the refusal of a content that is too long, with the call that stores it in parts."""
-    parts = [f"{clipped(part[:30]).strip()} … {clipped(part[-30:]).strip()}" for part in split(content, PART)]
-    items = json.dumps([{"content": part} for part in parts], ensure_ascii=False)
-    return InvalidInput(
-        f"content has {len(content):,} characters; one memory holds {most:,}.",
-        f"Nothing was stored. Better store each fact alone; to store all of it call create_memories(items={items}), "
-        "each part in full with the other fields of this call.",
-    )
-
-
-def split(text: str, most: int) -> list[str]:
-    """Return a text in parts of at most `most` characters, which end with a paragraph, a sentence or a word."""
-    parts = []
-    while len(text) > most:
-        head = text[:most]
-        end = max(head.rfind("\n\n"), head.rfind(". ") + 1, 0) or max(head.rfind(" "), 0) or most
-        parts.append(text[:end])
-        text = text[end:].lstrip()
-    return [*parts, text]

@@ -61,30 +61,51 @@ def _of_text(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | 
     with contextlib.suppress(ValueError, OverflowError):
         return _of_iso(re.sub(r"\s*(?:UTC|GMT)$", "+00:00", text), end=end)
     low = " ".join(text.lower().removeprefix("the ").split())
-    today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     if low in ("now", "jetzt", "ahora"):
         return now
     with contextlib.suppress(ValueError, OverflowError):
-        if low in _DAYS:
-            day = today + _DAYS[low] * _DAY
-            return _edge(day, day + _DAY, end=end)
-        away = _AWAY.fullmatch(low)
-        if away and (bool(away["in"]) != bool(away["way"]) or (ahead and not away["way"])):
-            return _away(away, now)
-        if span := _SPAN.fullmatch(low):
-            distance = timedelta(seconds=int(span[1]) * _SECONDS_OF_LETTER[span[2]])
-            return now + distance if ahead else now - distance
-        if following := _NEXT.fullmatch(low):
-            return _next(following["what"], today, end=end)
-        if low in WEEKDAYS:
-            return _next(low, today if ahead else today - 8 * _DAY, end=end)
-        if day_of := _of_numbers(text):
-            return _edge(day_of, day_of + _DAY, end=end)
-        if period := only_period(text, now):
-            yearless = not period.sure and ahead and period.end <= now
-            start, stop = (one.replace(year=one.year + yearless) for one in (period.start, period.end))
-            return _edge(start, stop, end=end)
+        return (
+            _at_distance(low, now, ahead=ahead)
+            or _of_days(low, now, end=end, ahead=ahead)
+            or _of_date(text, now, end=end, ahead=ahead)
+        )
     return None
+
+
+def _at_distance(low: str, now: datetime, *, ahead: bool) -> datetime | None:
+    """Read "in 2 weeks", "3 days ago", "7d"."""
+    away = _AWAY.fullmatch(low)
+    if away and (bool(away["in"]) != bool(away["way"]) or (ahead and not away["way"])):
+        return _away(away, now)
+    if span := _SPAN.fullmatch(low):
+        distance = timedelta(seconds=int(span[1]) * _SECONDS_OF_LETTER[span[2]])
+        return now + distance if ahead else now - distance
+    return None
+
+
+def _of_days(low: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
+    """Read "yesterday", "next month", "friday"."""
+    today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+    if low in _DAYS:
+        day = today + _DAYS[low] * _DAY
+        return _edge(day, day + _DAY, end=end)
+    if following := _NEXT.fullmatch(low):
+        return _next(following["what"], today, end=end)
+    if low in WEEKDAYS:
+        return _next(low, today if ahead else today - 8 * _DAY, end=end)
+    return None
+
+
+def _of_date(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
+    """Read a date in numbers, or a time in any words that a question may have."""
+    if day := _of_numbers(text):
+        return _edge(day, day + _DAY, end=end)
+    period = only_period(text, now)
+    if period is None:
+        return None
+    yearless = not period.sure and ahead and period.end <= now
+    start, stop = (one.replace(year=one.year + yearless) for one in (period.start, period.end))
+    return _edge(start, stop, end=end)
 
 
 def _of_iso(text: str, *, end: bool) -> datetime:

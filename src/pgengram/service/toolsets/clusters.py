@@ -64,6 +64,9 @@ class ClusterDeletion:
         return f"Delete the cluster {name!r}? Its {count} memories stay."
 
 
+Problems = list[tuple[str, PgengramError]]  # what was given, and what is wrong with it
+
+
 class NewCluster(Request):
     """A cluster to make."""
 
@@ -177,13 +180,7 @@ class Clusters(Toolset):
             raise InvalidInput("Nothing to change.", "Give add, remove, or a field of the cluster.")
         async with self.core.store.transaction() as tx:
             cluster_id = await self._cluster(tx, change.cluster_id)
-            put, problems = await self._found(tx, change.add, forgotten_too=False)
-            take, lost = await self._found(tx, change.remove, forgotten_too=True)
-            if set(put) & set(take):
-                raise InvalidInput("A memory is in add and in remove.")
-            problems += lost
-            if problems and not (put or take or change.fields):
-                raise problems[0][1]
+            put, take, problems = await self._moved(tx, change)
             added = await clusters.put(tx, cluster_id, put, change.strength)
             removed = await clusters.take(tx, cluster_id, take)
             await clusters.renew(tx, {cluster_id})
@@ -199,6 +196,19 @@ class Clusters(Toolset):
             message=f"{len(added)} added, {len(removed)} removed, {len(problems)} refused.",
             cluster=cluster,
         )
+
+    async def _moved(self, tx: Transaction, change: ClusterChange) -> tuple[list[UUID], list[UUID], Problems]:
+        """Return the memories to put in and to take out, and what is wrong with the others; refuse a change that does
+        nothing.
+        """
+        put, problems = await self._found(tx, change.add, forgotten_too=False)
+        take, lost = await self._found(tx, change.remove, forgotten_too=True)
+        if set(put) & set(take):
+            raise InvalidInput("A memory is in add and in remove.")
+        problems += lost
+        if problems and not (put or take or change.fields):
+            raise problems[0][1]
+        return put, take, problems
 
     @tool(READS, title="Clusters")
     async def get_memory_clusters(
@@ -310,12 +320,10 @@ class Clusters(Toolset):
         id_: UUID = row["id"]
         return id_
 
-    async def _found(
-        self, tx: Transaction, given: list[str], *, forgotten_too: bool
-    ) -> tuple[list[UUID], list[tuple[str, PgengramError]]]:
+    async def _found(self, tx: Transaction, given: list[str], *, forgotten_too: bool) -> tuple[list[UUID], Problems]:
         """Return the memories that are meant, and an error for each other id."""
         found: list[UUID] = []
-        problems: list[tuple[str, PgengramError]] = []
+        problems: Problems = []
         for key in given:
             try:
                 found.append(await self._belonging(tx, key, forgotten_too=forgotten_too))

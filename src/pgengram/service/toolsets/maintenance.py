@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from math import log
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
@@ -19,17 +18,16 @@ from pgengram.service.calls.arguments import reader
 from pgengram.service.confirming import Kept
 from pgengram.service.conversations import Conversations
 from pgengram.service.tools import READS, REMOVES, tool
-from pgengram.service.toolsets import Toolset
+from pgengram.service.toolsets import Toolset, counts
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
-from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import confirmations, duplicates, memories, selection
 from pgengram.store.memory.plans import ChangePlan, Step, fingerprint
 from pgengram.store.reading.names import names, unknown
 from pgengram.store.reading.synonyms import set_synonyms
 from pgengram.store.reading.synonyms import synonyms as all_synonyms
-from pgengram.text.fencing import one_line
-from pgengram.views import Answer, Shown, cut, moment
+from pgengram.views import Answer, Shown
 
 STALE_DAYS: Final = 180
 MAX_TAGS: Final = 500
@@ -37,9 +35,6 @@ MAX_GROUPS: Final = 500
 MAX_DAYS: Final = 36_500
 MAX_OFFSET: Final = 10_000_000
 MAX_AT_ONCE: Final = 1_000  # memories that one archiving or pruning takes
-FINDING_EXCERPT_CHARS: Final = 120
-NAMED: Final = 50  # projects, providers and collections that are counted by name
-NONE_GIVEN: Final = "none given"
 
 Action = Literal["apply", "archive", "prune", "merge", "synonyms"]
 
@@ -140,13 +135,13 @@ class Maintenance(Toolset):
         project = await self.core.project(project)
         counted = await self.core.store.read_transaction(lambda tx: findings.count(tx, project=project, tags=tags))
         tables = {
-            **_counts(counted),
-            "recent": [_example(row, "created_at") for row in counted.recent],
-            "most_accessed": [_example(row, "access_count") for row in counted.most_read],
+            **counts.counts(counted),
+            "recent": [counts.example(row, "created_at") for row in counted.recent],
+            "most_accessed": [counts.example(row, "access_count") for row in counted.most_read],
             "vectors": {
                 **await self.core.models.state(),
                 "index": await self.core.index_state(),
-                "coverage_percent": _percent(counted.sums["embedded"], counted.sums["active"]),
+                "coverage_percent": counts.percent(counted.sums["embedded"], counted.sums["active"]),
             },
             "conversations": await Conversations(self.core).state(),
             "database": {"namespace": self.core.settings.namespace, "bytes": counted.bytes} | self.core.store.health(),
@@ -154,7 +149,7 @@ class Maintenance(Toolset):
         if project and not counted.sums.get("memories"):
             known = await self.core.store.read_transaction(lambda tx: names(tx, "project"))
             tables["note"] = unknown("project", project, known)
-        return Statistics(totals=_totals(counted), **tables)
+        return Statistics(totals=counts.totals(counted), **tables)
 
     # -- reviewing -------------------------------------------------------------------------------------------------
 
@@ -181,21 +176,17 @@ class Maintenance(Toolset):
             if {"duplicates", "contradictions", "outdated"} & {*wanted}:
                 await review.compare(model, threshold=self._near(threshold), offset=offset)
             await review.judge([name for name in wanted if name in findings.CONDITIONS], timedelta(days=stale_days))
-            steps = [step for name in wanted for step in review.steps.get(name, ())][: f.MAX_BATCH]
-            named = list({id_ for step in steps for id_ in step.named})
-            plan = ChangePlan(steps, await memories.read(tx, named, tx.model_id), replayable=True)
-        token = None
-        if steps:
-            async with self.core.store.transaction() as tx:
-                token = await confirmations.ask(tx, "apply", plan.kept)
+            plan = await ChangePlan.read(tx, review.steps_of(wanted)[: f.MAX_BATCH], lock=False, replayable=True)
         return Reviewed(
-            findings=[finding for name in wanted for finding in review.findings.get(name, ())],
-            found={name: review.found.get(name, 0) for name in wanted},
-            plan=[step.as_json() for step in steps],
-            confirm_token=token,
-            looked_at=review.looked_at,
+            **review.shown(wanted),
+            plan=[step.as_json() for step in plan.steps],
+            confirm_token=await self._confirm_token(plan) if plan.steps else None,
             degraded=self.core.degraded,
         )
+
+    async def _confirm_token(self, plan: ChangePlan) -> str:
+        async with self.core.store.transaction() as tx:
+            return await confirmations.ask(tx, "apply", plan.kept)
 
     def _near(self, chosen: float | None) -> float:
         """Return the cosine from which on two memories say nearly the same: the caller's, else the model's own."""
@@ -358,63 +349,3 @@ async def _retagged(tx: Transaction, meant: Mapping[str, str], project: str | No
 
 def _changes(made: ChangePlan) -> list[Shown]:
     return [effect.as_json() for effect in made.effects]
-
-
-# ------------------------------------------------------------------------------------------------------------ statistics
-
-
-def _totals(counted: findings.Counted) -> Shown:
-    state = counted.by["state"]
-    return {
-        "memories": counted.sums["memories"],
-        **{name: state.get(name, 0) for name in ("active", "expired", "archived", "working")},
-        "forgotten": state.get("invalidated", 0),
-        **{name: counted.sums[name] for name in ("pinned", "embedded", "untagged", "accesses")},
-        "tags": counted.all_tags,
-        "relationships": counted.relationships,
-    }
-
-
-def _counts(counted: findings.Counted) -> Shown:
-    """Return the counts of active memories, by what callers know; histograms have all their bins."""
-    by = counted.by
-    tenths = range(findings.IMPORTANCE_BINS)
-    return {
-        "by_type": dict(sorted(by["type"].items())),
-        "by_kind": dict(sorted(by["kind"].items())),
-        **{f"by_{name}": _most(by[name]) for name in ("project", "source_provider", "collection")},
-        "tags": counted.tags,
-        "importance": {f"{n / 10:.1f}–{(n + 1) / 10:.1f}": by["importance_bin"].get(n, 0) for n in tenths},
-        "age": _binned(by["age_bin"], [*findings.AGES.values(), findings.OLDEST]),
-        "length": _binned(by["length_bin"], [*findings.LENGTHS.values(), findings.LONGEST]),
-        "half_lives": [
-            {
-                "rate_per_day": rate,
-                "half_life_days": round(log(2) / rate, 1) if rate else None,
-                "memories": number,
-            }
-            for rate, number in sorted(counted.rates.items())
-        ],
-    }
-
-
-def _most(numbers: Mapping[Any, int]) -> dict[str, int]:
-    """Return the largest counts, those without a value last."""
-    named = sorted(((name, n) for name, n in numbers.items() if name is not None), key=lambda one: (-one[1], one[0]))
-    return dict(named[:NAMED]) | ({NONE_GIVEN: numbers[None]} if None in numbers else {})
-
-
-def _binned(numbers: Mapping[int, int], names: Sequence[str]) -> dict[str, int]:
-    return {name: numbers.get(place, 0) for place, name in enumerate(names)}
-
-
-def _example(row: Row, name: str) -> Shown:
-    return {
-        "id": str(row["id"]),
-        "excerpt": cut(one_line(row["excerpt"]), FINDING_EXCERPT_CHARS),
-        name: moment(row[name]),
-    }
-
-
-def _percent(part: int, whole: int) -> float | None:
-    return round(100 * part / whole, 1) if whole else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import chain
 from time import monotonic
 from typing import Any, Final, Literal, get_args
 from uuid import UUID
@@ -93,25 +94,28 @@ class Review:
         """
         ids, all_of_them = await findings.candidates(self._tx, project=self._project, limit=COMPARED, offset=offset)
         self.looked_at = {"memories": all_of_them, "compared": 0}
-        near: list[Pair] = []
-        if model is not None and model.id == self._tx.model_id:
-            near = await self._pairs(ids, model, threshold)
-            compared = self.looked_at["compared"]
-            if offset + compared < all_of_them:
-                self.looked_at["next_offset"] = offset + compared
+        near = [] if model is None else await self._near(ids, model, threshold, offset)
         self.pairs = [pair for pair in near if pair.similarity >= threshold]
         crowded = _crowded(near)
-        apart = [
-            pair for pair in near if pair.similarity < threshold and pair.similarity - crowded[pair] >= MAY_BE_NAMED
-        ]
+        further = (pair for pair in near if pair.similarity < threshold)
+        apart = [pair for pair in further if pair.similarity - crowded[pair] >= MAY_BE_NAMED]
         linked = await findings.linked_contradictions(self._tx, project=self._project, limit=self._limit)
-        named = {id_ for pair in (*self.pairs, *apart) for id_ in (pair.one, pair.other)}
-        named |= {id_ for pair in linked for id_ in pair}
-        rows = await memories.read(self._tx, sorted(named), self._tx.model_id)
+        named = {*chain(((pair.one, pair.other) for pair in (*self.pairs, *apart)), linked)}
+        rows = await memories.read(self._tx, sorted({*chain.from_iterable(named)}), self._tx.model_id)
         alike, differing = _sorted_out(self.pairs, rows)
         self._note_contradictions(differing, linked, rows)
         self._note_outdated(surest(_succeeding(apart, crowded, rows), NAMED), rows)
         self._note_duplicates(alike, rows)
+
+    async def _near(self, ids: Sequence[UUID], model: VectorIndex, threshold: float, offset: int) -> list[Pair]:
+        """Return the pairs that are near enough to look at, and note from where on the next call compares."""
+        if model.id != self._tx.model_id:
+            return []
+        near = await self._pairs(ids, model, threshold)
+        compared = self.looked_at["compared"]
+        if offset + compared < self.looked_at["memories"]:
+            self.looked_at["next_offset"] = offset + compared
+        return near
 
     async def _pairs(self, ids: Sequence[UUID], model: VectorIndex, threshold: float) -> list[Pair]:
         found: dict[tuple[UUID, UUID], Pair] = {}
@@ -173,18 +177,15 @@ class Review:
         for group in grouped[: self._limit]:
             stays, *others = sorted((rows[id_] for id_ in group), key=_worth, reverse=True)
             goes = [row for row in others if not row["pinned"] and not _differ(stays, row)]
-            if not goes:
-                continue
-            near = [similarity[pair] for row in goes if (pair := frozenset((stays["id"], row["id"]))) in similarity]
-            step = Step("merge", [row["id"] for row in goes], into=stays["id"], reason=MERGING)
-            self._take("duplicates", step)
-            self._note(
-                "duplicates",
-                [stays, *goes],
-                action="merge",
-                into={"into": str(stays["id"])},
-                why=f"They say nearly the same{f' (cosine {min(near):.2f} and more)' if near else ''}.",
-            )
+            if goes:
+                self._take("duplicates", Step("merge", [row["id"] for row in goes], into=stays["id"], reason=MERGING))
+                self._note(
+                    "duplicates",
+                    [stays, *goes],
+                    action="merge",
+                    into={"into": str(stays["id"])},
+                    why=_why_alike(similarity, stays, goes),
+                )
 
     # -- one by one ------------------------------------------------------------------------------------------------
 
@@ -232,6 +233,18 @@ class Review:
             reason = f"Unsure (confidence {row['confidence']:g})" if unsure else "Inferred, without a source"
             self._note("unsourced", [row], action="confirm", why=f"{reason}: confirm it, or forget it.")
 
+    def shown(self, names: Sequence[str]) -> Shown:
+        """Return these findings, how many there are of each, and what was looked at."""
+        return {
+            "findings": [finding for name in names for finding in self.findings.get(name, ())],
+            "found": {name: self.found.get(name, 0) for name in names},
+            "looked_at": self.looked_at,
+        }
+
+    def steps_of(self, names: Sequence[str]) -> list[Step]:
+        """Return what is safe to be done about these findings."""
+        return [step for name in names for step in self.steps.get(name, ())]
+
     # -- both ------------------------------------------------------------------------------------------------------
 
     def _take(self, name: str, step: Step) -> None:
@@ -256,6 +269,11 @@ class Review:
                 "propose": {"action": action, **(into or {})},
             }
         )
+
+
+def _why_alike(similarity: Mapping[frozenset[UUID], float], stays: Row, goes: Sequence[Row]) -> str:
+    near = [similarity[pair] for row in goes if (pair := frozenset((stays["id"], row["id"]))) in similarity]
+    return f"They say nearly the same{f' (cosine {min(near):.2f} and more)' if near else ''}."
 
 
 def suggested(content: str, tags: Sequence[str]) -> list[str]:

@@ -150,12 +150,15 @@ class ChangePlan:
     problems: Mapping[str, NotFound | Conflict] = field(default_factory=dict)
 
     @classmethod
-    async def read(cls, tx: Transaction, steps: Sequence[Step], *, replayable: bool = False, **more: Any) -> ChangePlan:
-        """Return the plan of `steps` over the memories that they speak of, which are locked from now on unless `tx`
-        only reads.
+    async def read(
+        cls, tx: Transaction, steps: Sequence[Step], *, lock: bool = True, replayable: bool = False, **more: Any
+    ) -> ChangePlan:
+        """Return the plan of `steps` over the memories that they speak of, which are locked from now on unless `lock` is
+        off or `tx` only reads.
         """
         named = sorted({id_ for step in steps for id_ in step.named})
-        await tx.rows(s.LOCK, {"ids": named})
+        if lock:
+            await tx.rows(s.LOCK, {"ids": named})
         return cls(steps, await memories.read(tx, named, tx.model_id), replayable, **more)
 
     # -- showing ---------------------------------------------------------------------------------------------------

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from itertools import chain
 from typing import Final
 
 ENGLISH: Final = "en"
 UNKNOWN: Final = "und"  # ISO 639-2: undetermined
-TELLING: Final = 3  # words that no capital begins: one of them at least is common, if the text is English
+UNCAPITALISED: Final = 3  # words that no capital begins: one of them at least is common, if the text is English
 SAMPLE_CHARACTERS: Final = 2_000  # of a long text
 
 # Scripts that one widely written language is told by, and letters that tell its neighbours from it.
@@ -135,28 +137,40 @@ def _neighbour(code: str, sample: str) -> str:
 
 
 def _latin(sample: str) -> Language:
-    known = _function_words()
     tokens = [word.lower().replace("’", "'") for word in _WORD.findall(sample)]
-    found = [known.get(word) or known.get(word.partition("'")[0], ()) for word in tokens]
+    found = _languages_of(tokens)
     english = found.count((ENGLISH,))
-    letters = [] if sample.isascii() else [_lettered(word) for word in tokens if not word.isascii()]
-    foreign = [codes for codes in found if codes and ENGLISH not in codes] + list(filter(None, letters))
-    foreign += [("es",) for _ in OPENING_MARKS.findall(sample)]
+    letters = [_lettered(word) for word in tokens if not word.isascii()]
+    foreign = _foreign_signs(sample, found, letters)
     if not foreign:
         return _without_foreign_words(sample, found, len(letters), english)
     if english >= 2 * len(foreign) or (len(foreign) == 1 and english and not letters):
         return Language(ENGLISH, english=True, foreign=False)
-    votes = Counter(code for codes in [*found, *foreign] for code in codes)
+    votes = Counter(chain(*found, *foreign))
     del votes[ENGLISH]
     [(code, _)] = votes.most_common(1)
     return Language(code if len(foreign) >= english else ENGLISH, english=english >= len(foreign), foreign=True)
+
+
+def _languages_of(tokens: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return for each word the languages that have it, or what stands before its apostrophe, among their commonest."""
+    known = _function_words()
+    return [known.get(word) or known.get(word.partition("'")[0], ()) for word in tokens]
+
+
+def _foreign_signs(
+    sample: str, found: Sequence[tuple[str, ...]], letters: Sequence[tuple[str, ...]]
+) -> list[tuple[str, ...]]:
+    """Return the languages that each word, letter or mark of a language other than English points to."""
+    foreign = [codes for codes in found if codes and ENGLISH not in codes]
+    return [*foreign, *filter(None, letters), *[("es",)] * len(OPENING_MARKS.findall(sample))]
 
 
 def _without_foreign_words(sample: str, found: list[tuple[str, ...]], not_ascii: int, english: int) -> Language:
     """Judge a text none of whose words points to a language other than English."""
     in_english = any(ENGLISH in codes for codes in found)
     unclear = not_ascii > 0 and english < 2 * not_ascii
-    unclear = unclear or (not in_english and len(re.findall(r"\b[a-z]", sample)) >= TELLING)
+    unclear = unclear or (not in_english and len(re.findall(r"\b[a-z]", sample)) >= UNCAPITALISED)
     return Language(ENGLISH if in_english else UNKNOWN, english=True, foreign=unclear)
 
 

@@ -1,12 +1,12 @@
 """Passwords, keys, tokens and card numbers in text: found by their shape, and by what stands before them.
 
 Three ways, from sure to unsure. A *key with a prefix of its own* (`ghp_…`) is known by its shape alone. A *value after
-a telling word* (`password: …`, `api_key=…`) is judged: by its characters, by its entropy, and by whether it looks like
+an announcing word* (`password: …`, `api_key=…`) is judged: by its characters, by its entropy, and by whether it looks like
 a placeholder, a path, or code. A *card number* must have a card's first digits and grouping, and Luhn's check digit
 (ISO 7812-1).
 
 Ordinary notes cost little: keys with a prefix are looked for only in the text's long words, of which prose has few, and
-only if one holds the prefix; a telling word is found by plain search, and what follows is read from there on. Patterns
+only if one holds the prefix; such a word is found by plain search, and what follows is read from there on. Patterns
 are loaded and compiled when first needed.
 
 What is not found: passphrases of several plain words, a password that nothing announces, digits alone such as a PIN.
@@ -14,7 +14,7 @@ What is not found: passphrases of several plain words, a password that nothing a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,10 +72,14 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
     if isinstance(value, Mapping):
         return _without_in_mapping(value)
     if isinstance(value, list | tuple | set | frozenset) and not (value and isinstance(next(iter(value)), float)):
-        made = [without_secrets(one) for one in value]
-        names = [name for _, found in made for name in found]
-        return ([one for one, _ in made] if names else value), names
+        return _without_in_list(value)
     return value, []
+
+
+def _without_in_list(value: Collection[Any]) -> tuple[Any, list[str]]:
+    made = [without_secrets(one) for one in value]
+    names = [name for _, found in made for name in found]
+    return ([one for one, _ in made] if names else value), names
 
 
 def _names_by_key(key: Any, value: Any) -> list[str]:
