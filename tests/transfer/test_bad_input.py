@@ -12,8 +12,9 @@ import pytest
 from helpers import Database
 from pgengram.errors import InvalidInput
 from pgengram.service.manager import MemoryManager
-from pgengram.transfer.importing import Imported, import_from
-from pgengram.transfer.sources import MOST_OF_ONE
+from pgengram.transfer.importing import import_from
+from pgengram.transfer.json_records import MOST_OF_ONE
+from pgengram.transfer.report import Imported
 
 KEY = "ghp_" + "a1B2c3D4" * 5
 UNICODE = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32")

@@ -19,7 +19,8 @@ from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation, Turn
 from pgengram.transfer.importers import FORMATS, SYSTEMS, recognised
-from pgengram.transfer.importing import Imported, import_from
+from pgengram.transfer.importing import import_from
+from pgengram.transfer.report import Imported
 from pgengram.transfer.sources import Source
 
 MAY = 1714557600.0  # 2024-05-01 10:00 UTC

@@ -48,6 +48,7 @@ class Conversations:
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
+        self._matched: set[tuple[str, str, int]] = set()  # turns that stand for one that was brought
 
     async def keep(self, conversation: Conversation, read: Callable[[int], Sequence[Turn]]) -> int:
         """Keep what was said since the last time, each turn once; return how many turns are new.
@@ -79,23 +80,41 @@ class Conversations:
         named = {conversation: _named(conversation) for conversation in {conversation for conversation, _ in said}}
         said = [(named[conversation], turn) for conversation, turn in said]
         there = await self._store.read_transaction(lambda tx: store.known(tx, said))
-        fresh: list[tuple[Conversation, Turn]] = []
+        places: list[int] = []
         for place, (conversation, turn) in enumerate(said):
             key = (conversation.client, conversation.id, turn.number)
             if key not in there:
                 there.add(key)
+                places.append(place)
+        kept = await asyncio.to_thread(lambda: [_fitted(said[place][1]) for place in places])
+        fresh = [(said[place][0], turn) for place, (turn, _) in zip(places, kept, strict=True)]
+        known = await self._known_otherwise(fresh)
+        turns: list[tuple[Conversation, Turn]] = []
+        for at, (place, (_, secrets)) in enumerate(zip(places, kept, strict=True)):
+            if at not in known:
+                turns.append(fresh[at])
                 brought.added.append(place)
-                fresh.append((conversation, turn))
-        kept = await asyncio.to_thread(lambda: [_fitted(turn) for _, turn in fresh])
-        brought.redacted = sum(secrets for _, secrets in kept)
-        brought.shortened = [
-            place for place in brought.added if said[place][1].role != "tool" and _too_long(said[place][1])
-        ]
-        if fresh and not dry_run:
-            turns = [(conversation, turn) for (conversation, _), (turn, _) in zip(fresh, kept, strict=True)]
+                brought.redacted += secrets
+                if said[place][1].role != "tool" and _too_long(said[place][1]):
+                    brought.shortened.append(place)
+        if turns and not dry_run:
             async with self._store.transaction() as tx:
                 await store.bring(tx, turns)
         return brought
+
+    async def _known_otherwise(self, turns: Sequence[tuple[Conversation, Turn]]) -> set[int]:
+        """Return the places of turns that hooks have kept under numbers of their own, or the other way round; each of
+        those stands for one turn, however often the same was said.
+        """
+        if not turns:
+            return set()
+        known: set[int] = set()
+        for place, number in await self._store.read_transaction(lambda tx: store.same(tx, turns)):
+            key = (turns[place][0].client, turns[place][0].id, number)
+            if place not in known and key not in self._matched:
+                self._matched.add(key)
+                known.add(place)
+        return known
 
     async def keep_told(self, conversation: Conversation, said: tuple[str, str], at: datetime) -> bool:
         """Keep what an event tells, by role and text; return whether it is new.

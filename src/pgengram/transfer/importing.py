@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 import psycopg
 
 from pgengram import fields as f
-from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, PgengramError
+from pgengram.errors import Conflict, DatabaseFailed, PgengramError
 from pgengram.inputs import Change, checked
 from pgengram.runtime.context import ACTOR
 from pgengram.runtime.retry import retrying
@@ -31,11 +28,10 @@ from pgengram.store.graph.edges import normalised_type
 from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival
-from pgengram.text.secrets.redaction import redacted
 from pgengram.transfer.arrivals import arrival, told_actor
-from pgengram.transfer.importers import format_of, recognised
+from pgengram.transfer.opening import Opened
 from pgengram.transfer.records import Item, Left, Said, uuid_of
-from pgengram.transfer.sources import Source
+from pgengram.transfer.report import Imported
 
 BATCH: Final = 64  # memories embedded and stored together
 ENDS: Final = {"relationship": ("from_id", "to_id"), "cluster_member": ("memory_id",), "evidence": ("memory_id",)}
@@ -47,84 +43,9 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "conversation": {"imported": False},
 }
 ALONE: Final = ("conversation", "turn")  # records that lead to no memory, so that they need not wait for any
-MOST_ITEMS: Final = 1_000  # read at once
-MOST_CHARS: Final = 2_000_000  # of turns that are read at once
-MOST_LEFT: Final = 1_000  # of what was left out that are kept each for itself
-PLACES: Final = 3  # that are told for each reason
-EXAMPLES: Final = 10
 ACTING: Final = "import"  # as the history names who changed a memory
-EXAMPLE: Final = 100  # characters of one
 Report = Callable[[int, int], None]  # records looked at, records in all
 One = TypeVar("One")
-
-
-@dataclass(slots=True)
-class LeftOut:
-    """How much was left out for one reason, and where the first were."""
-
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Imported:
-    """What an import came to, by the kind of record: added, there already, of those changed; and what was left, with
-    its reason.
-
-    left: of what somebody would miss, the first MOST_LEFT; reasons: all of it by reason; passed: what nobody would miss.
-    redacted: how many records had secrets taken out of them. since, until: from when to when the added ones are.
-    """
-
-    system: str
-    dry_run: bool
-    added: Counter[str] = field(default_factory=Counter)
-    known: Counter[str] = field(default_factory=Counter)
-    updated: Counter[str] = field(default_factory=Counter)
-    kinds: Counter[str] = field(default_factory=Counter)
-    left: list[Left] = field(default_factory=list)
-    reasons: dict[str, LeftOut] = field(default_factory=dict)
-    passed: dict[str, LeftOut] = field(default_factory=dict)
-    redacted: int = 0
-    since: datetime | None = None
-    until: datetime | None = None
-    examples: list[str] = field(default_factory=list)
-    _last_example: str = ""
-
-    def leave(self, one: Left) -> None:
-        """Note that something was not taken."""
-        group = (self.passed if one.by_design else self.reasons).setdefault(one.reason, LeftOut())
-        group.count += 1
-        if len(group.first) < PLACES:
-            group.first.append(one.place)
-        if not one.by_design and len(self.left) < MOST_LEFT:
-            self.left.append(one)
-
-    def add(self, record: str, kind: str, text: str, at: datetime | None, of: str) -> None:
-        """Note that something was added; an example is shown of each `of`, such as a conversation."""
-        self.added[record] += 1
-        self.kinds[kind] += 1
-        if at is not None:
-            self.since = min(self.since or at, at)
-            self.until = max(self.until or at, at)
-        if len(self.examples) < EXAMPLES and of != self._last_example:
-            self._last_example = of
-            date = f"{at:%Y-%m-%d} " if at else ""
-            self.examples.append(f"{date}{kind}: {' '.join(redacted(text[: EXAMPLE * 4])[0].split())[:EXAMPLE]}")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        counts = {
-            "added": dict(self.added), "known": dict(self.known), "updated": dict(self.updated),
-            "kinds": dict(self.kinds), "redacted": self.redacted,
-        }  # fmt: skip
-        period = {"since": f.as_utc(self.since), "until": f.as_utc(self.until)} if self.since and self.until else {}
-        groups = {
-            name: [{"reason": reason, "count": one.count, "first": one.first} for reason, one in found.items()]
-            for name, found in (("reasons", self.reasons), ("passed", self.passed))
-        }
-        left = [{"place": one.place, "reason": one.reason} for one in self.left]
-        told = {"from": self.system, "dry_run": self.dry_run, **counts, **period, "examples": self.examples}
-        return {**told, **groups, "left": left}
 
 
 async def import_from(
@@ -148,7 +69,7 @@ async def import_from(
     Raises:
         InvalidInput: there is no such system, or the source is not what it should be.
     """
-    opened = await asyncio.to_thread(_Opened, system, source, mapping, encoding)
+    opened = await asyncio.to_thread(Opened, system, source, mapping, encoding)
     importing = _Import(core, Imported(opened.system, dry_run))
     done = 0
     actor = ACTOR.set(ACTING)  # whoever runs it has not read what the file says
@@ -169,40 +90,6 @@ async def import_from(
     return importing.report
 
 
-class _Opened:
-    """What is read, a batch at a time."""
-
-    def __init__(self, system: str, source: str, mapping: Mapping[str, str] | None, encoding: str) -> None:
-        self._source = None if "://" in source else Source(Path(source), encoding)
-        self.system = system or (recognised(self._source) if self._source else "agi")
-        format_ = format_of(self.system)
-        if mapping and format_.module != "rows":
-            raise InvalidInput(f"--map is of no use for {self.system}.", "It is for csv and json.")
-        reader = partial(format_.reader(), **({"mapping": mapping} if mapping else {}))
-        if format_.streams and self._source:
-            self._items, self._total = iter(reader(self._source)), 0
-        else:
-            found = list(reader(source))
-            self._items, self._total = iter(found), len(found)
-
-    def batch(self) -> list[Item | Said | Left]:
-        """Return the next items, no more than memory is good for."""
-        items: list[Item | Said | Left] = []
-        chars = 0
-        for item in self._items:
-            items.append(item)
-            chars += len(item.turn.text) if isinstance(item, Said) else 0
-            if len(items) >= MOST_ITEMS or chars > MOST_CHARS:
-                break
-        return items
-
-    def estimated(self, done: int) -> int:
-        """Return how many items there are in all, by how much of the bytes is read."""
-        if self._total or self._source is None or not self._source.done:
-            return self._total
-        return round(done * self._source.total / self._source.done)
-
-
 def _batches(items: Iterable[One]) -> Iterator[list[One]]:
     rest = iter(items)
     while batch := list(islice(rest, BATCH)):
@@ -215,6 +102,7 @@ class _Import:
     def __init__(self, core: Core, report: Imported) -> None:
         self._core = core
         self.report = report
+        self._conversations = Conversations(core)
         self._others: dict[str, list[Item]] = {}
         self._same: dict[str, str] = {}  # memories that came under another id than the one they are there under
         self._coming: set[UUID] = set()  # that a dry run would have added
@@ -249,7 +137,7 @@ class _Import:
             await self._rows_of(record, waiting)
 
     async def _turns(self, said: Sequence[Said]) -> None:
-        brought = await Conversations(self._core).bring(
+        brought = await self._conversations.bring(
             [(one.conversation, one.turn) for one in said], dry_run=self.report.dry_run
         )
         self.report.known["turn"] += len(said) - len(brought.added)

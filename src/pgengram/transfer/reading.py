@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatch
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from pgengram.runtime.projects import project_of
+from pgengram.transfer.json_records import Broken, Record
 from pgengram.transfer.records import Left
-from pgengram.transfer.sources import Broken, File, Record, Source
+from pgengram.transfer.sources import File, Source, is_one_of
 
 NOTHING_IN_IT = "a file of another kind"
 
@@ -20,10 +22,23 @@ def files_of(source: Source, *patterns: str) -> Iterator[File | Left]:
     for file in source.files:
         if file.reason:
             yield Left(file.place, file.reason)
-        elif alone or any(fnmatch(file.path.name, one) or fnmatch(file.place, one) for one in patterns):
+        elif alone or is_one_of(file, patterns):
             yield file
         else:
             yield Left(file.place, NOTHING_IN_IT, by_design=True)
+
+
+def project_folders(source: Source) -> dict[PurePosixPath, str]:
+    """Return the folders that the workspaces of an editor were opened for, by where it keeps each."""
+    found: dict[PurePosixPath, str] = {}
+    for file in source.files:
+        if file.path.name == "workspace.json" and not file.reason:
+            told = source.whole(file)
+            uri = told.get("folder") if isinstance(told, dict) else None
+            if isinstance(uri, str):
+                path = unquote(urlsplit(uri).path)
+                found[file.path.parent] = path[1:].replace("/", "\\") if path[2:3] == ":" else path
+    return found
 
 
 def records_of(source: Source, *patterns: str) -> Iterator[Record | Left]:

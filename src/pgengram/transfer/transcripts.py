@@ -40,9 +40,9 @@ def codex(entry: Mapping[str, Any]) -> tuple[str, str]:
         case "message" if told.get("role") in ("user", "assistant"):
             return _said_or_done(str(told["role"]), told.get("content"))
         case "function_call" | "custom_tool_call":
-            return "tool", f"{told.get('name')} {_short(told.get('arguments') or told.get('input'))}"
+            return "tool", called(told.get("name"), told.get("arguments") or told.get("input"))
         case "local_shell_call":
-            return "tool", f"shell {_short(told.get('action'))}"
+            return "tool", called("shell", told.get("action"))
         case "function_call_output" | "custom_tool_call_output":
             return "tool", _output(told.get("output"))
     return NOBODY
@@ -54,7 +54,7 @@ def gemini_cli(entry: Mapping[str, Any]) -> tuple[str, str]:
     text = "\n\n".join(texts_in(entry.get("content"))).strip()
     if role and text and not text.startswith(BY_THE_CLIENT):
         return role, text
-    calls = [f"{call.get('name')} {_short(call.get('args'))}" for call in _blocks(entry.get("toolCalls"))]
+    calls = [called(call.get("name"), call.get("args")) for call in _blocks(entry.get("toolCalls"))]
     return ("tool", "\n\n".join(calls)) if calls else NOBODY
 
 
@@ -76,9 +76,14 @@ def done(content: Any) -> Iterator[str]:
     """Yield which tools a message calls, and what they answered."""
     for block in _blocks(content):
         if block.get("type") == "tool_use":
-            yield f"{block.get('name')} {_short(block.get('input'))}"
+            yield called(block.get("name"), block.get("input"))
         elif block.get("type") == "tool_result":
             yield "\n".join(texts_in(block.get("content")))
+
+
+def called(name: Any, given: Any) -> str:
+    """Return which tool was called, and with what."""
+    return f"{name} {_short(given)}"
 
 
 def _said_or_done(role: str, content: Any) -> tuple[str, str]:

@@ -11,7 +11,8 @@ from typing import Any, Final
 from pgengram.errors import Conflict, PgengramError
 from pgengram.service.core import Core
 from pgengram.transfer.exporting import export_to
-from pgengram.transfer.importing import Imported, import_from
+from pgengram.transfer.importing import import_from
+from pgengram.transfer.report import Imported
 
 UNDER_WAY: Final = "An import is still running."
 WAIT: Final = "Wait until it is done, or cancel it."

@@ -35,7 +35,7 @@ from pgengram.settings import Settings
 from pgengram.transfer import SYSTEMS, export_notes, export_to, import_from
 from pgengram.transfer.importers import recognised
 from pgengram.transfer.importers.rows import columns, guessed
-from pgengram.transfer.importing import Imported, LeftOut
+from pgengram.transfer.report import Imported, LeftOut
 from pgengram.transfer.sources import Source
 
 Format = Literal["jsonl", "markdown"]

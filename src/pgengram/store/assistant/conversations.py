@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import md5
 from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.store.connection.database import Row, Transaction
+
+# Turns that an import numbers by a client's own file begin here, where hooks number the same conversation by its events.
+FROM_FILE: Final = 1_000_000
+LAST: Final = 0x7FFFFFFF  # number that a turn can have
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Turn:
     """What was said at once.
 
     Args:
-        number: its place in the conversation, as the client counts.
+        number: its place in the conversation, as the client counts; see `FROM_FILE`. Turns are ordered by time, then this.
         role: one of `fields.ROLES`.
     """
 
@@ -105,6 +110,14 @@ SELECT t.client, t.conversation, t.number FROM jsonb_to_recordset(%(turns)s) AS 
 JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = s.client
   AND t.conversation = s.conversation AND t.number = s.number
 """
+# Turns that say the same under a number of the other kind, those nearest in time first.
+FIND_SAME: Final = """
+SELECT s.place, t.number FROM jsonb_to_recordset(%(turns)s)
+  AS s(place integer, client text, conversation text, role text, digest text, time timestamptz, first integer, last integer)
+JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation
+  AND t.number BETWEEN s.first AND s.last AND t.role = s.role AND md5(t.text) = s.digest
+ORDER BY abs(extract(epoch FROM t.time - s.time)), s.place, t.number
+"""
 BRING_CONVERSATIONS: Final = """
 INSERT INTO conversations AS c (namespace_id, client, conversation, project, title, imported, read_to, at)
 SELECT %(namespace_id)s, s.client, s.conversation, s.project, s.title, true, s.read_to, s.at
@@ -133,7 +146,7 @@ ERASE: Final = f"DELETE FROM conversation_turns WHERE {CHOSEN}"
 LIST: Final = f"""
 SELECT c.client, c.conversation, c.project, c.at, t.turns, t.began_at, left(coalesce(c.title, t.first_words), %(chars)s) AS begins
 FROM conversations c CROSS JOIN LATERAL (
-  SELECT count(*) AS turns, min(time) AS began_at, (array_agg(text ORDER BY number) FILTER (WHERE role = 'user'))[1] AS first_words
+  SELECT count(*) AS turns, min(time) AS began_at, (array_agg(text ORDER BY time, number) FILTER (WHERE role = 'user'))[1] AS first_words
   FROM conversation_turns t
   WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation) AS t
 WHERE c.{CHOSEN} AND t.turns > 0
@@ -141,12 +154,15 @@ ORDER BY c.at DESC, c.client, c.conversation LIMIT %(limit)s OFFSET %(offset)s
 """
 # Of the conversation with this id, or of the latest one with this beginning if no client is given. Uses conversations_by_time and conversation_turns_pkey.
 TURNS: Final = """
-SELECT number, role, text, time FROM conversation_turns
-WHERE namespace_id = %(namespace_id)s AND (client, conversation) = (
-  SELECT client, conversation FROM conversations
-  WHERE namespace_id = %(namespace_id)s AND CASE WHEN %(client)s::text IS NULL THEN starts_with(conversation, %(beginning)s)
-    ELSE client = %(client)s AND conversation = %(beginning)s END ORDER BY at DESC LIMIT 1)
-  AND number > %(after)s ORDER BY number LIMIT %(limit)s
+WITH chosen AS (
+  SELECT number, role, text, time FROM conversation_turns
+  WHERE namespace_id = %(namespace_id)s AND (client, conversation) = (
+    SELECT client, conversation FROM conversations
+    WHERE namespace_id = %(namespace_id)s AND CASE WHEN %(client)s::text IS NULL THEN starts_with(conversation, %(beginning)s)
+      ELSE client = %(client)s AND conversation = %(beginning)s END ORDER BY at DESC LIMIT 1))
+SELECT number, role, text, time FROM chosen
+WHERE (time, number) > (coalesce((SELECT time FROM chosen WHERE number = %(after)s), '-infinity'), %(after)s)
+ORDER BY time, number LIMIT %(limit)s
 """
 # Those whose client may have said more than was read, the latest first. Uses conversations_by_time.
 UNFINISHED: Final = """
@@ -163,7 +179,7 @@ SELECT c.conversation, c.at, said.role, said.text FROM (
 CROSS JOIN LATERAL (
   SELECT DISTINCT ON (role) role, text FROM conversation_turns t
   WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation AND t.role <> 'tool'
-  ORDER BY role, number DESC) AS said
+  ORDER BY role, time DESC, number DESC) AS said
 """
 # Turns that have most of the words asked, those with more of them first, then the latest. Reads the turns of the
 # namespace, which row-level security lets no index of arrays find.
@@ -244,13 +260,27 @@ async def known(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> 
     return {(row["client"], row["conversation"], row["number"]) for row in await tx.rows(FIND_KNOWN, {"turns": rows})}
 
 
+async def same(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> list[tuple[int, int]]:
+    """Return the place of each turn that is there under a number of the other kind, with that number, those nearest in time
+    first; the texts are as they are kept.
+    """
+    rows = [
+        {**one.key, "place": place, "role": turn.role, "time": turn.time.isoformat(),
+         "digest": md5(turn.text.encode(), usedforsecurity=False).hexdigest(),
+         "first": 0 if turn.number >= FROM_FILE else FROM_FILE, "last": FROM_FILE - 1 if turn.number >= FROM_FILE else LAST}
+        for place, (one, turn) in enumerate(turns)
+    ]  # fmt: skip
+    return [(row["place"], row["number"]) for row in await tx.rows(FIND_SAME, {"turns": Jsonb(rows)})]
+
+
 async def bring(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> None:
     """Store turns of conversations that are imported; those that are there stay as they are."""
     told: dict[tuple[str, str], dict[str, Any]] = {}
     for one, turn in turns:
         row = told.setdefault((one.client, one.id), {**one.key, "read_to": -1, "at": turn.time.isoformat()})
         row |= {"project": row.get("project") or one.project, "title": row.get("title") or one.title}
-        row["read_to"] = max(row["read_to"], turn.number)
+        if turn.number < FROM_FILE:  # hooks count on from here
+            row["read_to"] = max(row["read_to"], turn.number)
         row["at"] = max(row["at"], turn.time.isoformat())
     await tx.run(BRING_CONVERSATIONS, {"conversations": Jsonb(list(told.values()))})
     rows = [

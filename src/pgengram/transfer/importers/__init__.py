@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from functools import partial
 from importlib import import_module
 from typing import Final
 
 from pgengram.errors import InvalidInput
 from pgengram.transfer.records import Reader
-from pgengram.transfer.sources import Source
+from pgengram.transfer.sources import Source, is_one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Format:
             return False
         files = [file for file in source.files if not file.reason and file.size]
         if len(source.files) > 1 or source.path.is_dir():
-            files = [file for file in files if any(fnmatch(file.path.name, one) for one in self.files.split())]
+            files = [file for file in files if is_one_of(file, self.files.split())]
         return any(re.search(self.sign, source.head(file)) for file in files[:LOOKED_AT])
 
 
@@ -61,6 +60,9 @@ FORMATS: Final = (
            rb'"chat_messages"\s*:|"conversations_memory"\s*:|"prompt_template"\s*:', streams=True),
     Format("codex", "rollout-*.jsonl", rb'"session_meta"|^\{"id":.*"instructions"\s*:', streams=True),
     Format("gemini-cli", "session-*.json session-*.jsonl", rb'"sessionId"[^\n]*\s*"projectHash"|"projectHash"[^\n]*\s*"sessionId"', streams=True),
+    Format("cursor", "state.vscdb", rb"\bcursorDiskKV\b", streams=True),
+    Format("vscode", "*[cC]hatSessions/*.json *[cC]hatSessions/*.jsonl *-*-*-*-*.json *-*-*-*-*.jsonl",
+           rb'"(?:requester|responder)Username"\s*:', streams=True),
     Format("claude-code", "*.jsonl", rb'"sessionId"\s*:', streams=True),
     Format("mem0", "*.json", rb'"memory"\s*:\s*"(?s:.*)"(?:hash|user_id|agent_id|run_id)"', module="layouts", streams=True),
     Format("hindsight", "*.json", rb'"(?:mentioned_at|fact_type)"\s*:', module="layouts", streams=True),
@@ -72,7 +74,7 @@ FORMATS: Final = (
     Format("mcp-memory-service", "*.db *.json", rb'content_hash'),
     Format("session-continuity", "*.db", rb"CREATE TABLE[^;]*\bmemories\b[^;]*\bmemory_type\b[^;]*\baccess_count\b"),
     Format("skynet", "*.sqlite3", rb"CREATE TABLE[^(]*embedding_metadata|\"documents\"\s*:"),
-    Format("ownsona", "*.json", rb'"provenance"|"source_provider"\s*:'),
+    Format("ownsona", "*.json", rb'"provenance"|"source_provider"\s*:|"(?:capture_mode|forget_reason|last_confirmed_at|soft_deleted)"\s*:'),
     Format("crow", "*.db", rb"CREATE TABLE[^;]*\bmemories\b[^;]*\bcategory\b[^;]*\baccessed_at\b"),
     Format("mcp-memory", "*.json *.jsonl", rb'"type"\s*:\s*"(?:entity|relation)"'),
     Format("csv", "*.csv *.tsv", streams=True, module="rows"),

@@ -17,12 +17,12 @@ from pgengram.details import DETAILS
 from pgengram.errors import InvalidInput
 from pgengram.store.assistant.identity import JSON_ASPECTS, USUAL
 from pgengram.text.similarity.normalising import folded
+from pgengram.transfer.databases import existing
 from pgengram.transfer.records import (
     Item,
     Left,
     Read,
     as_json,
-    existing,
     id_of,
     link,
     memory,

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
+from pgengram.transfer.json_records import Record
 from pgengram.transfer.reading import records_of
 from pgengram.transfer.records import Left, Read, Said, moment, said_or_left
-from pgengram.transfer.sources import Record, Source
+from pgengram.transfer.sources import Source
 
 CLIENT: Final = "chatgpt"
 THOUGHTS: Final = ("thoughts", "reasoning_recap")

@@ -8,9 +8,10 @@ from typing import Any, Final
 from pgengram.store.assistant.conversations import Conversation
 from pgengram.text.notes import Note
 from pgengram.transfer.importers.markdown import facts
+from pgengram.transfer.json_records import Record
 from pgengram.transfer.reading import records_of
 from pgengram.transfer.records import Item, Left, Read, Said, memory, moment, said_or_left
-from pgengram.transfer.sources import Record, Source
+from pgengram.transfer.sources import Source
 from pgengram.transfer.transcripts import done, texts_in
 
 SYSTEM: Final = "claude-ai"

@@ -10,9 +10,10 @@ from typing import Final
 
 from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.importers.markdown import document, facts
+from pgengram.transfer.json_records import Broken
 from pgengram.transfer.reading import Projects, files_of
 from pgengram.transfer.records import Left, Read, said_or_left
-from pgengram.transfer.sources import Broken, File, Source
+from pgengram.transfer.sources import File, Source
 from pgengram.transfer.transcripts import claude_code, time_of
 
 CLIENT: Final = "claude-code"

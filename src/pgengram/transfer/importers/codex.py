@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pgengram.store.assistant.conversations import Conversation
+from pgengram.transfer.json_records import Broken
 from pgengram.transfer.reading import Projects, files_of
 from pgengram.transfer.records import Left, Read, said_or_left
-from pgengram.transfer.sources import Broken, File, Source
+from pgengram.transfer.sources import File, Source
 from pgengram.transfer.transcripts import codex, time_of
 
 CLIENT: Final = "codex"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pgengram.transfer.records import Item, Read, Tables, kind, memory, of_ten, picked
+from pgengram.transfer.databases import Tables
+from pgengram.transfer.records import Item, Read, kind, memory, of_ten, picked
 
 SYSTEM = "crow"
 

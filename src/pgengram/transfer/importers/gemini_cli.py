@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.assistant.conversations import FROM_FILE, Conversation
+from pgengram.transfer.json_records import Broken
 from pgengram.transfer.reading import files_of
 from pgengram.transfer.records import Left, Read, said_or_left
-from pgengram.transfer.sources import Broken, File, Source
+from pgengram.transfer.sources import File, Source
 from pgengram.transfer.transcripts import gemini_cli, time_of
 
 CLIENT: Final = "gemini-cli"
@@ -32,7 +33,7 @@ def read(source: Source) -> Read:
             else:
                 told |= entry
         conversation = Conversation(CLIENT, str(told.get("sessionId") or file.path.stem), _project(file))
-        for number, (place, entry) in enumerate(messages.values()):
+        for number, (place, entry) in enumerate(messages.values(), FROM_FILE):
             role, text = gemini_cli(entry)
             yield said_or_left(place, conversation, number, role, text, time_of(entry))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pgengram.errors import InvalidInput
 from pgengram.transfer.exporting import FORMAT
+from pgengram.transfer.json_records import Broken
 from pgengram.transfer.reading import files_of
 from pgengram.transfer.records import Item, Left, Read
-from pgengram.transfer.sources import Broken, Source
+from pgengram.transfer.sources import Source
 
 
 def read(source: Source) -> Read:

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.assistant.conversations import FROM_FILE, LAST, Conversation
+from pgengram.transfer.databases import SQLITE, Tables
 from pgengram.transfer.reading import records_of
 from pgengram.transfer.records import (
     Item,
     Left,
     Read,
     Said,
-    Tables,
     as_json,
     edge,
     kind,
@@ -29,11 +29,10 @@ from pgengram.transfer.records import (
     picked,
     said_or_left,
     words,
-)  # fmt: skip
-from pgengram.transfer.sources import SQLITE, Source
+)
+from pgengram.transfer.sources import Source
 from pgengram.transfer.transcripts import texts_in
 
-MAX_NUMBER: Final = 0x7FFFFFFF  # of a turn
 Row = dict[str, Any]
 Made = dict[str, Any] | Said | Left | list[Said | Left]  # a record, a turn, or why it is neither
 Makers = Mapping[str, Callable[[str, Row], Made]]
@@ -129,10 +128,10 @@ def _prompt(client: str, place: str, row: Row) -> Made:
     )
     text = row.get("prompt_text") or row.get("content") or ""
     told = row.get("prompt_number") or row.get("id")
-    number = told if isinstance(told, int) else crc32(str(told).encode())
+    number = FROM_FILE + (told if isinstance(told, int) else crc32(str(told).encode()) >> 2)
     time = moment(row.get("created_at_epoch") or row.get("created_at"))
     conversation = Conversation(client, str(session), row.get("project") or None)
-    return said_or_left(place, conversation, number & MAX_NUMBER, "user", str(text), time)
+    return said_or_left(place, conversation, min(number, LAST), "user", str(text), time)
 
 
 def _engram(_: str, row: Row) -> Made:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pgengram.transfer.records import Item, Left, Read, edge, existing, memory
+from pgengram.transfer.databases import existing
+from pgengram.transfer.records import Item, Left, Read, edge, memory
 
 SYSTEM = "mcp-memory"
 ABOUT = "about"

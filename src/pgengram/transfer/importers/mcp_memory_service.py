@@ -7,22 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pgengram.errors import InvalidInput
-from pgengram.transfer.records import (
-    Item,
-    Left,
-    Read,
-    Tables,
-    as_json,
-    is_sqlite,
-    json_memories,
-    kind,
-    link,
-    mapping,
-    memory,
-    moment,
-    picked,
-    share,
-)
+from pgengram.transfer.databases import Tables, is_sqlite, json_memories
+from pgengram.transfer.records import Item, Left, Read, as_json, kind, link, mapping, memory, moment, picked, share
 
 SYSTEM = "mcp-memory-service"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pgengram.transfer.records import Item, Left, Read, json_memories, mapping, memory, moment, picked, share
+from pgengram.transfer.databases import json_memories
+from pgengram.transfer.records import Item, Left, Read, mapping, memory, moment, picked, share
 
 SYSTEM = "ownsona"
 

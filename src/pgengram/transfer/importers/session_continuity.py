@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pgengram.transfer.records import Item, Read, Tables, kind, link, mapping, memory, of_ten, other_tables, picked
+from pgengram.transfer.databases import Tables
+from pgengram.transfer.records import Item, Read, kind, link, mapping, memory, of_ten, other_tables, picked
 
 SYSTEM = "session-continuity"
 URGENT: Final = 0.9  # importance of a directive of high priority

@@ -8,7 +8,8 @@ from typing import Any
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
-from pgengram.transfer.records import Item, Left, Read, Tables, is_sqlite, json_file, memory, picked, share
+from pgengram.transfer.databases import Tables, is_sqlite, json_file
+from pgengram.transfer.records import Item, Left, Read, memory, picked, share
 
 SYSTEM = "skynet"
 DOCUMENT = "chroma:document"

@@ -1,0 +1,173 @@
+"""The records of a stream of JSON, one at a time: what is broken in one costs the others nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+CHUNK: Final = 1 << 20  # bytes read at once
+MOST_OF_ONE: Final = 48 << 20  # bytes of one record
+MOST_DEEP: Final = 200  # objects in objects
+MARKER: Final = 4 << 10  # bytes at most by which the beginning of a record is found again
+NOT_UTF8: Final = "it is not UTF-8; say which encoding it has with --encoding"
+
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(")?|[{}\[\]]', re.DOTALL)
+_BEGINS: Final = re.compile(
+    rb'\{\s*+"([^"\\]{1,64}+)"\s*+:\s*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^,"{}\[\]]*+)\s*+,\s*+"([^"\\]{1,64}+)"'
+)
+# As far as the next bracket outside of strings; nothing where a string has no end yet.
+_BRACKET: Final = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+([{}\[\]])', re.DOTALL)
+_NEXT: Final = re.compile(rb"\s*+(?:,\s*+[\[{]|\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A part of a file that can't be taken, and why."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An object of a file of JSON: the member of the file's own object that it stands in, if any, and its place."""
+
+    place: str
+    key: str
+    value: Any
+
+
+def parsed(text: bytes | memoryview, place: str) -> Record | Broken:
+    """Return what a text of JSON holds, or why it holds nothing."""
+    try:
+        return Record(place, "", json.loads(str(text, "utf-8")))
+    except UnicodeDecodeError:
+        return Broken(place, NOT_UTF8)
+    except (ValueError, RecursionError):
+        return Broken(place, "it is not valid JSON")
+
+
+class Records:
+    """The records of one stream of JSON: the objects in its array, or in the arrays that its object has as members.
+
+    A library for streamed JSON ends at the first error. This one only looks for where records begin and end, so what
+    is broken stays within one record; records begin with the same two names, which is how the next one is found.
+    """
+
+    def __init__(self, place: str, chunks: Iterable[bytes]) -> None:
+        self._place = place
+        self._chunks = iter(chunks)
+        self._buffer = b""
+        self._offset = 0  # in the file, of the buffer
+        self._start = 0  # in the buffer, of what is still needed
+        self._at = 0  # in the buffer, of what is looked at next
+        self._begins: re.Pattern[bytes] | None = None
+        self._error = ""
+
+    def found(self) -> Iterator[Record | Broken]:
+        """Yield the records."""
+        outer: list[bytes] = []  # brackets around the records
+        key = ""
+        while (token := self._token()) is not None:
+            text = token.group()
+            if text.startswith(b'"'):
+                key = text[1:-1].decode("utf-8", "replace") if outer == [b"{"] else key
+            elif text in (b"}", b"]"):
+                outer = outer[:-1] if len(outer) > 1 else outer  # a stray bracket ends nothing
+            elif not outer or (outer == [b"{"] and text == b"["):
+                outer.append(text)
+            else:
+                self._start = token.start()
+                yield self._record(key)
+            self._start = self._at
+        if self._error:
+            yield Broken(self._place, f"it can't be read to its end: {self._error}")
+
+    def _record(self, key: str) -> Record | Broken:
+        """Return the record whose bracket was just read, and stand behind it."""
+        place = f"{self._place}, byte {self._offset + self._start:,}"
+        depth = 1
+        while depth and depth <= MOST_DEEP and (bracket := self._bracket()):
+            depth += 1 if bracket in b"{[" else -1
+        read = self._at if depth == 0 else len(self._buffer)
+        if read - self._start > MOST_OF_ONE:
+            broken = Broken(place, f"it is larger than {MOST_OF_ONE >> 20} MB")
+        elif depth == 0:
+            found = parsed(memoryview(self._buffer)[self._start : self._at], place)
+            if isinstance(found, Record):
+                self._learn()
+                return Record(place, key, found.value)
+            broken = found
+        elif depth > MOST_DEEP:
+            broken = Broken(place, f"it has more than {MOST_DEEP} levels")
+        else:
+            broken = Broken(place, "it ends in the middle")
+        self._go_on(balanced=depth == 0)
+        return broken
+
+    def _learn(self) -> None:
+        """Note how a record begins."""
+        if self._begins is None and (names := _BEGINS.match(self._buffer, self._start)):
+            first, second = map(re.escape, names.groups())
+            self._begins = re.compile(
+                rb'\{\s*+"'
+                + first
+                + rb'"\s*+:\s*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^,"{}\[\]]*+)\s*+,\s*+"'
+                + second
+                + rb'"'
+            )
+
+    def _go_on(self, *, balanced: bool) -> None:
+        """Stand where the next record begins, after one that is broken."""
+        swallowed = self._begins and self._begins.search(self._buffer, self._start + 1, self._at)
+        if balanced and not swallowed and (self._begins is None or _NEXT.match(self._buffer, self._at)):
+            return
+        if self._begins is None:
+            self._at = self._start = len(self._buffer)
+            return
+        self._start += 1
+        while (next_one := self._begins.search(self._buffer, self._start)) is None:
+            self._start = self._at = max(self._start, len(self._buffer) - MARKER)
+            if not self._more():
+                self._start = self._at = len(self._buffer)
+                return
+        self._start = self._at = next_one.start()
+
+    def _token(self) -> re.Match[bytes] | None:
+        """Return the next string or bracket, with as much more read as that takes; None at the end."""
+        while True:
+            token = _TOKEN.search(self._buffer, self._at)
+            if token is not None and (token.group(1) or token.group()[:1] != b'"'):
+                self._at = token.end()
+                return token
+            self._at = len(self._buffer) if token is None else token.start()
+            if len(self._buffer) - self._start > MOST_OF_ONE or not self._more():
+                return None
+
+    def _bracket(self) -> bytes:
+        """Return the next bracket outside of strings, with as much more read as that takes; empty at the end."""
+        while (found := _BRACKET.match(self._buffer, self._at)) is None:
+            if len(self._buffer) - self._start > MOST_OF_ONE or not self._more():
+                return b""
+        self._at = found.end()
+        return found[1]
+
+    def _more(self) -> bool:
+        """Read on, by as much as is there already, so that long strings are not looked through too often."""
+        kept = self._buffer[self._start :]
+        self._offset += self._start
+        self._at -= self._start
+        self._start = 0
+        read = []
+        try:
+            for _ in range(max(1, len(kept) // CHUNK)):
+                if not (chunk := next(self._chunks, b"")):
+                    break
+                read.append(chunk)
+        except ValueError as error:
+            self._error = str(error)
+        self._buffer = b"".join([kept, *read])
+        return bool(read)

@@ -1,0 +1,50 @@
+"""What an import is given, opened: its items a batch at a time, and how many there may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from pgengram.errors import InvalidInput
+from pgengram.transfer.importers import format_of, recognised
+from pgengram.transfer.records import Item, Left, Said
+from pgengram.transfer.sources import Source
+
+MOST_ITEMS: Final = 1_000  # read at once
+MOST_CHARS: Final = 2_000_000  # of turns that are read at once
+
+
+class Opened:
+    """What is read, a batch at a time."""
+
+    def __init__(self, system: str, source: str, mapping: Mapping[str, str] | None, encoding: str) -> None:
+        self._source = None if "://" in source else Source(Path(source), encoding)
+        self.system = system or (recognised(self._source) if self._source else "agi")
+        format_ = format_of(self.system)
+        if mapping and format_.module != "rows":
+            raise InvalidInput(f"--map is of no use for {self.system}.", "It is for csv and json.")
+        reader = partial(format_.reader(), **({"mapping": mapping} if mapping else {}))
+        if format_.streams and self._source:
+            self._items, self._total = iter(reader(self._source)), 0
+        else:
+            found = list(reader(source))
+            self._items, self._total = iter(found), len(found)
+
+    def batch(self) -> list[Item | Said | Left]:
+        """Return the next items, no more than memory is good for."""
+        items: list[Item | Said | Left] = []
+        chars = 0
+        for item in self._items:
+            items.append(item)
+            chars += len(item.turn.text) if isinstance(item, Said) else 0
+            if len(items) >= MOST_ITEMS or chars > MOST_CHARS:
+                break
+        return items
+
+    def estimated(self, done: int) -> int:
+        """Return how many items there are in all, by how much of the bytes is read."""
+        if self._total or self._source is None or not self._source.done:
+            return self._total
+        return round(done * self._source.total / self._source.done)
