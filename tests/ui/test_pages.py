@@ -243,9 +243,9 @@ async def test_filters_that_take_their_time_come_by_themselves(
     async with inside(look) as client:
         with monkeypatch.context() as patched:
             patched.setattr(look, "statistics", not_yet)
-            assert 'hx-select=".facets"' in (await client.get("/")).text
+            assert 'hx-select=".counted"' in (await client.get("/")).text
         async with asyncio.timeout(PATIENCE_S):
-            while 'hx-select=".facets"' in (page := (await client.get("/")).text):
+            while 'hx-select=".counted"' in (page := (await client.get("/")).text):
                 pass
     assert 'name="kind" value="fact"' in page
 
@@ -436,20 +436,27 @@ async def test_a_day_shows_what_happened_on_it(ui: Ui) -> None:
     assert shown(await ui.page("/timeline", day="2025-01-01")) == ["Shelf 0 of the archive holds 0 maps."]
 
 
-async def test_the_map_has_a_place_for_every_memory(ui: Ui) -> None:
-    page = await ui.page("/map")
-    points = drawn(page)
+async def test_the_map_has_a_place_of_seven_bytes_for_every_memory(ui: Ui) -> None:
+    map_ = drawn(await ui.page("/map"))
     [count] = ui.db.rows("SELECT count(*) AS active FROM memories WHERE status = 'active'")
-    ids = {points["ids"][at : at + 32] for at in range(0, len(points["ids"]), 32)}
+    points = (await ui.client.get("/map/points", params={"key": map_["key"]})).content
+    regions, types, clusters = (points[at * count["active"] :][: count["active"]] for at in (4, 5, 6))
+    [place, *_] = (await ui.client.get("/map/hits", params={"key": map_["key"], "q": "peanut allergy"})).json()
+    memory = await ui.client.get("/map/memory", params={"key": map_["key"], "at": place})
 
-    assert len(ids) == len(points["x"]) == len(points["y"]) == count["active"] > 0.99 * ui.size
-    assert UUID(ui.ids["jonas"]).hex in ids
-    assert UUID(ui.ids["old"]).hex not in ids
-    assert [len(points[name]) for name in ("type", "cluster")] == [count["active"]] * 2
-    assert "People" in points["cluster_names"]
-    assert sum(region["memories"] for region in points["regions"]) == count["active"]
-    assert {*points["region"]} == {region["number"] for region in points["regions"]}
-    assert await ui.page(f"/memory/{ui.ids['jonas']}/brief") == "Jonas is allergic to peanuts."
+    assert len(points) == 7 * count["active"] > 6.9 * ui.size
+    assert {*regions} == {region["number"] for region in map_["regions"]}
+    assert sum(region["memories"] for region in map_["regions"]) == count["active"]
+    assert map_["type_names"][types[place]] == "semantic"
+    assert map_["cluster_names"][clusters[place]] == "People"
+    assert memory.json() == {"id": ui.ids["jonas"], "text": "Jonas is allergic to peanuts."}
+
+
+async def test_a_map_that_newer_ones_have_replaced_says_so(ui: Ui) -> None:
+    answer = await ui.client.get("/map/points", params={"key": "0" * 16})
+
+    assert answer.status_code == 404
+    assert "This map is out of date." in answer.text
 
 
 async def test_regions_of_the_map_are_named_by_the_words_that_set_them_apart() -> None:
@@ -460,10 +467,13 @@ async def test_regions_of_the_map_are_named_by_the_words_that_set_them_apart() -
 
 
 async def test_a_search_lights_up_the_map_and_an_area_becomes_a_list(ui: Ui) -> None:
-    assert ui.ids["jonas"] in (await ui.client.get("/map/hits", params={"q": "peanut allergy"})).json()
+    key = drawn(await ui.page("/map"))["key"]
+    places = (await ui.client.get("/map/hits", params={"key": key, "q": "hostile Jonas peanuts"})).json()
 
-    listed = await ui.send("/map/list", ids=f"{ui.ids['jonas']},{ui.ids['hostile']}")
-    assert shown(listed.text)[0] == "Jonas is allergic to peanuts."
+    listed = await ui.send("/map/list", key=key, at=",".join(map(str, places)))
+
+    assert "Jonas is allergic to peanuts." in shown(listed.text)
+    assert len(shown(listed.text)) == len(places)
     assert "<script>alert" not in listed.text
 
 
@@ -971,7 +981,7 @@ async def test_tokens_of_others_are_neither_shown_nor_revoked(ui: Ui) -> None:
 
 async def test_a_review_goes_on_with_older_memories(ui: Ui) -> None:
     page = await ui.page("/review")
-    [onward] = re.findall(r'href="(/review[^"]+)">Go on with older memories', page)
+    [onward] = re.findall(r'href="(/review[^"]+)">Check older memories', page)
 
     later = await ui.page(unescape(onward))
     assert "th newest on" in later

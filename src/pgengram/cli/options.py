@@ -23,7 +23,7 @@ def _ids(given: list[str]) -> list[str]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the prompt.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids, or their last 8 or more digits.", callback=_ids)]
 
 
@@ -39,20 +39,18 @@ def project_named(given: str | None) -> str | None:
     return found.name
 
 
-OfProject = Annotated[
-    str | None, typer.Option(help="Of this project only; `.` is that of this folder.", callback=project_named)
-]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=f.MAX_LIMIT, help="How many.")]
+OfProject = Annotated[str | None, typer.Option(help="Only this project; `.` is this folder's.", callback=project_named)]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=f.MAX_LIMIT, help="How many to show.")]
 TYPES: Final = ", ".join(f.TYPES)
 KIND_HELP: Final = "decision, preference, fact, …"
 FILTERS: Final[dict[str, Any]] = {
     "type": Annotated[list[str] | None, typer.Option("--type", help=f"{TYPES}.", autocompletion=completing(f.TYPES))],
     "kind": Annotated[list[str] | None, typer.Option("--kind", help=KIND_HELP, autocompletion=completing(f.KINDS))],
-    "tag": Annotated[list[str] | None, typer.Option("--tag", help="With this tag. Repeatable.")],
+    "tag": Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag. Repeatable.")],
     "project": OfProject,
-    "user": Annotated[str | None, typer.Option(help="About or for this person only.")],
-    "since": Annotated[str | None, typer.Option(help="Happened from: a date, a moment, or words such as yesterday.")],
-    "until": Annotated[str | None, typer.Option(help="… until.")],
+    "user": Annotated[str | None, typer.Option(help="Only about or for this person.")],
+    "since": Annotated[str | None, typer.Option(help="Only from then on: a date, a time, or words such as yesterday.")],
+    "until": Annotated[str | None, typer.Option(help="Only until then.")],
 }
 Asked = dict[str, Any]  # arguments of search_memories
 

@@ -9,12 +9,12 @@ from functools import cache
 from math import log
 from typing import TYPE_CHECKING, Any, Final
 
-from jinja2.utils import htmlsafe_json_dumps
-
 from pgengram.text.lexical.language import function_words
 from pgengram.text.lexical.words import words
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from numpy import float32, int64
     from numpy.random import Generator
     from numpy.typing import NDArray
@@ -27,6 +27,7 @@ RELAXING: Final = 300  # rounds in which regions that overlap are moved apart
 GAP: Final = 1.08  # between two regions that touch
 REACH: Final = 10_000  # of a place, in whole numbers
 NAMED_BY: Final = 3  # words of a region's name
+NAMES: Final = 255  # that a byte tells apart
 SHORTEST, LONGEST = 3, 24  # letters of a word that can name a region
 
 
@@ -148,25 +149,23 @@ def _apart(middles: NDArray[float32], radii: NDArray[float32]) -> NDArray[float3
 
 
 class Points:
-    """The memories of a map in few bytes each: ids as hexadecimal digits, places as whole numbers, names by their
-    number.
-    """
+    """The memories of a map: their ids, and in few bytes each where they lie and how they are coloured."""
 
     def __init__(self, regions: Regions) -> None:
         self._regions = regions
-        self._ids: list[str] = []
+        self.ids: list[UUID] = []
         self._places: list[NDArray[float32]] = []
         self._named: dict[str, list[str]] = {"type": [], "cluster": []}
         self._region: list[int] = []
         self._words: list[Counter[str]] = [Counter() for _ in regions.means]
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     def add(self, rows: Sequence[dict[str, Any]]) -> None:
         """Add memories with their vectors."""
         near, places = self._regions.place([row["embedding"].to_numpy() for row in rows])
-        self._ids += [row["id"].hex for row in rows]
+        self.ids += [row["id"] for row in rows]
         self._named["type"] += [row["type"] for row in rows]
         self._named["cluster"] += [row["cluster"] or "" for row in rows]
         self._region += near.tolist()
@@ -194,18 +193,23 @@ class Points:
     def _scale(self) -> float:
         return REACH / (max(float(abs(one).max()) for one in self._places) or 1.0)
 
-    def as_json(self) -> str:
-        """Return them as JSON that may stand in a page."""
+    def packed(self) -> tuple[bytes, dict[str, list[str]]]:
+        """Return the points, and the names of types and clusters.
+
+        The points are five columns: x and y as signed 16-bit numbers, the low byte first, then a byte each for the
+        number of the region, the type's name and the cluster's name; names past the 255th are one.
+        """
         import numpy as np
 
-        numbers = np.rint(np.concatenate(self._places) * self._scale()).astype(int)
-        points: dict[str, Any] = {"ids": "".join(self._ids), "x": numbers[:, 0].tolist(), "y": numbers[:, 1].tolist()}
-        points |= {"regions": self.regions, "region": self._region}
+        places = np.rint(np.concatenate(self._places) * self._scale()).astype("<i2")
+        columns = [places[:, 0].tobytes(), places[:, 1].tobytes(), bytes(self._region)]
+        told: dict[str, list[str]] = {}
         for name, values in self._named.items():
             names = [one for one, _ in Counter(values).most_common()]
-            number = {one: place for place, one in enumerate(names)}
-            points |= {f"{name}_names": names, name: [number[one] for one in values]}
-        return htmlsafe_json_dumps(points, separators=(",", ":"))
+            number = {one: min(place, NAMES) for place, one in enumerate(names)}
+            columns.append(bytes(number[one] for one in values))
+            told[f"{name}_names"] = [*names[:NAMES], *(["other"] if names[NAMES:] else [])]
+        return b"".join(columns), told
 
 
 @cache

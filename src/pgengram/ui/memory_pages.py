@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
@@ -20,7 +20,6 @@ from pgengram.ui.query_values import (
     number_of,
 )
 
-BRIEF: Final = 160  # characters
 CANDIDATES: Final = 8  # to link to
 LONG_TEXT: Final = 1_500  # characters, and lines, from which on a text is shown in part at first
 LONG_LINES: Final = 25
@@ -125,7 +124,7 @@ class MemoryPages(PageApplication):
         except PgengramError as error:
             status = STATUS.get(error.code, UNREADY)
             return self._page("new.html", status, here="/new", typed=fields, error=error, most=f.MAX_CONTENT)
-        said = "Memory added" if stored.created else "That is remembered already. This is the memory:"
+        said = "Memory added" if stored.created else "You already have this memory:"
         return self._then(f"/memory/{stored.memory_id}", said)
 
     async def forget(self, request: Request) -> Response:
@@ -163,14 +162,6 @@ class MemoryPages(PageApplication):
         strength = number_of(fields.get("strength"), 1.0)
         done = await self.views.changes.link(*ends, fields.get("type", ""), strength, remove="remove" in fields)
         return self._then(f"/memory/{id_}", done)
-
-    async def brief(self, request: Request) -> Response:
-        """Tell the beginning of a memory, for whoever points at it on the map."""
-        id_ = str(request.path_params["id"])
-        found = await self.views.changes.rows([UUID(id_)])
-        if id_ not in found:
-            raise NotFound("memory", id_, FIND_IT)
-        return PlainTextResponse(found[id_]["content"][:BRIEF])
 
     async def trash(self, request: Request) -> Response:
         """Show what was forgotten or archived, the last first."""

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from pgengram import fields as f
-from pgengram.errors import InvalidInput
+from pgengram.errors import InvalidInput, NotFound
 from pgengram.ui import drawing
+from pgengram.ui.map_view import MAX_POINTS, as_places
 from pgengram.ui.page_application import PageApplication
 from pgengram.ui.query_values import (
     date_of,
@@ -18,9 +19,9 @@ from pgengram.ui.query_values import (
     neighbours,
     number_of,
 )
-from pgengram.ui.view_service import MAX_POINTS
 
 DEPTHS: Final = range(1, 5)
+BRIEF: Final = 160  # characters
 
 
 class OverviewPages(PageApplication):
@@ -77,18 +78,34 @@ class OverviewPages(PageApplication):
 
     async def map(self, request: Request) -> Response:
         """Show where memories lie."""
-        made = await self.views.map()
+        made = await self.views.map.newest()
         if made is None:
             return self._waiting(request, "/map", "Drawing the map")
         return self._page("map.html", here="/map", map=made, degraded=self.views.manager.degraded, most=MAX_POINTS)
 
+    async def map_points(self, request: Request) -> Response:
+        """Send the points of a map."""
+        drawn = self.views.map.kept(request.query_params.get("key", ""))
+        return Response(drawn.points, media_type="application/octet-stream")
+
+    async def map_memory(self, request: Request) -> Response:
+        """Tell which memory lies at a place of a map, and how it begins."""
+        given = request.query_params
+        ids = self.views.map.at(given.get("key", ""), as_places(given.get("at", "")))
+        rows = await self.views.changes.rows(ids)
+        if not rows:
+            raise NotFound("memory", ids[0] if ids else "", "Load the map again.")
+        [(id_, row), *_] = rows.items()
+        return JSONResponse({"id": id_, "text": row["content"][:BRIEF]})
+
     async def map_hits(self, request: Request) -> Response:
-        """Tell which memories of the map a search finds."""
-        return JSONResponse(await self.views.map_hits(request.query_params.get("q", "")))
+        """Tell which places of a map a search lights up."""
+        given = request.query_params
+        return JSONResponse(await self.views.map_hits(given.get("key", ""), given.get("q", "")))
 
     async def map_list(self, request: Request) -> Response:
         """Show the memories of an area of the map."""
         fields = await self.session_guard.form(request)
-        ids = [memory_id(id_) for id_ in fields.get("ids", "").split(",") if id_][: f.MAX_LIMIT]
+        ids = self.views.map.at(fields.get("key", ""), as_places(fields.get("at", "")))
         rows = await self.views.changes.rows(ids)
         return self._page("map_list.html", rows=[rows[str(id_)] for id_ in ids if str(id_) in rows])

@@ -25,10 +25,11 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import edges
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
-from pgengram.ui import drawing, islands
+from pgengram.ui import drawing
 from pgengram.ui.background_cache import BackgroundCache
 from pgengram.ui.changes import Changes, Done
 from pgengram.ui.jobs import Export, Import
+from pgengram.ui.map_view import MapView
 from pgengram.ui.query_values import moment_of, whole_number
 from pgengram.views import Found, Shown, Stored, around_view, memory_view
 
@@ -43,9 +44,6 @@ LINKS: Final = 20  # neighbours of one memory
 AROUND: Final = 300  # memories of a graph around one
 MAX_NODES: Final = 3_000
 MAX_EDGES: Final = 9_000
-AXES_FROM: Final = 10_000  # memories of which the regions of the map are worked out
-AT_ONCE: Final = 5_000  # memories whose vectors are read together
-MAX_POINTS: Final = 200_000  # of a map
 LIST_EXCERPT_CHARS: Final = 90
 MEMBERS: Final = 50
 REVIEW_FRESH_S: Final = 300.0
@@ -91,6 +89,7 @@ class ViewService:
         self.graph = Graph(manager)
         self.clusters = Clusters(manager)
         self.cache = BackgroundCache()
+        self.map = MapView(manager, self.cache)
         self._searches = BackgroundCache()
         self.changes = Changes(manager, self.cache.forget)
         self.export = Export(manager, folder / "pgengram.jsonl")
@@ -244,32 +243,10 @@ class ViewService:
         ]
         return nodes, [*map(_line, found.edges), *alike], found.cut
 
-    async def map(self) -> Shown | None:
-        """Return where memories lie, in regions of similar meaning; None while it is made."""
-        return await self.cache.get("map", self._map, fresh_s=REVIEW_FRESH_S)
-
-    async def _map(self) -> Shown:
-        """Work the map out; a transaction is open only while rows are read."""
-        some = await self.manager.store.read_transaction(lambda tx: ui_queries.sample(tx, limit=AXES_FROM))
-        if len(some) < 3:
-            return {"memories": 0, "regions": [], "points": "[]"}
-        points = islands.Points(await asyncio.to_thread(islands.Regions.of, some))
-        after = ui_queries.BEFORE_ALL
-        while len(points) < MAX_POINTS:
-            rows = await self.manager.store.read_transaction(partial(ui_queries.vectors, after=after, limit=AT_ONCE))
-            if not rows:
-                break
-            await asyncio.to_thread(points.add, rows)
-            after = rows[-1]["id"]
-        if not len(points):
-            return {"memories": 0, "regions": [], "points": "[]"}
-        written = await asyncio.to_thread(points.as_json)
-        return {"memories": len(points), "regions": points.regions, "points": written}
-
-    async def map_hits(self, query: str) -> list[str]:
-        """Return the ids of what a search finds well, to be lit up on the map."""
+    async def map_hits(self, key: str, query: str) -> list[int]:
+        """Return the places of what a search finds well, to be lit up on a map."""
         found = await self.search({"q": query}, limit=f.MAX_LIMIT)
-        return [one["id"] for one in found.results if "unlikely" not in one]
+        return self.map.places(key, [one["id"] for one in found.results if "unlikely" not in one])
 
     async def make_cluster(self, name: str, ids: Sequence[str]) -> str:
         """Make a cluster of memories, and return its id."""

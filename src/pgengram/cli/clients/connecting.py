@@ -40,7 +40,7 @@ KEEPING: Final = ("all", "recall")  # what hooks do
 ClientName = Annotated[str, typer.Argument(metavar="CLIENT", help=f"{LISTED}.", autocompletion=completing(c.CLIENTS))]
 ServerName = Annotated[str, typer.Option("--name", help="What the client calls this server.")]
 Folder = Annotated[
-    Path | None, typer.Option(help="In the file of the project in this folder, instead of your own.", file_okay=False)
+    Path | None, typer.Option(help="Write to the project in this folder instead of your own.", file_okay=False)
 ]
 
 
@@ -57,10 +57,10 @@ async def connect(
     name: ServerName = c.NAME,
     folder: Folder = None,
     only_print: Annotated[
-        bool, typer.Option("--print", help="Only print what belongs into the file, and where that is.")
+        bool, typer.Option("--print", help="Only print the entry and the file it belongs in.")
     ] = False,
     only_link: Annotated[
-        bool, typer.Option("--link", help="Only print a link that has cursor or vscode offer the change.")
+        bool, typer.Option("--link", help="Only print a link that adds the server to cursor or vscode.")
     ] = False,
     hooks: Annotated[
         str,

@@ -106,10 +106,10 @@ class Mark:
 
 @command
 async def bench(
-    calls: Annotated[int, typer.Option(help="How often each thing is done.", min=10, max=10_000)] = 100,
+    calls: Annotated[int, typer.Option(help="How many times to measure each operation.", min=10, max=10_000)] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Times are shown beside floors of the same run; nothing in the store is changed.
+    """Each time is shown beside the fastest that this machine could do. The store is not changed.
 
     Examples: `pgengram bench`, `pgengram bench --calls 500 --json`
     """

@@ -27,10 +27,10 @@ from pgengram.service.conversations import Conversations
 from pgengram.store.assistant import recall_receipts
 from pgengram.text.fencing import one_line
 
-OfClient = Annotated[str | None, typer.Option(help="Of this assistant only, such as claude-code.")]
+OfClient = Annotated[str | None, typer.Option(help="Only this assistant, such as claude-code.")]
 EXCERPT = 120  # characters
 conversations = typer.Typer(
-    help="Show and erase conversations that hooks keep; switch that on and off.",
+    help="Show or erase the conversations that hooks keep.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -39,7 +39,7 @@ conversations = typer.Typer(
 @conversations.command(name="list")
 @command
 async def list_(project: OfProject = None, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List the conversations that are kept, the latest first.
+    """List conversations, latest first.
 
     Example: `pgengram conversations list --project ark`
     """
@@ -61,7 +61,9 @@ async def list_(project: OfProject = None, limit: Limit = 20, as_json: AsJson = 
 @conversations.command()
 @command
 async def show(
-    conversation: Annotated[str, typer.Argument(help="As `pgengram conversations list` shows it, or its beginning.")],
+    conversation: Annotated[
+        str, typer.Argument(help="Its id from `pgengram conversations list`, or the first characters of it.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Print a conversation word for word.
@@ -84,11 +86,12 @@ async def show(
 @command
 async def on(
     days: Annotated[
-        int | None, typer.Option(help="How long they are kept; older turns go at once.", min=1, max=f.MAX_KEEP_DAYS)
+        int | None,
+        typer.Option(help="How long to keep them; older turns are erased at once.", min=1, max=f.MAX_KEEP_DAYS),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep conversations from now on, as they are until you say otherwise.
+    """Keep conversations from now on; this is the default.
 
     Example: `pgengram conversations on --days 30`
     """
@@ -98,7 +101,7 @@ async def on(
 @conversations.command()
 @command
 async def off(as_json: AsJson = False) -> None:
-    """Keep no conversation from now on; those that are kept stay until they are erased or old enough.
+    """Stop keeping conversations. Those kept so far stay until they expire or you erase them.
 
     Example: `pgengram conversations off`
     """
@@ -108,7 +111,7 @@ async def off(as_json: AsJson = False) -> None:
 @conversations.command()
 @command
 async def erase(
-    conversation: Annotated[str | None, typer.Option(help="This one only, by its whole id.")] = None,
+    conversation: Annotated[str | None, typer.Option(help="Only this conversation, by its full id.")] = None,
     client: OfClient = None,
     project: OfProject = None,
     yes: Yes = False,
@@ -130,11 +133,11 @@ async def erase(
 
 @command
 async def receipts(
-    conversation: Annotated[str | None, typer.Option(help="Of this conversation only.")] = None,
+    conversation: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """What was put before a model unasked, when and why, what that took, and whether it was used since.
+    """Each receipt says when and why a memory was given to a model, what that cost, and whether it was used since.
 
     Examples: `pgengram receipts`, `pgengram receipts --limit 100 --json`
     """

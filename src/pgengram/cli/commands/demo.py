@@ -48,13 +48,13 @@ class Asked:
 
 @command
 async def demo(
-    everything: Annotated[bool, typer.Option("--all", help="Ask all questions instead of three.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Ask all questions instead of only three.")] = False,
     keep: Annotated[Path | None, typer.Option(help="Keep the demo's memories in this folder.", file_okay=False)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Starts a server as an assistant would, stores memories of an invented company, and asks about them.
+    """Starts a server as an assistant would, stores memories of a fictional company, and asks about them.
 
-    --json asks all questions. The exit code is 0 when nine in ten expected memories are among the first three.
+    --json asks all questions. The exit code is 0 if at least 90 % of the expected memories are among the first three.
 
     Examples: `pgengram demo`, `pgengram demo --all --keep ./demo-data`
     """
@@ -114,7 +114,7 @@ def _show(asked: list[Asked], *, stored: int, good: int) -> None:
 
 def _show_next_steps(settings: Settings, kept: Settings | None) -> None:
     if kept is None:
-        say("The demo's memories are removed again. To look at them in the web app, keep them:\n")
+        say("The demo's memories were removed again. To explore them in the web app, keep them:\n")
         say("  pgengram demo --keep pgengram-demo")
     else:
         say("To look at these memories in the web app:\n")

@@ -41,9 +41,10 @@ class Finding:
 
 @command
 async def doctor(as_json: AsJson = False) -> int:
-    """From the binaries to a stored and found memory; then starts each assistant's entry as the assistant would.
+    """Checks everything from the binaries to storing and finding a memory, then starts each connected entry as its
+    assistant would.
 
-    What depends on a fault is not checked.
+    When a check fails, the checks that depend on it are skipped.
 
     Example: `pgengram doctor --json`
     """

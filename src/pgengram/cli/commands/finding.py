@@ -32,16 +32,18 @@ async def searched(asked: Mapping[str, Any]) -> Any:
 @command
 @with_filters
 async def search(
-    query: Annotated[list[str], typer.Argument(help="In plain words; several questions are answered as one.")],
+    query: Annotated[
+        list[str], typer.Argument(help="What to look for, in your own words. Several questions are searched together.")
+    ],
     asked: Asked,
-    as_of: Annotated[str | None, typer.Option(help="What held true then.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="What was true at that time.")] = None,
     mode: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.", autocompletion=completing(MODES))] = "auto",
     why: Annotated[bool, typer.Option("--why", help="Show the parts of each score.")] = False,
     turns: Annotated[bool, typer.Option("--turns", help="Also what was said, word for word.")] = False,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
-    """The best hits come first, with their scores.
+    """The score is the estimated probability that a memory answers the question now.
 
     Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --since "last week"`
     """
@@ -56,8 +58,8 @@ async def search(
 @with_filters
 async def list_(
     asked: Asked,
-    forgotten: Annotated[bool, typer.Option("--forgotten", help="Forgotten memories.")] = False,
-    archived: Annotated[bool, typer.Option("--archived", help="Archived memories.")] = False,
+    forgotten: Annotated[bool, typer.Option("--forgotten", help="Only forgotten memories.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="Only archived memories.")] = False,
     sort: Annotated[
         str, typer.Option(help=f"{', '.join(SORTS)}, the highest first.", autocompletion=completing(SORTS))
     ] = "created",
@@ -80,7 +82,9 @@ async def list_(
 @with_filters
 async def timeline(
     asked: Asked,
-    days: Annotated[int, typer.Option(help="How many days back, without --since.", min=1, max=36_500)] = 30,
+    days: Annotated[
+        int, typer.Option(help="How many days to go back, unless --since is given.", min=1, max=36_500)
+    ] = 30,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -106,10 +110,10 @@ async def timeline(
 @command
 async def show(
     ids: Ids,
-    history: Annotated[bool, typer.Option("--history", help="With all changes.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Show all changes.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Forgotten memories are shown, too.
+    """This also shows forgotten memories.
 
     Example: `pgengram show e8d03e19 --history`
     """
@@ -125,12 +129,12 @@ async def show(
 @command
 async def graph(
     ids: Ids,
-    depth: Annotated[int, typer.Option(help="How many steps.", min=1, max=4)] = 2,
-    type: Annotated[list[str] | None, typer.Option(help="Along links of this type only. Repeatable.")] = None,
+    depth: Annotated[int, typer.Option(help="How many links to follow.", min=1, max=4)] = 2,
+    type: Annotated[list[str] | None, typer.Option(help="Only follow links of this type. Repeatable.")] = None,
     direction: Annotated[
         str, typer.Option(help="both, out or in.", autocompletion=completing(("both", "out", "in")))
     ] = "both",
-    limit: Annotated[int, typer.Option(help="Memories at most.", min=1, max=f.MAX_NODES)] = 50,
+    limit: Annotated[int, typer.Option(help="How many memories to show at most.", min=1, max=f.MAX_NODES)] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Example: `pgengram graph e8d03e19 --depth 3 --type causes`"""

@@ -9,16 +9,16 @@ import typer
 
 from pgengram.runtime import hook_client
 
-Settings = Annotated[Path | None, typer.Option(help="File with the store's settings, which `connect` writes.")]
+Settings = Annotated[Path | None, typer.Option(help="File with the store's settings, written by `connect`.")]
 
 
 def hook(
     client: Annotated[str, typer.Argument(help="The assistant, such as claude-code.")],
-    recall: Annotated[bool, typer.Option("--recall", help="Bring memories, and keep no conversation.")] = False,
+    recall: Annotated[bool, typer.Option("--recall", help="Recall memories, but don't keep the conversation.")] = False,
     settings: Settings = None,
 ) -> None:
-    """An event is read from standard input as JSON; what is printed is for the assistant. Whatever fails, the exit code
-    is 0, so that the session goes on; `hooks.log` in the data folder says why.
+    """Reads an event as JSON from standard input and prints the answer for the assistant. The exit code is always 0, so
+    that the session continues; `hooks.log` in the data folder has the errors.
 
     Example: `pgengram hook claude-code`
     """

@@ -48,10 +48,10 @@ TOLD: Final = frozenset({"content", "tags", "kind", "importance", "project", "us
 @command
 async def stats(
     project: OfProject = None,
-    tags: Annotated[int, typer.Option(help="How many tags to name, the most used first.", min=0, max=500)] = 20,
+    tags: Annotated[int, typer.Option(help="How many tags to show, most used first.", min=0, max=500)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """How many memories there are, of what kind, how old, how important, and how fast they fade.
+    """Counts by type, kind, project, tag, age, length and importance.
 
     Examples: `pgengram stats`, `pgengram stats --project ark --tags 50 --json`
     """
@@ -75,7 +75,7 @@ async def review(
     project: OfProject = None,
     as_json: AsJson = False,
 ) -> None:
-    """Duplicates, contradictions, stale and incomplete memories, and what to do about each.
+    """Says what to do about each finding, and changes nothing.
 
     Examples: `pgengram review`, `pgengram review --find duplicates --find stale`
     """
@@ -104,12 +104,14 @@ async def tidy(
     ],
     project: OfProject = None,
     older_than_days: Annotated[
-        int | None, typer.Option(help="To archive or prune: stored longer ago.", min=0, max=36_500)
+        int | None, typer.Option(help="For archive and prune: stored more than this many days ago.", min=0, max=36_500)
     ] = None,
     below_importance: Annotated[
-        float | None, typer.Option(help="To archive or prune: less important.", min=0, max=1)
+        float | None, typer.Option(help="For archive and prune: less important than this.", min=0, max=1)
     ] = None,
-    max_accesses: Annotated[int | None, typer.Option(help="To archive or prune: read no more often.", min=0)] = None,
+    max_accesses: Annotated[
+        int | None, typer.Option(help="For archive and prune: read at most this often.", min=0)
+    ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
@@ -143,11 +145,13 @@ async def tidy(
 async def tags(
     synonym: Annotated[
         list[str] | None,
-        typer.Option(metavar="ALIAS=TAG", help="Let a word mean a tag; ALIAS= removes the synonym. Repeatable."),
+        typer.Option(
+            metavar="ALIAS=TAG", help="Use TAG wherever ALIAS is given; ALIAS= removes the synonym. Repeatable."
+        ),
     ] = None,
     broader: Annotated[
         bool | None,
-        typer.Option("--broader/--no-broader", help="Take over the broader tags that are shipped, or drop them."),
+        typer.Option("--broader/--no-broader", help="Add the broader tags that come with pgengram, or remove them."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

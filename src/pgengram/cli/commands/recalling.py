@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @command
 async def recall(
-    context: Annotated[str, typer.Argument(help="The task or topic; left out: what matters now.")] = "",
+    context: Annotated[str, typer.Argument(help="The task or topic. Without it: what matters now.")] = "",
     project: OfProject = None,
-    max_chars: Annotated[int, typer.Option(help="Budget for the text.", min=200, max=50_000)] = 4_000,
+    max_chars: Annotated[int, typer.Option(help="Longest text to print, in characters.", min=200, max=50_000)] = 4_000,
     as_json: AsJson = False,
 ) -> int:
-    """The text is for an assistant; what is recalled cannot close the marks around it.
+    """The text is meant for an assistant and is marked as data; no memory in it can close those marks.
 
     Examples: `pgengram recall "the billing migration"`, `pgengram recall --project ark`
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 ANY_ADDRESS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - named in order to be told apart
 
-Http = Annotated[bool, typer.Option("--http", help="Over HTTP. Without a command pgengram serves over stdio.")]
+Http = Annotated[bool, typer.Option("--http", help="Serve over HTTP. Without a command pgengram serves over stdio.")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)]
 Url = Annotated[str, typer.Option(help="Address as clients know it, such as https://memory.example.org/mcp.")]
@@ -35,16 +35,16 @@ AllowedOrigin = Annotated[
 Certfile = Annotated[Path | None, typer.Option(help="Certificate chain, for TLS.", exists=True, dir_okay=False)]
 Keyfile = Annotated[Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)]
 NoAuth = Annotated[
-    bool, typer.Option("--no-auth", help="Serve every program of this machine without a token; on loopback only.")
+    bool, typer.Option("--no-auth", help="Accept every program on this machine without a token; loopback only.")
 ]
-Rate = Annotated[int, typer.Option(help="Calls a minute for each token.", min=1)]
-Patience = Annotated[float, typer.Option(help="Seconds in which a request must have arrived.", min=0.1)]
-Issuer = Annotated[str, typer.Option(help="OAuth issuer whose tokens are accepted too.")]
-Audience = Annotated[str, typer.Option(help="What such a token must be meant for; by default the --url.")]
+Rate = Annotated[int, typer.Option(help="Calls per minute and token.", min=1)]
+Patience = Annotated[float, typer.Option(help="Seconds within which a request must arrive.", min=0.1)]
+Issuer = Annotated[str, typer.Option(help="OAuth issuer whose tokens are also accepted.")]
+Audience = Annotated[str, typer.Option(help="Audience that such a token must have; by default the --url.")]
 ReadScope = Annotated[str, typer.Option(help="Scope of such a token that may read.")]
 WriteScope = Annotated[str, typer.Option(help="Scope of such a token that may also write.")]
 NamespaceClaim = Annotated[str, typer.Option(help="Claim of such a token that names the namespace.")]
-NamespacePrefix = Annotated[str, typer.Option(help="What stands before that claim in the namespace's name.")]
+NamespacePrefix = Annotated[str, typer.Option(help="Prefix of the namespace's name, before that claim.")]
 
 
 @command
@@ -68,7 +68,7 @@ async def serve(
     namespace_prefix: NamespacePrefix = "oauth:",
     as_json: AsJson = False,
 ) -> None:
-    """Each client needs a token that `pgengram token create` has made.
+    """Each client needs a token; create one with `pgengram token create`.
 
     Example: `pgengram serve --http --host 192.0.2.7 --certfile cert.pem --keyfile key.pem`
     """

@@ -24,15 +24,15 @@ token = typer.Typer(
 @token.command()
 @command
 async def create(
-    name: Annotated[str, typer.Argument(help="Who it is for; the history names it.")],
+    name: Annotated[str, typer.Argument(help="Who it is for; the history shows this name.")],
     namespace: Annotated[
-        str, typer.Option(help="Whose memories it gives access to; by default those of PGENGRAM_NAMESPACE.")
+        str, typer.Option(help="The namespace it gives access to; by default PGENGRAM_NAMESPACE.")
     ] = "",
-    read_only: Annotated[bool, typer.Option("--read-only", help="May search and read, and nothing else.")] = False,
-    days: Annotated[float | None, typer.Option(help="Expires in so many days; by default never.", min=0)] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
+    days: Annotated[float | None, typer.Option(help="Days until it expires; by default never.", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a token and show it: this once, as only a hash of it is kept.
+    """Create a token and show it once; only a hash of it is kept.
 
     Example: `pgengram token create "Mara's laptop" --namespace mara --days 90`
     """
@@ -53,7 +53,7 @@ async def create(
 @token.command(name="list")
 @command
 async def list_(as_json: AsJson = False) -> None:
-    """Show every token there is or was, without its secret.
+    """List all tokens, including revoked ones, without their secrets.
 
     Example: `pgengram token list --json`
     """
@@ -78,9 +78,9 @@ async def list_(as_json: AsJson = False) -> None:
 @token.command()
 @command
 async def revoke(
-    id: Annotated[str, typer.Argument(help="As `pgengram token list` shows it.")], as_json: AsJson = False
+    id: Annotated[str, typer.Argument(help="Its id from `pgengram token list`.")], as_json: AsJson = False
 ) -> None:
-    """Revoke a token, at once and permanently.
+    """Revoke a token permanently. It stops working at once.
 
     Example: `pgengram token revoke 4f0c2a9be1d3`
     """

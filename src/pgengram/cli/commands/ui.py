@@ -22,12 +22,12 @@ WINDOWS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 async def ui(
     port: Annotated[
         int | None,
-        typer.Option(help="Port to listen on; 8822 unless that is taken, 0 for any free one.", min=0, max=65_535),
+        typer.Option(help="Port to listen on: by default 8822 if it is free; 0 for any free one.", min=0, max=65_535),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """It opens in your browser, which is remembered; only this machine can reach it.
+    """Opens in your browser, which stays signed in. Only this machine can reach it.
 
     Example: `pgengram ui --no-browser --port 8823`
     """

@@ -47,21 +47,21 @@ CLEARABLE: Final = ("kind", "tags", "project", "user", "occurred_at", "expires_a
 
 @command
 async def add(
-    content: Annotated[str, typer.Argument(help="What to remember; - reads it from standard input.")],
+    content: Annotated[str, typer.Argument(help="The text to remember; - reads standard input.")],
     type: Annotated[
         str | None, typer.Option(help=f"{TYPES}.", autocompletion=completing(f.TYPES), show_default=False)
     ] = None,
     kind: Annotated[str | None, typer.Option(help=KIND_HELP, autocompletion=completing(f.KINDS))] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag. Repeatable.")] = None,
-    importance: Annotated[float | None, typer.Option(help="0 is trivia, 1 never to forget.", min=0, max=1)] = None,
+    importance: Annotated[float | None, typer.Option(help="From 0 (trivia) to 1 (never forget).", min=0, max=1)] = None,
     project: Annotated[
-        str | None, typer.Option(help="The project it belongs to; `.` is that of this folder.", callback=project_named)
+        str | None, typer.Option(help="The project it belongs to; `.` is this folder's.", callback=project_named)
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Whom it is about or for.")] = None,
+    user: Annotated[str | None, typer.Option(help="The person it is about or for.")] = None,
     occurred_at: Annotated[str | None, typer.Option(help="When it happened.")] = None,
-    expires_at: Annotated[str | None, typer.Option(help="Hidden after this.")] = None,
+    expires_at: Annotated[str | None, typer.Option(help="When to hide it.")] = None,
     related_to: Annotated[list[str] | None, typer.Option(help="Id of a memory to link to. Repeatable.")] = None,
-    pin: Annotated[bool, typer.Option("--pin", help="Never fades.")] = False,
+    pin: Annotated[bool, typer.Option("--pin", help="Never let it fade.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`,
@@ -82,12 +82,12 @@ async def add(
 async def edit(
     id: Annotated[str, typer.Argument(metavar="ID", help="An id, or its last 8 or more digits.")],
     changes: Annotated[
-        list[str] | None, typer.Argument(metavar="name=value…", help="What to change; left out: your editor opens.")
+        list[str] | None, typer.Argument(metavar="name=value…", help="What to change. Without it your editor opens.")
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the last change.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The editor is that of `$VISUAL` or `$EDITOR`.
+    """Uses the editor in `$VISUAL` or `$EDITOR`.
 
     Examples: `pgengram edit e8d03e19`, `pgengram edit e8d03e19 importance=0.9 tags=billing,sepa`,
     `pgengram edit e8d03e19 --undo`
@@ -143,18 +143,18 @@ async def _read(manager: MemoryManager, id_: str, **more: Any) -> dict[str, Any]
 @command
 async def forget(
     ids: Ids,
-    reason: Annotated[str, typer.Option(help="Why, for whoever looks later.")] = "",
+    reason: Annotated[str, typer.Option(help="Why; kept in the history.")] = "",
     replaced_by: Annotated[
-        list[str] | None, typer.Option(help="Id of a memory that holds instead. Repeatable.")
+        list[str] | None, typer.Option(help="Id of the memory that replaces it. Repeatable.")
     ] = None,
-    hard: Annotated[bool, typer.Option("--hard", help="Permanently erase, after a question.")] = False,
+    hard: Annotated[bool, typer.Option("--hard", help="Erase permanently; asks first.")] = False,
     turns: Annotated[
-        bool, typer.Option("--turns", help="With --hard, also the turns of conversations that they cite.")
+        bool, typer.Option("--turns", help="With --hard, also erase the conversation turns that they cite.")
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
-    """Forgotten memories don't appear in search. With --hard they are erased and cannot be restored.
+    """Forgotten memories don't appear in search. With --hard they are erased and can't be restored.
 
     Examples: `pgengram forget e8d03e19 --reason "moved to another bank"`, `pgengram forget e8d03e19 --hard`
     """
@@ -197,12 +197,12 @@ def _from_stdin() -> str:
 async def restore(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="FILE|ID…", help="A file that `pgengram backup` has written, or ids of memories."),
+        typer.Argument(metavar="FILE|ID…", help="A file written by `pgengram backup`, or ids of memories."),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Restore a backup without asking.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """A backup replaces the whole store; every row is compared before anything is removed.
+    """A backup replaces the whole store. Every row is checked before anything is removed.
 
     Examples: `pgengram restore e8d03e19`, `pgengram restore /media/usb/memories.backup`
     """

@@ -28,17 +28,17 @@ from pgengram.store.recovery import backup_schedule, upgrading
 async def backup(
     path: Annotated[
         Path | None,
-        typer.Argument(help="A file. Left out: one in the folder `backups` of the data folder.", dir_okay=False),
+        typer.Argument(help="A file. Without it: a new file in `backups` in the data folder.", dir_okay=False),
     ] = None,
     if_due: Annotated[
         bool,
         typer.Option(
-            "--if-due", help="Only when the newest daily backup is older than a day; PGENGRAM_BACKUP_DAYS are kept."
+            "--if-due", help="Only if the newest daily backup is older than a day; keeps PGENGRAM_BACKUP_DAYS of them."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """All namespaces with their history are written, while servers go on.
+    """Includes all namespaces and their history. Servers keep running.
 
     Example: `pgengram backup /media/usb/memories.backup`
     """
@@ -65,7 +65,7 @@ async def restore_backup(path: Path, *, yes: bool, as_json: bool) -> int:
 
 @command
 async def upgrade(as_json: AsJson = False) -> None:
-    """When it is interrupted, the store stays as it was.
+    """If it is interrupted, the store stays as it was.
 
     Example: `pgengram upgrade --json`
     """
@@ -79,7 +79,7 @@ async def upgrade(as_json: AsJson = False) -> None:
 
 @command
 async def migrate(as_json: AsJson = False) -> None:
-    """A server does the same when it starts.
+    """A server does this by itself when it starts.
 
     Example: `PGENGRAM_DATABASE_URL=postgresql://memo@db.example.org/memo pgengram migrate`
     """

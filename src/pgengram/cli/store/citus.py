@@ -17,7 +17,7 @@ from pgengram.store.citus import citus
 from pgengram.store.citus.citus import DEFAULT_PORT, Status
 
 MOST_SHARDS: Final = 1_024
-Node = Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="The machine, as the coordinator reaches it.")]
+Node = Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="The machine's address as seen by the coordinator.")]
 
 machines = typer.Typer(
     help="Spread one store over several machines with Citus.", no_args_is_help=True, rich_markup_mode=None
@@ -29,11 +29,11 @@ machines = typer.Typer(
 async def init(
     shards: Annotated[
         int | None,
-        typer.Option(help="Number of shards, given once; 32 by default.", min=1, max=MOST_SHARDS),
+        typer.Option(help="Number of shards, set once; 32 by default.", min=1, max=MOST_SHARDS),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Distribute the store by namespace over the machines that the coordinator knows. May be called again.
+    """Distribute the store by namespace over the coordinator's machines. Safe to run again.
 
     Example: `pgengram citus init --shards 64`
     """
@@ -43,8 +43,9 @@ async def init(
 @machines.command("status")
 @command
 async def status(as_json: AsJson = False) -> int:
-    """Show the machines, what each holds, and whether row-level security is in force on all; if not, the exit code is
-    1.
+    """Show the machines, what each holds, and whether row-level security is on everywhere.
+
+    The exit code is 1 if it is off on one of them.
 
     Example: `pgengram citus status --json`
     """
@@ -57,7 +58,7 @@ async def status(as_json: AsJson = False) -> int:
 async def add_node(
     node: Node,
     coordinator: Annotated[
-        str, typer.Option(metavar="HOST[:PORT]", help="The coordinator, as machines reach it; needed once.")
+        str, typer.Option(metavar="HOST[:PORT]", help="The coordinator's address as seen by the machines; needed once.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -73,7 +74,7 @@ async def add_node(
 @machines.command("rebalance")
 @command
 async def rebalance(as_json: AsJson = False) -> None:
-    """Distribute the shards evenly over the machines, while servers go on.
+    """Spread the shards evenly over the machines. Servers keep running.
 
     Example: `pgengram citus rebalance`
     """
@@ -83,11 +84,13 @@ async def rebalance(as_json: AsJson = False) -> None:
 @machines.command("isolate")
 @command
 async def isolate(
-    namespace: Annotated[str, typer.Argument(help="Whose memories; as in PGENGRAM_NAMESPACE.")],
-    node: Annotated[str, typer.Option(metavar="HOST[:PORT]", help="Where to; by default the emptiest machine.")] = "",
+    namespace: Annotated[str, typer.Argument(help="The namespace, as in PGENGRAM_NAMESPACE.")],
+    node: Annotated[
+        str, typer.Option(metavar="HOST[:PORT]", help="The target machine; by default the emptiest one.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Move a large namespace to a shard of its own on another machine, while servers go on.
+    """Move a large namespace to its own shard on another machine. Servers keep running.
 
     Example: `pgengram citus isolate acme --node db3.example.org`
     """

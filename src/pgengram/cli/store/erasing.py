@@ -46,11 +46,12 @@ AskNot = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 @command
 async def erase_namespace(
-    namespace: Annotated[str, typer.Argument(help="Whose memories; as in PGENGRAM_NAMESPACE.")],
+    namespace: Annotated[str, typer.Argument(help="The namespace, as in PGENGRAM_NAMESPACE.")],
     yes: AskNot = False,
     as_json: AsJson = False,
 ) -> int:
-    """Shows what there is, asks, erases it, and clears the files as `scrub` does. The exit code is 1 without a yes.
+    """Shows what is in it, asks, erases it, and cleans the files as `scrub` does. The exit code is 1 if you don't
+    confirm.
 
     Example: `pgengram erase-namespace ada`
     """
@@ -87,7 +88,9 @@ def _agreed(namespace: str, held: dict[str, int], *, as_json: bool) -> bool:
 async def erase_source(
     source: Annotated[str, typer.Argument(help="A document, an address, or a system imported from, as it was stored.")],
     yes: AskNot = False,
-    confirm_token: Annotated[str, typer.Option(help="From the preview that is shown without a terminal.")] = "",
+    confirm_token: Annotated[
+        str, typer.Option(help="The token from the preview, where there is no terminal to ask at.")
+    ] = "",
     as_json: AsJson = False,
 ) -> int:
     """Shows what there is and asks. Without a terminal the preview has a token, which confirms it once and for a
@@ -155,7 +158,7 @@ async def _preview(tx: Transaction, source: str, plan: ChangePlan) -> ErasedSour
 
 @command
 async def scrub(as_json: AsJson = False) -> None:
-    """Rewrites tables and indexes, and recycles the write-ahead log.
+    """Rewrites tables and indexes and recycles the write-ahead log.
 
     Example: `pgengram scrub`
     """

@@ -21,26 +21,32 @@ BUILTIN = "builtin"
 MODELS = "models"  # folder beside the embedded database
 
 model = typer.Typer(
-    help="Take a better embedding model from a hub, or see which are here.", no_args_is_help=True, rich_markup_mode=None
+    help="Download an embedding model, or list those you have.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 @model.command()
 @command
 async def use(
-    name: Annotated[str, typer.Argument(help="As on the hub, such as intfloat/multilingual-e5-small; or builtin.")],
-    revision: Annotated[str, typer.Option(help="A commit, tag or branch; what it means now is kept.")] = "main",
-    file: Annotated[str | None, typer.Option(help="Which ONNX file, if the model has several.")] = None,
+    name: Annotated[
+        str, typer.Argument(help="Its name on the hub, such as intfloat/multilingual-e5-small; or builtin.")
+    ],
+    revision: Annotated[
+        str, typer.Option(help="A commit, tag or branch. The commit it names now is recorded.")
+    ] = "main",
+    file: Annotated[str | None, typer.Option(help="Which ONNX file to use if there are several.")] = None,
     dimensions: Annotated[
-        int | None, typer.Option(help="Keep so many of the first, of a model that is made for it.", min=16)
+        int | None, typer.Option(help="Keep only the first dimensions, if the model is trained for it.", min=16)
     ] = None,
-    query_prefix: Annotated[str | None, typer.Option(help="Put before each question.")] = None,
-    passage_prefix: Annotated[str | None, typer.Option(help="Put before each memory.")] = None,
+    query_prefix: Annotated[str | None, typer.Option(help="Text to put before each question.")] = None,
+    passage_prefix: Annotated[str | None, typer.Option(help="Text to put before each memory.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Download it, check its hashes, and move all memories to it while servers go on. Interrupted, it goes on.
+    """Download a model, check its hashes, and move all memories to it.
 
-    The hub is huggingface.co, or what HF_ENDPOINT names; HF_TOKEN opens models that ask for an account.
+    Servers keep running. Run the same command again to continue after an interruption.
+
+    Models come from huggingface.co, or from HF_ENDPOINT. Set HF_TOKEN for models that need an account.
 
     Example: `pgengram model use intfloat/multilingual-e5-small --file onnx/model_O4.onnx`
     """
@@ -71,7 +77,7 @@ async def use(
 @model.command(name="list")
 @command
 async def list_(as_json: AsJson = False) -> None:
-    """Show the models that are here and which one the store uses.
+    """List the models on this machine and show which one the store uses.
 
     Example: `pgengram model list`
     """

@@ -34,13 +34,13 @@ async def reindex(
     method: Annotated[
         str,
         typer.Option(
-            help="ivfflat builds fast and suits a store that changes; hnsw answers faster.",
+            help="ivfflat is built quickly and suits a changing store; hnsw answers faster.",
             autocompletion=completing(METHODS),
         ),
     ] = METHODS[0],
     as_json: AsJson = False,
 ) -> None:
-    """The server does it by itself when it is due.
+    """The server does this by itself when needed.
 
     Example: `pgengram reindex --method hnsw`
     """
@@ -53,12 +53,12 @@ async def reindex(
 @command
 async def reembed(
     embedder: Annotated[
-        str | None, typer.Argument(help="As in PGENGRAM_EMBEDDER. Left out: continues an interrupted move.")
+        str | None, typer.Argument(help="As in PGENGRAM_EMBEDDER. Without it: continue an interrupted move.")
     ] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel an unfinished move.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Servers keep running; an interrupted move can be continued.
+    """Servers keep running. You can continue an interrupted move.
 
     Example: `pgengram reembed onnx:/models/multilingual-e5-small`
     """

@@ -53,16 +53,16 @@ NAMES: Final = {  # of records, one and several, where a mere s would be wrong
 @command
 async def export_(
     path: Annotated[
-        str, typer.Argument(help="A file for the lines of JSON, or - for standard output; a folder for Markdown.")
+        str, typer.Argument(help="A file for JSON lines, or - for standard output; a folder for Markdown.")
     ],
     format_: Annotated[
-        Format, typer.Option("--format", help="jsonl, everything; or markdown, one note for each memory.")
+        Format, typer.Option("--format", help="jsonl (everything) or markdown (a note for each memory).")
     ] = "jsonl",
     as_json: AsJson = False,
 ) -> None:
-    """A backup, or a way to another store. The file is complete or not there.
+    """Use it to move memories to another store. The file appears only once it is complete.
 
-    Notes stay in their files from one export to the next; import takes over what was edited in them.
+    A note keeps its file from one export to the next. `pgengram import` reads back what you edited.
 
     Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`
     """
@@ -111,14 +111,18 @@ async def import_(
     ] = "",
     mapped: Annotated[
         str,
-        typer.Option("--map", help="For csv and json: our fields with their columns, content=text,created_at=date."),
+        typer.Option(
+            "--map", help="For csv and json: which column goes into which field, such as content=text,created_at=date."
+        ),
     ] = "",
-    encoding: Annotated[str, typer.Option(help="Of texts that are not in Unicode, such as cp1252 or shift_jis.")] = "",
+    encoding: Annotated[
+        str, typer.Option(help="Encoding of files that are not Unicode, such as cp1252 or shift_jis.")
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Conversations become turns, everything else memories; what is there already stays as it is. Secrets are left out.
-    An import that was interrupted can be repeated. The exit code is 1 when something was not imported.
+    """Conversations become turns, everything else becomes memories. Memories you already have are not changed, and
+    secrets are left out. You can repeat an interrupted import. The exit code is 1 if anything was not imported.
 
     Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
     `pgengram export - | ssh ada@box pgengram import -`
@@ -184,7 +188,7 @@ def _show(imported: Imported) -> None:
         say(", ".join(f"{count:,} {kind}" for kind, count in imported.kinds.most_common()))
         say("Examples:\n" + "\n".join(f"  {example}" for example in imported.examples))
     _show_reasons("not imported", imported.reasons)
-    _show_reasons("left out, as nobody would miss it", imported.passed)
+    _show_reasons("skipped because it holds nothing worth keeping", imported.passed)
 
 
 def _show_reasons(what: str, reasons: Mapping[str, LeftOut]) -> None:

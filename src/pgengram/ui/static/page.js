@@ -499,8 +499,8 @@ const HUES = 24;
 const MANY = 8000; // points from which on they are drawn as squares
 
 function map(element) {
-  const points = data(element);
-  const count = points.x.length;
+  const points = { ...data(element), x: [], y: [], region: [], type: [], cluster: [] }; // the columns come after the page
+  let count = 0;
   const canvas = element.querySelector("canvas");
   const choice = document.getElementById("colour");
   const pen = canvas.getContext("2d");
@@ -508,14 +508,27 @@ function map(element) {
   for (const region of points.regions) points.region_names[region.number] = region.name;
   let lit = new Set(); // places of memories that a search found
   let loop = null; // what is drawn around an area, as points of the canvas
-  const id = (at) => points.ids.slice(32 * at, 32 * at + 32).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
-  const reach = { left: Infinity, right: -Infinity, low: Infinity, high: -Infinity };
-  for (let at = 0; at < count; at += 1) {
-    reach.left = Math.min(reach.left, points.x[at]); reach.right = Math.max(reach.right, points.x[at]);
-    reach.low = Math.min(reach.low, points.y[at]); reach.high = Math.max(reach.high, points.y[at]);
-  }
-  const whole = { x: (reach.left + reach.right) / 2, y: (reach.low + reach.high) / 2, zoom: 1 };
+  const reach = { left: 0, right: 0, low: 0, high: 0 };
+  const whole = { x: 0, y: 0, zoom: 1 };
   const view = { ...whole };
+  const of = (more) => new URLSearchParams({ key: points.key, ...more }); // what is asked about this map
+  const fetched = async () => {
+    const answer = await ask(`/map/points?${of()}`);
+    if (!answer) { lost(); return; }
+    if (!answer.ok) { location.reload(); return; } // a newer map has taken its place
+    const bytes = await answer.arrayBuffer();
+    count = bytes.byteLength / 7;
+    [points.x, points.y] = [new Int16Array(bytes, 0, count), new Int16Array(bytes, 2 * count, count)];
+    [points.region, points.type, points.cluster] = [4, 5, 6].map((at) => new Uint8Array(bytes, at * count, count));
+    [reach.left, reach.right, reach.low, reach.high] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (let at = 0; at < count; at += 1) {
+      reach.left = Math.min(reach.left, points.x[at]); reach.right = Math.max(reach.right, points.x[at]);
+      reach.low = Math.min(reach.low, points.y[at]); reach.high = Math.max(reach.high, points.y[at]);
+    }
+    Object.assign(whole, { x: (reach.left + reach.right) / 2, y: (reach.low + reach.high) / 2 });
+    Object.assign(view, whole);
+    draw();
+  };
   let over = -1;
   const scale = () => Math.min(element.clientWidth / (reach.right - reach.left || 1), element.clientHeight / (reach.high - reach.low || 1)) * 0.9 * view.zoom;
 
@@ -646,6 +659,12 @@ function map(element) {
     soon();
   };
   const pan = (x, y) => { view.x -= x / scale(); view.y += y / scale(); soon(); };
+  const memoryAt = async (at) => { // the id and the beginning of the memory at a place
+    const answer = await ask(`/map/memory?${of({ at })}`);
+    if (!answer) lost();
+    else if (!answer.ok) document.getElementById("chosen").textContent = "This memory is gone, or the map is out of date. Load the page again.";
+    return answer?.ok ? answer.json() : null;
+  };
   let asked = 0;
   const point = (at) => {
     if (at === over) return;
@@ -655,9 +674,8 @@ function map(element) {
     clearTimeout(asked);
     if (at < 0) return;
     asked = setTimeout(async () => {
-      const answer = await ask(`/memory/${id(at)}/brief`);
-      if (!answer) lost();
-      else if (at === over) tell(id(at), answer.ok ? await answer.text() : "It is gone: load the map again.");
+      const memory = await memoryAt(at);
+      if (memory && at === over) tell(memory.id, memory.text);
     }, 60);
   };
 
@@ -667,7 +685,7 @@ function map(element) {
   const search = document.getElementById("map-search");
   const list = async (found) => {
     if (!found.length) return;
-    const answer = await ask("/map/list", { method: "POST", body: new URLSearchParams({ mark: search.elements.mark.value, ids: found.slice(0, 100).map(id).join() }) });
+    const answer = await ask("/map/list", { method: "POST", body: of({ mark: search.elements.mark.value, at: found.slice(0, 100).join() }) });
     if (!answer) { lost(); return; }
     area.innerHTML = await answer.text(); // made by our own template, which escapes what it shows
     document.getElementById("chosen").textContent = found.length > 100 ? `The first 100 of ${found.length.toLocaleString("en")} memories are listed below.` : `${found.length} ${found.length === 1 ? "memory is" : "memories are"} listed below.`;
@@ -706,12 +724,11 @@ function map(element) {
     clearTimeout(typing);
     typing = setTimeout(async () => {
       const query = search.elements.q.value.trim();
-      const answer = query ? await ask(`/map/hits?q=${encodeURIComponent(query)}`) : new Response("[]");
+      const answer = query ? await ask(`/map/hits?${of({ q: query })}`) : new Response("[]");
       if (!answer) { lost(); return; }
-      const found = new Set(answer.ok ? await answer.json() : []);
-      lit = new Set([...points.x.keys()].filter((at) => found.has(id(at))));
+      lit = new Set(answer.ok ? await answer.json() : []);
       element.dataset.lit = lit.size;
-      document.getElementById("chosen").textContent = query ? `${lit.size} ${lit.size === 1 ? "memory is" : "memories are"} lit up.` : "";
+      document.getElementById("chosen").textContent = query ? `${lit.size} ${lit.size === 1 ? "memory is" : "memories are"} highlighted.` : "";
       soon();
     }, 250);
   });
@@ -743,7 +760,7 @@ function map(element) {
     held.delete(event.pointerId);
     if (loop && moved && lasso.getAttribute("aria-pressed") === "true") { lasso.setAttribute("aria-pressed", "false"); list(within()); }
     if (at < 0) return;
-    if (event.pointerType === "mouse") location.href = `/memory/${id(at)}`;
+    if (event.pointerType === "mouse") memoryAt(at).then((memory) => { if (memory) location.href = `/memory/${memory.id}`; });
     else point(at); // a finger points first; the link below opens it
   });
   canvas.addEventListener("pointercancel", (event) => held.delete(event.pointerId));
@@ -759,6 +776,7 @@ function map(element) {
   }, { passive: false });
   steer(element, zoom, pan);
   choice.addEventListener("change", () => { show(paints()); soon(); });
+  fetched();
   return () => { show(paints()); draw(); };
 }
 
