@@ -9,14 +9,8 @@ from pgengram.runtime.consoles import use_utf8
 
 TYPE_CHECKING = False  # typing's own; a hook starts with this module, and importing typing would take longer
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import Any, Final
+    from typing import Final
 
-    from pgengram.service.manager import MemoryManager
-
-REQUESTS: Final = (
-    "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt", "completion",
-)  # fmt: skip
 FIRST_STEPS: Final = """\
 pgengram gives AI assistants a long-term memory. An assistant starts it; you don't have to.
 
@@ -56,26 +50,6 @@ def main() -> None:
             raise SystemExit(130) from None
 
 
-def answering(request: str, manager: MemoryManager) -> Callable[..., Awaitable[Any]]:
-    """Return what answers a request for resources or prompts; it is imported when the first one comes."""
-
-    async def answer(context: Any, params: Any) -> Any:
-        from pgengram.mcp.resources import Handlers
-
-        return await getattr(Handlers(manager), request)(context, params)
-
-    return answer
-
-
-def instructions_here(manager: MemoryManager) -> str:
-    """Return the instructions, with the project of the folder that the client has started the server in, if it is one."""
-    from pgengram.mcp.server import INSTRUCTIONS
-    from pgengram.service.projects import told
-
-    manager.here = manager.projects.worked_on()
-    return f"{INSTRUCTIONS}\n\n{told(manager.here)}" if manager.here else INSTRUCTIONS
-
-
 def serve() -> None:
     """Serve the memory tools over stdin and stdout until the client leaves."""
     if sys.stdin is not None and sys.stdin.isatty():
@@ -83,31 +57,37 @@ def serve() -> None:
         raise SystemExit(2)
     from pgengram.mcp.stdio.fds import claim_stdio
 
-    claim_stdio()  # first of all: nothing but the protocol may reach the client, whatever is printed from here on
+    fds = claim_stdio()  # first of all: nothing but the protocol may reach the client, whatever is printed from here on
+    from pgengram.mcp.stdio.relay import relayed
+
+    past = relayed(fds, os.environ)
+    if past is None:
+        return
     import gc
 
     gc.disable()  # until everything is imported: the server freezes what is there and enables it again
     import asyncio
 
     from pgengram.errors import PgengramError
+    from pgengram.mcp.guests import Served
     from pgengram.mcp.serving import serve_stdio
     from pgengram.runtime import telemetry
+    from pgengram.runtime.local_socket import working_folder
     from pgengram.runtime.loop import event_loop
-    from pgengram.service.manager import MemoryManager
     from pgengram.settings import Settings
 
     async def run() -> None:
         settings = Settings.from_environment()
         telemetry.start()
-        manager = MemoryManager(settings)
-        more = {f"on_{request}": answering(request, manager) for request in REQUESTS}
-        if settings.compat:
-            from pgengram.compat import adapter_for
-
-            speaker = adapter_for(settings.compat, manager)
-            await serve_stdio(speaker, settings, instructions=speaker.instructions, more=more, behind=manager)
-        else:
-            await serve_stdio(manager, settings, instructions=instructions_here(manager), more=more, behind=manager)
+        served = Served(settings, working_folder())
+        await serve_stdio(
+            served.manager,
+            settings,
+            instructions=served.instructions,
+            more=served.more,
+            behind=served.memories,
+            past=past,
+        )
 
     try:
         with asyncio.Runner(loop_factory=event_loop) as runner:

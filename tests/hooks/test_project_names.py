@@ -213,5 +213,5 @@ def test_a_setting_names_the_project_whatever_the_folder_is(home: Path) -> None:
     fixed = Projects(Settings(data_dir=str(home / "data"), project="Billing"))
     off = Projects(Settings(data_dir=str(home / "data"), project="off"))
 
-    assert (fixed.of(str(home)), fixed.worked_on()) == (Project("Billing"), Project("Billing"))
-    assert (off.of(str(home / "notes")), off.worked_on()) == (None, None)
+    assert (fixed.of(str(home)), fixed.worked_on(str(home))) == (Project("Billing"), Project("Billing"))
+    assert (off.of(str(home / "notes")), off.worked_on(str(home / "notes"))) == (None, None)

@@ -34,7 +34,7 @@ class LocalServer:
     """
 
     def __init__(self, manager: MemoryManager) -> None:
-        self._manager = manager
+        self.manager = manager
         self.place = local_socket.Place(manager.settings.variables)
         self._path = self.place.socket(os.getpid())
         self._server: asyncio.Server | None = None
@@ -143,7 +143,7 @@ class LocalServer:
         from pgengram.local.answers import answer
 
         try:
-            return await answer(self._manager, request, self._missed)
+            return await answer(self.manager, request, self._missed)
         except PgengramError as error:
             return {"error": error.as_dict()}
         except Exception as error:  # noqa: BLE001 - the edge: the text of a library's error may quote content

@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -25,7 +25,7 @@ from pydantic import BaseModel, RootModel
 from pydantic_core import to_json
 
 from pgengram import __version__
-from pgengram.errors import PgengramError
+from pgengram.errors import ConnectionLost, PgengramError
 from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.elicitation import Context, Unanswered, asker_of
 from pgengram.mcp.short_answers import brief, whole
@@ -42,6 +42,8 @@ TOOLS_FRESH_MS: Final = 3_600_000  # the lists are fixed for the life of a proce
 FIXED: Final[tuple[CacheableMethod, ...]] = (
     "tools/list", "server/discover", "resources/list", "resources/templates/list", "prompts/list",
 )  # fmt: skip
+INTERRUPTED: Final = "The server ended before it answered; whether this was done is not known."
+SEE_FIRST: Final = "Look with get_memories whether it was done, and call again if not."
 MAX_CALLER: Final = 64  # characters of a client's name that are kept
 
 INSTRUCTIONS: Final = """\
@@ -97,6 +99,7 @@ def build_server(
     version: str = __version__,
     short: bool = False,
     more: Mapping[str, Any] | None = None,
+    interrupted: Collection[object] = (),
 ) -> Server[Any]:
     """Return an MCP server of both protocol eras that offers `tools` in the order given.
 
@@ -107,6 +110,7 @@ def build_server(
         version: of this server.
         short: whether answers hold only what a language model needs of them.
         more: handlers of other requests, by the names of the SDK's parameters.
+        interrupted: ids of calls that a server that is gone may have done; those that may not be done twice are refused.
 
     Raises:
         TypeError: a tool's signature cannot be offered.
@@ -122,6 +126,8 @@ def build_server(
             raise MCPError(INVALID_PARAMS, f"Unknown tool. Known are {', '.join(offers)}.")
         ACTOR.set(_caller(context))  # both hold for this request, which has a task of its own
         ASKER.set(asker_of(context, params))
+        if context.request_id in interrupted and not binding.tool.hints.idempotent:
+            return _failure(ConnectionLost(INTERRUPTED, SEE_FIRST).as_dict())
         began = time.perf_counter()
         answer = await _call(binding, params.arguments or {}, ready, _reporter(context), short=short)
         measure()(

@@ -213,3 +213,11 @@ def _private(path: str, flags: int) -> int:
 
 def _user() -> int:
     return 0 if sys.platform == "win32" else os.geteuid()
+
+
+def working_folder() -> str:
+    """Return the folder that this program was started in; "" if it was removed since."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""

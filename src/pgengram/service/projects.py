@@ -111,12 +111,8 @@ class Projects:
                 name = name or next(sighting.names())
         return Project(names.meant(name), sighting.collection)
 
-    def worked_on(self) -> Project | None:
-        """Return the project of the folder that this program was started in; None where that is nobody's work."""
-        try:
-            folder = os.getcwd()
-        except OSError:  # it was removed
-            folder = ""
+    def worked_on(self, folder: str) -> Project | None:
+        """Return the project of the folder that a program was started in; None where that is nobody's work."""
         return self.of(folder) if self._fixed or (folder and is_worked_in(folder)) else None
 
     def names(self) -> Names:

@@ -35,9 +35,10 @@ async def recall(
 
 async def _recalled(manager: MemoryManager, context: str, project: str | None, max_chars: int) -> dict[str, Any]:
     from pgengram.mcp.resources import Library
+    from pgengram.runtime.local_socket import working_folder
 
     if not context.strip():
-        manager.here = manager.projects.worked_on()
+        manager.here = manager.projects.worked_on(working_folder())
         return {"context": await Library(manager).context(project=project)}
     given = {"context": context, "max_chars": max_chars, "project": project}
     recalled: dict[str, Any] = (await call_tool(manager, "recall_context", given)).model_dump(exclude_none=True)

@@ -33,13 +33,14 @@ class Channel:
     Args:
         fds: the claimed descriptors.
         lost: called once when the client no longer reads.
+        splitter: with what has arrived of the first line.
     """
 
-    def __init__(self, fds: StdioFds, lost: Callable[[], None]) -> None:
+    def __init__(self, fds: StdioFds, lost: Callable[[], None], splitter: Lines | None = None) -> None:
         self._fds = fds
         self._lost = lost
         self._loop = asyncio.get_running_loop()
-        self._splitter = Lines()
+        self._splitter = splitter or Lines()
         self._lines: deque[Line] = deque()
         self._waiting: asyncio.Future[None] | None = None
         self._ended = False

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_LINE: Final = 8 * 2**20  # bytes; the HTTP transport of the SDK stops at 4 MiB
+MAX_CONTAINERS: Final = 250_000  # lists and objects in a frame; 8 MiB of [] would take a gigabyte
+MAX_VALUES: Final = 1_000_000  # told by the commas; 8 MiB of vectors have fewer
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -97,6 +99,16 @@ def _outermost_id(text: bytes) -> re.Match[bytes] | None:
         elif depth == 1 and token[0] == b'"id"' and (value := _ID_VALUE.match(text, token.end())):
             return value
     return None
+
+
+def has_too_much(line: bytes) -> bool:
+    """Whether a line would take too much memory once it is parsed."""
+    return line.count(b"[") + line.count(b"{") > MAX_CONTAINERS or line.count(b",") > MAX_VALUES
+
+
+def too_long(line: Oversized) -> bytes:
+    """Return the answer to a line that is longer than allowed, as a line."""
+    return refusal(recovered_id(line), INVALID_REQUEST, f"Longer than {MAX_LINE:,} bytes; send less at once.")
 
 
 def refusal(id_: Id, code: int, message: str) -> bytes:

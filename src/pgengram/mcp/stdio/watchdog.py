@@ -30,12 +30,12 @@ class ParentWatchdog:
 
     Args:
         fds: the claimed descriptors.
-        ask: called once, from any thread or from a signal handler, to stop the loop cleanly.
+        ask: called once, from any thread or from a signal handler, to stop the loop cleanly; another may take its place.
     """
 
     def __init__(self, fds: StdioFds, ask: Callable[[], None]) -> None:
         self._fds = fds
-        self._ask = ask
+        self.ask = ask
         self._gone = ancestors_gone(fds.parent)  # before the first answer: a client may die right after it
         self._asked = False
         self._deadline = self._ask_at = math.inf
@@ -57,7 +57,12 @@ class ParentWatchdog:
         if not self._asked:
             self._asked = True
             self._end_within(STOP_S, 1)
-            self._ask()
+            self.ask()
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether there was a reason to end."""
+        return self._asked
 
     def finish(self, grace_s: float, code: int) -> None:
         """Say that all is closed: what still runs after `grace_s` is ended with `code`."""

@@ -1,0 +1,231 @@
+"""The servers of other clients that the first server of a store stands in for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram.errors import PgengramError
+from pgengram.local.socket_server import LocalServer
+from pgengram.mcp.conversation import DRAIN_S, Conversation, converse
+from pgengram.mcp.server import INSTRUCTIONS, Manager, build_server
+from pgengram.mcp.stdio.lines import MAX_LINE, Line
+from pgengram.mcp.stdio.relay import CLOSED, OWN, RELAYED, FirstServer, Past
+from pgengram.runtime.logs import trace
+from pgengram.service.manager import MemoryManager
+from pgengram.service.projects import told
+from pgengram.settings import PREFIX, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+log = logging.getLogger(__name__)
+
+REQUESTS: Final = (
+    "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt", "completion",
+)  # fmt: skip
+UNWIND_S: Final = 0.5  # for cancelled calls to let go
+
+
+class Served:
+    """The memories of one namespace as one client sees them.
+
+    Args:
+        settings: whose memories, and how they are offered.
+        folder: where the client has started its server.
+        host: whose database and embedder are used; those of the settings otherwise.
+    """
+
+    def __init__(self, settings: Settings, folder: str, host: MemoryManager | None = None) -> None:
+        self.settings = settings
+        self.memories = MemoryManager(settings, host)
+        self.manager: Manager = self.memories
+        self.instructions = INSTRUCTIONS
+        self.more = {f"on_{request}": self._answering(request) for request in REQUESTS}
+        if settings.compat:
+            from pgengram.compat import adapter_for
+
+            self.manager = speaker = adapter_for(settings.compat, self.memories)
+            self.instructions = speaker.instructions
+        elif here := self.memories.projects.worked_on(folder):
+            self.memories.here = here
+            self.instructions = f"{INSTRUCTIONS}\n\n{told(here)}"
+
+    def _answering(self, request: str) -> Callable[..., Awaitable[Any]]:
+        """Return what answers a request for resources or prompts; it is imported when the first one comes."""
+
+        async def answer(context: Any, params: Any) -> Any:
+            from pgengram.mcp.resources import Handlers
+
+            return await getattr(Handlers(self.memories), request)(context, params)
+
+        return answer
+
+
+class _Channel:
+    """Lines from and to another server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._ended = False
+
+    async def line(self) -> Line | None:
+        """Return the next line; an empty one asks for a sign of life, and is answered with one."""
+        while not self._ended:
+            try:
+                line = await self._reader.readline()
+            except (ConnectionError, ValueError):  # it was killed, or sends a longer line than it may
+                return None
+            if self._ended or not line.endswith(b"\n"):
+                return None
+            if line != b"\n":
+                return line[:-1]
+            self.write(b"\n")
+        return None
+
+    def end(self) -> None:
+        """Read no more, not even what has arrived: another server is asked it again."""
+        self._ended = True
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+        self._reader.feed_eof()
+
+    def write(self, data: bytes) -> None:
+        """Send whole lines."""
+        self._writer.write(data)
+
+    async def drain(self) -> None:
+        """Wait until most of what was sent has been read; who is gone reads nothing."""
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
+
+
+class Guests:
+    """Answers other servers' clients for as long as this process runs.
+
+    Args:
+        first: where it listens, and the lock that says so.
+        host: whose database and embedder they use.
+        environ: the settings that are the same for all, as environment variables.
+    """
+
+    def __init__(self, first: FirstServer, host: MemoryManager, environ: Mapping[str, str]) -> None:
+        self._first = first
+        self._host = host
+        self._shared = {name: value for name, value in environ.items() if name.startswith(PREFIX) and name not in OWN}
+        self._server: asyncio.Server | None = None
+        self._numbers = count(1)
+        self._channels: dict[asyncio.Task[None], _Channel] = {}
+        self._doors: dict[str, LocalServer] = {}  # for hooks and commands of namespaces that are not the host's
+        self._there: list[Served] = []
+
+    async def start(self) -> None:
+        """Listen. Where that is not possible others serve for themselves."""
+        path = self._first.path
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        try:
+            self._server = await asyncio.start_unix_server(self._accept, f"{path}.new", limit=MAX_LINE + 2)
+            os.chmod(f"{path}.new", 0o600)
+            os.rename(f"{path}.new", path)  # so that whoever sees it is not refused
+        except OSError as error:
+            log.warning("no socket for other servers: %s", error.strerror or type(error).__name__)
+
+    async def close(self) -> None:
+        """Take no more calls, let those in flight end, and let another server become the first."""
+        if self._server is not None:
+            self._server.close()
+        for channel in self._channels.values():
+            channel.end()
+        if self._channels:
+            await asyncio.wait(self._channels, timeout=DRAIN_S + 2 * UNWIND_S)
+        self._first.release()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = _Channel(reader, writer)
+        task = asyncio.create_task(self._answer(reader, writer, channel), name="standing in for another server")
+        self._channels[task] = channel
+        task.add_done_callback(lambda done: self._channels.pop(done))
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, channel: _Channel) -> None:
+        try:
+            hello = json.loads(await reader.readline())
+            past = Past(is_greeted=hello["is_greeted"], is_certain=hello["is_certain"])
+            for _ in range(hello["begun"] + hello["unanswered"]):
+                past.heard_again(_cut(await reader.readline()), begun=len(past.begun) < hello["begun"])
+            settings = Settings.from_environment(self._shared | hello["settings"])
+            served = Served(settings, hello["folder"], self._host)
+            channel.write(json.dumps(RELAYED).encode() + b"\n")
+            await self._serve(served, channel, past)
+        except (ValueError, LookupError, PgengramError):  # settings that cannot be: who has them says so itself
+            channel.write(b"{}\n")
+        except ConnectionError:  # it is gone
+            return
+        except Exception as error:  # noqa: BLE001 - the edge: it must cost one client, not all
+            log.error("a server that this one stands in for was left: %s", trace(error))  # noqa: TRY400
+        finally:
+            writer.close()
+
+    async def _serve(self, served: Served, channel: _Channel, past: Past) -> None:
+        conversation = Conversation(channel, past, f"{os.getpid()}-{next(self._numbers)}")
+        server = build_server(
+            served.manager.tools,
+            ready=served.manager.ready,
+            instructions=served.instructions,
+            short=served.settings.short_answers,
+            more=served.more,
+            interrupted=past.perhaps_done,
+        )
+        self._there.append(served)
+        opening = asyncio.create_task(self._open(served, conversation))
+        try:
+            serving = await converse(server, conversation)
+            _, late = await asyncio.wait({serving}, timeout=UNWIND_S)
+            for one in late:
+                one.cancel()
+            if not late and conversation.is_settled:
+                channel.write(CLOSED + b"\n")
+            await channel.drain()
+        finally:
+            opening.cancel()
+            self._there.remove(served)
+            await self._leave(served)
+
+    async def _open(self, served: Served, conversation: Conversation) -> None:
+        """Open what a client needs once it has its first answer; a failure is told to each call."""
+        await conversation.answered.wait()
+        await self._open_door(served)
+        try:
+            await served.memories.open()
+        except PgengramError as error:
+            log.warning("not ready: %s %s", error.message, error.hint)
+
+    async def _open_door(self, served: Served) -> None:
+        """Answer hooks and commands of a namespace that nobody here answers yet."""
+        door = LocalServer(served.memories)
+        key = door.place.key
+        if key not in self._doors and key != LocalServer(self._host).place.key:
+            self._doors[key] = door
+            await door.start()
+
+    async def _leave(self, served: Served) -> None:
+        """Let a client's manager go; another of its namespace answers hooks and commands then."""
+        mine = [key for key, door in self._doors.items() if door.manager is served.memories]
+        for key in mine:
+            await self._doors.pop(key).close()
+            for other in self._there:
+                if LocalServer(other.memories).place.key == key:
+                    await self._open_door(other)
+                    break
+        await served.manager.close()
+
+
+def _cut(line: bytes) -> bytes:
+    if not line.endswith(b"\n"):
+        raise ConnectionResetError
+    return line[:-1]
