@@ -43,7 +43,7 @@ git -C "$checkout" ls-files -z | tar -C "$checkout" --null --files-from - --crea
 
 enter root "apt-get update -q >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends pipx >/dev/null"
 cp "$certificates" "$root$certificates"
-enter root "if command -v ps; then exit 1; fi; ls /usr/lib/python3*/EXTERNALLY-MANAGED"
+enter root "rm -f /usr/bin/ps && ls /usr/lib/python3*/EXTERNALLY-MANAGED" # Ubuntu has one
 enter root "id somebody >/dev/null 2>&1 || useradd --create-home somebody; chown -R somebody /checkout"
 
 enter root "pipx install --quiet uv && uv tool install --quiet ."

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import lief
+import macos_library
 import psycopg
 import pytest
 
@@ -124,6 +128,24 @@ def test_a_damaged_library_is_not_loaded(tmp_path: Path, monkeypatch: pytest.Mon
 
     with pytest.raises(NotReady, match=r"vector.* is damaged"):
         find_binaries(18)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gives the library glibc for macOS")
+@pytest.mark.parametrize("major", [18, 16])
+def test_a_macs_library_for_this_processor_is_of_its_server_and_computes_distances(major: int) -> None:
+    processor = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    library = binaries.LIBRARIES / f"macos-{processor}" / str(major) / "vector.dylib"
+    one, other = macos_library.VECTORS
+    product = sum(a * b for a, b in zip(one, other, strict=True))
+    cosine = 1 - product / math.hypot(*one) / math.hypot(*other)
+    distances = [math.dist(one, other), cosine, -product, sum(abs(a - b) for a, b in zip(one, other, strict=True))]
+
+    ended = subprocess.run([sys.executable, macos_library.__file__, str(library)], capture_output=True, check=True)
+    told = json.loads(ended.stdout)
+
+    assert told["built for"] == 100 * major
+    assert told["vector"] == pytest.approx(distances, rel=1e-6)
+    assert told["halfvec"] == pytest.approx(distances, rel=1e-3)
 
 
 def test_windows_finds_among_our_libraries_what_its_postgresql_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
