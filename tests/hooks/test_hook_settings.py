@@ -138,3 +138,41 @@ def test_a_system_without_local_sockets_gets_no_hooks_and_keeps_its_servers(
     assert "without --hooks" in said
     assert not [path for path in home.rglob("*") if path.is_file()]
     assert asyncio.run(LocalServer(MemoryManager(settings)).start()) is False
+
+
+def scripts(home: Path) -> dict[str, bytes]:
+    """Return what is in Cline's folder of hooks, which holds one script for each event."""
+    return {path.name: path.read_bytes() for path in (home / "Documents/Cline/Hooks").iterdir()}
+
+
+def test_cline_gets_a_script_for_each_event_that_answers_whatever_happens_and_keeps_those_of_others(home: Path) -> None:
+    folder = home / "Documents/Cline/Hooks"
+    folder.mkdir(parents=True)
+    (folder / "PreToolUse").write_bytes(b"#!/bin/sh\necho '{}'\r\n")
+    before = scripts(home)
+
+    typed("connect", "cline", "--hooks", "--yes")
+    ours = scripts(home).keys() - before
+    answer = subprocess.run(
+        [folder / "TaskStart"], input=b"no event", capture_output=True, check=True, env={"HOME": str(home), "PATH": "/nowhere:/bin"}
+    )  # fmt: skip
+    typed("connect", "cline", "--hooks=recall", "--yes")
+    recalling = scripts(home).keys() - before
+    typed("disconnect", "cline", "--yes")
+
+    assert json.loads(answer.stdout) == {"cancel": False}
+    assert ours == {"TaskStart", "TaskResume", "UserPromptSubmit", "TaskComplete"}
+    assert recalling == ours - {"TaskComplete"}
+    assert scripts(home) == before
+
+
+def test_a_script_of_somebody_else_for_an_event_of_cline_is_not_replaced(home: Path) -> None:
+    folder = home / "Documents/Cline/Hooks"
+    folder.mkdir(parents=True)
+    (folder / "UserPromptSubmit").write_text("#!/bin/sh\nexit 0\n")
+    before = scripts(home)
+
+    refused = typed("connect", "cline", "--hooks", "--yes", expect=1)
+
+    assert "hook cline" in refused.output
+    assert scripts(home) == before

@@ -67,7 +67,7 @@ PAYLOADS: dict[str, tuple[str, dict[str, Any] | None, dict[str, Any], dict[str, 
         "https://docs.cline.bot/features/hooks/hook-reference",
         {**CLINE, "hookName": "TaskStart", "taskStart": {"taskMetadata": {"taskId": "c-1", "initialTask": QUESTION}}},
         {**CLINE, "hookName": "UserPromptSubmit", "userPromptSubmit": {"prompt": QUESTION, "attachments": []}},
-        None,
+        {**CLINE, "hookName": "TaskComplete", "taskComplete": {"taskMetadata": {"taskId": "c-1", "result": "Lyon."}}},
     ),
     "windsurf": (
         "https://docs.windsurf.com/windsurf/cascade/hooks",

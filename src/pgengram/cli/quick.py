@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pgengram.cli.waiting import waiting
-from pgengram.errors import ConnectionLost, InvalidInput
+from pgengram.errors import InvalidInput
 from pgengram.runtime import local_socket
 from pgengram.settings import Settings
 
@@ -100,10 +100,9 @@ def quick(arguments: list[str]) -> int | None:
             answer = local_socket.ask(local_socket.Place(os.environ), called, ANSWER_S) if called else None
     except (InvalidInput, local_socket.Unanswered):
         return None
-    error = (answer or {}).get("error")
-    if answer is None or (isinstance(error, dict) and error["code"] in (InvalidInput.code, ConnectionLost.code)):
+    if answer is None or not answer.get("answer"):  # an error changed nothing: the full command says it in its own words
         return None
-    return _shown(name, options, answer, as_json=as_json)
+    return _shown(name, options, answer["answer"], as_json=as_json)
 
 
 def _call(name: str, options: Options) -> dict[str, object] | None:
@@ -117,17 +116,14 @@ def _call(name: str, options: Options) -> dict[str, object] | None:
     return {"call": tool, "arguments": {key: value for key, value in given.items() if value is not None}}
 
 
-def _shown(name: str, options: Options, answer: Mapping[str, Any], *, as_json: bool) -> int:
+def _shown(name: str, options: Options, text: str, *, as_json: bool) -> int:
     """Print what a server answered as the full command does; return the exit code."""
-    text = answer.get("answer")
-    found = json.loads(text) if text else {}
-    if as_json and text and not found.get("read"):
+    found = json.loads(text)
+    if as_json and not found.get("read"):
         print(text)  # noqa: T201 - as it is
         return 1 if found.get("missing") else 0
     from pgengram.cli import output, runtime
 
-    if not text:
-        return runtime.print_error(answer["error"])
     runtime.note_readings(found)
     if as_json:
         print(text)  # noqa: T201

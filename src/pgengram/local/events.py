@@ -83,10 +83,12 @@ FORMS: Final[Mapping[str, Form]] = {
         frozenset(("start", "prompt", "compact")),
     ),
     "codex": Form(
-        {"SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "turn"}, reply=("last_assistant_message",),
+        {"SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "turn", "SessionEnd": "end"},
+        reply=("last_assistant_message",),
     ),
     "gemini-cli": Form(
-        {"SessionStart": "start", "BeforeAgent": "prompt", "AfterAgent": "turn"}, reply=("prompt_response",),
+        {"SessionStart": "start", "BeforeAgent": "prompt", "AfterAgent": "turn", "SessionEnd": "end"},
+        reply=("prompt_response",),
     ),
     "cursor": Form(
         {"sessionStart": "start", "beforeSubmitPrompt": "prompt", "afterAgentResponse": "turn"}, frozenset(("start",)),
@@ -98,8 +100,9 @@ FORMS: Final[Mapping[str, Form]] = {
         name=("hookEventName", "hook_event_name"), conversation=("sessionId", "session_id"),
     ),
     "cline": Form(
-        {"TaskStart": "start", "TaskResume": "start", "UserPromptSubmit": "prompt"}, name=("hookName",),
-        conversation=("taskId",), folder=("workspaceRoots.0",), prompt=("userPromptSubmit.prompt",), context=_as_cline,
+        {"TaskStart": "start", "TaskResume": "start", "UserPromptSubmit": "prompt", "TaskComplete": "turn"},
+        name=("hookName",), conversation=("taskId",), folder=("workspaceRoots.0",),
+        prompt=("userPromptSubmit.prompt",), reply=("taskComplete.taskMetadata.result",), context=_as_cline,
     ),
     "windsurf": Form(
         {"pre_user_prompt": "prompt", "post_cascade_response": "turn"}, frozenset(), name=("agent_action_name",),

@@ -40,12 +40,15 @@ def snippet(client: Client, name: str, entry: Entry) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What would become of a client's file; None stands for no file, `hidden` is for no eye."""
+    """What would become of a client's file; None stands for no file, `hidden` is for no eye, and a file that is wholly
+    ours is not kept beside the new one.
+    """
 
     path: Path
     before: bytes | None
     after: bytes | None
     hidden: tuple[str, ...] = ()
+    wholly_ours: bool = False
 
     @property
     def changes(self) -> bool:
@@ -164,7 +167,7 @@ def _replace(path: Path, edit: Edit) -> Path | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     earlier = [one for one in backups(path) if one.read_bytes() == edit.after]
     backup = None
-    if edit.before is not None and edit.after is not None and not earlier:
+    if edit.before is not None and edit.after is not None and not earlier and not edit.wholly_ours:
         backup = _spare(path)
         _fill(backup, edit.before, like=path)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pgengram import __version__
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients import config_edits, hook_configs
+from pgengram.cli.clients import config_edits, hook_configs, hook_scripts
 from pgengram.cli.clients.handshake_check import Handshake, shake_hands
 from pgengram.cli.options import AsJson, Yes
 from pgengram.cli.output import plain_table
@@ -85,6 +85,7 @@ async def connect(
         known(hooks, KEEPING, "kind of hooks")
         _refuse_hooks(client, folder, alone=only_print or only_link)
         hook_configs.what_hooks_do(str(client), recall=hooks == "recall")
+        hook_configs.connecting(str(client), Settings.from_environment(), recall=False)  # refuses what cannot be done
     if client in (None, ALL):
         return _offer(name, everything=client == ALL, yes=yes, as_json=as_json)
     entry = c.own_entry(Settings.from_environment())
@@ -118,23 +119,25 @@ def _refuse_hooks(client: str | None, folder: Path | None, *, alone: bool) -> No
         raise InvalidInput(local_socket.WITHOUT, "Connect without --hooks; the assistant then searches by itself.")
     if folder is not None or alone:
         raise InvalidInput("Hooks go into your own settings only.", "Leave out --folder, --print and --link.")
-    hook_configs.hooks_of(str(client))
+    hook_configs.refuse_unsupported(str(client))
 
 
 def _connect_hooks(client: c.Client, hooks: str, *, yes: bool, as_json: bool) -> int:
     settings = Settings.from_environment()
-    edit = hook_configs.connecting(client.name, settings, recall=hooks == "recall")
+    edits = hook_configs.connecting(client.name, settings, recall=hooks == "recall")
     done = f"Hooks of {client.title} {hook_configs.what_hooks_do(client.name, recall=hooks == 'recall')}."
-    then = hook_configs.hooks_of(client.name).then
-    code = _apply(client, edit, yes=yes, as_json=as_json, done=f"{done} {then}".rstrip())
+    then = hook_configs.then(client.name)
+    code = _apply(client, edits, yes=yes, as_json=as_json, done=f"{done} {then}".rstrip())
     if not code:
+        if client.name in hook_scripts.FOLDERS:
+            hook_scripts.make_executable(edits)
         hook_configs.write_settings(client.name, settings)
     return code
 
 
 def _connect(client: c.Client, path: Path, name: str, entry: c.Entry, *, yes: bool, as_json: bool) -> int:
     edit = config_edits.connecting(client, path, name, entry)
-    return _apply(client, edit, yes=yes, as_json=as_json, done=f"{client.title} is connected. {client.then}")
+    return _apply(client, [edit], yes=yes, as_json=as_json, done=f"{client.title} is connected. {client.then}")
 
 
 def _offer(name: str, *, everything: bool, yes: bool, as_json: bool) -> int:
@@ -181,32 +184,32 @@ async def disconnect(
     chosen = c.CLIENTS[known(client, c.CLIENTS, "client")]
     path = chosen.path(folder)
     edit = config_edits.disconnecting(chosen, path, name)  # refuses what cannot be done before anything is changed
-    hooks = None if folder is not None else hook_configs.disconnecting(chosen.name)
-    if hooks is not None:
+    hooks = [] if folder is not None else hook_configs.disconnecting(chosen.name)
+    if hooks:
         code = _apply(chosen, hooks, yes=yes, as_json=as_json, done=f"{chosen.title} runs no hooks of pgengram.")
         if code:
             return code
         hook_configs.settings_file(chosen.name, Settings.from_environment()).unlink(missing_ok=True)
         edit = config_edits.disconnecting(chosen, path, name)  # of the same file, with some clients
-    return _apply(chosen, edit, yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
+    return _apply(chosen, [edit], yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
 
 
-def _apply(client: c.Client, edit: config_edits.Edit, *, yes: bool, as_json: bool, done: str) -> int:
-    """Show an edit, ask, and write it; return the exit code."""
-    backup = None
-    if edit.changes:
-        for line in [] if as_json else edit.diff():
-            screen.print(Text(line, style=COLOURS.get(line[:1], "")), soft_wrap=True)
-        if not confirmed("Apply?", yes=yes):
-            return FAILED
-        backup = config_edits.write(edit)
+def _apply(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, as_json: bool, done: str) -> int:
+    """Show edits, ask once, and write them; return the exit code."""
+    changing = [edit for edit in edits if edit.changes]
+    for line in [] if as_json else [line for edit in changing for line in edit.diff()]:
+        screen.print(Text(line, style=COLOURS.get(line[:1], "")), soft_wrap=True)
+    if changing and not confirmed("Apply?", yes=yes):
+        return FAILED
+    backups = [str(kept) for edit in changing if (kept := config_edits.write(edit))]
     if as_json:
-        kept = None if backup is None else str(backup)
-        print_json({"client": client.name, "path": str(edit.path), "changed": edit.changes, "backup": kept})
-    elif not edit.changes:
+        path = edits[0].path if len(edits) == 1 else edits[0].path.parent
+        first = backups[0] if backups else None
+        print_json({"client": client.name, "path": str(path), "changed": bool(changing), "backup": first})
+    elif not changing:
         say(f"{client.title} is connected already; nothing was changed.")
     else:
-        if backup is not None:
+        for backup in backups:
             say(f"The file as it was: {backup}")
         say(done)
     return 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pgengram.cli.clients import config_edits, jsonc, mcp_client
+from pgengram.cli.clients import config_edits, hook_scripts, jsonc, mcp_client
 from pgengram.cli.clients.config_edits import BY_HAND, Edit, backups
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.local.events import FORMS
@@ -61,11 +61,12 @@ HOOKS: Final = {
         moved_by="CLAUDE_CONFIG_DIR",
     ),
     "codex": Hooks(
-        ".codex/hooks.json", {**_CLAUDE, "turn": "Stop"}, 5, moved_by="CODEX_HOME",
+        ".codex/hooks.json", {**_CLAUDE, "turn": "Stop", "end": "SessionEnd"}, 5, moved_by="CODEX_HOME",
         then="Start Codex, open /hooks and trust them; until then Codex does not run them.",
     ),
     "gemini-cli": Hooks(
-        ".gemini/settings.json", {"start": "SessionStart", "prompt": "BeforeAgent", "turn": "AfterAgent"}, 5_000,
+        ".gemini/settings.json",
+        {"start": "SessionStart", "prompt": "BeforeAgent", "turn": "AfterAgent", "end": "SessionEnd"}, 5_000,
     ),
     "cursor": Hooks(
         ".cursor/hooks.json", {"start": "sessionStart", "prompt": "beforeSubmitPrompt", "turn": "afterAgentResponse"},
@@ -79,15 +80,22 @@ HOOKS: Final = {
 }  # fmt: skip
 
 
-def hooks_of(client: str) -> Hooks:
-    """Return the hooks of a client.
+def refuse_unsupported(client: str) -> None:
+    """Refuse a client whose hooks are not supported.
 
     Raises:
-        InvalidInput: it has none that are supported.
+        InvalidInput: that is so.
     """
-    if client not in HOOKS:
-        raise InvalidInput(f"Hooks are not supported for {client}.", f"They are for {', '.join(HOOKS)}.")
-    return HOOKS[client]
+    supported = (*HOOKS, *hook_scripts.FOLDERS)
+    if client not in supported:
+        raise InvalidInput(f"Hooks are not supported for {client}.", f"They are for {', '.join(supported)}.")
+    if client in hook_scripts.FOLDERS and sys.platform == "win32":
+        raise InvalidInput(f"Hooks of {client} are not supported on Windows.", "Connect without --hooks.")
+
+
+def then(client: str) -> str:
+    """Return what is to be done after the hooks were connected."""
+    return HOOKS[client].then if client in HOOKS else "Switch on “Enable Hooks” in Cline's feature settings."
 
 
 def what_hooks_do(client: str, *, recall: bool) -> str:
@@ -108,25 +116,35 @@ def settings_file(client: str, settings: Settings) -> Path:
     return settings.data_path / f"hooks-{client}.json"
 
 
-def connecting(client: str, settings: Settings, *, recall: bool) -> Edit:
-    """Return the edit that puts our hooks into a client's file, beside those of others.
+def connecting(client: str, settings: Settings, *, recall: bool) -> list[Edit]:
+    """Return the edits that put our hooks into a client's file, beside those of others, or into its folder.
 
     Raises:
-        InvalidInput: the file cannot be read, or the client's hooks are not supported.
+        InvalidInput: a file cannot be read, or the client's hooks are not supported.
+        Conflict: a script of somebody else stands where ours has to.
     """
-    hooks = hooks_of(client)
+    refuse_unsupported(client)
+    words = _command(client, settings, recall=recall)
+    if client in hook_scripts.FOLDERS:
+        return hook_scripts.connecting(client, words, recall=recall)
+    hooks = HOOKS[client]
     before, text = config_edits.read_file(hooks.path)
-    return _checked(hooks, before, _with_hooks(hooks, client, text, _groups(hooks, client, settings, recall=recall)))
+    return [_checked(hooks, before, _with_hooks(hooks, client, text, _groups(hooks, client, words, recall=recall)))]
 
 
-def disconnecting(client: str) -> Edit | None:
-    """Return the edit that takes our hooks out; the file is as it was before, if that is known. None without hooks.
+def disconnecting(client: str) -> list[Edit]:
+    """Return the edits that take our hooks out; each file is as it was before, if that is known. None without hooks.
 
     Raises:
-        InvalidInput: the file cannot be read.
+        InvalidInput: a file cannot be read.
     """
-    if client not in HOOKS:
-        return None
+    if client in hook_scripts.FOLDERS:
+        return hook_scripts.disconnecting(client)
+    edit = _disconnecting(client) if client in HOOKS else None
+    return [edit] if edit else []
+
+
+def _disconnecting(client: str) -> Edit | None:
     hooks = HOOKS[client]
     before, text = config_edits.read_file(hooks.path)
     ours = {event: [one for one in groups if _is_ours(one, client)] for event, groups in _there(hooks, text).items()}
@@ -157,12 +175,15 @@ def _kept(settings: Settings) -> dict[str, str]:
     return {**settings.variables, **folder}
 
 
-def _groups(hooks: Hooks, client: str, settings: Settings, *, recall: bool) -> dict[str, dict[str, Any]]:
-    """Return what stands in the client's file for each event."""
+def _command(client: str, settings: Settings, *, recall: bool) -> list[str]:
+    """Return the command that is run at each event."""
     start = mcp_client.command()
     words = [start["command"], *start.get("args", ()), "hook", client, *(["--recall"] if recall else [])]
-    if settings.variables:
-        words += ["--settings", str(settings_file(client, settings))]
+    return words + (["--settings", str(settings_file(client, settings))] if settings.variables else [])
+
+
+def _groups(hooks: Hooks, client: str, words: Sequence[str], *, recall: bool) -> dict[str, dict[str, Any]]:
+    """Return what stands in the client's file for each event."""
     line = subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
     hook = {**hooks.extra, "command": line, **({"timeout": hooks.timeout} if hooks.timeout else {})}
     group = {HOLDER: [hook]} if hooks.grouped else hook
