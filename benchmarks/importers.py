@@ -248,6 +248,7 @@ def history(folder: Path, megabytes: int) -> Measured:
     imported(path, variables, kill_after_s=max(8.0, megabytes / 20))
     seconds, most, printed = imported(path, variables)
     report = json.loads(printed)
+    print(f"the rest: {seconds:,.0f} s, at most {most:.0f} MB of memory", flush=True)
     before = report["known"].get("turn", 0)
     again_s, _, printed = imported(path, variables)
     again = json.loads(printed)

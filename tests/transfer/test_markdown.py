@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from helpers import Database
 from machine import answered, pgengram
+from pgengram.transfer.importers.markdown import read
+from pgengram.transfer.records import Item
+from pgengram.transfer.sources import Source
 
 WORDS = {"embedder": "none:"}
 
@@ -169,3 +174,19 @@ def test_a_zip_is_read_within_bounds_and_nothing_that_climbs_out(database: Datab
     assert set(stored(database)) == {
         "# One\n\nFirst note.", "# Two\n\nZweite Notiz für später.", "# Three\n\nDrei für alle.",
     }  # fmt: skip
+
+
+def test_a_large_folder_of_notes_is_read_a_note_at_a_time(tmp_path: Path) -> None:
+    for number in range(60):
+        (tmp_path / f"{number}.md").write_text(
+            f"Note {number} [[{(number + 1) % 60}]] {'x' * 300_000}", encoding="utf-8"
+        )
+    source = Source(tmp_path)
+
+    tracemalloc.start()
+    kinds = Counter(str(item.record["record"]) for item in read(source) if isinstance(item, Item))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert kinds == {"memory": 60, "relationship": 60}
+    assert most < 6_000_000  # of 18 MB

@@ -869,6 +869,25 @@ async def test_a_file_is_looked_through_before_it_is_brought_in(ui: Ui) -> None:
     await ui.send("/import/other")
 
 
+async def test_the_columns_of_a_table_are_asked_once_with_a_guess_and_an_example(ui: Ui) -> None:
+    table = b"when;said;mood\n2024-05-01;The ferry is painted green.;calm\n"
+
+    await ui.give(table, name="notes.csv", system="")
+    asked = await ui.page("/import")
+    await ui.send("/import/map", content="said", created_at="when")
+    looked = await ui.page("/import")
+    await ui.send("/import/bring")
+    done = await ui.page("/import")
+    await ui.send("/import/other")
+
+    assert "said: The ferry is painted green." in unescape(asked)
+    assert re.search(r'name="created_at">.*?<option value="when" selected>', asked)
+    assert re.search(r"<th scope=\"row\">memory</th><td>1</td><td>0</td>", looked)
+    assert "was imported" in done
+    sql = "SELECT to_char(created_at, 'YYYY-MM-DD') FROM memories WHERE content = 'The ferry is painted green.'"
+    assert ui.db.value(sql, []) == "2024-05-01"
+
+
 async def test_a_file_of_another_system_is_told_apart(ui: Ui) -> None:
     await ui.give(b'{"type": "entity", "name": "Ada", "entityType": "person", "observations": ["keeps bees"]}',
                   name="../memory.json", system="mcp-memory")  # fmt: skip

@@ -50,7 +50,7 @@ One = TypeVar("One")
 
 async def import_from(
     core: Core, system: str, source: str, *, dry_run: bool, report: Report,
-    mapping: Mapping[str, str] | None = None, encoding: str = "",
+    mapping: Mapping[str, str] | None = None, encoding: str = "", name: str = "",
 ) -> Imported:  # fmt: skip
     """Bring in what `source` holds; a second time adds nothing.
 
@@ -65,11 +65,12 @@ async def import_from(
         report: called with how many records were looked at and how many there are, which is estimated until the end.
         mapping: of the formats `csv` and `json`, our fields with the columns that they are in.
         encoding: of the texts, where they are not in Unicode.
+        name: of the file, as its giver calls it; that of the path by default.
 
     Raises:
         InvalidInput: there is no such system, or the source is not what it should be.
     """
-    opened = await asyncio.to_thread(Opened, system, source, mapping, encoding)
+    opened = await asyncio.to_thread(Opened, system, source, mapping, encoding, name)
     importing = _Import(core, Imported(opened.system, dry_run))
     done = 0
     actor = ACTOR.set(ACTING)  # whoever runs it has not read what the file says
@@ -128,7 +129,7 @@ class _Import:
                 memories.append(item)
             else:
                 record = str(item.record.get("record"))
-                (alone if record in ALONE else self._others).setdefault(record, []).append(item)
+                (alone if record in ALONE or item.last else self._others).setdefault(record, []).append(item)
         for batch in _batches(memories):
             await self._memories(batch)
         if said:

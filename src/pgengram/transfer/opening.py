@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pgengram.errors import InvalidInput
 from pgengram.transfer.importers import format_of, recognised
+from pgengram.transfer.importers.rows import columns, guessed
 from pgengram.transfer.records import Item, Left, Said
 from pgengram.transfer.sources import Source
 
@@ -16,11 +18,34 @@ MOST_ITEMS: Final = 1_000  # read at once
 MOST_CHARS: Final = 2_000_000  # of turns that are read at once
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Rows of a shape that nobody has told yet.
+
+    Args:
+        columns: each with how a value of it begins.
+        guess: our fields, each with the column that it may be in.
+    """
+
+    columns: dict[str, str]
+    guess: dict[str, str]
+
+
+def shape_of(system: str, source: Source) -> tuple[str, Shape | None]:
+    """Return which system's a source is, and of rows of any shape what they look like.
+
+    Raises:
+        InvalidInput: it looks like no system's, or can't be read.
+    """
+    system = system or recognised(source)
+    return system, Shape(columns(source), guessed(source)) if system in ("csv", "json") else None
+
+
 class Opened:
     """What is read, a batch at a time."""
 
-    def __init__(self, system: str, source: str, mapping: Mapping[str, str] | None, encoding: str) -> None:
-        self._source = None if "://" in source else Source(Path(source), encoding)
+    def __init__(self, system: str, source: str, mapping: Mapping[str, str] | None, encoding: str, name: str) -> None:
+        self._source = None if "://" in source else Source(Path(source), encoding, name)
         self.system = system or (recognised(self._source) if self._source else "agi")
         format_ = format_of(self.system)
         if mapping and format_.module != "rows":

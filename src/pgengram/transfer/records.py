@@ -23,13 +23,14 @@ class Item:
     """One record, and where it comes from.
 
     foreign: its words are another system's, so its tags are spelled anew; edits: it was exported from here, so a memory
-    that is there takes over what it says now.
+    that is there takes over what it says now; last: whatever it leads to came before it, so that it need not wait.
     """
 
     place: str
     record: dict[str, Any]
     foreign: bool = True
     edits: bool = False
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

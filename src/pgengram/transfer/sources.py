@@ -61,8 +61,9 @@ class Source:
         InvalidInput: there is nothing at `path`, the zip is broken or has too many files, or there is no such encoding.
     """
 
-    def __init__(self, path: Path, encoding: str = "") -> None:
+    def __init__(self, path: Path, encoding: str = "", name: str = "") -> None:
         self.path = path
+        self._name = name or path.name
         self.encoding = encoding
         self.done = 0
         try:
@@ -81,7 +82,7 @@ class Source:
         elif self._zip:
             yield from self._of_zip()
         elif self.path.is_file():
-            yield File(PurePosixPath(self.path.name), self.path.stat().st_size)
+            yield File(PurePosixPath(self._name), self.path.stat().st_size)
         else:
             raise InvalidInput(f"There is no file or folder {self.path}.", "Give the path of what was exported.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,9 @@ from pgengram.errors import Conflict, PgengramError
 from pgengram.service.core import Core
 from pgengram.transfer.exporting import export_to
 from pgengram.transfer.importing import import_from
+from pgengram.transfer.opening import Shape, shape_of
 from pgengram.transfer.report import Imported
+from pgengram.transfer.sources import Source
 
 UNDER_WAY: Final = "An import is still running."
 WAIT: Final = "Wait until it is done, or cancel it."
@@ -106,6 +109,7 @@ class Import:
         name: of the file, as its giver calls it; empty while there is none.
         system: which system's it is.
         found: what the look came to.
+        shape: of rows whose columns are to be named before the look.
         broken_off: it was ended by hand; what had come in until then stays.
     """
 
@@ -115,6 +119,8 @@ class Import:
         self.job = Job()
         self.name = self.system = ""
         self.found: Imported | None = None
+        self.shape: Shape | None = None
+        self._mapping: dict[str, str] = {}
         self.bringing = self.broken_off = False
 
     def refuse_second(self) -> None:
@@ -127,8 +133,24 @@ class Import:
             raise Conflict(UNDER_WAY, WAIT)
 
     def preview(self, name: str, system: str) -> None:
-        """Look through the file at `path`; nothing is changed."""
-        self.name, self.system, self.found = name, system, None
+        """Look through the file at `path`, or first at its columns; nothing is changed.
+
+        Args:
+            name: of the file.
+            system: which system's it is; empty to recognise it.
+        """
+        self.name, self.system, self.found, self.shape, self._mapping = name, system, None, None, {}
+        self._begin(bringing=False)
+
+    def map(self, mapping: Mapping[str, str]) -> None:
+        """Look through the file, now that it is told which column is taken as what.
+
+        Raises:
+            Absent: that was not asked.
+        """
+        if self.shape is None:
+            raise Absent("No file with columns was given.", "Select one first.")
+        self._mapping, self.shape = dict(mapping), None
         self._begin(bringing=False)
 
     def bring(self) -> None:
@@ -146,8 +168,18 @@ class Import:
     def _begin(self, *, bringing: bool) -> None:
         self.bringing, self.broken_off = bringing, False
         self.job = Job()
-        reading = import_from(self._core, self.system, str(self.path), dry_run=not bringing, report=self.job.report)
-        self.job.task = asyncio.create_task(reading, name="importing")
+        self.job.task = asyncio.create_task(self._read(bringing=bringing), name="importing")
+
+    async def _read(self, *, bringing: bool) -> Imported | Shape:
+        if not self._mapping:
+            source = await asyncio.to_thread(Source, self.path, name=self.name)
+            self.system, shape = await asyncio.to_thread(shape_of, self.system, source)
+            if shape is not None:
+                return shape
+        return await import_from(
+            self._core, self.system, str(self.path), dry_run=not bringing, report=self.job.report,
+            mapping=self._mapping, name=self.name,
+        )  # fmt: skip
 
     def result(self) -> Imported | None:
         """Return what bringing in came to; None before. Looking fills `found`.
@@ -155,7 +187,10 @@ class Import:
         Raises:
             Exception: what the reader or the database refused; the file is to be given anew.
         """
-        report: Imported | None = self.job.result()
+        report: Imported | Shape | None = self.job.result()
+        if isinstance(report, Shape):
+            self.shape = report
+            return None
         if report is None or self.bringing:
             return report
         self.found = report
@@ -175,5 +210,5 @@ class Import:
             Conflict: this one is being read.
         """
         self.refuse_second()
-        self.name, self.found, self.job = "", None, Job()
+        self.name, self.found, self.shape, self.job = "", None, None, Job()
         self.path.unlink(missing_ok=True)

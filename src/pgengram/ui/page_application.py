@@ -27,6 +27,7 @@ from pgengram.service.toolsets.counts import NONE_GIVEN
 from pgengram.service.toolsets.graph import TOLD
 from pgengram.text.similarity import word_diff
 from pgengram.transfer.importers import SYSTEMS
+from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui import markup
 from pgengram.ui.changes import Done
 from pgengram.ui.jobs import Absent, Job
@@ -101,7 +102,7 @@ class PageApplication(ABC):
         self._templates.globals |= {
             "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
             "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed, "query": urlencode,
-            "SYSTEMS": SYSTEMS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt,
+            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt,
             "highlighted": markup.highlighted,
         }  # fmt: skip
         self._templates.filters |= {

@@ -38,7 +38,7 @@ class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, Conversation
             ("/apply", self.apply, post), ("/undo", self.undo, post),
             ("/selection", self.select, post),
             ("/import", self.import_, get), ("/import", self.give, post), ("/import/bring", self.bring, post),
-            ("/import/end", self.break_off, post), ("/import/other", self.another, post),
+            ("/import/map", self.map_columns, post), ("/import/end", self.break_off, post), ("/import/other", self.another, post),
             ("/export", self.export, get), ("/export", self.start_export, post),
             ("/export/pgengram.jsonl", self.download, get),
             ("/tokens", self.tokens, get), ("/tokens", self.make_token, post),

@@ -10,6 +10,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.store.clients.tokens import Scope
 from pgengram.transfer.importers import SYSTEMS
+from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.jobs import Absent
 from pgengram.ui.page_application import STATUS, UNREADY, PageApplication
 from pgengram.ui.query_values import (
@@ -64,9 +65,15 @@ class SettingsPages(PageApplication):
         arriving.refuse_second()
         fields, name = await self.session_guard.upload(request, arriving.path)
         system = fields.get("system", "")
-        if system not in SYSTEMS:
+        if system and system not in SYSTEMS:
             raise InvalidInput("Say which system the file is of.", f"Known are {', '.join(SYSTEMS)}.")
         arriving.preview(name, system)
+        return RedirectResponse("/import", 303)
+
+    async def map_columns(self, request: Request) -> Response:
+        """Look through a file whose columns are named now."""
+        fields = await self.session_guard.form(request)
+        self.views.arriving.map({name: column for name in FIELDS if (column := fields.get(name))})
         return RedirectResponse("/import", 303)
 
     async def bring(self, request: Request) -> Response:

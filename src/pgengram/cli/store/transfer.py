@@ -33,8 +33,7 @@ from pgengram.errors import Conflict, InvalidInput
 from pgengram.service.core import Core
 from pgengram.settings import Settings
 from pgengram.transfer import SYSTEMS, export_notes, export_to, import_from
-from pgengram.transfer.importers import recognised
-from pgengram.transfer.importers.rows import columns, guessed
+from pgengram.transfer.opening import shape_of
 from pgengram.transfer.report import Imported, LeftOut
 from pgengram.transfer.sources import Source
 
@@ -153,15 +152,11 @@ def _asked(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]
     """Return which system's a source is and, of rows of any shape, which columns are taken as what: in a terminal as
     the user says, to whom a guess is shown.
     """
-    opened = Source(Path(source), encoding)
-    system = system or recognised(opened)
-    if system not in ("csv", "json"):
-        return system, {}
-    guess = guessed(opened)
-    if not sys.stdin.isatty():
-        return system, guess
-    say(f"Columns: {', '.join(columns(opened))}")
-    shown = ",".join(f"{field}={column}" for field, column in guess.items())
+    system, shape = shape_of(system, Source(Path(source), encoding))
+    if shape is None or not sys.stdin.isatty():
+        return system, shape.guess if shape else {}
+    say("Columns:\n" + "\n".join(f"  {name}: {example}" for name, example in shape.columns.items()))
+    shown = ",".join(f"{field}={column}" for field, column in shape.guess.items())
     answer = answer_of(lambda: typer.prompt("Take which column as what", default=shown or "content="))
     return system, dict(name_value(one) for one in answer.split(",") if one)
 

@@ -203,7 +203,7 @@ SELECT t.client, t.conversation, t.number, t.role, t.text, t.project, t.time FRO
   WHERE namespace_id = %(namespace_id)s AND conversation <> %(conversation)s AND project IS NOT DISTINCT FROM %(project)s::text
   ORDER BY at DESC LIMIT 1) AS c
 JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation
-WHERE t.role = 'user' ORDER BY t.number DESC LIMIT %(limit)s
+WHERE t.role = 'user' ORDER BY t.time DESC, t.number DESC LIMIT %(limit)s
 """
 # Uses memories_by_time, and memories_by_project for those that were only changed.
 STORED_SINCE: Final = """
@@ -219,9 +219,11 @@ BEGAN: Final = """
 SELECT count(*) AS turns, min(time) AS at FROM conversation_turns
 WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation = %(conversation)s
 """
+# Uses conversation_turns_pkey alone, and for the oldest conversation_turns_by_time: the texts of a long history are many pages.
 COUNT: Final = f"""
-SELECT count(*) AS turns, count(DISTINCT (client, conversation)) AS conversations, min(time) AS oldest
-FROM conversation_turns WHERE {CHOSEN}
+SELECT coalesce(sum(turns), 0)::bigint AS turns, count(*) AS conversations,
+  (SELECT min(time) FROM conversation_turns WHERE {CHOSEN}) AS oldest
+FROM (SELECT count(*) AS turns FROM conversation_turns WHERE {CHOSEN} GROUP BY client, conversation) AS each
 """
 ALL: Final = {"client": None, "conversation": None, "project": None}
 

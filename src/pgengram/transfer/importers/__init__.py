@@ -74,7 +74,7 @@ FORMATS: Final = (
     Format("mcp-memory-service", "*.db *.json", rb'content_hash'),
     Format("session-continuity", "*.db", rb"CREATE TABLE[^;]*\bmemories\b[^;]*\bmemory_type\b[^;]*\baccess_count\b"),
     Format("skynet", "*.sqlite3", rb"CREATE TABLE[^(]*embedding_metadata|\"documents\"\s*:"),
-    Format("ownsona", "*.json", rb'"provenance"|"source_provider"\s*:|"(?:capture_mode|forget_reason|last_confirmed_at|soft_deleted)"\s*:'),
+    Format("ownsona", "*.json", rb'"provenance"|"source_provider"\s*:|"(?:capture_mode|forget_reason|last_confirmed_at|soft_deleted)"\s*:|"memories"\s*:\s*\[\s*\{[^{}]*"text"\s*:'),
     Format("crow", "*.db", rb"CREATE TABLE[^;]*\bmemories\b[^;]*\bcategory\b[^;]*\baccessed_at\b"),
     Format("mcp-memory", "*.json *.jsonl", rb'"type"\s*:\s*"(?:entity|relation)"'),
     Format("csv", "*.csv *.tsv", streams=True, module="rows"),

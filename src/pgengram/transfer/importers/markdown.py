@@ -30,7 +30,7 @@ _PARAGRAPH: Final = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)")
 
 def read(source: Source) -> Read:
     """Read each note as a memory, and the links between notes as relationships."""
-    notes: list[tuple[str, str, Note]] = []
+    leads: list[tuple[str, str, list[tuple[str, str]]]] = []  # no texts, as there may be many notes
     ids: dict[str, str] = {}
     for file, note in _notes(source):
         if isinstance(note, Left):
@@ -45,15 +45,16 @@ def read(source: Source) -> Read:
             continue
         record = _record(place, stem, note)
         ids |= dict.fromkeys((*named(note.fields, stem), place.lower().removesuffix(".md")), record["id"])
-        notes.append((place, record["id"], note))
+        if links := note.links:
+            leads.append((place, record["id"], links))
         yield Item(place, record, edits=uuid_of(note.fields.get("id")) is not None)
-    for place, id_, note in notes:
-        for type_, name in note.links:
+    for place, id_, links in leads:
+        for type_, name in links:
             target = ids.get(name.lower().removesuffix(".md"))
             if target is None:
                 yield Left(f"{place}: [[{name}]]", "there is no note of this name")
             elif target != id_:
-                yield Item(f"{place}: [[{name}]]", edge(id_, target, type_))
+                yield Item(f"{place}: [[{name}]]", edge(id_, target, type_), last=True)
 
 
 def _notes(source: Source) -> Iterator[tuple[File, Note | Left]]:

@@ -22,6 +22,7 @@ GUESSES: Final = {  # beside the words that callers use for our fields
     "updated_at": "updated modified", "id": "uuid key", "tags": "categories keywords",
 }  # fmt: skip
 TIMES: Final = ("created_at", "updated_at", "occurred_at")  # as they are told where only words can read them
+EXAMPLE: Final = 60  # characters of a value that are shown
 SAMPLE: Final = 20  # rows that show which columns there are
 NO_OBJECT: Final = "it is not a JSON object"
 MOST_OF_A_FIELD: Final = 1 << 20  # characters of one field of CSV
@@ -60,12 +61,15 @@ def guessed(source: Source) -> dict[str, str]:
     return found
 
 
-def columns(source: Source) -> list[str]:
-    """Return the columns that the first rows have."""
+def columns(source: Source) -> dict[str, str]:
+    """Return the columns that the first rows have, each with how its first value begins."""
     done = source.done
     rows = [row for _, row in islice(_rows(source), SAMPLE)]
     source.done = done
-    found = list(dict.fromkeys(name for row in rows if not isinstance(row, Left) for name in row))
+    found: dict[str, str] = {}
+    for row in rows:
+        for name, value in {} if isinstance(row, Left) else row.items():
+            found[name] = found.get(name) or " ".join(str("" if value is None else value)[:EXAMPLE].split())
     left = next((row for row in rows if isinstance(row, Left) and not row.by_design), None)
     if left and not found:
         raise InvalidInput(f"{left.place} can't be imported: {left.reason}.", "Nothing was imported.")
@@ -74,7 +78,7 @@ def columns(source: Source) -> list[str]:
 
 def _check(source: Source, mapping: Mapped) -> None:
     there = columns(source)
-    shown = ", ".join(there[:30]) or "none"
+    shown = ", ".join(islice(there, 30)) or "none"
     if unknown := mapping.keys() - set(FIELDS):
         raise InvalidInput(f"--map knows no field {sorted(unknown)[0]}.", f"Known are {', '.join(FIELDS)}.")
     if missing := [column for column in mapping.values() if column not in there]:
@@ -82,7 +86,7 @@ def _check(source: Source, mapping: Mapped) -> None:
     if "content" not in mapping:
         raise InvalidInput(
             f"{source.path} has no column that is surely the text.",
-            f"Say which with --map, such as --map content={there[0] if there else 'text'}. There are: {shown}.",
+            f"Say which with --map, such as --map content={next(iter(there), 'text')}. There are: {shown}.",
         )
 
 
