@@ -44,7 +44,7 @@ async def test_near_duplicates_are_grouped_and_the_fullest_is_to_stay(client: Cl
     assert set(finding["ids"]) == {short, full}
     assert finding["excerpts"][0] == "Mara prefers to drink green tea in the morning."
     assert finding["propose"] == {"action": "merge", "into": full}
-    assert "cosine" in finding["why"]
+    assert "similarity" in finding["why"]
     assert answer["found"] == {"duplicates": 1}
     assert [(step["action"], step["ids"], step["into"]) for step in answer["plan"]] == [("merge", [short], full)]
     assert answer["confirm_token"]

@@ -199,7 +199,7 @@ async def test_the_uses_of_a_memory_are_told_to_keys_and_to_the_mouse(browser: B
         ".below .chosen", has_text="UTC: now"
     ).wait_for()  # a year is drawn, so all lie there; this is the last
 
-    await page.get_by_text("The marks as a list").click()
+    await page.get_by_text("List of marks").click()
     await page.locator(".aslist li", has_text="update").wait_for()
     await page.context.close()
 

@@ -30,6 +30,7 @@ from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.ui import drawing
 from pgengram.ui.islands import region_names
+from pgengram.ui.markup import excerpt
 from pgengram.ui.routes import Pages
 from pgengram.ui.view_service import Results, ViewService
 from pgengram.views import Found
@@ -100,7 +101,7 @@ async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
         ("/", "Search memories"),
         ("/timeline", "Memories by day"),
         ("/projects", "archive"),
-        ("/graph", "The strongest links"),
+        ("/graph", "Strongest links"),
         ("/clusters", "People"),
         ("/map", "approximate"),
         ("/review", "Question 1 of"),
@@ -450,6 +451,12 @@ async def test_the_map_has_a_place_of_seven_bytes_for_every_memory(ui: Ui) -> No
     assert map_["type_names"][types[place]] == "semantic"
     assert map_["cluster_names"][clusters[place]] == "People"
     assert memory.json() == {"id": ui.ids["jonas"], "text": "Jonas is allergic to peanuts."}
+
+
+def test_a_hit_is_shown_without_the_marks_of_markdown() -> None:
+    text = "## Plan\n\n- **two** maps\n- `draw(3)` on 3. May\n\n```py\nx = a * b\n```"
+
+    assert excerpt(text) == "Plan two maps draw(3) on 3. May x = a * b"
 
 
 async def test_a_map_that_newer_ones_have_replaced_says_so(ui: Ui) -> None:

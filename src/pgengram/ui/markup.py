@@ -19,6 +19,7 @@ EXCERPT: Final = 300  # characters of a hit
 LEAD: Final = 60  # of them before the first word that was looked for
 LEAST_STEM: Final = 3
 ENDINGS: Final = ("ingly", "edly", "ations", "ation", "ings", "ing", "ies", "ic", "ed", "es", "ly", "y", "s", "e")
+MARKS: Final = re.compile(r"^ {0,3}(?:(?:#{1,6}|[-*+>]) +|(?:```|~~~).*$)|\*\*|`", re.MULTILINE)
 WORD: Final = re.compile(r"\w+")
 Pieces = list[tuple[bool, str]]  # whether it was looked for, and a text
 
@@ -45,8 +46,8 @@ def markdown(text: str) -> Markup:
 
 
 def excerpt(text: str, query: str = "") -> str:
-    """Return the part of a text that holds the first word that was looked for, on one line."""
-    line = one_line(text)
+    """Return the part of a text that holds the first word that was looked for, on one line and without Markdown's marks."""
+    line = one_line(MARKS.sub("", text))
     if len(line) <= EXCERPT:
         return line
     first = next((start for start, _ in _found(line, query)), 0)

@@ -143,7 +143,7 @@ class Review:
         why = {
             tuple(
                 sorted((pair.one, pair.other))
-            ): f"Alike ({pair.similarity:.2f}), but they differ in {' and '.join(names)}"
+            ): f"Nearly the same (similarity {pair.similarity:.2f}), but they differ in {' and '.join(names)}"
             for pair, names in differing
         }
         why |= {tuple(sorted(pair)): LINKED.capitalize() for pair in linked if {*pair} <= rows.keys()}
@@ -155,7 +155,7 @@ class Review:
                 [older, newer],
                 action="forget",
                 into={"ids": [str(older["id"])], "replaced_by": [str(newer["id"])]},
-                why=f"{reason}. If only one holds, forget the other.",
+                why=f"{reason}. If only one is true, forget the other.",
             )
 
     def _note_outdated(self, judged: Sequence[tuple[Succession, float]], rows: dict[UUID, Row]) -> None:
@@ -166,8 +166,7 @@ class Review:
                 [rows[older], rows[newer]],
                 action="forget",
                 into={"ids": [str(older)], "replaced_by": [str(newer)]},
-                why="The second was told later and may say what holds now of the same. If so, forget the first; if both hold, "
-                "confirm both.",
+                why="The second is newer and may replace the first. If so, forget the first; if both are true, confirm both.",
             )
 
     def _note_duplicates(self, alike: Sequence[Pair], rows: dict[UUID, Row]) -> None:
@@ -201,7 +200,7 @@ class Review:
     def _note_expired(self, rows: Sequence[Row], _: Sequence[str]) -> None:
         self._take_all("expired", rows)
         for row in rows:
-            why = f"No search shows it since {moment(row['expires_at'])}."
+            why = f"It has not appeared in search since {moment(row['expires_at'])}."
             self._note("expired", [row], action="archive", why=why)
 
     def _note_stale(self, rows: Sequence[Row], _: Sequence[str]) -> None:
@@ -212,11 +211,13 @@ class Review:
 
     def _note_fragments(self, rows: Sequence[Row], _: Sequence[str]) -> None:
         for row in rows:
-            self._note("fragments", [row], action="forget", why="Says nothing alone: complete it, or forget it.")
+            self._note(
+                "fragments", [row], action="forget", why="It makes no sense on its own: complete it or forget it."
+            )
 
     def _note_multi_fact(self, rows: Sequence[Row], _: Sequence[str]) -> None:
         for row in rows:
-            why = f"{len(row['content']):,} characters of many facts: store them one by one, then forget this one."
+            why = f"{len(row['content']):,} characters with several facts: store each on its own, then forget this one."
             self._note("multi_fact", [row], action="keep", why=why)
 
     def _note_untagged(self, rows: Sequence[Row], tags: Sequence[str]) -> None:
@@ -224,13 +225,13 @@ class Review:
             fitting = suggested(row["content"], tags)
             if fitting and row["id"] not in self._planned_ids:
                 self._take("untagged", Step("tag", [row["id"]], tags=fitting))
-            why = "Its words are tags of others." if fitting else "Has no tag."
+            why = "It contains tags of other memories." if fitting else "It has no tag."
             self._note("untagged", [row], action="tag", into={"tags": fitting} if fitting else {}, why=why)
 
     def _note_unsourced(self, rows: Sequence[Row], _: Sequence[str]) -> None:
         for row in rows:
             unsure = row["confidence"] is not None and row["confidence"] < findings.UNSURE
-            reason = f"Unsure (confidence {row['confidence']:g})" if unsure else "Inferred, without a source"
+            reason = f"Uncertain (confidence {row['confidence']:g})" if unsure else "Inferred and without a source"
             self._note("unsourced", [row], action="confirm", why=f"{reason}: confirm it, or forget it.")
 
     def shown(self, names: Sequence[str]) -> Shown:
@@ -273,7 +274,7 @@ class Review:
 
 def _why_alike(similarity: Mapping[frozenset[UUID], float], stays: Row, goes: Sequence[Row]) -> str:
     near = [similarity[pair] for row in goes if (pair := frozenset((stays["id"], row["id"]))) in similarity]
-    return f"They say nearly the same{f' (cosine {min(near):.2f} and more)' if near else ''}."
+    return f"They say nearly the same{f' (similarity at least {min(near):.2f})' if near else ''}."
 
 
 def suggested(content: str, tags: Sequence[str]) -> list[str]:

@@ -323,8 +323,8 @@ function fading(element) {
     plot = new uPlot({
       ...sized(element),
       series: [day,
-        { label: "never used", stroke: colour("soft"), dash: [5, 5], width: 1.5, value: one, points: { show: false } },
-        { label: "as it is used", stroke: colour("accent"), width: 2.5, value: one, points: { show: false } }],
+        { label: "without uses", stroke: colour("soft"), dash: [5, 5], width: 1.5, value: one, points: { show: false } },
+        { label: "with its uses", stroke: colour("accent"), width: 2.5, value: one, points: { show: false } }],
       scales: { x: { range: (_, min, max) => [Math.max(first, min ?? first), Math.min(last, max ?? last)] }, y: { range: [0, 1.04 * Math.max(1, ...given.used)] } },
       hooks: {
         draw: [(at) => marks(at, given.marks, chosen)],
@@ -550,7 +550,7 @@ function map(element) {
     }));
   };
 
-  // The names of regions, the largest first; one that would lie on another waits until there is room.
+  // The names of regions, the largest first; one that has no room waits until there is some.
   const named = (by, width, height) => {
     const taken = [];
     pen.textAlign = "center";
@@ -559,11 +559,13 @@ function map(element) {
     pen.lineWidth = 4;
     pen.lineJoin = "round";
     for (const region of points.regions) {
-      const [x, y] = [(region.x - view.x) * by + width / 2, (view.y - region.y) * by + height / 2];
+      const [x, middle] = [(region.x - view.x) * by + width / 2, (view.y - region.y) * by + height / 2];
       const half = pen.measureText(region.name).width / 2 + 6;
       const at = Math.max(half, Math.min(width - half, x));
-      if (x < -half || x > width + half || y < 0 || y > height) continue;
-      if (taken.some((other) => Math.abs(other.x - at) < other.half + half && Math.abs(other.y - y) < 20)) continue;
+      const beside = region.radius * by + 12; // above or below the region, where its middle is taken
+      const free = (y) => y > 10 && y < height - 10 && !taken.some((other) => Math.abs(other.x - at) < other.half + half && Math.abs(other.y - y) < 20);
+      const y = [middle, middle - beside, middle + beside].find(free);
+      if (x < -half || x > width + half || y === undefined) continue;
       taken.push({ x: at, y, half });
       pen.strokeStyle = colour("raised");
       pen.strokeText(region.name, at, y);
