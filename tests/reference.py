@@ -197,7 +197,7 @@ def settings() -> Iterator[str]:
 def failures() -> Iterator[str]:
     yield (
         "A tool that cannot do what it is asked answers with `ok` false and an `error` of `code`, `message` and `hint`: what is wrong, "
-        "and what to do next. None of them quotes what was sent or stored. The command line prints the same, and exits with 2 for "
+        "and what to do next. None of them quotes what was sent or stored. The command line says the same with options and commands instead of arguments and tools, and exits with 2 for "
         "`INVALID_INPUT` and with 1 for the others. In Python they are exceptions of `pgengram.errors`."
     )
     rows = []

@@ -3,13 +3,13 @@
 PgengramError
 ├── InvalidInput         INVALID_INPUT      the arguments are wrong; nothing was changed
 ├── NotFound             NOT_FOUND          no such memory
-├── Conflict             CONFLICT           someone else changed it first, or it would collide
+├── Conflict             CONFLICT           it changed in the meantime, or would collide
 ├── LimitExceeded        LIMIT_EXCEEDED     too much at once
 ├── SecretRejected       SECRET_REJECTED    a text holds a password, key or token; nothing was stored
-├── ConfirmRequired      CONFIRM_REQUIRED   nobody has said yes to this yet
+├── ConfirmRequired      CONFIRM_REQUIRED   nobody has confirmed this yet
 ├── ItemRefused          the item's own     one item of a batch that is stored whole or not at all is wrong
 ├── EmbeddingFailed      EMBEDDING_ERROR    the embedder gave no vector
-└── DatabaseFailed       DATABASE_ERROR     PostgreSQL cannot be used now
+└── DatabaseFailed       DATABASE_ERROR     PostgreSQL can't be used right now
     ├── ConnectionLost   DATABASE_ERROR     the connection broke; the call can be repeated
     ├── StoreMoved       DATABASE_ERROR     the store changed under the call, which can be repeated:
     │   ├── ModelSwitched                   it took another embedding model
@@ -49,7 +49,7 @@ class InvalidInput(PgengramError):
 
 
 class NotFound(PgengramError):
-    """No such thing."""
+    """It does not exist."""
 
     code = "NOT_FOUND"
 
@@ -58,7 +58,7 @@ class NotFound(PgengramError):
 
 
 class Conflict(PgengramError):
-    """Someone changed it first, or the change would collide with another memory."""
+    """The memory changed in the meantime, or the change would collide with another memory."""
 
     code = "CONFLICT"
     default_hint = "Read the memory again with get_memories and repeat the change on what is there now."
@@ -72,14 +72,14 @@ class LimitExceeded(PgengramError):
 
 
 class ConfirmRequired(PgengramError):
-    """Nobody has said yes to this yet, or the yes was for something else."""
+    """This needs a confirmation, or the one that was given is for something else."""
 
     code = "CONFIRM_REQUIRED"
     default_hint = "Nothing was changed. Call without confirm_token to see what would go and get a new token."
 
 
 class SecretRejected(PgengramError):
-    """A text holds what looks like a password, a key, a token or a card number; nothing was stored.
+    """A text contains what looks like a password, key, token or card number; nothing was stored.
 
     Args:
         where: the argument that holds it.
@@ -96,7 +96,7 @@ class SecretRejected(PgengramError):
 
 
 class ItemRefused(PgengramError):
-    """One item of a batch that stands or falls together is wrong; its error has the item's own code.
+    """One item of an all-or-nothing batch is wrong; the error has the code of that item.
 
     Args:
         index: the item's place, from 0 on.
@@ -116,42 +116,42 @@ class EmbeddingFailed(PgengramError):
 
 
 class DatabaseFailed(PgengramError):
-    """PostgreSQL cannot be used now."""
+    """PostgreSQL can't be used right now."""
 
     code = "DATABASE_ERROR"
-    default_hint = "Nothing was changed; the call can be retried. If it goes on, run `pgengram doctor`."
+    default_hint = "Nothing was changed; the call can be retried. If it happens again, run `pgengram doctor`."
     connection_lost = False
 
 
 class ConnectionLost(DatabaseFailed):
-    """The connection broke in the middle; whether a write was kept is not known, and repeating it is safe."""
+    """The connection broke during a call. A write may or may not have been kept; repeating it is safe."""
 
     default_hint = "The call can be retried: a repeated create stores nothing twice."
     connection_lost = True
 
 
 class StoreMoved(DatabaseFailed):
-    """The store changed under a call, which can be repeated; `is_final` once that was tried often enough."""
+    """The store changed during a call, which can be repeated; `is_final` once that was tried often enough."""
 
     default_hint = "Nothing was changed; call again."
     is_final = False
 
 
 class ModelSwitched(StoreMoved):
-    """The store took another embedding model while a call held vectors of the one before."""
+    """The store switched to another embedding model during a call."""
 
     def __init__(self) -> None:
-        super().__init__("The store took another embedding model at this very moment.")
+        super().__init__("The store just switched to another embedding model.")
 
 
 class ShardMoved(StoreMoved):
-    """The namespace's rows went to another machine of the cluster while a call asked for them."""
+    """The namespace moved to another machine of the cluster during a call."""
 
     def __init__(self) -> None:
-        super().__init__("This namespace's memories went to another machine at this very moment.")
+        super().__init__("This namespace just moved to another machine.")
 
 
 class NotReady(DatabaseFailed):
-    """The embedded server or the schema did not come up."""
+    """The embedded server did not start, or the schema could not be updated."""
 
-    default_hint = "Run `pgengram doctor`: it says what is wrong and how to repair it."
+    default_hint = "Run `pgengram doctor` to see what is wrong and how to fix it."
