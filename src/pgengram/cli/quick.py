@@ -100,9 +100,10 @@ def quick(arguments: list[str]) -> int | None:
             answer = local_socket.ask(local_socket.Place(os.environ), called, ANSWER_S) if called else None
     except (InvalidInput, local_socket.Unanswered):
         return None
-    if answer is None or not answer.get("answer"):  # an error changed nothing: the full command says it in its own words
+    text = (answer or {}).get("answer")
+    if not isinstance(text, str):  # an error, which changed nothing: the full command says it in its own words
         return None
-    return _shown(name, options, answer["answer"], as_json=as_json)
+    return _shown(name, options, text, as_json=as_json)
 
 
 def _call(name: str, options: Options) -> dict[str, object] | None:
