@@ -10,7 +10,7 @@ import pytest
 from mcp.types import Tool
 
 from helpers import Answer, Served, call, connected
-from pgengram.mcp.listing import TOLD_ONCE
+from pgengram.mcp.listing import DESCRIBED_ONCE
 
 TOOLS = ["create_memory", "create_memories", "search_memories", "get_memories", "update_memory", "forget_memories"]
 OBVIOUS = {"boolean", "number", "integer"}  # their bounds and their name say it all
@@ -123,7 +123,7 @@ def test_each_property_has_a_description_unless_it_is_obvious(tools: list[Tool],
     for property_, schema in tool.input_schema["properties"].items():
         obvious = "enum" in schema or "enum" in schema.get("items", {}) or str(schema.get("type")) in OBVIOUS
         named = property_ in ("user", "project", "collection", "session_id", "speaker", "source", "ids", "id")
-        named = named or (name != "create_memory" and property_ in TOLD_ONCE)
+        named = named or (name != "create_memory" and property_ in DESCRIBED_ONCE)
         assert schema.get("description") or obvious or named, property_
 
 

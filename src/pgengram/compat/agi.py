@@ -186,8 +186,8 @@ class Agi(CompatAdapter):
         max_depth: Annotated[int, Field(ge=1, le=4)] = 2,
         min_strength: f.Bound = 0.3,
     ) -> Raw:
-        """Walk along relationships from a memory; strengths multiply along the way. From an unknown one nowhere. Errors:
-        INVALID_INPUT.
+        """Walk along relationships from a memory; strengths multiply along the way. From an unknown one nowhere.
+        Errors: INVALID_INPUT.
         """
         seen = await self._walked(memory_id, edges.Walk(max_depth, "out", None, min_strength, f.MAX_NODES))
         types = {(edge["from_id"], edge["to_id"]): edge["type"] for edge in reversed(seen.edges)}
@@ -368,8 +368,8 @@ class Agi(CompatAdapter):
         criteria: Pruning | None = None,
         confirm_token: Annotated[str, Field(max_length=64, description="From the preview.")] = "",
     ) -> Raw:
-        """Permanently remove archived memories: the first call shows them and gives a confirm_token, the second one with
-        it acts. criteria: {max_age, min_importance, max_access_count}. Errors: CONFIRM_REQUIRED, CONFLICT.
+        """Permanently remove archived memories: the first call shows them and gives a confirm_token, the second one
+        with it acts. criteria: {max_age, min_importance, max_access_count}. Errors: CONFIRM_REQUIRED, CONFLICT.
         """
         which = criteria or checked(Pruning, {})
         tidied = await Maintenance(self.memory).tidy_memories(

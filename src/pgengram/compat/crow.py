@@ -108,7 +108,7 @@ class Crow(CompatAdapter):
         """
         which = _which(category, tags, min_importance, project_id, instance_id)
         found = await self.find(query=query, limit=limit, mode=None if semantic else "text", **which, detail=True)
-        return _told(found.results, "No memories found matching that query.")
+        return _hits_answer(found.results, "No memories found matching that query.")
 
     @tool(READS, title="Recall by context")
     async def crow_recall_by_context(
@@ -128,7 +128,7 @@ class Crow(CompatAdapter):
         found = await self.find(query=context, limit=min(2 * limit, f.MAX_LIMIT), **which, detail=True)
         wanted = [hit for hit in found.results if include_maker_lab or hit.get("source") != MAKER_LAB]
         fitting = [hit for hit in wanted if not is_junk(hit)]
-        return _told(fitting[:limit], "No relevant memories found for this context.")
+        return _hits_answer(fitting[:limit], "No relevant memories found for this context.")
 
     @tool(READS, title="List memories")
     async def crow_list_memories(
@@ -149,7 +149,7 @@ class Crow(CompatAdapter):
         """
         which = _which(category, [*tags, *tag], min_importance, project_id, instance_id)
         found = await self.find(limit=limit, offset=offset, sort=SORTS[sort_by or sort], **which, detail=True)
-        return _told(found.results, "No memories found with those filters.")
+        return _hits_answer(found.results, "No memories found with those filters.")
 
     @tool(CHANGES, title="Update a memory")
     async def crow_update_memory(
@@ -182,7 +182,8 @@ class Crow(CompatAdapter):
         id: NumericId,
         confirm_token: Annotated[str, Field(max_length=128, description="From the first call.")] = "",
     ) -> Raw:
-        """Permanently delete a memory: the first call shows it and gives a confirm_token, the second call with it deletes.
+        """Permanently delete a memory: the first call shows it and gives a confirm_token, the second call with it
+        deletes.
 
         A token is valid for one use within 60 seconds. To correct a memory use crow_update_memory. Errors: NOT_FOUND,
         CONFIRM_REQUIRED.
@@ -247,7 +248,7 @@ def _which(
     }
 
 
-def _told(hits: list[dict[str, Any]], nothing: str) -> Raw:
+def _hits_answer(hits: list[dict[str, Any]], nothing: str) -> Raw:
     """Return hits as memories, or say that there are none."""
     message = {} if hits else {"message": nothing}
     return Raw({"memories": [entry(hit) for hit in hits], "count": len(hits), **message})

@@ -110,8 +110,8 @@ class McpMemory(CompatAdapter):
         async with self.memory.store.transaction() as tx:
             for one in relations:
                 ends = graph.entity(one.from_), graph.entity(one.to)
-                told = {"relation_type": one.relationType}
-                if await edges.link(tx, *ends, one.relationType, 1.0, told):
+                properties = {"relation_type": one.relationType}
+                if await edges.link(tx, *ends, one.relationType, 1.0, properties):
                     created.append(one.model_dump(by_alias=True))
         return Raw(created)
 
@@ -159,7 +159,7 @@ class McpMemory(CompatAdapter):
     @tool(READS, title="Read the graph")
     async def read_graph(self) -> Raw:
         """Read all entities and relations; to look something up use search_nodes. Errors: DATABASE_ERROR."""
-        return await self._told(await self._graph())
+        return await self._graph_answer(await self._graph())
 
     @tool(READS, title="Search nodes")
     async def search_nodes(self, query: Annotated[str, f.Text, Field(max_length=f.MAX_QUERY)]) -> Raw:
@@ -167,12 +167,12 @@ class McpMemory(CompatAdapter):
         it says. With their relations. Errors: INVALID_INPUT.
         """
         names = list((await self._graph(text=query)).entities)
-        return await self._told(await self._graph(names=names or await self._near(query)))
+        return await self._graph_answer(await self._graph(names=names or await self._near(query)))
 
     @tool(READS, title="Open nodes")
     async def open_nodes(self, names: Names) -> Raw:
         """Read entities by their names, with their relations. Errors: INVALID_INPUT."""
-        return await self._told(await self._graph(names=names))
+        return await self._graph_answer(await self._graph(names=names))
 
     async def _near(self, query: str) -> list[str]:
         """Return the names of the entities that belong to what is asked in other words."""
@@ -188,7 +188,7 @@ class McpMemory(CompatAdapter):
             wanted = None if names is None else list(names)
             return KnowledgeGraph(await tx.rows(NODES, {"names": wanted, "text": text}))
 
-    async def _told(self, graph: KnowledgeGraph) -> Raw:
+    async def _graph_answer(self, graph: KnowledgeGraph) -> Raw:
         async with self.memory.store.transaction() as tx:
             relations = await _relations(tx, graph)
         entities = [
@@ -262,12 +262,12 @@ class KnowledgeGraph:
 def _memory(name: str, type_: str, observation: str | None) -> dict[str, Any]:
     """Return an entity, or one of its observations, as a new memory."""
     about = {"entity": name, "entity_type": type_}
-    told = {} if observation is None else {"observation": observation}
+    observed_text = {} if observation is None else {"observation": observation}
     return {
         "content": f"{name} ({type_})" if observation is None else f"{name}: {observation}",
         "kind": type_.lower() if type_.lower() in f.KINDS else None,
         "tags": [type_[: f.MAX_TAG]],
-        "metadata": about | told,
+        "metadata": about | observed_text,
         "dedup_policy": "insert",
     }
 

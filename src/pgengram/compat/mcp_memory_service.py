@@ -59,17 +59,17 @@ class McpMemoryService(CompatAdapter):
     ) -> Raw:
         """Store information with tags and a type.
 
-        Nearly the same as what is there is not stored again, unless a conversation_id is given: then its memories may be
-        alike. Errors: INVALID_INPUT, SECRET_REJECTED.
+        Nearly the same as what is there is not stored again, unless a conversation_id is given: then its memories may
+        be alike. Errors: INVALID_INPUT, SECRET_REJECTED.
         """
-        told = metadata or StoredMetadata()
+        given = metadata or StoredMetadata()
         stored = await self.store(
             content=content,
-            tags=told.tags,
+            tags=given.tags,
             session_id=conversation_id,
-            metadata={**(told.model_extra or {}), **_kept(told.type)},
+            metadata={**(given.model_extra or {}), **_kept(given.type)},
             dedup_policy="insert" if conversation_id else "skip_if_near",
-            **_kind(told.type),
+            **_kind(given.type),
         )
         message = "Memory stored successfully" if stored.created else "Duplicate content detected"
         return Raw({"success": stored.created, "message": message, **row_of(stored.memory)})

@@ -96,7 +96,7 @@ class Ownsona(CompatAdapter):
         wrong = {one["memory_id"]: one.get("previously_corrected") or [] for one in stored}
         facts = await self._facts(near["id"] for found in (*alike.values(), *wrong.values()) for near in found)
 
-        def told(found: list[dict[str, Any]], score: str) -> list[dict[str, Any]]:
+        def near_facts(found: list[dict[str, Any]], score: str) -> list[dict[str, Any]]:
             beside = ("possible_conflict", "differs_in")
             return [
                 facts[near["id"]] | {"score": near[score]} | {name: near[name] for name in beside if name in near}
@@ -105,7 +105,9 @@ class Ownsona(CompatAdapter):
             ]
 
         return [
-            records.remembered(one, told(alike[one["memory_id"]], "similarity"), told(wrong[one["memory_id"]], "score"))
+            records.remembered(
+                one, near_facts(alike[one["memory_id"]], "similarity"), near_facts(wrong[one["memory_id"]], "score")
+            )
             for one in stored
         ]
 
@@ -218,8 +220,8 @@ class Ownsona(CompatAdapter):
                 done = await self._updated(wanted)
                 results[place] |= {"id": done.pop("memory_id"), "ok": True, **done}
             except PgengramError as error:
-                told = {"ok": False, "error": self.translated(error).as_dict()}
-                results[place] |= {"id": number_of(change.id), **told}
+                refused = {"ok": False, "error": self.translated(error).as_dict()}
+                results[place] |= {"id": number_of(change.id), **refused}
         return records.batch(results, dry_run=dry_run, updated=sum(one["ok"] for one in results))
 
     async def _updated(self, change: FactChange) -> dict[str, Any]:
@@ -232,8 +234,8 @@ class Ownsona(CompatAdapter):
         id_ = await self._alive(change.id)
         await self.memory.update_memory(checked(Change, {"id": id_, "dry_run": change.dry_run, **given}))
         message = "Would update" if change.dry_run else "Ok"
-        told = {"dry_run": change.dry_run, "changed_fields": asked, "message": message}
-        return {"memory_id": number_of(id_), **told}
+        answer = {"dry_run": change.dry_run, "changed_fields": asked, "message": message}
+        return {"memory_id": number_of(id_), **answer}
 
     async def _alive(self, id_: str) -> str:
         """Return the whole id of a fact that was not forgotten.
@@ -267,8 +269,8 @@ class Ownsona(CompatAdapter):
     ) -> Raw:
         """Take a fact out of recall, with a reason and what holds instead; it warns when the same is stored again.
 
-        hard_delete removes it permanently: the first call previews and gives a confirm_token, the second one with it acts.
-        Errors: INVALID_INPUT, NOT_FOUND, CONFIRM_REQUIRED.
+        hard_delete removes it permanently: the first call previews and gives a confirm_token, the second one with it
+        acts. Errors: INVALID_INPUT, NOT_FOUND, CONFIRM_REQUIRED.
         """
         instead = [replaced_by_id] if replaced_by_id else []
         forgotten = await self.memory.forget_memories(
@@ -278,9 +280,9 @@ class Ownsona(CompatAdapter):
         [one] = forgotten.results
         asks = hard_delete and forgotten.confirm_token is not None
         message = forgotten.message if asks else records.forgotten_message(one, hard=hard_delete, dry_run=dry_run)
-        told = {"already_deleted": one.get("already_forgotten", False), "message": message, **records.gone(one)}
+        state = {"already_deleted": one.get("already_forgotten", False), "message": message, **records.gone(one)}
         token = {"confirm_token": forgotten.confirm_token} if asks else {}
-        return Raw({"ok": True, "memory_id": number_of(one["id"]), "dry_run": dry_run, **told, **token})
+        return Raw({"ok": True, "memory_id": number_of(one["id"]), "dry_run": dry_run, **state, **token})
 
     @tool(REMOVES, title="Forget many memories")
     async def forget_batch(
@@ -311,8 +313,8 @@ class Ownsona(CompatAdapter):
         refuse_missing(forgotten.results)
         [one] = forgotten.results
         known = one["already_forgotten"]
-        told = "Already soft-deleted (tombstone updated)" if known and not dry_run else None
-        message = told or records.forgotten_message(one, hard=False, dry_run=dry_run)
+        renewed = "Already soft-deleted (tombstone updated)" if known and not dry_run else None
+        message = renewed or records.forgotten_message(one, hard=False, dry_run=dry_run)
         return {"ok": True, "id": number_of(one["id"]), "already_deleted": known, "message": message}
 
     # -- maintenance --------------------------------------------------------------------------------------------------

@@ -72,23 +72,23 @@ class BuiltinEmbedder:
 
     async def passages(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """Return one array (parts, dimensions) per text."""
-        told = [language_of(text) for text in texts]
-        english = [text for text, one in zip(texts, told, strict=True) if one.english]
-        foreign = [text for text, one in zip(texts, told, strict=True) if one.foreign]
+        languages = [language_of(text) for text in texts]
+        english = [text for text, one in zip(texts, languages, strict=True) if one.english]
+        foreign = [text for text, one in zip(texts, languages, strict=True) if one.foreign]
         by_english = iter(await self.english.passages(english))
         by_others = iter(await self.others.passages(foreign) if foreign else [])
         return [
             _mean([next(source) for source, used in ((by_english, one.english), (by_others, one.foreign)) if used])
-            for one in told
+            for one in languages
         ]
 
     async def query(self, text: str) -> NDArray[np.float32]:
         """Return the vector (dimensions,) of a question."""
-        told = language_of(text)
+        language = language_of(text)
         asked: list[Awaitable[NDArray[np.float32]]] = []
-        if told.english:
+        if language.english:
             asked.append(self.english.query(text))
-        if told.foreign:
+        if language.foreign:
             asked.append(self.others.query(text))
         return _mean([await one for one in asked])
 

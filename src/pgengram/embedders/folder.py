@@ -160,7 +160,8 @@ def _dense(folder: Path) -> tuple[Path, ...]:
     if other := {name for name, _ in modules} - MODULES:
         raise EmbeddingFailed(
             f"The model has a step that is not supported: {', '.join(sorted(other))}.",
-            "Choose a model made of Transformer, Pooling, Dense and Normalize only, or serve it over HTTP (openai+http://…).",
+            "Choose a model made of Transformer, Pooling, Dense and Normalize only, or serve it over HTTP "
+            "(openai+http://…).",
         )
     return tuple(_existing(path / WEIGHTS).parent for name, path in modules if name == "Dense")
 

@@ -240,8 +240,8 @@ def _of_dense(folder: Path, there: Mapping[str, RemoteFile]) -> list[RemoteFile]
 
 def _variant(choice: Choice) -> str:
     """Return what tells folders of one revision apart."""
-    told = (choice.file, choice.dimensions, choice.query_prefix, choice.passage_prefix)
-    return "" if not any(told) else f"-{hashlib.sha256(json.dumps(told).encode()).hexdigest()[:8]}"
+    chosen = (choice.file, choice.dimensions, choice.query_prefix, choice.passage_prefix)
+    return "" if not any(chosen) else f"-{hashlib.sha256(json.dumps(chosen).encode()).hexdigest()[:8]}"
 
 
 async def _describe(choice: Choice, commit: str, folder: Path) -> None:

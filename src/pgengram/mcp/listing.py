@@ -47,8 +47,8 @@ MEANING: Final = {
     "tags_match": "any or all",
 }
 LIKE_CREATING: Final = frozenset({"search_memories", "update_memory"})  # take fields that create_memory describes
-TOLD_ONCE: Final = frozenset({"content", "kind", "importance", "tags", "metadata"})
-UNTOLD: Final = frozenset(
+DESCRIBED_ONCE: Final = frozenset({"content", "kind", "importance", "tags", "metadata"})
+LEFT_OUT: Final = frozenset(
     {"additionalProperties", "format", "maxItems", "maxLength", "minItems", "minLength", "minimum"}
 )  # a refusal tells them
 
@@ -59,30 +59,30 @@ def listed(tool: str, schema: Schema, essential: tuple[str, ...] = ()) -> tuple[
     """
     properties: Schema = schema["properties"]
     names = essential or USUAL.get(tool, tuple(properties))
-    left_out = UNTOLD | {"maximum"} if essential else UNTOLD
-    told = {name: _without(left_out, properties[name]) for name in names}
-    if "content" in told:  # the one limit that a caller should know before it writes
-        told["content"]["maxLength"] = properties["content"]["maxLength"]
+    left_out = LEFT_OUT | {"maximum"} if essential else LEFT_OUT
+    shown = {name: _without(left_out, properties[name]) for name in names}
+    if "content" in shown:  # the one limit that a caller should know before it writes
+        shown["content"]["maxLength"] = properties["content"]["maxLength"]
     if tool in LIKE_CREATING:
-        told |= {name: _type_alone(told[name]) for name in TOLD_ONCE & told.keys()}
-    return {**_without(left_out, schema), "properties": told}, "" if essential else _also(tool, properties, told)
+        shown |= {name: _type_alone(shown[name]) for name in DESCRIBED_ONCE & shown.keys()}
+    return {**_without(left_out, schema), "properties": shown}, "" if essential else _also(tool, properties, shown)
 
 
 def listed_answer(schema: Schema) -> Schema:
     """Return the schema of an answer without what helps no caller: which fields are always there, and that a list is
     one of objects.
     """
-    told = {key: value for key, value in schema.items() if key not in ("description", "required")}
-    told["properties"] = {
+    shown = {key: value for key, value in schema.items() if key not in ("description", "required")}
+    shown["properties"] = {
         name: {key: value for key, value in one.items() if (key, value) != ("items", {"type": "object"})}
         for name, one in schema["properties"].items()
     }
-    return told
+    return shown
 
 
-def _also(tool: str, properties: Schema, told: Schema) -> str:
+def _also(tool: str, properties: Schema, shown: Schema) -> str:
     """Name the arguments that are not listed."""
-    others = [name for name in properties if name not in told]
+    others = [name for name in properties if name not in shown]
     if tool == "update_memory":
         others = ["the other fields of create_memory", *(name for name in others if name not in NewMemory.model_fields)]
     meaning = {name: MEANING[name] for name in MEANING if tool == "create_memory" or name not in NewMemory.model_fields}

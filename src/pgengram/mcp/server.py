@@ -200,10 +200,10 @@ def _answer(view: BaseModel, *, short: bool) -> CallToolResult:
     if isinstance(view, RootModel):
         text = view.root if isinstance(view.root, str) else _compact(view.root)
         return CallToolResult(content=[TextContent(type="text", text=text)])
-    told = brief(view) if short else whole(view)
+    answer = brief(view) if short else whole(view)
     return CallToolResult(
-        content=[TextContent(type="text", text=to_json(told).decode())],  # refuses text that is no Unicode
-        structured_content=told,
+        content=[TextContent(type="text", text=to_json(answer).decode())],  # refuses text that is no Unicode
+        structured_content=answer,
         is_error=getattr(view, "ok", True) is False,
     )
 

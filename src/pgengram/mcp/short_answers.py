@@ -82,7 +82,7 @@ def _(view: Stored) -> Shown:
 def _(view: StoredMany) -> Shown:
     answer = whole(view, "results", "created", "failed")
     answer["ids"] = [short(item["memory_id"]) if item["ok"] else None for item in view.results]
-    if remarkable := [told for item in view.results if (told := _item(item))]:
+    if remarkable := [remarks for item in view.results if (remarks := _item(item))]:
         answer["results"] = remarkable
     return answer
 
@@ -135,8 +135,8 @@ def _day(moment: str) -> str:
 
 def _item(item: Shown) -> Shown:
     """Return what of one item of a batch needs attention, with its place; nothing where all went as expected."""
-    told = {name: value for name, value in item.items() if name not in ("memory_id", "created", "ok")}
-    return _with_short_ids_in(told) if len(told) > 1 else {}
+    remarks = {name: value for name, value in item.items() if name not in ("memory_id", "created", "ok")}
+    return _with_short_ids_in(remarks) if len(remarks) > 1 else {}
 
 
 def _with_short_ids_in(answer: Shown) -> Shown:

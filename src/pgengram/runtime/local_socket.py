@@ -46,8 +46,8 @@ class Place:
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        told = environ.get("PGENGRAM_DATA_DIR")
-        data = os.path.abspath(os.path.expanduser(told)) if told else default_data_folder()
+        named = environ.get("PGENGRAM_DATA_DIR")
+        data = os.path.abspath(os.path.expanduser(named)) if named else default_data_folder()
         # What decides whose memories these are, and how they are stored: servers that differ in it don't stand in for
         # each other.
         decisive = {"DATABASE_URL": "", "NAMESPACE": "default", "SECRETS": "reject"}

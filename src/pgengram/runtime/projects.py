@@ -139,8 +139,8 @@ def _common_folder(top: Path) -> Path | None:
     if os.path.isdir(git):
         return Path(git)
     if os.path.isfile(git):
-        told = _first_line(git).removeprefix("gitdir:").strip()
-        own = os.path.realpath(top / told)
+        target = _first_line(git).removeprefix("gitdir:").strip()
+        own = os.path.realpath(top / target)
         if not os.path.isdir(own) or own == str(top):
             return None
         shared = _first_line(os.path.join(own, "commondir"))

@@ -74,7 +74,8 @@ def _written_in_month(first: datetime, last: datetime) -> str:
     whole = first.day == 1 and last == _next_month(first.replace(hour=0)) - timedelta(microseconds=1)
     if whole:
         return rf"{numbers}|\m(?:{names}){in_year}"
-    return rf"{numbers}|\m(?:{days}){_AFTER_DAY}(?:{names}){in_year}|\m(?:{names})\.?\s+(?:{days})(?:st|nd|rd|th)?{in_year}"
+    day_first = rf"\m(?:{days}){_AFTER_DAY}(?:{names}){in_year}"
+    return rf"{numbers}|{day_first}|\m(?:{names})\.?\s+(?:{days})(?:st|nd|rd|th)?{in_year}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,9 @@ class Signals(NamedTuple):
     """What tells whether a question has an answer.
 
     lead: how much nearer the nearest memory is than the nearest hundred are, in cosine; covered: the largest share of
-        the question's other words, by weight, in a hit that is about all it names, 1 where it only names; unheard: the share of them that no
-        memory has; strangers: how many of its names no memory has; speaker: by how much the best turn of the one speaker
-        it names outdoes those of others, without the bonus for being named.
+        the question's other words, by weight, in a hit that is about all it names, 1 where it only names; unheard: the
+        share of them that no memory has; strangers: how many of its names no memory has; speaker: by how much the best
+        turn of the one speaker it names outdoes those of others, without the bonus for being named.
     """
 
     lead: float
@@ -77,8 +77,8 @@ LEVELS: Final = get_args(Evidence)  # the surest first
 STRONG: Final = 0.6  # probability from which evidence is strong
 WEAK: Final = 0.25  # probability from which it is weak
 SMALL_TALK: Final = -6.0  # log odds that somebody who greets or thanks asks for a memory
-# Share of the best hit's probability from which a hit is worth its room in a recalled text, with its surroundings; where
-# the best one is a guess, only what is nearly as likely. Chosen on the corpus of benchmarks/assistant.py.
+# Share of the best hit's probability from which a hit is worth its room in a recalled text, with its surroundings;
+# where the best one is a guess, only what is nearly as likely. Chosen on the corpus of benchmarks/assistant.py.
 RECALLED: Final = 0.012
 RECALLED_OF_GUESSES: Final = 0.3
 GUESS: Final = 0.15  # probability below which the best hit is one

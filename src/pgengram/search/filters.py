@@ -51,8 +51,8 @@ OTHERS: Final = f"m.status <> 'active' AND {VISIBLE}"  # says so in the text, an
 
 
 # What was held true at a moment, whatever has become of it since; what is only held for a task is no part of that.
-HELD_THEN: Final = """m.valid_from <= %(as_of)s AND (m.valid_to IS NULL OR m.valid_to > %(as_of)s) AND m.status <> 'working'
-  AND (m.expires_at IS NULL OR m.expires_at > %(as_of)s)"""
+HELD_THEN: Final = """m.valid_from <= %(as_of)s AND (m.valid_to IS NULL OR m.valid_to > %(as_of)s)
+  AND m.status <> 'working' AND (m.expires_at IS NULL OR m.expires_at > %(as_of)s)"""
 
 
 def _visible(filters: Question) -> tuple[str, dict[str, Any]]:

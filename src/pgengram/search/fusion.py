@@ -28,18 +28,18 @@ def parts_of(text: str) -> list[tuple[float, str]]:
     if len(text) <= LONG:
         return [(1.0, text)]
     sentences = [one for one in _SENTENCE.split(text.strip()) if one]
-    asking = _taken(sentences[::-1], ASKING)[::-1]
+    asking = _batches(sentences[::-1], ASKING)[::-1]
     rest = sentences[: len(sentences) - len(asking)]
     size = sum(map(len, rest)) // (MAX_QUERIES - 1) + 1
     pasted = []
     while rest:
-        taken = _taken(rest, size)
+        taken = _batches(rest, size)
         rest = rest[len(taken) :]
         pasted.append((WEIGHT_PASTED, " ".join(taken)))
     return [(1.0, " ".join(asking)), *pasted]
 
 
-def _taken(sentences: Sequence[str], size: int) -> list[str]:
+def _batches(sentences: Sequence[str], size: int) -> list[str]:
     """Return as many of the first sentences as reach `size` characters, one at least."""
     taken: list[str] = []
     while len(taken) < len(sentences) and (not taken or sum(map(len, taken)) + len(sentences[len(taken)]) <= size):

@@ -219,8 +219,8 @@ WITH {sets}, asked AS MATERIALIZED (
 
 
 IN_SEQUENCE: Final = f"ORDER BY b.session_sequence RANGE BETWEEN {NEAR_BY} PRECEDING AND {NEAR_BY} FOLLOWING"
-# Turns of a conversation that the caller named, or lines that one connection stored in sequence where at least two people
-# speak near by, each more than once: whoever stores a chat without naming it still stores a chat.
+# Turns of a conversation that the caller named, or lines that one connection stored in sequence where at least two
+# people speak near by, each more than once: whoever stores a chat without naming it still stores a chat.
 CONVERSATIONS: Final = f"""heard AS MATERIALIZED (
   SELECT b.*, count(b.voice) OVER (PARTITION BY b.session_id, b.voice {IN_SEQUENCE}) > 1 AS again FROM judged b
 ), turned AS MATERIALIZED (
@@ -367,7 +367,7 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
 
 
 def _stretch(question: Question, offset: int) -> tuple[bool, int, int]:
-    """Return whether hits are put in the order of what holds now, and from and to which place they are read for that."""
+    """Return whether hits are put in the order of what holds now, and the places from and to which they are read."""
     if question.mode == "auto" and question.as_of is None and question.limit <= MAX_LIMIT:
         return True, *outdated.whole_parts(offset, question.limit)
     return False, offset, offset + max(question.limit, JUDGED)

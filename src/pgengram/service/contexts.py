@@ -33,8 +33,8 @@ async def most_relevant(core: Core, *, project: str | None = None) -> list[Row]:
 
 
 async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Row]:
-    """Return the first memories of a list that may be put before a model unasked, however many of strangers' stand before
-    them, up to `PASSED_OVER`.
+    """Return the first memories of a list that may be put before a model unasked, however many of strangers' stand
+    before them, up to `PASSED_OVER`.
     """
     found: list[Row] = []
     place = cursors.Cursor(datetime.now(UTC))

@@ -119,8 +119,8 @@ class Conversations:
     async def keep_told(self, conversation: Conversation, said: tuple[str, str], at: datetime) -> bool:
         """Keep what an event tells, by role and text; return whether it is new.
 
-        It is not if it was told before at this moment, as a hook that got no answer leaves it for the next server; nor if
-        it is the last turn, as a client runs a hook again that it had to kill.
+        It is not if it was told before at this moment, as a hook that got no answer leaves it for the next server; nor
+        if it is the last turn, as a client runs a hook again that it had to kill.
         """
         async with self._store.transaction() as tx:
             keeping = await store.keeping(tx)

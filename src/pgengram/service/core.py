@@ -1,4 +1,4 @@
-"""What every group of tools stands on: the store, the embedder and the session; storing, searching and resolving ids."""
+"""What every group of tools stands on: store, embedder and session; storing, searching and resolving ids."""
 
 from __future__ import annotations
 

@@ -393,7 +393,7 @@ class MemoryManager(Core):
         """Forget or erase what is meant."""
         return receipts.removal(made, await made.execute(tx, session_id=self.session.current()))
 
-    # -- maintenance -----------------------------------------------------------------------------------------------------
+    # -- maintenance -----------------------------------------------------------------------------------------------
 
     @retrying
     async def erase(self, ids: Sequence[str], *, trace: bool = True) -> int:

@@ -46,8 +46,8 @@ async def beside(store: Store, question: Question, evidence: f.Evidence | None) 
 
 
 def turn_view(row: Row, asked: Sequence[str] = (), *, whole: bool = False) -> Shown:
-    """Return a turn: `cite`, which a memory names among its `sources`, who said it and when, and the text or the part of
-    it around the words.
+    """Return a turn: `cite`, which a memory names among its `sources`, who said it and when, and the text or the part
+    of it around the words.
     """
     view = {"cite": conversations.cited(row), "role": row["role"], "date": f"{row['time']:%Y-%m-%d}"}
     project = {"project": row["project"]} if row["project"] else {}
@@ -73,7 +73,9 @@ async def not_stored(store: Store, current: conversations.Conversation) -> list[
 
 
 async def what_became(store: Store, conversation: conversations.Conversation) -> str:
-    """Say what was stored since a conversation began, and how much of it is kept; empty where nothing is known of it."""
+    """Say what was stored since a conversation began, and how much of it is kept; empty where nothing is known of
+    it.
+    """
 
     async def read(tx: Transaction) -> tuple[Row, list[Row]]:
         began = await conversations.began(tx, conversation)

@@ -41,8 +41,8 @@ class Note:
     @property
     def links(self) -> list[tuple[str, str]]:
         """How it relates to which notes, by their names, each once."""
-        told = self.fields.get("links")
-        text = "\n".join(f"- {one}" for one in told if isinstance(one, str)) if isinstance(told, list) else ""
+        links = self.fields.get("links")
+        text = "\n".join(f"- {one}" for one in links if isinstance(one, str)) if isinstance(links, list) else ""
         text = f"{text}\n{self.body}"
         typed = {name.strip(): type_.strip() or LINKS_TO for type_, name in _RELATION.findall(text)}
         return [(typed.get(name.strip(), LINKS_TO), name.strip()) for name in dict.fromkeys(_LINK.findall(text))]
@@ -53,8 +53,8 @@ def _fields(lines: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     name = ""
     for line in lines:
-        if told := _FIELD.match(line):
-            name, written = told[1], told[2].strip()
+        if match := _FIELD.match(line):
+            name, written = match[1], match[2].strip()
             found[name] = _value(written)
         elif (item := _ITEM.match(line)) and name:
             before = found[name] if isinstance(found[name], list) else []
@@ -81,5 +81,5 @@ def slug(text: str, words: int = 6) -> str:
 def named(fields: Mapping[str, Any], stem: str) -> set[str]:
     """Return the names under which other notes link to one: its file's, its title and its aliases, in small letters."""
     aliases = fields.get("aliases")
-    told = [stem, fields.get("title"), fields.get("permalink"), *(aliases if isinstance(aliases, list) else [aliases])]
-    return {str(name).lower() for name in told if name}
+    names = [stem, fields.get("title"), fields.get("permalink"), *(aliases if isinstance(aliases, list) else [aliases])]
+    return {str(name).lower() for name in names if name}

@@ -109,7 +109,7 @@ class Arguments:
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
         function = getattr(tool.method, "__func__", tool.method)
-        self.view, self._whole, self._reader = _taken(function, tool.name, bound=function is not tool.method)
+        self.view, self._whole, self._reader = _signature_of(function, tool.name, bound=function is not tool.method)
 
     @property
     def input_schema(self) -> Schema:
@@ -131,7 +131,7 @@ class Arguments:
 
 
 @cache
-def _taken(
+def _signature_of(
     function: Callable[..., Any], name: str, *, bound: bool
 ) -> tuple[type[BaseModel], str | None, Reader[BaseModel]]:
     """Return the view that a tool answers with, the parameter that takes all its arguments, and their reader.

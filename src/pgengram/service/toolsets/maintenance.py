@@ -130,7 +130,8 @@ class Maintenance(Toolset):
     ) -> Statistics:
         """Count memories by status, type, kind, project, tag and age, and tell the state of index and embedder.
 
-        Use when asked how much is remembered, or which tags exist; to find memories: search_memories; what needs care: review_memories. Error: DATABASE_ERROR.
+        Use when asked how much is remembered, or which tags exist; to find memories: search_memories; what needs care:
+        review_memories. Error: DATABASE_ERROR.
         """
         project = await self.core.project(project)
         counted = await self.core.store.read_transaction(lambda tx: findings.count(tx, project=project, tags=tags))

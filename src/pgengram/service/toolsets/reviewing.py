@@ -22,7 +22,7 @@ from pgengram.store.memory.succession import (
     SAME_KIND,
     Succession,
     crowding,
-    later,
+    may_have_changed,
     succeeds,
     surest,
     told_at,
@@ -166,7 +166,8 @@ class Review:
                 [rows[older], rows[newer]],
                 action="forget",
                 into={"ids": [str(older)], "replaced_by": [str(newer)]},
-                why="The second is newer and may replace the first. If so, forget the first; if both are true, confirm both.",
+                why="The second is newer and may replace the first. If so, forget the first; if both are true, "
+                "confirm both.",
             )
 
     def _note_duplicates(self, alike: Sequence[Pair], rows: dict[UUID, Row]) -> None:
@@ -304,7 +305,7 @@ def _succeeding(
         if pair.one not in rows or pair.other not in rows:
             continue
         older, newer = sorted((rows[pair.one], rows[pair.other]), key=told_at)
-        if later(newer, older):
+        if may_have_changed(newer, older):
             yield (newer["id"], older["id"]), succeeds(newer, older, pair.similarity, crowded[pair])
 
 

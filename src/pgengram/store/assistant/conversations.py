@@ -139,7 +139,8 @@ FORGET_OLD_RECEIPTS: Final = """
 DELETE FROM recall_receipts WHERE namespace_id = %(namespace_id)s AND at <= now() - make_interval(days => %(keep_days)s)
 """
 CHOSEN: Final = """namespace_id = %(namespace_id)s
-  AND (%(client)s::text IS NULL OR client = %(client)s) AND (%(conversation)s::text IS NULL OR conversation = %(conversation)s)
+  AND (%(client)s::text IS NULL OR client = %(client)s) AND (%(conversation)s::text IS NULL
+    OR conversation = %(conversation)s)
   AND (%(project)s::text IS NULL OR project = %(project)s)"""
 ERASE: Final = f"DELETE FROM conversation_turns WHERE {CHOSEN}"
 # Uses conversations_by_time.
@@ -152,7 +153,8 @@ FROM conversations c CROSS JOIN LATERAL (
 WHERE c.{CHOSEN} AND t.turns > 0
 ORDER BY c.at DESC, c.client, c.conversation LIMIT %(limit)s OFFSET %(offset)s
 """
-# Of the conversation with this id, or of the latest one with this beginning if no client is given. Uses conversations_by_time and conversation_turns_pkey.
+# Of the conversation with this id, or of the latest one with this beginning if no client is given. Uses
+# conversations_by_time and conversation_turns_pkey.
 TURNS: Final = """
 WITH chosen AS (
   SELECT number, role, text, time FROM conversation_turns
@@ -277,14 +279,14 @@ async def same(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> l
 
 async def bring(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> None:
     """Store turns of conversations that are imported; those that are there stay as they are."""
-    told: dict[tuple[str, str], dict[str, Any]] = {}
+    rows_by_key: dict[tuple[str, str], dict[str, Any]] = {}
     for one, turn in turns:
-        row = told.setdefault((one.client, one.id), {**one.key, "read_to": -1, "at": turn.time.isoformat()})
+        row = rows_by_key.setdefault((one.client, one.id), {**one.key, "read_to": -1, "at": turn.time.isoformat()})
         row |= {"project": row.get("project") or one.project, "title": row.get("title") or one.title}
         if turn.number < FROM_FILE:  # hooks count on from here
             row["read_to"] = max(row["read_to"], turn.number)
         row["at"] = max(row["at"], turn.time.isoformat())
-    await tx.run(BRING_CONVERSATIONS, {"conversations": Jsonb(list(told.values()))})
+    await tx.run(BRING_CONVERSATIONS, {"conversations": Jsonb(list(rows_by_key.values()))})
     rows = [
         {**one.key, "number": turn.number, "role": turn.role, "text": turn.text, "project": one.project,
          "time": turn.time.isoformat()}

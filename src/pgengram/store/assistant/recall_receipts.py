@@ -41,8 +41,8 @@ SELECT %(namespace_id)s, r.memory_id, %(client)s, %(conversation)s, r.version, %
 FROM jsonb_to_recordset(%(receipts)s) AS r(memory_id uuid, version integer, score real, tokens integer)
 ON CONFLICT DO NOTHING
 """
-# Read, changed or linked to since, by whomever. There are few beside the memories; uses memories_pkey, memory_activation_pkey and
-# memory_relationships_to.
+# Read, changed or linked to since, by whomever. There are few beside the memories; uses memories_pkey,
+# memory_activation_pkey and memory_relationships_to.
 LIST: Final = """
 SELECT r.at, r.client, r.conversation, r.event, r.project, r.memory_id, r.score, r.evidence, r.tokens, r.milliseconds,
   left(m.content, %(chars)s) AS content, coalesce(a.last_accessed_at > r.at, false) OR m.updated_at > r.at OR EXISTS (

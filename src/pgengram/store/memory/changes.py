@@ -344,8 +344,8 @@ async def forget(
             then,
             otherwise until now.
     """
-    later = replaced_from if replaced_from is not None and replaced_from > row["valid_from"] else None
-    given = {"id": row["id"], "reason": reason, "replaced_by": replaced_by or None, "replaced_from": later}
+    holds_until = replaced_from if replaced_from is not None and replaced_from > row["valid_from"] else None
+    given = {"id": row["id"], "reason": reason, "replaced_by": replaced_by or None, "replaced_from": holds_until}
     found = await tx.row(s.FORGET, given)
     if found is None:
         return

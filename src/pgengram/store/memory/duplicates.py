@@ -147,8 +147,8 @@ MEMBERS: Final = f"""crowded AS MATERIALIZED (
          AND m.collection = scopes.collection LIMIT {FEW_IN_SCOPE + 1})) AS m) AS counted
   WHERE members <= {FEW_IN_SCOPE}
 )"""
-SEEN: Final = """m.id, m.type, m.kind, m.status, m.content, m.content_hash, m.speaker, m.occurred_at, m.reason, m.replaced_by,
-  m."user", m.project, m.collection, m.traits, m.created_at, m.last_confirmed_at, m.expires_at"""
+SEEN: Final = """m.id, m.type, m.kind, m.status, m.content, m.content_hash, m.speaker, m.occurred_at, m.reason,
+  m.replaced_by, m."user", m.project, m.collection, m.traits, m.created_at, m.last_confirmed_at, m.expires_at"""
 # Uses memories_pkey; what was forgotten is near, too.
 JUDGED: Final = f"""
 SELECT * FROM (
@@ -412,8 +412,8 @@ def _by_cosine(candidates: Sequence[WriteCandidate], least: float) -> list[list[
     if len(there) > 1:
         first = np.stack([np.asarray(candidates[place].draft.parts[0], dtype=np.float32) for place in there])
         cosines = np.einsum("ik,jk->ij", first, first)
-        for later, earlier in zip(*np.nonzero(np.tril(cosines >= least, -1)), strict=True):
-            found[there[later]].append((float(cosines[later, earlier]), there[earlier]))
+        for place, earlier in zip(*np.nonzero(np.tril(cosines >= least, -1)), strict=True):
+            found[there[place]].append((float(cosines[place, earlier]), there[earlier]))
     return found
 
 

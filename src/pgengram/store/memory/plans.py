@@ -153,8 +153,8 @@ class ChangePlan:
     async def read(
         cls, tx: Transaction, steps: Sequence[Step], *, lock: bool = True, replayable: bool = False, **more: Any
     ) -> ChangePlan:
-        """Return the plan of `steps` over the memories that they speak of, which are locked from now on unless `lock` is
-        off or `tx` only reads.
+        """Return the plan of `steps` over the memories that they speak of, which are locked from now on unless `lock`
+        is off or `tx` only reads.
         """
         named = sorted({id_ for step in steps for id_ in step.named})
         if lock:

@@ -73,7 +73,9 @@ def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, 
 
 
 def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:
-    """Return the pairs, newer first, with the `least` evidence; of each newer one only those that it surest succeeds."""
+    """Return the pairs, newer first, with the `least` evidence; of each newer one only those that it surest
+    succeeds.
+    """
     found = [(pair, evidence) for pair, evidence in judged if evidence >= least]
     best: dict[UUID, float] = {}
     for (newer, _), evidence in found:
@@ -81,7 +83,7 @@ def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tup
     return [(pair, evidence) for pair, evidence in found if evidence >= best[pair[0]] - AS_GOOD]
 
 
-def later(newer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
+def may_have_changed(newer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
     """Whether one was told to hold so much later than the other that it may have changed."""
     return told_at(newer) - told_at(older) >= LATER
 

@@ -9,7 +9,16 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.memory.succession import BEFORE, NAMED, Succession, comparable, crowding, later, succeeds, surest
+from pgengram.store.memory.succession import (
+    BEFORE,
+    NAMED,
+    Succession,
+    comparable,
+    crowding,
+    may_have_changed,
+    succeeds,
+    surest,
+)
 
 TOGETHER: Final = 10  # places that are put in order together; pairs grow with the square
 FITS_STILL: Final = 1 / 3  # of the older one's score, that the newer has to have
@@ -69,7 +78,7 @@ async def _cosines(tx: Transaction, parts: Sequence[Sequence[Row]], model_id: in
 def _successions(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
     """Yield each newer row with an older one that it may succeed."""
     for newer, older in permutations((row for row in rows if row["status"] == "active"), 2):
-        if later(newer, older) and comparable(newer, older):
+        if may_have_changed(newer, older) and comparable(newer, older):
             yield newer, older
 
 

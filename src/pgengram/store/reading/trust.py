@@ -14,8 +14,8 @@ STRANGERS: Final = (
     "web", "webpage", "web page", "website", "page", "url", "link", "search", "tool", "tool output", "tool_output",
     "mcp", "api", "email", "mail", "message", "issue", "comment", "document", "file", "pdf", "download", "rss", "feed",
 )  # fmt: skip
-# A memory is trusted as little as the least trusted of those that it replaces or was merged from, unless a person confirmed
-# or wrote what it says now. Uses memories_hidden,
+# A memory is trusted as little as the least trusted of those that it replaces or was merged from, unless a person
+# confirmed or wrote what it says now. Uses memories_hidden,
 # memories_pkey and memory_history_pkey.
 UNTRUSTED: Final = """
 WITH RECURSIVE made_of AS (

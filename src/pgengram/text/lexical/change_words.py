@@ -10,32 +10,40 @@ from typing import Final
 # unless the words beside it tell.
 _CHANGES: Final = {
     "English": "now, nowadays, these days, instead, no longer, not anymore, any more, anymore, from now on, changed, "
-    "change of plan, switched, switches, moved to, moved from, moved into, was moved, were moved, has moved, have moved, "
+    "change of plan, switched, switches, moved to, moved from, moved into, was moved, were moved, has moved, have "
+    "moved, "
     "moved the, replaced, replaces, migrated, postponed, put off, rescheduled, brought forward, called off, cancelled, "
-    "canceled, rewrote, rewritten, renamed, gave up, given up, quit, stopped, resigned, retired, sold, took over, taken over, "
+    "canceled, rewrote, rewritten, renamed, gave up, given up, quit, stopped, resigned, retired, sold, took over, "
+    "taken over, "
     "has taken up, has a new, have a new, used to, formerly, previously, turned out, correction, actually, after all",
-    "German": "jetzt, inzwischen, mittlerweile, neuerdings, nunmehr, statt, stattdessen, anstatt, nicht mehr, kein mehr, "
+    "German": "jetzt, inzwischen, mittlerweile, neuerdings, nunmehr, statt, stattdessen, anstatt, nicht mehr, kein "
+    "mehr, "
     "doch nicht, ab sofort, von nun an, geändert, gewechselt, wechselt zu, umgezogen, verschoben, verlegt, vorverlegt, "
     "ersetzt, abgelöst, abgesagt, umgestellt, umbenannt, aufgehört, gekündigt, verkauft, im ruhestand, früher, "
     "bisher, korrektur",
     "French": "désormais, maintenant, dorénavant, à présent, au lieu, plutôt que, n'est plus, ne sont plus, n'a plus, "
-    "ne va plus, ne veut plus, ne fait plus, changé, déménagé, reporté, reportée, repoussé, repoussée, décalé, décalée, "
+    "ne va plus, ne veut plus, ne fait plus, changé, déménagé, reporté, reportée, repoussé, repoussée, décalé, "
+    "décalée, "
     "déplacé, déplacée, remplacé, remplacée, remplace, annulé, annulée, renommé, arrêté de, quitté, vendu, auparavant, "
     "finalement, correction",
-    "Spanish": "ahora, actualmente, hoy en día, en lugar de, en vez de, ya no, de ahora en adelante, a partir de ahora, cambió, "
+    "Spanish": "ahora, actualmente, hoy en día, en lugar de, en vez de, ya no, de ahora en adelante, a partir de "
+    "ahora, cambió, "
     "cambiado, se mudó, mudado, trasladó, trasladado, aplazó, aplazado, pospuso, pospuesto, reemplazó, reemplazado, "
     "sustituyó, sustituido, canceló, cancelado, renombrado, dejó de, vendió, antes era, al final, corrección",
-    "Portuguese": "agora, atualmente, em vez de, já não, não mais, mudou, mudou-se, adiado, adiou, substituiu, substituído, "
+    "Portuguese": "agora, atualmente, em vez de, já não, não mais, mudou, mudou-se, adiado, adiou, substituiu, "
+    "substituído, "
     "cancelado, cancelou, deixou de, vendeu, a partir de agora, afinal",
     "Italian": "ora, adesso, ormai, attualmente, invece, non più, d'ora in poi, cambiato, trasferito, trasferita, "
     "spostato, spostata, rinviato, rinviata, sostituito, sostituita, annullato, annullata, smesso, venduto",
-    "Dutch": "nu, tegenwoordig, in plaats van, niet meer, geen meer, voortaan, vanaf nu, veranderd, gewijzigd, verhuisd, "
+    "Dutch": "nu, tegenwoordig, in plaats van, niet meer, geen meer, voortaan, vanaf nu, veranderd, gewijzigd, "
+    "verhuisd, "
     "verplaatst, uitgesteld, vervangen, afgezegd, gestopt, verkocht",
     "Polish": "teraz, obecnie, zamiast, już nie, od teraz, zmienił, zmieniła, zmieniono, przeniósł, przeniosła, "
     "przeniesiono, przełożono, przełożony, przesunięto, odwołano, zastąpił, zastąpiła, przestał, przestała, sprzedał, "
     "sprzedała, jednak",
     "Romanian": "acum, în loc de, nu mai, de acum, schimbat, mutat, amânat, înlocuit, anulat, vândut",
-    "Swedish, Danish, Norwegian": "numera, nuförtiden, istället, i stället, inte längre, i stedet, ikke længere, ikke lenger, "
+    "Swedish, Danish, Norwegian": "numera, nuförtiden, istället, i stället, inte längre, i stedet, ikke længere, "
+    "ikke lenger, "
     "flyttat, flyttet, ändrat, ændret, endret, bytt, byttet",
     "Turkish": "artık, şimdi, yerine, değişti, taşındı, ertelendi, iptal",
     "Russian": "теперь, сейчас, вместо, больше не, отныне, переехал, переехала, перенесли, перенесён, заменили, "
@@ -57,7 +65,10 @@ _TIMES: Final = (
     "next|last|this|nächste|letzte|diese|le |la |el |den |der |dem "
 )
 # Written without spaces.
-_UNSPACED: Final = "现在|現在|目前|不再|改为|改為|改成|改用|换成|換成|搬到|搬家|取代|推迟|推遲|取消|今は|今では|もう|代わりに|変更|引っ越|延期|이제|지금은|더 이상|대신|바꿨|바뀌|이사|연기|ตอนนี้|เปลี่ยน|ไม่อีก|ย้าย"
+_UNSPACED: Final = (
+    "现在|現在|目前|不再|改为|改為|改成|改用|换成|換成|搬到|搬家|取代|推迟|推遲|取消|今は|今では|もう|代わりに|変更|引っ越|延期|이제|지금은|더 이상|대신|바꿨|바뀌|이사|"
+    "연기|ตอนนี้|เปลี่ยน|ไม่อีก|ย้าย"
+)
 
 
 def _any_of(*lists: str) -> str:

@@ -10,25 +10,34 @@ from pgengram.text.lexical.change_words import announces_change
 
 # Said of what is to hold from now on: decided, preferred, never and always, to be remembered.
 _LASTING: Final = {
-    "English": "decide, decided, we agreed, agreed to, decision, i prefer, we prefer, prefers, rather than, always, never, "
+    "English": "decide, decided, we agreed, agreed to, decision, i prefer, we prefer, prefers, rather than, always, "
+    "never, "
     "from now on, remember, don't forget, keep in mind, note that, must not, make sure, i like, i don't like, i hate, "
     "please use, don't use, we use, we'll use, we will use, my name is, i am allergic, deadline",
-    "German": "entschieden, beschlossen, entscheidung, ich bevorzuge, wir bevorzugen, lieber, immer, niemals, nie, merk dir, "
+    "German": "entschieden, beschlossen, entscheidung, ich bevorzuge, wir bevorzugen, lieber, immer, niemals, nie, "
+    "merk dir, "
     "merke dir, vergiss nicht, denk daran, ich mag, ich hasse, bitte verwende, wir verwenden, wir nehmen, frist",
     "French": "décidé, décision, je préfère, nous préférons, toujours, jamais, retiens, souviens-toi, n'oublie pas, "
     "j'aime, je déteste, on utilise, nous utilisons, échéance",
-    "Spanish": "decidido, decidimos, decisión, prefiero, preferimos, siempre, nunca, recuerda, no olvides, me gusta, odio, "
+    "Spanish": "decidido, decidimos, decisión, prefiero, preferimos, siempre, nunca, recuerda, no olvides, me gusta, "
+    "odio, "
     "usamos, usaremos, plazo",
-    "Portuguese": "decidido, decidimos, decisão, prefiro, preferimos, sempre, nunca, lembre, não esqueça, eu gosto, usamos, prazo",
-    "Italian": "deciso, decisione, preferisco, preferiamo, sempre, mai, ricorda, non dimenticare, mi piace, usiamo, scadenza",
+    "Portuguese": "decidido, decidimos, decisão, prefiro, preferimos, sempre, nunca, lembre, não esqueça, eu gosto, "
+    "usamos, prazo",
+    "Italian": "deciso, decisione, preferisco, preferiamo, sempre, mai, ricorda, non dimenticare, mi piace, usiamo, "
+    "scadenza",
     "Dutch": "besloten, beslissing, liever, voorkeur, altijd, nooit, onthoud, vergeet niet, we gebruiken",
-    "Polish": "zdecydowaliśmy, zdecydowałem, zdecydowałam, decyzja, wolę, wolimy, zawsze, nigdy, zapamiętaj, pamiętaj, używamy",
+    "Polish": "zdecydowaliśmy, zdecydowałem, zdecydowałam, decyzja, wolę, wolimy, zawsze, nigdy, zapamiętaj, "
+    "pamiętaj, używamy",
     "Romanian": "am decis, decizie, prefer, preferăm, întotdeauna, mereu, niciodată, ține minte, folosim",
-    "Swedish, Danish, Norwegian": "beslutat, besluttet, bestämt, föredrar, foretrækker, foretrekker, alltid, altid, aldrig, "
+    "Swedish, Danish, Norwegian": "beslutat, besluttet, bestämt, föredrar, foretrækker, foretrekker, alltid, altid, "
+    "aldrig, "
     "aldri, kom ihåg, husk",
     "Turkish": "karar verdik, karar verdim, tercih ederim, tercih ediyorum, her zaman, asla, unutma, hatırla",
-    "Russian": "решили, решил, решила, решение, предпочитаю, предпочитаем, всегда, никогда, запомни, не забудь, используем",
-    "Ukrainian": "вирішили, вирішив, вирішила, рішення, віддаю перевагу, завжди, ніколи, запам'ятай, не забудь, використовуємо",
+    "Russian": "решили, решил, решила, решение, предпочитаю, предпочитаем, всегда, никогда, запомни, не забудь, "
+    "используем",
+    "Ukrainian": "вирішили, вирішив, вирішила, рішення, віддаю перевагу, завжди, ніколи, запам'ятай, не забудь, "
+    "використовуємо",
     "Greek": "αποφασίσαμε, αποφάσισα, προτιμώ, προτιμάμε, πάντα, ποτέ, θυμήσου, μην ξεχάσεις",
     "Arabic": "قررنا, قررت, أفضل, نفضل, دائما, أبدا, تذكر, لا تنس",
     "Hindi": "तय किया, फैसला, पसंद, हमेशा, कभी नहीं, याद रख",

@@ -1,9 +1,9 @@
 """Passwords, keys, tokens and card numbers in text: found by their shape, and by what stands before them.
 
 Three ways, from sure to unsure. A *key with a prefix of its own* (`ghp_…`) is known by its shape alone. A *value after
-an announcing word* (`password: …`, `api_key=…`) is judged: by its characters, by its entropy, and by whether it looks like
-a placeholder, a path, or code. A *card number* must have a card's first digits and grouping, and Luhn's check digit
-(ISO 7812-1).
+an announcing word* (`password: …`, `api_key=…`) is judged: by its characters, by its entropy, and by whether it looks
+like a placeholder, a path, or code. A *card number* must have a card's first digits and grouping, and Luhn's check
+digit (ISO 7812-1).
 
 Ordinary notes cost little: keys with a prefix are looked for only in the text's long words, of which prose has few, and
 only if one holds the prefix; such a word is found by plain search, and what follows is read from there on. Patterns
