@@ -38,6 +38,7 @@ READ_AT_IMPORT: Final = (
     "PYTHON", "LC_", "LANG", "LD_", "OMP_", "OPENBLAS_", "MALLOC_", "FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS", "TERM", "COLORTERM", "NO_COLOR", "_TYPER",
 )  # fmt: skip
 ABOUT_BYTECODE: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+MOMENTARY: Final = "pgengram.local"  # what hooks and commands start themselves
 MOST_BYTES: Final = 100_000  # of one order, which is one packet
 PR_SET_CHILD_SUBREAPER: Final = 36  # linux/prctl.h
 
@@ -63,7 +64,8 @@ class _Order:
         if given["umask"] != -1 or given.get("process_group", -1) not in (-1, None) or not given["restore_signals"]:
             return None
         words = [os.fsdecode(word) for word in command]
-        if words[0] != sys.executable or not (words[1:3] == ["-m", "pgengram"] or (words[1:2] and words[1] in scripts)):
+        ours = words[1:2] == ["-m"] and words[2:3] in (["pgengram"], [MOMENTARY])
+        if words[0] != sys.executable or not (ours or (words[1:2] and words[1] in scripts)):
             return None
         environment = dict(os.environ if given["env"] is None else given["env"])
         return cls(words[1:], environment, os.path.abspath(given["cwd"] or os.getcwd()), given["start_new_session"])
@@ -127,6 +129,38 @@ def _prctl(option: int, value: int) -> None:
 
 _Popen = subprocess.Popen
 _execute_child = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+_signature = inspect.signature(_execute_child)
+PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+
+
+def _has_started(process: Any, pid: int, given: dict[str, Any]) -> None:
+    """Let a `Popen` know its process, as `_execute_child` does."""
+    process.pid, process._child_created = pid, True
+    process._close_pipe_fds(*(given[name] for name in PIPES))
+
+
+def _start_from_a_fork(process: Any, *arguments: Any) -> None:
+    """Fork a forked process when it starts a server for the moment, before any thread of it runs."""
+    given = _signature.bind(process, *arguments).arguments
+    order = _Order.of(given, frozenset())
+    here = _Order([], dict(os.environ), "", new_session=False)
+    if (
+        order is None
+        or order.arguments[1:] != [MOMENTARY]
+        or order.at_import != here.at_import
+        or threading.active_count() > 1
+    ):
+        _execute_child(process, *arguments)
+        return
+    pid = os.fork()
+    if pid == 0:
+        try:
+            pipes = [given["p2cread"], given["c2pwrite"], given["errwrite"]]
+            _become(order, [own if pipe == -1 else pipe for own, pipe in enumerate(pipes)])
+            _run_to_the_end(order.arguments)
+        finally:
+            os._exit(1)
+    _has_started(process, pid, given)
 
 
 class Forking(ExitStack):
@@ -142,18 +176,14 @@ class Forking(ExitStack):
         if sys.platform == "linux" and os.environ.get("PGENGRAM_TEST_FORK") != "0":
             server = ForkServer(self._scripts)
             self.callback(server.close)
-            signature = inspect.signature(_execute_child)
 
             def start(process: Any, *arguments: Any) -> None:
-                given = signature.bind(process, *arguments).arguments
+                given = _signature.bind(process, *arguments).arguments
                 pid = None if self.paused else server.start(given)
                 if pid is None:
                     _execute_child(process, *arguments)
-                    return
-                process.pid, process._child_created = pid, True
-                process._close_pipe_fds(
-                    *(given[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite"))
-                )
+                else:
+                    _has_started(process, pid, given)
 
             subprocess.Popen._execute_child = start  # type: ignore[attr-defined]
             self.callback(setattr, subprocess.Popen, "_execute_child", _execute_child)
@@ -309,6 +339,7 @@ def main() -> None:
             if _fork(order, pipes, server):
                 server.detach()
                 break
+    subprocess.Popen._execute_child = _start_from_a_fork  # type: ignore[attr-defined]
     _run_to_the_end(order.arguments)
 
 

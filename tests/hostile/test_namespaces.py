@@ -212,13 +212,11 @@ NO_NAMESPACES = [table for table in metadata.sorted_tables if table not in (*OWN
 @pytest.mark.parametrize(
     "statement", ["SELECT 1 FROM {}", "INSERT INTO {} DEFAULT VALUES", "UPDATE {} SET {} = DEFAULT", "DELETE FROM {}"]
 )
-def test_the_application_has_no_right_on_what_belongs_to_no_owner(
-    database: Database, table: str, statement: str
-) -> None:
+def test_the_application_has_no_right_on_what_belongs_to_no_owner(shared: Any, table: str, statement: str) -> None:
     column = next(iter(metadata.tables[table].columns)).name
 
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        database.rows(statement.format(table, column), namespace=None)
+        shared[0].rows(statement.format(table, column), namespace=None)
 
 
 async def test_a_namespace_is_not_told_by_an_error(shared: Any) -> None:
