@@ -37,7 +37,7 @@ def read(source: Source) -> Read:
         if isinstance(file, Left):
             yield file
         elif path is None or not next(source.chunks(file), b"").startswith(SQLITE):
-            yield Left(file.place, "it is no SQLite database outside of a zip; unpack it")
+            yield Left(file.place, "it isn't a SQLite database, or it is in a zip; unpack it")
         else:
             databases.append((file.path, path))
     projects = _projects(source, databases)
