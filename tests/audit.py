@@ -65,13 +65,18 @@ def audited(place: Path) -> Iterator[str]:
             if not opened.read(4).startswith(CODE):
                 continue
         name = path.relative_to(place) if path != place else path.name
-        for dll in imported(path):
-            if not brought_by_windows(dll) and dll not in beside:
-                yield f"{name} imports {dll}, which neither Windows nor the package brings"
-        for fault in unfit_for_macos(path, beside):
+        for fault in faults(path, beside):
             yield f"{name} {fault}"
-        for instructions, functions in unguarded(path).items():
-            yield f"{name} has {instructions} in {len(functions)} functions that any processor may enter"
+
+
+def faults(path: Path, beside: set[str]) -> Iterator[str]:
+    """Yield what is wrong with one file; `beside` has the names of what lies in the same place, in lower case."""
+    for dll in imported(path):
+        if not brought_by_windows(dll) and dll not in beside:
+            yield f"imports {dll}, which neither Windows nor the package brings"
+    yield from unfit_for_macos(path, beside)
+    for instructions, functions in unguarded(path).items():
+        yield f"has {instructions} in {len(functions)} functions that any processor may enter"
 
 
 def imported(path: Path) -> list[str]:
@@ -93,16 +98,21 @@ def unfit_for_macos(path: Path, beside: set[str]) -> Iterator[str]:
     """Yield what keeps a macOS file from being loaded; nothing for other files."""
     parsed = lief.MachO.parse(str(path)) if lief.is_macho(str(path)) else None  # owns the binaries in it
     for binary in parsed or ():
-        for library in binary.libraries:
-            own = library.command == lief.MachO.LoadCommand.TYPE.ID_DYLIB
-            if not (own or library.name.startswith(MACOS) or Path(library.name).name.lower() in beside):
-                yield f"imports {library.name}, which neither macOS nor the package brings"
+        for library in needed_on_macos(binary):
+            if Path(library).name.lower() not in beside:
+                yield f"imports {library}, which neither macOS nor the package brings"
         oldest = binary.build_version.minos if binary.build_version else binary.version_min.version
         if oldest > OLDEST_MACOS:
             yield f"needs macOS {'.'.join(map(str, oldest))}"
         arm = binary.header.cpu_type == lief.MachO.Header.CPU_TYPE.ARM64
         if arm and not is_signed(binary, path.read_bytes()[binary.fat_offset :]):
             yield "has no signature that fits, without which Apple silicon ends the program"
+
+
+def needed_on_macos(binary: lief.MachO.Binary) -> list[str]:
+    """Return the libraries that a macOS file names, without its own name and those of the system."""
+    others = (one.name for one in binary.libraries if one.command != lief.MachO.LoadCommand.TYPE.ID_DYLIB)
+    return [name for name in others if not name.startswith(MACOS)]
 
 
 def is_signed(binary: lief.MachO.Binary, data: bytes) -> bool:
