@@ -2,9 +2,8 @@
 
     python benchmarks/hooks.py [--runs 100] [--memories 1000]
 
-Warm a server for the moment runs already, cold none does. Also the kill test: hooks of one conversation are killed at random moments,
-each is run again as an assistant would, and every turn has to be there once. Last, no process may be left. Prints a table and the same as
-JSON.
+Warm a server for the moment runs already, cold none does. Last, no process may be left. Prints a table and the same as JSON. What is kept
+when hooks and servers are killed is shown by `stress.py capture`.
 """
 
 from __future__ import annotations
@@ -148,27 +147,6 @@ def captured(lab: Lab) -> tuple[float, str]:
     return lab.hook("Stop")
 
 
-def killed(lab: Lab, turns: int, kills: int) -> dict[str, int]:
-    """Have turns kept while hooks are killed at random moments; return what became of them."""
-    chosen = set(random.Random(17).sample(range(turns), kills))
-    for turn in range(turns):
-        lab.say()
-        if turn in chosen:
-            process = lab.start("Stop")
-            time.sleep(random.Random(turn).uniform(0, 0.15))
-            process.kill()
-            process.wait()
-        if turn in chosen or turn % 10 == 9:
-            lab.hook("Stop")
-    lab.hook("SessionEnd")
-    command = [sys.executable, "-m", "pgengram", "conversations", "show", SESSION, "--json"]
-    ended = subprocess.run(command, env=lab.environment, capture_output=True, text=True, check=True)
-    texts = [turn["text"] for turn in json.loads(ended.stdout)["turns"]]
-    return {
-        "turns": lab.turns, "kills": kills, "lost": lab.turns - len(set(texts)), "doubled": len(texts) - len(set(texts)),
-    }  # fmt: skip
-
-
 async def fill(settings: Settings, memories: int) -> None:
     """Store memories to be found among."""
     manager = MemoryManager(settings)
@@ -185,8 +163,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--memories", type=int, default=1_000)
-    parser.add_argument("--turns", type=int, default=1_000)
-    parser.add_argument("--kills", type=int, default=50)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as folder:
         lab = Lab(Path(folder))
@@ -209,7 +185,6 @@ def main() -> None:
             )
             for line in COMMANDS:
                 results[f"pgengram {line}"] = timed(given.runs // 4 or 1, lambda line=line: lab.command(line))  # type: ignore[misc]
-            results["killed"] = killed(lab, given.turns, given.kills)
         deadline = time.monotonic() + PATIENCE_S
         while lab.processes() and time.monotonic() < deadline:
             time.sleep(0.5)  # PostgreSQL is being stopped

@@ -1,8 +1,9 @@
-"""Do what breaks stores, and count what is lost: python benchmarks/stress.py [kill|restart|clients|leak|all] [--json FILE].
+"""Do what breaks stores, and count what is lost: python benchmarks/stress.py [kill|restart|clients|leak|capture|all] [--json FILE].
 
 kill: ends the server, its whole tree or its database with SIGKILL in the middle of writes · restart: restarts the database again
 and again under callers that retry by idempotency key · clients: several servers write into one embedded store · leak: memory over
-many calls, and what cancelled calls leave. Each works in a temporary folder, ends by itself, and ends only processes that it
+many calls, and what cancelled calls leave · capture: sessions with hooks, some of which are killed while they keep what was said.
+Each works in a temporary folder, ends by itself, and ends only processes that it
 started. The exit code is 1 when a limit is missed. Needs `ps`, so it does not run on Windows.
 """
 
@@ -31,6 +32,7 @@ import psycopg
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from stress_capture import run_capture
 
 from pgengram.postgres import EmbeddedPostgres, process_locks, start_embedded
 
@@ -640,6 +642,7 @@ RUNS: dict[str, Callable[[Path, argparse.Namespace, Report], Awaitable[dict[str,
     "restart": run_restart,
     "clients": run_clients,
     "leak": run_leak,
+    "capture": run_capture,
 }
 
 
@@ -650,6 +653,7 @@ def total(name: str, options: argparse.Namespace) -> float:
         "restart": 2 * options.seconds,
         "clients": options.clients * options.writes,
         "leak": options.calls + options.cancelled,
+        "capture": options.turns,
     }[name]
 
 
@@ -686,7 +690,11 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     options.add_argument("--writes", type=int, default=200, help="of each client")
     options.add_argument("--calls", type=int, default=10_000, help="of leak")
     options.add_argument("--cancelled", type=int, default=200, help="calls taken back in leak")
-    options.add_argument("--embedder", default="none:", help="of kill, restart and clients; none: writes fastest")
+    options.add_argument(
+        "--embedder", default="none:", help="of kill, restart, clients and capture; none: writes fastest"
+    )
+    options.add_argument("--turns", type=int, default=1_000, help="of capture, each of a session of its own")
+    options.add_argument("--kills", type=int, default=50, help="of capture")
     options.add_argument("--leak-embedder", default="builtin:")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--json", type=Path)

@@ -52,3 +52,11 @@ async def test_memory_stays_flat_and_cancelled_calls_leave_nothing_half_done() -
     assert measured["growth MB"] < 32
     assert measured["cancelled calls with more than one row"] == 0
     assert (measured["connections left in a transaction"], measured["failed afterwards"]) == (0, 0)
+
+
+@pytest.mark.nightly
+async def test_what_is_said_is_kept_once_though_hooks_and_servers_are_killed_and_no_process_is_left() -> None:
+    measured = await stressed("capture", "--turns", "8", "--kills", "4")
+
+    assert (measured["lost"], measured["doubled"], measured["processes left"]) == (0, 0, 0)
+    assert measured["killed while they were kept"] == {"server": 2, "hook": 2}
