@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import __version__
 from pgengram.errors import DatabaseFailed, PgengramError
+from pgengram.local.pipe_server import PipeServer
 from pgengram.runtime import local_socket
 from pgengram.runtime.logs import trace
 
@@ -37,7 +38,7 @@ class LocalServer:
         self.manager = manager
         self.place = local_socket.Place(manager.settings.variables)
         self._path = self.place.socket(os.getpid())
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | PipeServer | None = None
         self._answering: set[asyncio.Task[None]] = set()
         self._missed: set[tuple[str, str]] = set()
         self._asked = asyncio.Event()
@@ -47,13 +48,11 @@ class LocalServer:
         if not local_socket.SUPPORTED:
             return False
         try:
-            self._server = await asyncio.start_unix_server(
-                self._serve, sock=self._bound(), limit=local_socket.LONGEST_LINE
-            )
+            self._server = await self._listening()
         except OSError as error:
             log.warning("no local socket in %s: %s", self.place.folder, error.strerror or type(error).__name__)
             return False
-        os.rename(f"{self._path}.new", self._path)  # so that whoever sees it is not refused
+        os.replace(f"{self._path}.new", self._path)  # so that whoever sees it is not refused
         self._begin(self._answer_waiting())
         return True
 
@@ -69,7 +68,9 @@ class LocalServer:
     @property
     def is_alone(self) -> bool:
         """Whether no other server of the store listens."""
-        return not any(_listens(path) for path in self.place.files(local_socket.SOCKET) if path != self._path)
+        return not any(
+            local_socket.listens(path) for path in self.place.files(local_socket.SOCKET) if path != self._path
+        )
 
     async def idle(self, seconds: float) -> None:
         """Wait until nobody has asked for so long."""
@@ -81,13 +82,21 @@ class LocalServer:
             except TimeoutError:
                 busy = bool(self._answering)
 
-    def _bound(self) -> socket.socket:
-        """Return a socket that nobody sees yet, in a folder without those that killed servers have left."""
+    async def _listening(self) -> asyncio.Server | PipeServer:
+        """Listen where nobody looks yet, in a folder without what killed servers have left."""
         self.place.make()
         for path in self.place.files(local_socket.SOCKET):
-            if not _listens(path):
+            if not local_socket.listens(path):
                 _unlink(path)
         _unlink(f"{self._path}.new")
+        if local_socket.PIPES:
+            pipe = PipeServer(self._replied)
+            pipe.start()
+            await asyncio.to_thread(Path(f"{self._path}.new").write_text, pipe.name, encoding="ascii")
+            return pipe
+        return await asyncio.start_unix_server(self._serve, sock=self._bound(), limit=local_socket.LONGEST_LINE)
+
+    def _bound(self) -> socket.socket:
         bound = socket.socket(socket.AF_UNIX)
         try:
             bound.bind(f"{self._path}.new")
@@ -105,13 +114,21 @@ class LocalServer:
             with contextlib.suppress(ConnectionError):  # whoever asked is gone
                 line = await reader.readline()
                 if line.endswith(b"\n"):
-                    answer = {"version": __version__, **await self._answered(line)}
-                    writer.write(json.dumps(answer).encode() + b"\n")
+                    writer.write(await self._replied(line))
                     await writer.drain()
         finally:
             self._asked.set()
             writer.close()
-        await self._answer_waiting()
+
+    async def _replied(self, line: bytes) -> bytes:
+        """Return the line that answers a line; what waits for a server is taken up next."""
+        if task := asyncio.current_task():  # that of a pipe is not one of ours yet
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+        answer = {"version": __version__, **await self._answered(line)}
+        self._asked.set()
+        self._begin(self._answer_waiting())
+        return json.dumps(answer).encode() + b"\n"
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name="answering on the local socket")
@@ -157,15 +174,6 @@ def _read(path: str) -> dict[str, Any]:
     except ValueError:
         found = None
     return found if isinstance(found, dict) else {}
-
-
-def _listens(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(path)
-        except OSError:
-            return False
-    return True
 
 
 def _unlink(path: str) -> None:

@@ -1,7 +1,7 @@
 """How programs of the same user ask a running server of a store: hooks of assistants, and commands.
 
-Each server listens on a socket of its own in a private folder below the data folder; whoever asks takes the first that
-answers. One line of JSON goes each way. A hook must cost next to nothing, so this module knows the standard library
+Each server listens on a socket of its own in a private folder below the data folder, on Windows on a pipe that a file
+there names; whoever asks takes the first that answers. One line of JSON goes each way. A hook must cost next to nothing, so this module knows the standard library
 only, and of that as little as possible.
 """
 
@@ -21,7 +21,8 @@ TYPE_CHECKING = False  # as typing has it, which would take longer to import tha
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SUPPORTED = hasattr(socket, "AF_UNIX") and sys.platform != "win32"
+PIPES = sys.platform == "win32"
+SUPPORTED = PIPES or hasattr(socket, "AF_UNIX")
 WITHOUT = "Python has no local sockets on this system, so hooks cannot ask a server."
 FOLDER = "run"  # below the data folder
 LONGEST_PATH = 103  # bytes that a socket's path may have on macOS; Linux has 107
@@ -55,7 +56,7 @@ class Place:
         self.key = "own" if store == decisive else _digest("\0".join(store.values()))
         self.log = os.path.join(data, LOG)
         self.folder = os.path.join(data, FOLDER)
-        if len(os.fsencode(self.socket(4_194_304))) > LONGEST_PATH:
+        if not PIPES and len(os.fsencode(self.socket(4_194_304))) > LONGEST_PATH:
             self.folder = f"{SHORT}/pgengram-{_user()}-{_digest(data)}-run"
         self.starting = os.path.join(self.folder, self.key + STARTING)  # while somebody starts a server
 
@@ -168,18 +169,41 @@ def note(place: Place, text: str) -> None:
 
 def _ask_at(path: str, line: bytes, deadline: float) -> dict[str, object] | None:
     """Return the answer of one server; None where nobody listens there."""
+    try:
+        said = _exchange(path, line, deadline)
+        answer = json.loads(said) if said else None
+    except (OSError, ValueError) as error:
+        raise Unanswered(f"{type(error).__name__} from {os.path.basename(path)}") from None
+    return answer if isinstance(answer, dict) else None
+
+
+def _exchange(path: str, line: bytes, deadline: float) -> bytes | None:
+    if PIPES:
+        from pgengram.runtime import windows_pipe
+
+        return windows_pipe.exchange(path, line, deadline)
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.settimeout(max(0.001, deadline - time.monotonic()))
             connection.connect(path)
         except OSError:  # a server that was killed has left it
             return None
+        connection.sendall(line)
+        return _read_line(connection, deadline)
+
+
+def listens(path: str) -> bool:
+    """Whether a server is behind a socket or pipe."""
+    if PIPES:
+        from pgengram.runtime import windows_pipe
+
+        return windows_pipe.listens(path)
+    with socket.socket(socket.AF_UNIX) as probe:
         try:
-            connection.sendall(line)
-            answer = json.loads(_read_line(connection, deadline))
-        except (OSError, ValueError) as error:
-            raise Unanswered(f"{type(error).__name__} from {os.path.basename(path)}") from None
-    return answer if isinstance(answer, dict) else None
+            probe.connect(path)
+        except OSError:
+            return False
+    return True
 
 
 def _read_line(connection: socket.socket, deadline: float) -> bytes:
