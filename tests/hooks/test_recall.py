@@ -14,7 +14,10 @@ from hooked_assistant import Assistant
 from mcp import Client, StdioServerParameters
 from mcp.types import Implementation
 
-from helpers import Database, call, connected, environment, nightly, remember
+from helpers import PATIENCE_S, Database, call, connected, environment, nightly, remember
+from pgengram.local import answers
+from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
 
 LYON = "The Ark project deploys from the office in Lyon."
 
@@ -157,3 +160,24 @@ async def test_a_beginning_that_came_too_late_comes_with_the_first_prompt(assist
 
     assert LYON in first
     assert second == ""
+
+
+async def test_a_prompt_is_answered_by_words_alone_while_the_model_is_still_loading(
+    assistant: Assistant, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def never(_: str) -> None:
+        await asyncio.Event().wait()
+
+    manager = MemoryManager(Settings(database_url=database.url, embedder="none:", data_dir=str(assistant.folder)))
+    await manager.create_memories([{"content": LYON, "project": "ark"}])
+    monkeypatch.setattr(manager.models, "question", never)
+    monkeypatch.setattr(answers, "WORDS_S", PATIENCE_S - 0.2)
+    asked = {"hook_event_name": "UserPromptSubmit", "prompt": "From which office do we deploy the Ark project?"}
+    event = {"session_id": "s-1", "cwd": "/work/ark", **asked}
+    request = {"hook": "claude-code", "event": event, "patience_s": PATIENCE_S}
+
+    found = await answers.answer(manager, request, set())
+    await manager.close()
+
+    assert LYON in found["print"]
+    assert "the model was not loaded in time" in caplog.text

@@ -42,6 +42,8 @@ async def _serve(settings: Settings) -> int:
         for one in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(one, ended.set)
     try:
+        await manager.store.open()
+        await local.settled()  # whoever waits comes before the model
         await manager.open()
         over = {asyncio.create_task(ended.wait()), asyncio.create_task(local.idle(IDLE_S))}
         await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import InvalidInput
 from pgengram.local import session_hooks
-from pgengram.runtime.context import ACTOR, COMMAND_LINE
+from pgengram.runtime.context import ACTOR, COMMAND_LINE, EMBEDDED_BY
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
 
+WORDS_S: Final = 0.5  # for an answer by words alone, where the model is still loading
 CALLED: Final = ("search_memories", "get_memories", "create_memory")  # what commands ask for
 
 
@@ -34,17 +35,21 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
     """
     patience_s = request.get("patience_s")
     until = time.monotonic() + patience_s if isinstance(patience_s, int | float) else None
-    await manager.ready()
     if "hook" in request:
+        await (
+            manager.store.open()
+        )  # without the model, which most events don't need: it would compete for the processor
         client, event = request["hook"], request.get("event")
         if not isinstance(client, str) or not isinstance(event, dict):
             raise InvalidInput("A hook has a client and an event.")
         ACTOR.set(f"{client} hook")
+        EMBEDDED_BY.set(until and until - WORDS_S)
         at = request.get("at")
         happened = datetime.fromtimestamp(at, UTC) if isinstance(at, int | float) else datetime.now(UTC)
         asked = session_hooks.Asked(keeps=request.get("keeps") is True, at=happened, until=until)
         return {"print": await session_hooks.answer(manager, client, event, asked, missed)}
     if request.get("call") in CALLED:
+        await manager.ready()
         ACTOR.set(COMMAND_LINE)
         return {"answer": await _called(manager, request["call"], request.get("arguments"))}
     raise InvalidInput("Unknown request.", f"Ask for a hook, or call one of {', '.join(CALLED)}.")

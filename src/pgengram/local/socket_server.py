@@ -72,6 +72,11 @@ class LocalServer:
             local_socket.listens(path) for path in self.place.files(local_socket.SOCKET) if path != self._path
         )
 
+    async def settled(self) -> None:
+        """Wait until those who ask now have their answers."""
+        if self._answering:
+            await asyncio.wait({*self._answering})
+
     async def idle(self, seconds: float) -> None:
         """Wait until nobody has asked for so long."""
         busy = True

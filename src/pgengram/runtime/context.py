@@ -26,6 +26,7 @@ class Asker(Protocol):
 
 ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by whoever carries a call here
 ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)  # who calls: a client's own name, or a person's door
+EMBEDDED_BY: ContextVar[float | None] = ContextVar("embedded_by", default=None)  # monotonic s; later, words alone count
 PAGE: Final = "pgengram ui"
 COMMAND_LINE: Final = "command line"
 PEOPLE: Final = (PAGE, COMMAND_LINE)  # through these a person acts

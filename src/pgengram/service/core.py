@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -12,6 +14,7 @@ from pydantic import ValidationError
 from pgengram.embedders import Embedder
 from pgengram.errors import Conflict, EmbeddingFailed, InvalidInput, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
+from pgengram.runtime.context import EMBEDDED_BY
 from pgengram.runtime.projects import Project
 from pgengram.search import cursors, listing
 from pgengram.search.fusion import REACH, fused, parts_of
@@ -245,9 +248,16 @@ class Core:
             return await ranked(tx, asked, embedded, place.offset)
 
     async def _embedded(self, question: Question, text: str) -> Embedded:
-        """Embed a question; where the embedder fails, words alone are searched, unless meaning alone was asked for."""
+        """Embed a question; where the embedder fails, or is still loading when whoever asks can wait no longer, words alone
+        are searched, unless meaning alone was asked for.
+        """
+        until = None if question.mode == "semantic" else EMBEDDED_BY.get()
+        left = None if until is None else max(0.0, until - time.monotonic())
         try:
-            return await self.models.question(text)
+            return await asyncio.wait_for(self.models.question(text), left)
+        except TimeoutError:
+            log.warning("Searched by words only: the model was not loaded in time.")
+            return Embedded(question=text, failed=True)
         except EmbeddingFailed as error:
             if question.mode == "semantic":
                 raise
