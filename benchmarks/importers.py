@@ -1,11 +1,12 @@
-"""Prove the importers on real stores: python benchmarks/importers.py [--memories N] [--history MB] [--json PATH].
+"""Prove the importers on real stores: python benchmarks/importers.py [RIVAL…] [--memories N] [--history MB] [--json PATH].
 
 With --history only a history is measured: a ChatGPT export of so many megabytes is made, its import is killed in the midst and
 repeated, and the table shows the rate, the most memory, and whether every message is there once.
 
-Installs the npm server-memory and mcp-memory-service into a temporary folder, fills each through its own MCP tools, brings its
-store into an empty pgengram with the command, and compares counts and texts with what the rival itself tells. Needs node, npm,
-the two package registries, and a Python whose SQLite may load extensions (mcp-memory-service wants that).
+Installs the npm server-memory, mcp-memory-service, basic-memory and mem0 into a temporary folder, fills each through its own MCP
+tools or library, brings its store into an empty pgengram with the command, and compares counts and texts with what the rival
+itself tells. Needs node, npm, the two package registries, a Python whose SQLite may load extensions (mcp-memory-service wants
+that) and one from 3.12 on (basic-memory).
 """
 
 from __future__ import annotations
@@ -32,6 +33,16 @@ from mcp import Client, StdioServerParameters
 from pgengram.demo import load
 
 EXTENSIONS = "import sqlite3; raise SystemExit(not hasattr(sqlite3.Connection, 'enable_load_extension'))"
+FROM_3_12 = "import sys; raise SystemExit(sys.version_info < (3, 12))"
+PYTHONS = (
+    sys.executable,
+    "python3",
+    "python3.12",
+    "python3.13",
+    "python3.14",
+    "/usr/bin/python3",
+    "/opt/homebrew/bin/python3",
+)
 
 
 @dataclass(frozen=True)
@@ -56,11 +67,16 @@ class Compared:
         )
 
 
-def run(*command: str | Path, **variables: str) -> str:
+def run(*command: str | Path, given: str = "", **variables: str) -> str:
     """Run a command that must succeed, and return what it printed."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
     done = subprocess.run(
-        [str(part) for part in command], env=inherited | variables, capture_output=True, text=True, check=False
+        [str(part) for part in command],
+        env=inherited | variables,
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -115,20 +131,25 @@ async def mcp_memory(folder: Path, count: int) -> Compared:
 # -- PyPI: mcp-memory-service ------------------------------------------------------------------------------------------
 
 
-def python_with_extensions() -> str:
-    """Return a Python whose SQLite may load extensions."""
-    for name in (sys.executable, "python3", "/usr/bin/python3", "/opt/homebrew/bin/python3"):
+def python_that(can: str) -> str:
+    """Return a Python that runs this without an error."""
+    for name in PYTHONS:
         path = shutil.which(name)
-        if path and subprocess.run([path, "-c", EXTENSIONS], capture_output=True, check=False).returncode == 0:
+        if path and subprocess.run([path, "-c", can], capture_output=True, check=False).returncode == 0:
             return path
-    raise SystemExit("No Python was found whose SQLite may load extensions.")
+    raise SystemExit(f"No Python was found for: {can}")
+
+
+def installed(folder: Path, package: str, python: str) -> Path:
+    """Install a package into an environment of its own, and return the folder of its programs."""
+    run(python, "-m", "venv", "--without-pip", folder / "venv")
+    run(sys.executable, "-m", "pip", "--python", folder / "venv" / "bin" / "python", "install", "--quiet", package)
+    return folder / "venv" / "bin"
 
 
 async def mcp_memory_service(folder: Path, count: int) -> Compared:
     """Memories with tags and types, one of them deleted again."""
-    run(python_with_extensions(), "-m", "venv", "--without-pip", folder / "venv")
-    python = folder / "venv" / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "mcp-memory-service")
+    programs = installed(folder, "mcp-memory-service", python_that(EXTENSIONS))
     file = folder / "sqlite_vec.db"
     variables = {
         "MCP_MEMORY_STORAGE_BACKEND": "sqlite_vec",
@@ -136,9 +157,7 @@ async def mcp_memory_service(folder: Path, count: int) -> Compared:
         "MCP_MEMORY_BASE_DIR": str(folder / "base"),
         "HF_HUB_OFFLINE": "1",
     }
-    server = StdioServerParameters(
-        command=str(folder / "venv" / "bin" / "memory"), args=["server"], env={**os.environ, **variables}
-    )
+    server = StdioServerParameters(command=str(programs / "memory"), args=["server"], env={**os.environ, **variables})
     wanted = texts(count)
     async with Client(server) as client:
         for number, text in enumerate(wanted):
@@ -151,15 +170,84 @@ async def mcp_memory_service(folder: Path, count: int) -> Compared:
     return compared("mcp-memory-service", folder, file, memories=len(listed), wanted=listed, edges=0)
 
 
+# -- PyPI: basic-memory ------------------------------------------------------------------------------------------------
+
+
+async def basic_memory(folder: Path, count: int) -> Compared:
+    """Notes with tags and a relation to the one before, written by its own tool."""
+    programs = installed(folder, "basic-memory", python_that(FROM_3_12))
+    notes = folder / "notes"
+    notes.mkdir()
+    variables = {"HOME": str(folder), "BASIC_MEMORY_HOME": str(notes), "BASIC_MEMORY_SEMANTIC_SEARCH_ENABLED": "false"}
+    server = StdioServerParameters(
+        command=str(programs / "basic-memory"), args=["mcp"], env={**os.environ, **variables}
+    )
+    wanted = texts(count)
+    async with Client(server) as client:
+        for number, text in enumerate(wanted):
+            before = f"\n\n- follows [[Note {number - 1}]]" if number else ""
+            told = {"title": f"Note {number}", "content": f"{text}{before}", "directory": "batch", "tags": ["batch"]}
+            await outcome(client, "write_note", **told)
+    there = len(list(notes.rglob("*.md")))
+    return compared("basic-memory", folder, notes, system="markdown", memories=there, wanted=wanted, edges=count - 1)
+
+
+# -- PyPI: mem0 --------------------------------------------------------------------------------------------------------
+
+MEM0 = """
+import json, sys, zlib
+from pathlib import Path
+from mem0 import Memory
+
+class Words:
+    class config:
+        embedding_dims = 64
+    def embed(self, text, *_):
+        vector = [0.0] * 64
+        for word in text.lower().split():
+            vector[zlib.crc32(word.encode()) % 64] += 1.0
+        return vector
+    def embed_batch(self, texts, *_):
+        return [self.embed(text) for text in texts]
+
+folder, key = Path(sys.argv[1]), {"api_key": "none"}
+store = {"path": str(folder / "qdrant"), "embedding_model_dims": 64, "on_disk": True}
+memory = Memory.from_config({"vector_store": {"provider": "qdrant", "config": store}, "history_db_path": str(folder / "history.db"),
+    "llm": {"provider": "openai", "config": key}, "embedder": {"provider": "openai", "config": key}})
+memory.embedding_model = Words()
+texts = json.loads(sys.stdin.read())
+made = [memory.add(text, user_id="ada", infer=False, metadata={"batch": "first"})["results"][0]["id"] for text in texts]
+memory.update(made[0], texts[0] + " Changed.")
+memory.delete(made[-1])
+print(json.dumps(memory.get_all(filters={"user_id": "ada"}, top_k=10000)))
+"""
+
+
+async def mem0(folder: Path, count: int) -> Compared:
+    """Memories added without a model, one changed and one deleted again; what `get_all` returns is the export."""
+    programs = installed(folder, "mem0ai", sys.executable)
+    given = json.dumps(texts(count + 1))
+    file = folder / "mem0.json"
+    file.write_text(run(programs / "python", "-c", MEM0, folder, given=given, HOME=str(folder), MEM0_TELEMETRY="False"))
+    told = [memory["memory"] for memory in json.loads(file.read_text())["results"]]
+    return compared("mem0", folder, file, memories=len(told), wanted=told, edges=0)
+
+
 # -- pgengram ----------------------------------------------------------------------------------------------------------
 
 
-def compared(rival: str, folder: Path, file: Path, *, memories: int, wanted: list[str], edges: int) -> Compared:
-    """Bring a rival's store into an empty one, twice, and hold the export against what the rival told."""
+def compared(
+    rival: str, folder: Path, file: Path, *, memories: int, wanted: list[str], edges: int, system: str = ""
+) -> Compared:
+    """Bring a rival's store into an empty one, recognised by itself and twice, and hold the export against what the rival
+    told.
+    """
     variables = {"PGENGRAM_DATA_DIR": str(folder / "pgengram")}
     command = (sys.executable, "-m", "pgengram")
-    run(*command, "import", "--from", rival, file, "--json", **variables)
-    again = json.loads(run(*command, "import", "--from", rival, file, "--json", **variables))
+    first = json.loads(run(*command, "import", file, "--json", **variables))
+    again = json.loads(run(*command, "import", file, "--json", **variables))
+    if first["from"] != (system or rival):
+        raise SystemExit(f"{rival} is taken for {first['from']}.")
     records = [json.loads(line) for line in run(*command, "export", "-", **variables).splitlines()]
     arrived = [record["content"] for record in records if record["record"] == "memory"]
     return Compared(
@@ -190,16 +278,17 @@ class Measured:
     stored: int
     again_s: float
     again_added: int
+    left: int
 
     @property
     def complete(self) -> bool:
-        return self.stored == self.turns and self.again_added == 0
+        return (self.stored, self.again_added, self.left) == (self.turns, 0, 1)
 
 
 def write_history(path: Path, megabytes: int) -> int:
-    """Write conversations.json of this size, and return how many messages it has."""
+    """Write conversations.json of this size with one broken record near its end; return how many messages it has."""
     made = random.Random(7)
-    count = number = 0
+    count = number = broken = 0
     with path.open("w", encoding="utf-8") as file:
         file.write("[")
         while file.tell() < megabytes << 20:
@@ -215,6 +304,8 @@ def write_history(path: Path, megabytes: int) -> int:
             count += len(nodes)
             chat = {"title": f"Chat {number}", "create_time": 1.6e9 + number * 60, "mapping": nodes, "current_node": parent,
                     "conversation_id": f"c-{number}"}  # fmt: skip
+            if not broken and file.tell() > 0.9 * (megabytes << 20):
+                broken = file.write(', {"title": "A quote is missing, "mapping": {"m": [[')
             file.write(("," if number else "") + json.dumps(chat))
             number += 1
         file.write("]")
@@ -254,7 +345,15 @@ def history(folder: Path, megabytes: int) -> Measured:
     again = json.loads(printed)
     stored = json.loads(run(sys.executable, "-m", "pgengram", "conversations", "list", "--json", **variables))["turns"]
     return Measured(
-        path.stat().st_size / 1e6, turns, seconds, most, before, stored, again_s, again["added"].get("turn", 0)
+        path.stat().st_size / 1e6,
+        turns,
+        seconds,
+        most,
+        before,
+        stored,
+        again_s,
+        again["added"].get("turn", 0),
+        len(again["left"]),
     )
 
 
@@ -264,11 +363,22 @@ def print_history(one: Measured) -> None:
         f"{one.megabytes:,.0f} MB, {one.turns:,} messages; killed after {one.killed_after:,}, then the rest in {one.seconds:,.0f} s"
     )
     print(f"{rate:.1f} MB/s, at most {one.most_mb:.0f} MB of memory; once more, all known: {one.again_s:.0f} s")
-    print(f"{one.stored:,} stored, {one.again_added:,} added again: {'complete' if one.complete else 'NOT COMPLETE'}")
+    print(
+        f"{one.stored:,} stored, {one.again_added:,} added again, {one.left} broken record told: {'complete' if one.complete else 'NOT COMPLETE'}"
+    )
+
+
+RIVALS = {
+    "mcp-memory": mcp_memory,
+    "mcp-memory-service": mcp_memory_service,
+    "basic-memory": basic_memory,
+    "mem0": mem0,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rivals", nargs="*", choices=[*RIVALS, []], metavar="RIVAL")
     parser.add_argument("--memories", type=int, default=50)
     parser.add_argument("--history", type=int, metavar="MB")
     parser.add_argument("--json", type=Path)
@@ -281,7 +391,7 @@ def main() -> None:
             given.json.write_text(json.dumps(asdict(one) | {"complete": one.complete}, indent=2) + "\n")
         raise SystemExit(not one.complete)
     results = []
-    for rival in (mcp_memory, mcp_memory_service):
+    for rival in [RIVALS[name] for name in given.rivals or RIVALS]:
         with tempfile.TemporaryDirectory(prefix="pgengram-importers-", ignore_cleanup_errors=True) as folder:
             results.append(asyncio.run(rival(Path(folder), given.memories)))
     print(f"{'rival':<20}{'memories':>10}{'arrived':>10}{'missing':>10}{'edges':>8}{'arrived':>10}{'second':>8}")

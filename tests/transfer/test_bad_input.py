@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from helpers import Database
+from machine import answered
 from pgengram.errors import InvalidInput
 from pgengram.service.manager import MemoryManager
 from pgengram.transfer.importing import import_from
@@ -222,3 +223,49 @@ async def test_an_interrupted_import_is_repeated_and_loses_and_doubles_nothing(
     assert database.rows("SELECT count(*) AS n, count(DISTINCT conversation) AS m FROM conversation_turns") == [
         {"n": 3_000, "m": 3_000}
     ]
+
+
+def test_the_command_line_takes_a_hostile_zip_in_part_and_says_where_the_rest_is(
+    database: Database, tmp_path: Path
+) -> None:
+    path = tmp_path / "export.zip"
+    long = "z" * 40_000_000
+    good = chats(4, texts={0: f"Use {KEY} there.", 2: long})
+    good[1] = BREAKS["a quote is missing"]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("conversations.json", f"[{', '.join(good)}]")
+        archive.writestr("../conversations-out.json", f"[{chats(9)[8]}]")
+        archive.writestr("/conversations-root.json", f"[{chats(9)[7]}]")
+        archive.writestr("conversations-bomb.json", b" " * (MOST_OF_ONE * 2))
+
+    told = answered("import", str(path), "--json", expect=1, database_url=database.url, embedder="none:")
+
+    assert kept(database) == {"c-0", "c-2", "c-3"}
+    assert (told["from"], told["added"], told["redacted"]) == ("claude-ai", {"turn": 3}, 1)
+    reasons = {one["place"].partition(",")[0]: one["reason"] for one in told["left"]}
+    assert reasons.keys() == {
+        "conversations.json", "../conversations-out.json", "/conversations-root.json", "conversations-bomb.json",
+    }  # fmt: skip
+    assert KEY not in str(database.rows("SELECT text FROM conversation_turns")) + str(told)
+
+
+def test_the_command_line_reads_another_encoding_and_five_shapes_of_dates(database: Database, tmp_path: Path) -> None:
+    shapes = (
+        "2024-05-01T10:00:00Z",
+        "2024-05-01 10:00",
+        "1714557600",
+        "1714557600000",
+        "Wed, 01 May 2024 10:00:00 GMT",
+    )
+    rows = [f"Zoë rows {number}.;{shape}" for number, shape in enumerate((*shapes, "someday"))]
+    path = tmp_path / "notes.csv"
+    path.write_bytes("\n".join(["text;date", *rows]).encode("cp1252"))
+
+    told = answered(
+        "import", str(path), "--encoding", "cp1252", "--json", expect=1, database_url=database.url, embedder="none:"
+    )
+
+    assert [one["place"] for one in told["left"]] == ["notes.csv, line 7"]
+    days = database.rows("SELECT DISTINCT created_at FROM memories")
+    assert [row["created_at"].isoformat()[:16] for row in days] == ["2024-05-01T10:00"]
+    assert contents(database) == [f"Zoë rows {number}." for number in range(5)]

@@ -79,7 +79,7 @@ def _rows(source: Source, makers: Makers) -> Iterator[tuple[str, str, Any]]:
 
 
 def _mem0(_: str, row: Row) -> Made:
-    named = {name: row[name] for name in ("agent_id", "app_id", "run_id", "expiration_date") if row.get(name)}
+    named = {name: row[name] for name in ("agent_id", "app_id", "run_id", "role", "expiration_date") if row.get(name)}
     return memory(
         "mem0", row.get("id"), row.get("memory") or row.get("text"),
         tags=row.get("categories"), metadata={**mapping(row.get("metadata")), **named},
