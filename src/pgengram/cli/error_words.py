@@ -55,17 +55,13 @@ def in_commands(text: str) -> str:
 
 def _typed(command: Callable[..., Any]) -> dict[str, str]:
     """Return how a command's parameters are typed, by their names."""
-    names = {}
-    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
-        told = [
-            one
-            for one in getattr(parameter.annotation, "__metadata__", ())
-            if isinstance(one, ArgumentInfo | OptionInfo)
-        ]
-        if told and isinstance(told[0], ArgumentInfo):
-            names[name] = told[0].metavar or name.upper()
-        elif told:
-            names[name] = next(
-                (one for one in told[0].param_decls or () if one.startswith("--")), f"--{name.replace('_', '-')}"
-            )
-    return names
+    parameters = inspect.signature(command, eval_str=True).parameters
+    told = {name: getattr(one.annotation, "__metadata__", (None,))[0] for name, one in parameters.items()}
+    options = {name: _option(name, info) for name, info in told.items() if isinstance(info, OptionInfo)}
+    arguments = {name: info.metavar or name.upper() for name, info in told.items() if isinstance(info, ArgumentInfo)}
+    return options | arguments
+
+
+def _option(name: str, info: OptionInfo) -> str:
+    long = (one for one in info.param_decls or () if one.startswith("--"))
+    return next(long, f"--{name.replace('_', '-')}")

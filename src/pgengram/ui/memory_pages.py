@@ -19,6 +19,7 @@ from pgengram.ui.query_values import (
     memory_id,
     number_of,
 )
+from pgengram.ui.view_service import Results
 
 CANDIDATES: Final = 8  # to link to
 LONG_TEXT: Final = 1_500  # characters, and lines, from which on a text is shown in part at first
@@ -27,14 +28,40 @@ COUNT_AT_ONCE_S: Final = 0.02  # that the list itself waits for it
 COUNTING_S: Final = 20.0  # that an open page waits for a count
 
 
+def _asked(request: Request) -> dict[str, str]:
+    """Return what the fields of the search form say; several of one name with commas."""
+    given = request.query_params
+    return {name: ",".join(filter(None, given.getlist(name))) for name in given}
+
+
+def _onward(asked: Mapping[str, str], found: Results | None) -> dict[str, Any]:
+    """Return where the next page of hits is, and whether filters were given."""
+    kept = {name: value for name, value in asked.items() if value and name not in ("cursor", "pages")}
+    more = None
+    if found and found.next_cursor:
+        weak = {"weak": "True"} if found.strong < len(found.hits) else {}
+        more = "/?" + urlencode(kept | {"cursor": found.next_cursor} | weak)
+    return {"more": more, "narrowed": bool(kept.keys() - {"q", "sort", "mode", "weak", "at"})}
+
+
+def _change_of(id_: UUID, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the change that the form of a memory asks for, as arguments of update_memory."""
+    given = {name: fields[name].strip(" ,") for name in ("tags", "project") if name in fields}
+    change: dict[str, Any] = {"id": str(id_), "pinned": "pinned" in fields}
+    change |= {name: fields[name] for name in ("content", "importance") if name in fields}
+    change |= {name: value for name, value in given.items() if value}
+    change["clear"] = [name for name, value in given.items() if not value]
+    return change | ({"expected_version": fields["version"]} if fields.get("version") else {})
+
+
 class MemoryPages(PageApplication):
     """One memory, lists of them, and what is forgotten."""
 
     async def search(self, request: Request) -> Response:
         """Show what is found, or only the hits while somebody types; the old ones stay until the new ones are there."""
-        given = request.query_params
-        asked = {name: ",".join(filter(None, given.getlist(name))) for name in given}
+        asked = _asked(request)
         target = request.headers.get("hx-target", "")
+        part = target in LISTS
         if asked.get("period"):
             asked.setdefault("at", datetime.now(UTC).isoformat(timespec="seconds"))  # its pages count from one moment
         lists = self.views.lists(asked)
@@ -42,27 +69,20 @@ class MemoryPages(PageApplication):
             await self.views.total(asked)  # counted beside the search
         found = await self.views.hits(asked)
         address, looking = "/?" + urlencode(asked), found is None and target != "more"
-        if looking and target in LISTS:
+        if looking and part:
             answer = self._page("_looking.html", address=address, looking=True)
             answer.headers.update({"hx-retarget": "#looking", "hx-reswap": "outerHTML"})
             return answer
-        kept = {name: value for name, value in asked.items() if value and name not in ("cursor", "pages")}
-        more = None
-        if found and found.next_cursor:
-            place = {"cursor": found.next_cursor, "weak": found.strong < len(found.hits) or ""}
-            more = "/?" + urlencode(kept | {name: value for name, value in place.items() if value})
-        narrowed = bool(kept.keys() - {"q", "sort", "mode", "weak", "at"})
-        shown: dict[str, Any] = {"asked": asked, "found": found, "more": more, "narrowed": narrowed, "address": address}
         total = await self.views.total(asked, COUNT_AT_ONCE_S) if lists else None
+        shown: dict[str, Any] = {"asked": asked, "found": found, "address": address, **_onward(asked, found)}
         shown |= {"total": total, "counting": lists and total is None}
-        template, part = LISTS.get(target, "search.html"), target in LISTS
         if not part:
             shown |= {"facets": await self.views.statistics(), "watched": None}
-        return self._page(template, here="/", looking=looking, part=part, **shown)
+        return self._page(LISTS.get(target, "search.html"), here="/", looking=looking, part=part, **shown)
 
     async def count(self, request: Request) -> Response:
         """Tell how many memories pass the filters, where that took longer than the list itself."""
-        asked = {name: ",".join(filter(None, request.query_params.getlist(name))) for name in request.query_params}
+        asked = _asked(request)
         total = await self.views.total(asked, patience_s=COUNTING_S)
         return self._page("_count.html", found=None, total=total, counting=False, part=False)
 
@@ -99,15 +119,8 @@ class MemoryPages(PageApplication):
         """Change what the form of a memory says; when that is refused, show the form as it was filled in."""
         id_ = request.path_params["id"]
         fields = await self.session_guard.form(request)
-        change: dict[str, Any] = {"id": str(id_), "pinned": "pinned" in fields}
-        change |= {name: fields[name] for name in ("content", "importance") if name in fields}
-        given = {name: fields[name].strip(" ,") for name in ("tags", "project") if name in fields}
-        change |= {name: value for name, value in given.items() if value}
-        change["clear"] = [name for name, value in given.items() if not value]
-        if fields.get("version"):
-            change["expected_version"] = fields["version"]
         try:
-            done = await self.views.changes.update(change)
+            done = await self.views.changes.update(_change_of(id_, fields))
         except PgengramError as error:
             return await self._memory(id_, error, fields)
         return self._then(f"/memory/{id_}", done)
