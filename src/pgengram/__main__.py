@@ -63,6 +63,7 @@ def serve() -> None:
     past = relayed(fds, os.environ)
     if past is None:
         return
+    sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]  # what the SDK takes for HTTP, if it is there
     import gc
 
     gc.disable()  # until everything is imported: the server freezes what is there and enables it again

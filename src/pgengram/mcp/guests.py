@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import time
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from pgengram.mcp.conversation import DRAIN_S, Conversation, converse
 from pgengram.mcp.server import INSTRUCTIONS, Manager, build_server
 from pgengram.mcp.stdio.lines import MAX_LINE, Line
 from pgengram.mcp.stdio.relay import CLOSED, OWN, RELAYED, FirstServer, Past
+from pgengram.postgres import status
 from pgengram.runtime.logs import trace
 from pgengram.service.manager import MemoryManager
 from pgengram.service.projects import told
@@ -30,6 +32,7 @@ REQUESTS: Final = (
     "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt", "completion",
 )  # fmt: skip
 UNWIND_S: Final = 0.5  # for cancelled calls to let go
+JOIN_S: Final = 1.5  # for the next server to start; later it starts the database again, which costs a second
 
 
 class Served:
@@ -142,9 +145,18 @@ class Guests:
             self._server.close()
         for channel in self._channels.values():
             channel.end()
-        if self._channels:
-            await asyncio.wait(self._channels, timeout=DRAIN_S + 2 * UNWIND_S)
+        others = list(self._channels)
+        if others:
+            await asyncio.wait(others, timeout=DRAIN_S + 2 * UNWIND_S)
         self._first.release()
+        if others and not self._host.settings.database_url:
+            await self._joined()
+
+    async def _joined(self) -> None:
+        """Wait a moment for the next first server to use the embedded database, as the last one to leave stops it."""
+        end = time.monotonic() + JOIN_S
+        while status(self._host.settings.data_path).present < 2 and time.monotonic() < end:
+            await asyncio.sleep(0.05)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = _Channel(reader, writer)

@@ -7,7 +7,7 @@ import contextlib
 import gc
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import PgengramError
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 UNWIND_S: Final = 1.0  # for cancelled calls to let go
-CLOSE_S: Final = 4.5  # for the manager to close; with the two above below watchdog.STOP_S
+HAND_OVER_S: Final = 2.5  # for other servers to go on without this one
+CLOSE_S: Final = 3.0  # for the manager to close; with those above below watchdog.STOP_S
 EXIT_S: Final = 1.0  # for the interpreter once all is closed
 
 
@@ -51,15 +52,8 @@ async def serve_stdio(
     """
     log_to_stderr(settings.log_level)
     memory.share_one_arena()
-    loop = asyncio.get_running_loop()
-    fds = claim_stdio()
     past = past or Past()
-    watchdog = past.watchdog or ParentWatchdog(fds, lambda: None)
-    channel = Channel(fds, lost=watchdog.stop, splitter=past.rest)
-    channel.write(past.unsent)
-    watchdog.ask = lambda: _soon(loop, channel.end)
-    if watchdog.has_asked:
-        channel.end()
+    channel, watchdog = _connection(past)
     conversation = Conversation(channel, past, f"{os.getpid()}-0" if past.watchdog else "")
     server = build_server(
         manager.tools,
@@ -79,14 +73,35 @@ async def serve_stdio(
     if guests is not None:
         await guests.start()
     serving = await converse(server, conversation)
+    await _unwind(serving, opening, [one.close() for one in (local, guests) if one is not None])
+    closed = await _over(asyncio.create_task(manager.close()), CLOSE_S)
+    await channel.close(UNWIND_S / 2)
+    watchdog.finish(EXIT_S, 0 if closed else 1)
+
+
+async def _unwind(
+    serving: asyncio.Task[None], opening: asyncio.Task[None], closing: list[Coroutine[Any, Any, None]]
+) -> None:
+    """Let go of calls that are still under way, and of those who ask over sockets."""
     if not await _over(serving, UNWIND_S):
         log.warning("a call did not end; it is left behind")
     opening.cancel()
     await _over(opening, UNWIND_S / 2)
-    await asyncio.gather(*(_over(asyncio.create_task(one.close()), CLOSE_S / 2) for one in (local, guests) if one))
-    closed = await _over(asyncio.create_task(manager.close()), CLOSE_S)
-    await channel.close(UNWIND_S / 2)
-    watchdog.finish(EXIT_S, 0 if closed else 1)
+    await asyncio.gather(*(_over(asyncio.create_task(one), HAND_OVER_S) for one in closing))
+
+
+def _connection(past: Past) -> tuple[Channel, ParentWatchdog]:
+    """Return the way to the client, and what notices its end; where this process has passed on until now, it goes on
+    from there.
+    """
+    loop, fds = asyncio.get_running_loop(), claim_stdio()
+    watchdog = past.watchdog or ParentWatchdog(fds, lambda: None)
+    channel = Channel(fds, lost=watchdog.stop, splitter=past.rest)
+    channel.write(past.unsent)
+    watchdog.ask = lambda: _soon(loop, channel.end)
+    if watchdog.has_asked:
+        channel.end()
+    return channel, watchdog
 
 
 async def _open_after(first_answer: asyncio.Event, manager: Manager, local: LocalServer | None) -> None:

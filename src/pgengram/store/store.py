@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from pgengram.postgres import EmbeddedPostgres
+    from pgengram.store.schema.migration_process import MigrationProcess
 
 log = logging.getLogger(__name__)
 Report = Callable[[str], Awaitable[None]]
@@ -29,12 +30,6 @@ T = TypeVar("T")
 # Writing into an embedded store ends while PostgreSQL still has room for what it does by itself: recovery, vacuum, a
 # new file of its log. A batch of the largest memories takes about half of it.
 RESERVE_BYTES: Final = 128_000_000
-
-
-def _load_migrations() -> None:
-    from pgengram.store.schema.migrate import load_ahead
-
-    load_ahead()
 
 
 class Store:
@@ -49,6 +44,7 @@ class Store:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._embedded: EmbeddedPostgres | None = None
+        self._migration: MigrationProcess | None = None
         self._database: Database | None = None
         self.replica = Replica(settings.read_url) if settings.read_url else None
         self._attempt: asyncio.Task[None] | None = None
@@ -96,8 +92,13 @@ class Store:
         async with self._changing:
             if self._database is not None:
                 return
-            url = self._settings.database_url or await self._start_embedded()
-            await self._migrate(url)
+            try:
+                url = self._settings.database_url or await self._start_embedded()
+                await self._migrate(url)
+            finally:
+                if self._migration is not None:  # it was not needed, or the server did not come up
+                    self._migration.cancel()
+                    self._migration = None
             database = Database(url) if self._settings.database_url else Database(url, self._has_room)
             await database.open()
             try:
@@ -213,6 +214,7 @@ class Store:
 
     async def _start_embedded(self) -> str:
         from pgengram.postgres import is_new, start_embedded
+        from pgengram.store.schema.migration_process import MigrationProcess
 
         loop = asyncio.get_running_loop()
 
@@ -222,21 +224,22 @@ class Store:
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
         folder = self._settings.data_path
-        loading = asyncio.create_task(asyncio.to_thread(_load_migrations)) if is_new(folder) else None
+        if is_new(folder):
+            self._migration = MigrationProcess()
         self._embedded = await asyncio.to_thread(start_embedded, folder, report=report)
-        if loading is not None:
-            await loading
         return self._embedded.url
 
     def _has_room(self) -> bool:
         return shutil.disk_usage(self._settings.data_path).free >= RESERVE_BYTES
 
     async def _migrate(self, url: str) -> None:
-        from pgengram.store.schema.migrate import current_version, migrate
+        from pgengram.store.schema.migrate import current_version
+        from pgengram.store.schema.migration_process import MigrationProcess
 
         if await asyncio.to_thread(current_version, url) != SCHEMA_HEAD:
             await self._tell("Bringing the database's schema up to date")
-            await asyncio.to_thread(migrate, url)
+            migration, self._migration = self._migration or MigrationProcess(), None
+            await asyncio.to_thread(migration.migrate, url)
 
     async def _tell(self, message: str) -> None:
         for report in list(self._listeners):

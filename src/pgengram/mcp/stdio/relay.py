@@ -26,7 +26,7 @@ from pgengram.runtime import local_socket
 TYPE_CHECKING = False  # as in local_socket
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Final
+    from typing import Any, Final
 
 if sys.platform != "win32":
     import fcntl
@@ -314,16 +314,7 @@ class _Exchange:
     def _turn(self) -> bool:
         """Wait for something to happen and do it; False at the end."""
         relay, server = self._relay, self._connection
-        room = len(self._to_server) < AHEAD and len(self._to_client) < AHEAD
-        reads: list[object] = [relay._woken]
-        if len(self._to_client) < AHEAD:
-            reads.append(server)
-        if room and not relay._ended:
-            reads.append(self._fds.read_fd)
-        writes: list[object] = [server] if self._to_server else []
-        if self._to_client:
-            writes.append(self._fds.write_fd)
-        ready, free, _ = select.select(reads, writes, [], SILENT_S if self._past.unanswered else None)  # type: ignore[type-var]
+        ready, free = self._ready()
         if relay._woken in ready:
             os.read(relay._woken, CHUNK)
             relay._stopped = True
@@ -335,6 +326,17 @@ class _Exchange:
         alive = (server not in free or self._write_server()) and (server not in ready or self._read_server())
         self._look_after(heard=server in ready)
         return alive and not relay._lost
+
+    def _ready(self) -> tuple[list[Any], list[Any]]:
+        """Return what can be read and what can be written; a side that does not read makes the other wait."""
+        held, patience_s = len(self._to_client), SILENT_S if self._past.unanswered else None
+        reads: list[Any] = [self._relay._woken]
+        if held < AHEAD:
+            reads.append(self._connection)
+            if len(self._to_server) < AHEAD and not self._relay._ended:
+                reads.append(self._fds.read_fd)
+        writes = [self._connection] * bool(self._to_server) + [self._fds.write_fd] * bool(held)
+        return select.select(reads, writes, [], patience_s)[:2]
 
     def _read_client(self) -> None:
         try:

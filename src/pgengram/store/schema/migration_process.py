@@ -1,0 +1,56 @@
+"""Migrations in a process of their own: what they import would stay with a server, 25 MB for as long as it runs.
+
+Run as a program this file reads a URL and answers with the error, if there is one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from pgengram.errors import NotReady, PgengramError
+from pgengram.postgres.process_locks import NO_WINDOW
+
+
+class MigrationProcess:
+    """A process that imports what migrations need at once, and migrates when it is told which database."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", __name__]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = subprocess.Popen(command, text=True, encoding="utf-8", creationflags=NO_WINDOW, **pipes)  # type: ignore[call-overload]  # noqa: S603
+
+    def migrate(self, url: str) -> None:
+        """Bring a schema to this version. Blocks.
+
+        Raises:
+            NotReady: as `migrate`.
+        """
+        answer, _ = self._process.communicate(json.dumps(url))
+        if self._process.returncode != 0:
+            raise NotReady("The process that brings the schema up to date ended.", "See the log (stderr).")
+        if answer:
+            raise NotReady(*json.loads(answer))
+
+    def cancel(self) -> None:
+        """End it without a migration."""
+        self._process.communicate("")
+
+
+def main() -> None:
+    """Migrate the database whose URL comes; without one do nothing, as whoever started this is gone."""
+    from pgengram.store.schema.migrate import load_ahead, migrate
+
+    load_ahead()
+    url = sys.stdin.read()
+    if not url:
+        return
+    try:
+        migrate(json.loads(url))
+    except PgengramError as error:
+        sys.stdout.write(json.dumps([error.message, error.hint]))
+
+
+if __name__ == "__main__":
+    main()
