@@ -2,8 +2,8 @@
 
     pip install radon && python benchmarks/structure.py [--json PATH] [FOLDER]
 
-A module's length leaves out its constants (tables of data and SQL text). A long line is one of more than 120 columns that is not
-part of SQL text. A cycle is a group of modules that import each other, wherever in a file the import stands.
+A module's length leaves out its constants (tables of data and SQL text). A long line is one of more than 120 columns that is part
+neither of SQL text nor of a table of data (`# fmt: skip`). A cycle is a group of modules that import each other, wherever in a file the import stands.
 """
 
 from __future__ import annotations
@@ -91,14 +91,18 @@ class Module:
 
     @property
     def long_lines(self) -> int:
-        """Lines that are too long and no part of SQL text."""
-        sql: set[int] = set()
+        """Lines that are too long, and no part of SQL text or of a table that the formatter leaves as it is."""
+        apart: set[int] = set()
+        for node in self.tree.body:
+            last = node.end_lineno or node.lineno
+            if self.lines[last - 1].endswith("# fmt: skip"):
+                apart.update(range(node.lineno, last + 1))
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Constant | ast.JoinedStr):
                 text = ast.get_source_segment(self.text, node) or ""
                 if SQL.search(text):
-                    sql.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        return sum(len(line) > LONGEST_LINE and number not in sql for number, line in enumerate(self.lines, 1))
+                    apart.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return sum(len(line) > LONGEST_LINE and number not in apart for number, line in enumerate(self.lines, 1))
 
     def imports(self, known: Mapping[str, Module]) -> Iterator[str]:
         """Yield the modules of the same tree that are imported while the program runs."""

@@ -136,15 +136,7 @@ class SessionContinuity(CompatAdapter):
             **(LIKE if by_meaning else {}),
         )
         hits = [hit for hit in found.results if by_meaning or not is_junk(hit)]
-        return Raw(
-            {
-                "query": query,
-                "searchType": SEARCH_TYPE[by_meaning],
-                "found": len(hits),
-                "hint": "memory_get(ids) reads them whole." if hits else "Nothing found; try other words.",
-                "memories": [hit_of(hit, detail=detail, by_meaning=by_meaning) for hit in hits],
-            }
-        )
+        return Raw(search_answer(query, hits, detail=detail, by_meaning=by_meaning))
 
     @tool(READS, title="Read knowledge")
     async def memory_get(self, ids: Annotated[list[NumericId], Field(min_length=1, max_length=f.MAX_GET)]) -> Raw:
@@ -307,6 +299,17 @@ def entry(memory: dict[str, Any], length: int) -> dict[str, Any]:
         "tags": memory.get("tags", []),
         "importance": ten_of(memory["importance"]),
         "createdAt": memory["created_at"],
+    }
+
+
+def search_answer(query: str, hits: list[dict[str, Any]], *, detail: bool, by_meaning: bool) -> dict[str, Any]:
+    """Return the answer of memory_search."""
+    return {
+        "query": query,
+        "searchType": SEARCH_TYPE[by_meaning],
+        "found": len(hits),
+        "hint": "memory_get(ids) reads them whole." if hits else "Nothing found; try other words.",
+        "memories": [hit_of(hit, detail=detail, by_meaning=by_meaning) for hit in hits],
     }
 
 

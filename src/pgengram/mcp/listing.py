@@ -46,6 +46,7 @@ MEANING: Final = {
     "status": "archived, invalidated or working",
     "tags_match": "any or all",
 }
+MEANING_BESIDE: Final = {name: MEANING[name] for name in MEANING if name not in NewMemory.model_fields}
 LIKE_CREATING: Final = frozenset({"search_memories", "update_memory"})  # take fields that create_memory describes
 DESCRIBED_ONCE: Final = frozenset({"content", "kind", "importance", "tags", "metadata"})
 LEFT_OUT: Final = frozenset(
@@ -85,7 +86,7 @@ def _also(tool: str, properties: Schema, shown: Schema) -> str:
     others = [name for name in properties if name not in shown]
     if tool == "update_memory":
         others = ["the other fields of create_memory", *(name for name in others if name not in NewMemory.model_fields)]
-    meaning = {name: MEANING[name] for name in MEANING if tool == "create_memory" or name not in NewMemory.model_fields}
+    meaning = MEANING if tool == "create_memory" else MEANING_BESIDE
     named = (f"{name} ({meaning[name]})" if name in meaning else name for name in others)
     return f"Also: {', '.join(named)}." if others else ""
 

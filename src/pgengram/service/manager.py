@@ -293,12 +293,7 @@ class MemoryManager(Core):
         update_memory. hard, or more than 20 ids, first only shows what would go: if the user agrees, repeat the call
         with its confirm_token. Errors: NOT_FOUND, CONFLICT.
         """
-        if hard and (reason or replaced_by_ids or replacements):
-            raise InvalidInput(
-                "What is erased keeps no reason and nothing that replaces it.", "Leave them out, or leave out hard."
-            )
-        if turns and not hard:
-            raise InvalidInput("turns erases what memories cite together with them.", "Add hard, or leave out turns.")
+        _check_what_goes_together(hard=hard, turns=turns, kept=bool(reason or replaced_by_ids or replacements))
         if replacements:
             return await self._replace(ids, replacements, replaced_by_ids, reason, dry_run=dry_run)
 
@@ -412,3 +407,13 @@ class MemoryManager(Core):
             found = await deletion.from_source(tx, source)
             made = ChangePlan([Step("erase", list(found))], found)
             return len(await made.execute(tx, session_id=self.session.current()))
+
+
+def _check_what_goes_together(*, hard: bool, turns: bool, kept: bool) -> None:
+    """Refuse what erasing cannot keep, and what only erasing can do."""
+    if hard and kept:
+        raise InvalidInput(
+            "What is erased keeps no reason and nothing that replaces it.", "Leave them out, or leave out hard."
+        )
+    if turns and not hard:
+        raise InvalidInput("turns erases what memories cite together with them.", "Add hard, or leave out turns.")
