@@ -36,6 +36,7 @@ async def shared(postgres: str, template: str) -> Any:
                 "id"
             ]
             token = (await call(ada, "forget_memories", ids=[memory], hard=True))["confirm_token"]
+            db.keep()
             yield db, ada, ben, {"memory": memory, "note": note, "cluster": cluster, "belief": belief, "token": token}
 
 

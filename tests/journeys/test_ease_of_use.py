@@ -51,6 +51,7 @@ def answered(store: dict[str, str], *words: str) -> Any:
 
 def everything(database: Database) -> dict[str, list[Any]]:
     """Return every row of every table, whoever it belongs to, but for the list of namespaces that no backup is to bring back."""
+    database.keep()
     names = [
         name
         for (name,) in database.as_login(

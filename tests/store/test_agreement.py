@@ -87,6 +87,7 @@ def picture(db: Database, manager: MemoryManager, *only: str, of: str | None = N
         only: of which tables; of all without.
         of: which memory's rows; all without.
     """
+    db.keep()
     found = {
         table: db.rows(f"SELECT * FROM {table}", namespace=manager.settings.namespace)
         for table in only or owned_tables()

@@ -60,6 +60,7 @@ OTHERS = (
 
 async def test_create_and_import_give_the_same_row(manager: MemoryManager, database: Database, tmp_path: Path) -> None:
     loop, lines = asyncio.get_running_loop(), tmp_path / "one.jsonl"
+    database.keep()
 
     def rows() -> list[Any]:
         found = [database.rows(statement) for statement in (BASE, *OTHERS)]
