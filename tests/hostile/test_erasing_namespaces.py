@@ -129,6 +129,7 @@ async def test_every_row_of_an_owner_goes_whatever_table_it_is_in(postgres: str,
         async with connected(**settings, namespace="ada") as ada, connected(**settings, namespace="ben") as ben:
             await fill(ada, CANARY)
             await fill(ben, OTHER)
+            db.keep()
             before = {
                 table: db.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3", namespace="ben") for table in owned_tables()
             }
