@@ -155,7 +155,8 @@ class Guests:
     async def _joined(self) -> None:
         """Wait a moment for the next first server to use the embedded database, as the last one to leave stops it."""
         end = time.monotonic() + JOIN_S
-        while status(self._host.settings.data_path).present < 2 and time.monotonic() < end:
+        folder = self._host.settings.data_path
+        while status(folder).present < 2 and time.monotonic() < end:  # noqa: ASYNC110 - another process sets no event
             await asyncio.sleep(0.05)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
