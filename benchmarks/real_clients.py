@@ -1,226 +1,271 @@
-"""Whole sessions of real assistants with hooks, before a stand-in for their model: what came before the model, and what was kept.
+"""Whole sessions of real assistants with hooks, a stand-in in the place of their models.
 
-    python benchmarks/real_clients.py claude-code PATH-OF-CLAUDE
+    python benchmarks/real_clients.py [--programs FOLDER] [claude-code] [codex] [gemini-cli]
 
-The assistant is the program itself, as its maker publishes it; its home folder, its project and the store are temporary. The stand-in
-answers on the loopback, calls a tool when asked to, and writes down what it is sent. Exit code 1 when anything is missing.
+Each that is installed is connected in a home folder of its own, has a session of two prompts with a tool call and a
+compaction, and a second session. What the hooks put before the model is read from what the model was asked, what they
+keep from the store. The exit code is 1 where something did not happen that docs/how-to/have-it-used.md says.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pgengram.inputs import NewMemory
-from pgengram.service.manager import MemoryManager
-from pgengram.settings import Settings
+from model_stand_in import ASKED, SAYS, StandIn, running
 
-OFFICE = "The Ark project deploys from the office in Lyon, every Thursday at nine."
-PROMPTS = ("Please use a tool to say hello.", "From which office do we deploy the Ark project?")
-ANSWER = "Understood; the stand-in says so."
-TOOL = {"id": "toolu_1", "name": "Bash", "input": {"command": "echo hello-from-the-tool", "description": "Say hello"}}
-USAGE = {"input_tokens": 10, "output_tokens": 5, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-PATIENCE_S = 120
+FACT: Final = "The Ark project deploys from the office in Lyon."
+FIRST: Final = f"From which office do we deploy the Ark project? Please {ASKED}."
+SECOND: Final = "We decided that Ines releases on Fridays from now on."
+LATER: Final = "Good morning, what is next?"
+WAIT_S: Final = 120.0
+FULL_AT: Final = 200_000  # tokens, for clients that can be told
 
 
-class StandIn(BaseHTTPRequestHandler):
-    """A model that calls a tool when the last thing said asks for one, and else gives one answer."""
+@dataclass
+class Bench:
+    """A client in a home folder of its own, with a store and a project.
 
-    protocol_version = "HTTP/1.1"
-    asked: list[str] = []  # noqa: RUF012 - of all requests, as their texts
+    Args:
+        client: as pgengram calls it.
+        program: path of its program.
+        home: the folder.
+        model: the stand-in of its model.
+    """
 
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+    client: str
+    program: str
+    home: Path
+    model: StandIn
 
-    def do_HEAD(self) -> None:
-        self._send("application/json", "")
+    @property
+    def project(self) -> Path:
+        return self.home / "ark"
 
-    def do_GET(self) -> None:
-        self.do_HEAD()
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
-        if not self.path.startswith("/v1/messages"):
-            self._send("application/json", "{}")
-        elif "count_tokens" in self.path:
-            self._send("application/json", '{"input_tokens": 10}')
-        else:
-            StandIn.asked.append(json.dumps([request.get("system"), request.get("messages")], ensure_ascii=False))
-            self._answer(request)
-
-    def _answer(self, request: Mapping[str, Any]) -> None:
-        calls = bool(request.get("tools")) and _asks_for_a_tool(request["messages"])
-        block = {"type": "tool_use", **TOOL} if calls else {"type": "text", "text": ANSWER}
-        message = {
-            "id": f"msg_{len(StandIn.asked)}", "type": "message", "role": "assistant", "model": request.get("model"), "content": [block],
-            "stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None, "usage": USAGE,
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PGENGRAM_", "CLAUDE"))}
+        return inherited | {
+            "HOME": str(self.home), "PGENGRAM_DATA_DIR": str(self.home / "store"), "PGENGRAM_EMBEDDER": "builtin:",
+            "CODEX_HOME": str(self.home / ".codex"), "ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "none",
+            "IS_SANDBOX": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1",
+            "STAND_IN_KEY": "none", "GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self.model.url, "NO_BROWSER": "1",
         }  # fmt: skip
-        if request.get("stream"):
-            self._send("text/event-stream", "".join(_events(message)))
-        else:
-            self._send("application/json", json.dumps(message))
 
-    def _send(self, kind: str, text: str) -> None:
-        body = text.encode()
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def run(self, *words: str) -> str:
+        """Run the client's program in the project, and return what it prints.
 
+        That goes to a file: a pipe would be held open by whatever the program leaves behind.
+        """
+        printed = self.home / "printed.txt"
+        with printed.open("w") as file:
+            ended = subprocess.run(
+                [self.program, *words], cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL, stdout=file,
+                stderr=subprocess.STDOUT, timeout=WAIT_S, check=False,
+            )  # fmt: skip
+        if ended.returncode:
+            raise SystemExit(f"{self.client} ended with {ended.returncode}: {printed.read_text()[-800:]}")
+        return printed.read_text()
 
-def _asks_for_a_tool(messages: list[Mapping[str, Any]]) -> bool:
-    said = [one for one in messages if one["role"] == "user"]
-    last = said[-1]["content"] if said else ""
-    blocks = [{"type": "text", "text": last}] if isinstance(last, str) else last
-    texts = [block.get("text", "") for block in blocks if block.get("type") == "text"]
-    return any(PROMPTS[0] in text for text in texts) and all(block.get("type") != "tool_result" for block in blocks)
-
-
-def _events(message: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message as the events that a stream brings."""
-    [block] = message["content"]
-    if block["type"] == "text":
-        empty, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
-    else:
-        empty = {**block, "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-    begun = {**message, "content": [], "stop_reason": None}
-    ended = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    for name, more in (
-        ("message_start", {"message": begun}),
-        ("content_block_start", {"index": 0, "content_block": empty}),
-        ("content_block_delta", {"index": 0, "delta": delta}),
-        ("content_block_stop", {"index": 0}),
-        ("message_delta", {"delta": ended, "usage": {"output_tokens": 5}}),
-        ("message_stop", {}),
-    ):
-        yield f"event: {name}\ndata: {json.dumps({'type': name, **more})}\n\n"
-
-
-@contextmanager
-def standing_in() -> Iterator[str]:
-    """Serve the stand-in and yield its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-
-
-def claude_code(program: str, folder: Path, home: Path, model: str) -> Callable[..., None]:
-    """Return what runs Claude Code for one prompt."""
-    environment = {
-        **_environment(home), "ANTHROPIC_BASE_URL": model, "ANTHROPIC_API_KEY": "none", "IS_SANDBOX": "1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }  # fmt: skip
-
-    def say(prompt: str, *options: str) -> None:
-        command = [program, "-p", prompt, "--allowedTools", "Bash", *options]
+    def pgengram(self, *words: str) -> Any:
+        """Run a command of pgengram, and return what it answers as JSON."""
         ended = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S
-        )
-        print(f"> {prompt}\n{ended.stdout.strip()}")
+            [sys.executable, "-m", "pgengram", *words, "--json"], env=self.environment, capture_output=True, text=True,
+            check=True, timeout=WAIT_S,
+        )  # fmt: skip
+        return json.JSONDecoder().raw_decode(ended.stdout)[0]  # connect answers for the entry, then for the hooks
 
-    return say
-
-
-CLIENTS = {"claude-code": claude_code}
-
-
-def _environment(home: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PGENGRAM_", "ANTHROPIC_"))}
-    return {**kept, "HOME": str(home), "PGENGRAM_DATA_DIR": str(home / "memories")}
+    def write(self, path: str, text: str) -> None:
+        file = self.home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
 
-def pgengram(home: Path, *words: str) -> Any:
-    """Run a command of pgengram for the assistant's user and return what it answers as JSON."""
-    command = [sys.executable, "-m", "pgengram", *words]
-    ended = subprocess.run(command, env=_environment(home), capture_output=True, text=True, check=True)
-    return json.loads(ended.stdout) if ended.stdout.startswith(("{", "[")) else ended.stdout
+# -- the clients -------------------------------------------------------------------------------------------------------
 
 
-def warm(home: Path, client: str) -> bool:
-    """Whether a hook is answered at once."""
-    command = [sys.executable, "-m", "pgengram", "hook", client]
-    given = json.dumps({"hook_event_name": "SessionStart", "session_id": "warm", "source": "startup"})
-    ended = subprocess.run(command, env=_environment(home), input=given, capture_output=True, text=True, check=True)
-    return bool(ended.stdout)
-
-
-async def remember(settings: Settings, *contents: str) -> None:
-    """Store memories of the project ark."""
-    manager = MemoryManager(settings)
-    for content in contents:
-        await manager.create_memory(NewMemory.model_validate({"content": content, "project": "ark"}))
-    await manager.close()
-
-
-def sessions(client: str, program: str, home: Path) -> dict[str, bool]:
-    """Have an assistant work in two sessions, and return what held."""
-    folder = home / "work" / "ark"
-    folder.mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
-    asyncio.run(remember(Settings(data_dir=str(home / "memories")), OFFICE))
-    pgengram(home, "connect", client, "--hooks", "--yes")
-    while not pgengram(home, "search", "office", "--json")["count"] or not warm(home, client):
-        time.sleep(0.1)  # until a server for the moment is up: what is cold is measured by hooks.py
-    with standing_in() as model:
-        say = CLIENTS[client](program, folder, home, model)
-        say(PROMPTS[0])
-        first = len(StandIn.asked)
-        say(PROMPTS[1], "--continue")
-        for step in range(4):  # it compacts no conversation that is short
-            say(f"Go on with step {step}.", "--continue")
-        say("/compact", "--continue")
-        resumed = len(StandIn.asked)
-        say("What is next?")
-    kept = pgengram(home, "conversations", "list", "--json")["conversations"]
-    turns = [pgengram(home, "conversations", "show", one["conversation"], "--json")["turns"] for one in kept]
-    texts = [(turn["role"], turn["text"]) for one in turns for turn in one]
-    receipts = pgengram(home, "receipts", "--json")["receipts"]
-    begun, compacted, second = (
-        "\n".join(StandIn.asked[:first]), "\n".join(StandIn.asked[first:resumed]), "\n".join(StandIn.asked[resumed:]),
+def claude_code(bench: Bench) -> None:
+    """One process for the whole first session, which is told each prompt when the one before is answered."""
+    line = ["-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]
+    process = subprocess.Popen(
+        [bench.program, *line, "--dangerously-skip-permissions"], cwd=bench.project, env=bench.environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    log = home / "memories" / "hooks.log"
-    print(json.dumps({"turns": texts, "receipts": receipts, "log": log.read_text() if log.exists() else ""}, indent=1))
-    return {
-        "the first session began with what is known of its project": OFFICE in begun,
-        "the prompts were kept": {("user", prompt) for prompt in PROMPTS} <= set(texts),
-        "the answers were kept": ("assistant", ANSWER) in texts,
-        "what the tool printed was kept": any(role == "tool" and "hello-from-the-tool" in text for role, text in texts),
-        "no turn was kept twice": all(len({turn["number"] for turn in one}) == len(one) for one in turns),
-        "the summary was asked for what is lasting": "To remember" in compacted,
-        "the second session began with how the first one ended": "The last conversation" in second,
-        "no memory came twice in a conversation": len({(r["memory_id"], r["conversation"]) for r in receipts})
-        == len(receipts),
-    }
+    assert process.stdin
+    assert process.stdout
+    for prompt in (FIRST, SECOND, "/compact"):
+        message = {"role": "user", "content": [{"type": "text", "text": prompt}]}
+        process.stdin.write(json.dumps({"type": "user", "message": message}) + "\n")
+        process.stdin.flush()
+        for answer in process.stdout:
+            if json.loads(answer).get("type") == "result":
+                break
+    process.stdin.close()
+    process.wait(WAIT_S)
+
+
+def claude_again(bench: Bench) -> None:
+    bench.run("-p", LATER)
+
+
+CODEX: Final = """
+model = "gpt-5-codex"
+model_provider = "stand_in"
+model_auto_compact_token_limit = {full_at}
+[model_providers.stand_in]
+name = "stand-in"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "STAND_IN_KEY"
+"""
+CODEX_RUN: Final = (
+    "exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox",
+)  # fmt: skip
+
+
+def codex(bench: Bench) -> None:
+    bench.run(*CODEX_RUN, FIRST)
+    bench.model.is_full = True
+    bench.run(*CODEX_RUN, "resume", "--last", SECOND)
+    bench.run(*CODEX_RUN, "resume", "--last", "Thanks.")
+
+
+def codex_again(bench: Bench) -> None:
+    bench.run(*CODEX_RUN, LATER)
+
+
+GEMINI: Final = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+    "general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False},
+}  # fmt: skip
+GEMINI_RUN: Final = ("-m", "gemini-2.5-flash", "-y")
+
+
+def gemini(bench: Bench) -> None:
+    bench.run(*GEMINI_RUN, "-p", FIRST)
+    bench.model.is_full = True
+    bench.run(*GEMINI_RUN, "--resume", "latest", "-p", f"{SECOND} Please {ASKED}.")
+
+
+def gemini_again(bench: Bench) -> None:
+    bench.run(*GEMINI_RUN, "-p", LATER)
+
+
+@dataclass(frozen=True)
+class Client:
+    """How a client is told where its model is, and has its two sessions; the sign of a compaction in what is asked."""
+
+    program: str
+    first: Callable[[Bench], None]
+    second: Callable[[Bench], None]
+    compacts: str
+    settings: Callable[[Bench], None] = lambda _: None
+
+
+CLIENTS: Final[Mapping[str, Client]] = {
+    "claude-code": Client("claude", claude_code, claude_again, "End the summary with a list"),
+    "codex": Client(
+        "codex", codex, codex_again, "CONTEXT CHECKPOINT COMPACTION",
+        lambda bench: bench.write(".codex/config.toml", CODEX.format(url=bench.model.url, full_at=FULL_AT)),
+    ),
+    "gemini-cli": Client(
+        "gemini", gemini, gemini_again, "state_snapshot",
+        lambda bench: bench.write(".gemini/settings.json", json.dumps(GEMINI)),
+    ),
+}  # fmt: skip
+
+
+# -- a run -------------------------------------------------------------------------------------------------------------
+
+
+def run(name: str, program: str) -> list[tuple[str, bool]]:
+    """Run a client's two sessions, and return what was to happen and whether it did."""
+    client = CLIENTS[name]
+    home = Path(tempfile.mkdtemp(prefix="pg-real-"))  # short, as the path of a socket has to be
+    server = None
+    try:
+        with running() as model:
+            bench = Bench(name, program, home, model)
+            bench.project.mkdir()
+            client.settings(bench)
+            bench.pgengram("connect", name, "--hooks", "--yes")
+            bench.pgengram("add", FACT, "--project", "ark")
+            server = warm(bench)
+            client.first(bench)
+            first = model.given()
+            second_from = len(model.asked)
+            client.second(bench)
+            return seen(bench, first, model.given(second_from))
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait(WAIT_S)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def warm(bench: Bench) -> subprocess.Popen[bytes]:
+    """Start a server of the store, as another assistant would have, and wait until it listens."""
+    server = subprocess.Popen([sys.executable, "-m", "pgengram.local"], env=bench.environment)
+    deadline = time.monotonic() + WAIT_S
+    while not list((bench.home / "store" / "run").glob("*.sock")):
+        if time.monotonic() > deadline:
+            raise SystemExit("no server of the store came up")
+        time.sleep(0.1)
+    bench.pgengram("search", "office")  # the first question loads what all others find loaded
+    return server
+
+
+def seen(bench: Bench, first: str, second: str) -> list[tuple[str, bool]]:
+    """Return what was to happen in the two sessions, and whether it did."""
+    listed = bench.pgengram("conversations", "list")["conversations"]
+    turns = bench.pgengram("conversations", "show", listed[-1]["conversation"])["turns"] if listed else []
+    said = [(turn["role"], turn["text"]) for turn in turns]
+    receipts = bench.pgengram("receipts")["receipts"]
+    log = bench.home / "store" / "hooks.log"
+    if log.exists():
+        print(log.read_text(), file=sys.stderr)
+    return [
+        ("the first session begins with what matters for the project", FACT in first),
+        ("the tool that the model calls runs, and its output comes back", "from-the-tool" in first or "functionResponse" in first),
+        ("a compaction happens", CLIENTS[bench.client].compacts in first),
+        ("both prompts are kept, once each", [text for role, text in said if role == "user"][:2].count(FIRST) == 1
+         and sum(SECOND in text for role, text in said if role == "user") == 1),
+        ("the answers are kept", ("assistant", SAYS) in said),
+        ("the second session begins with what matters", FACT in second),
+        ("the second session is told how the first ended", "The last conversation (" in second),
+        ("the second session is told what has no memory yet", "Not stored yet" in second and "Ines releases" in second),
+        ("each injection has a receipt", {one["conversation"] for one in receipts} == {one["conversation"] for one in listed}),
+    ]  # fmt: skip
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("client", choices=CLIENTS)
-    parser.add_argument("program", help="path of the assistant's program")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clients", nargs="*", choices=[*CLIENTS, []], default=[])
+    parser.add_argument("--programs", help="folder with the clients' programs; else they are looked for in PATH")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as home:
-        held = sessions(given.client, str(Path(given.program).resolve()), Path(home))
-    for words, true in held.items():
-        print(f"{'yes' if true else 'NO '}  {words}")
-    return 0 if all(held.values()) else 1
+    missed = 0
+    for name in given.clients or CLIENTS:
+        program = shutil.which(CLIENTS[name].program, path=given.programs)
+        if program is None:
+            print(f"\n{name}: not installed")
+            continue
+        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        print(f"\n{name}: {version}", flush=True)
+        for what, happened in run(name, str(Path(program).absolute())):
+            missed += not happened
+            print(f"  {'yes' if happened else 'NO '}  {what}")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())
