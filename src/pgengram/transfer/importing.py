@@ -180,23 +180,28 @@ class _Import:
         return {**record, **clean} if names else record
 
     async def _take_in(self, pairs: list[tuple[Item, Arrival]]) -> None:
+        arrived = [arrival for _, arrival in pairs]
         async with self._core.store.transaction() as tx:
-            known = await transferring.known(tx, [arrival for _, arrival in pairs])
-        fresh = _apart([arrival for _, arrival in pairs if arrival.id not in known], known)
+            known = await transferring.known(tx, arrived)
+        fresh = _apart([one for one in arrived if one.id not in known], known)
         if self.report.dry_run:
             self._coming |= {arrival.id for arrival in fresh}
         elif fresh:
             await self._store(fresh)
-        await self._change([(item, arrival) for item, arrival in pairs if item.edits and arrival.id in known])
+        await self._change([pair for pair in pairs if pair[0].edits and pair[1].id in known])
         self._same |= {str(id_): str(there) for id_, there in known.items() if id_ != there}
         self.report.known["memory"] += len(known)
         self.report.added["memory"] += 0
-        told = {arrival.id: item.record for item, arrival in pairs}
+        dated = {arrival.id for item, arrival in pairs if item.record.get("created_at")}
         for one in fresh:
-            row, record = one.rows["memories"], told[one.id]
-            dated = row["occurred_at"] or (row["created_at"] if record.get("created_at") else None)
-            at = datetime.fromisoformat(dated) if dated else None
-            self.report.add("memory", str(row.get("kind") or "general"), row["content"], at, str(one.id))
+            self._tell(one, dated=one.id in dated)
+
+    def _tell(self, one: Arrival, *, dated: bool) -> None:
+        """Note in the report that a memory was added; one that brought no date has only that of its import."""
+        row = one.rows["memories"]
+        said = row["occurred_at"] or (row["created_at"] if dated else None)
+        at = datetime.fromisoformat(said) if said else None
+        self.report.add("memory", str(row.get("kind") or "general"), row["content"], at, str(one.id))
 
     async def _change(self, pairs: Sequence[tuple[Item, Arrival]]) -> None:
         """Let memories that are there take over what their edited notes say."""

@@ -106,18 +106,12 @@ class Source:
         if sum(entry.file_size for entry in entries) > MOST_OF_ALL:
             raise InvalidInput(f"{self.path} unpacks to more than {MOST_OF_ALL >> 30} GB.", "Import a part of it.")
         for entry in entries:
-            below = PurePosixPath(entry.filename.replace("\\", "/"))
-            outside = below.is_absolute() or ".." in below.parts or ":" in (below.parts or ("",))[0]
-            if entry.is_dir() or (not outside and any(part.startswith((".", "__MACOSX")) for part in below.parts)):
-                continue
-            bomb = entry.file_size > BOMB[0] and entry.file_size > BOMB[1] * entry.compress_size
-            reason = (
-                LEADS_OUT if outside or stat.S_ISLNK(entry.external_attr >> 16)
-                else f"it unpacks to more than {BOMB[1]} times its size" if bomb
-                else "it is encrypted" if entry.flag_bits & 1
-                else ""
-            )  # fmt: skip
-            yield File(PurePosixPath(entry.filename), entry.file_size, reason, entry.compress_size)
+            parts = PurePosixPath(entry.filename.replace("\\", "/")).parts
+            outside = _leads_out(parts)
+            hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
+            if not entry.is_dir() and (outside or not hidden):
+                reason = LEADS_OUT if outside else _unreadable(entry)
+                yield File(PurePosixPath(entry.filename), entry.file_size, reason, entry.compress_size)
 
     # -- bytes -----------------------------------------------------------------------------------------------------
 
@@ -234,6 +228,20 @@ class Source:
     @staticmethod
     def _too_long(file: File, number: int) -> Broken:
         return Broken(f"{file.place}, line {number + 1}", f"it is longer than {MOST_OF_ONE >> 20} MB")
+
+
+def _leads_out(parts: tuple[str, ...]) -> bool:
+    """Whether a path of these parts is absolute, begins with a drive, or climbs."""
+    return ".." in parts or parts[:1] == ("/",) or any(":" in part for part in parts[:1])
+
+
+def _unreadable(entry: zipfile.ZipInfo) -> str:
+    """Return why a file of a zip is not read; empty where it is."""
+    if stat.S_ISLNK(entry.external_attr >> 16):
+        return LEADS_OUT
+    if entry.file_size > BOMB[0] and entry.file_size > BOMB[1] * entry.compress_size:
+        return f"it unpacks to more than {BOMB[1]} times its size"
+    return "it is encrypted" if entry.flag_bits & 1 else ""
 
 
 def _unicode(begins: bytes) -> tuple[str, int]:

@@ -90,6 +90,11 @@ def _chats(database: sqlite3.Connection, place: str, projects: Mapping[str, str 
         yield from _turns(
             f"{place}, {key}", conversation, moment(chat.get("createdAt")), _messages(database, id_, chat)
         )
+    yield from _earlier(database, place)
+
+
+def _earlier(database: sqlite3.Connection, place: str) -> Read:
+    """Read the chats that earlier versions kept in the database of a folder."""
     tabs = mapping(_value(database, ITEM, EARLIER)).get("tabs")
     for tab in map(mapping, tabs if isinstance(tabs, list) else ()):
         conversation = Conversation(CLIENT, str(tab.get("tabId")), title=tab.get("chatTitle") or None)

@@ -68,25 +68,31 @@ def _notes(source: Source) -> Iterator[tuple[File, Note | Left]]:
 def _record(place: str, stem: str, note: Note) -> dict[str, Any]:
     title = str(note.fields.get("title") or stem)
     own = uuid_of(note.fields.get("id"))
-    told = {name: note.fields[name] for name in OURS if name in note.fields}
     kept = {name: value for name, value in note.fields.items() if name not in KNOWN}
-    times = {name: _first(note, names) for name, names in TIMES.items()}
-    body = note.body
-    if own is None and title.lower() not in body.lower()[: 2 * len(title) + 20]:
-        body = f"# {title}\n\n{body}"  # what a note is about, its name often says alone
-    if (type_ := told.get("type")) not in f.TYPES:
+    told = _fields(note, kept)
+    if own is None:
+        key = str(note.fields.get("permalink") or place)
+        return memory(SYSTEM, key, _titled(note.body, title), metadata={"title": title} | kept, **told)
+    metadata = note.fields.get("metadata")
+    kept |= metadata if isinstance(metadata, dict) else {}
+    return {**memory(SYSTEM, str(own), note.body, metadata=kept, **told), "id": str(own), "metadata": kept}
+
+
+def _titled(body: str, title: str) -> str:
+    """Return a text with its title, which often says alone what it is about."""
+    return body if title.lower() in body.lower()[: 2 * len(title) + 20] else f"# {title}\n\n{body}"
+
+
+def _fields(note: Note, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that a memory has here; a type that is none here is a kind, or is kept as `note_type`."""
+    told: dict[str, Any] = {name: note.fields[name] for name in OURS if name in note.fields}
+    told |= {name: _first(note, names) for name, names in TIMES.items()}
+    type_ = told.get("type")
+    if type_ not in f.TYPES:
         told.pop("type", None)
         kept |= {"note_type": type_} if type_ and kind(type_) is None else {}
         told |= {"kind": type_} if type_ and "kind" not in told else {}
-    if own is None:
-        kept = {"title": title} | kept
-    if own is not None and isinstance(note.fields.get("metadata"), dict):
-        kept |= note.fields["metadata"]
-    key = str(own or note.fields.get("permalink") or place)
-    record = memory(SYSTEM, key, body, tags=note.fields.get("tags"), metadata=kept, **told, **times)
-    if own is None:
-        return record
-    return {**record, "id": str(own), "metadata": kept}
+    return told | {"tags": note.fields.get("tags")}
 
 
 def _first(note: Note, names: tuple[str, ...]) -> Any:

@@ -63,17 +63,26 @@ def guessed(source: Source) -> dict[str, str]:
 
 def columns(source: Source) -> dict[str, str]:
     """Return the columns that the first rows have, each with how its first value begins."""
-    done = source.done
-    rows = [row for _, row in islice(_rows(source), SAMPLE)]
-    source.done = done
+    rows = _first_rows(source)
     found: dict[str, str] = {}
     for row in rows:
-        for name, value in {} if isinstance(row, Left) else row.items():
-            found[name] = found.get(name) or " ".join(str("" if value is None else value)[:EXAMPLE].split())
+        if not isinstance(row, Left):
+            found |= {name: found.get(name) or _excerpt(value) for name, value in row.items()}
     left = next((row for row in rows if isinstance(row, Left) and not row.by_design), None)
     if left and not found:
         raise InvalidInput(f"{left.place} can't be imported: {left.reason}.", "Nothing was imported.")
     return found
+
+
+def _first_rows(source: Source) -> list[dict[str, Any] | Left]:
+    done = source.done
+    rows = [row for _, row in islice(_rows(source), SAMPLE)]
+    source.done = done
+    return rows
+
+
+def _excerpt(value: Any) -> str:
+    return "" if value is None else " ".join(str(value)[:EXAMPLE].split())
 
 
 def _check(source: Source, mapping: Mapped) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import reduce
 from itertools import count
+from operator import getitem
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import FROM_FILE, Conversation
@@ -49,18 +52,22 @@ def _turns(file: File, session: Mapping[str, Any], project: str | None) -> Read:
             yield Left(where, "it is not a JSON object")
             continue
         time = moment(request.get("timestamp")) or time
-        answered = _answered(request) or time
-        replied, done = _reply(request.get("response"))
-        for role, text, at in (
-            ("user", _asked(request), time),
-            ("tool", done, answered),
-            ("assistant", replied, answered),
-        ):
-            number = next(numbers)
-            if any(request.get(name) for name in ("isHidden", "shouldBeRemovedOnSend")):
-                yield Left(where, EDITED, by_design=True)
-            elif text or role == "user":
-                yield said_or_left(where, conversation, number, role, text, at)
+        yield from _of_request(where, conversation, numbers, request, time)
+
+
+def _of_request(
+    where: str, conversation: Conversation, numbers: Iterator[int], request: Mapping[str, Any], time: datetime | None
+) -> Read:
+    """Yield what was asked, what tools did for it, and what was answered."""
+    answered = _answered(request) or time
+    replied, done = _reply(request.get("response"))
+    undone = request.get("isHidden") or request.get("shouldBeRemovedOnSend")
+    for role, text, at in (("user", _asked(request), time), ("tool", done, answered), ("assistant", replied, answered)):
+        number = next(numbers)
+        if undone:
+            yield Left(where, EDITED, by_design=True)
+        elif text or role == "user":
+            yield said_or_left(where, conversation, number, role, text, at)
 
 
 def _asked(request: Mapping[str, Any]) -> str:
@@ -140,30 +147,44 @@ def _apply(session: dict[str, Any], entry: Mapping[str, Any]) -> None:
     kind, path, value = entry.get("kind"), entry.get("k") or [], entry.get("v")
     if kind == INITIAL:
         session.clear()
-        session.update({name: one for name, one in dict(value or {}).items() if name in OF_A_SESSION})
-        session["requests"] = [_slim(one) for one in session.get("requests") or []]
-        return
-    if path[0] not in OF_A_SESSION or (len(path) > 2 and path[2] not in OF_A_REQUEST):
-        return
-    *way, last = path
-    there: Any = session
-    for step in way:
-        there = there[step]
-    if kind == PUSH:
-        values = there.setdefault(last, []) if isinstance(there, dict) else there[last]
-        if entry.get("i") is not None:
-            del values[entry["i"] :]
-        values.extend(map(_slim, value or []) if path == ["requests"] else value or [])
-    elif kind == DELETE:
-        there.pop(last)
-    elif kind == SET:
-        if isinstance(there, list) and last == len(there):
-            there.append(value)
-        else:
-            there[last] = value
+        session.update(_begun(dict(value or {})))
+    elif _is_needed(path):
+        there = reduce(getitem, path[:-1], session)
+        if kind == PUSH:
+            _push(there, path[-1], _slim_all(value) if path == ["requests"] else value or [], entry.get("i"))
+        elif kind == DELETE:
+            there.pop(path[-1])
+        elif kind == SET:
+            _set(there, path[-1], value)
 
 
-def _slim(request: Any) -> Any:
-    if not isinstance(request, Mapping):
-        return request
-    return {name: request[name] for name in OF_A_REQUEST if name in request}
+def _begun(session: Mapping[str, Any]) -> dict[str, Any]:
+    needed = {name: session[name] for name in OF_A_SESSION if name in session}
+    return needed | {"requests": _slim_all(needed.get("requests"))}
+
+
+def _is_needed(path: list[Any]) -> bool:
+    return path[0] in OF_A_SESSION and (len(path) < 3 or path[2] in OF_A_REQUEST)
+
+
+def _push(there: Any, name: Any, values: list[Any], first: int | None) -> None:
+    """Put values at the end of a list, after all from the place `first` on are taken away."""
+    found = there.setdefault(name, []) if isinstance(there, dict) else there[name]
+    if first is not None:
+        del found[first:]
+    found.extend(values)
+
+
+def _set(there: Any, name: Any, value: Any) -> None:
+    if isinstance(there, list) and name == len(there):
+        there.append(value)
+    else:
+        there[name] = value
+
+
+def _slim_all(requests: Any) -> list[Any]:
+    """Return requests with what is needed of each."""
+    return [
+        {name: one[name] for name in OF_A_REQUEST if name in one} if isinstance(one, Mapping) else one
+        for one in requests or []
+    ]
