@@ -289,7 +289,7 @@ def test_the_help_has_one_line_for_each_command_and_imports_none_of_them() -> No
     ended = subprocess.run(program, capture_output=True, text=True, check=True)
     shown, imported = ended.stdout, {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
 
-    names = re.findall(r"^  ([a-z-]+)  ", shown.partition("Begin:")[2], re.MULTILINE)
+    names = re.findall(r"^  ([a-z-]+)  ", shown.partition("Get started:")[2], re.MULTILINE)
 
     assert names == [name for panel in PANELS.values() for name in panel]
     assert not {"rich", "pydantic", "psycopg", "numpy", "mcp", "sqlalchemy", "asyncio"} & imported
