@@ -7,7 +7,6 @@ import contextlib
 import json
 import logging
 import os
-import time
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +31,7 @@ REQUESTS: Final = (
     "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt", "completion",
 )  # fmt: skip
 UNWIND_S: Final = 0.5  # for cancelled calls to let go
+POLL_S: Final = 0.05
 JOIN_S: Final = 1.5  # for the next server to start; later it starts the database again, which costs a second
 
 
@@ -154,10 +154,10 @@ class Guests:
 
     async def _joined(self) -> None:
         """Wait a moment for the next first server to use the embedded database, as the last one to leave stops it."""
-        end = time.monotonic() + JOIN_S
-        folder = self._host.settings.data_path
-        while status(folder).present < 2 and time.monotonic() < end:  # noqa: ASYNC110 - another process sets no event
-            await asyncio.sleep(0.05)
+        for _ in range(round(JOIN_S / POLL_S)):
+            if status(self._host.settings.data_path).present > 1:
+                return
+            await asyncio.sleep(POLL_S)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = _Channel(reader, writer)

@@ -67,8 +67,7 @@ async def serve_stdio(
         watchdog.start()
     gc.freeze()  # what is imported stays: collecting it again and again costs a fifth of the start
     gc.enable()
-    local = None if behind is None else LocalServer(behind)
-    guests = None if behind is None or past.first is None else Guests(past.first, behind, os.environ)
+    local, guests = _doors(behind, past)
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
     if guests is not None:
         await guests.start()
@@ -77,6 +76,13 @@ async def serve_stdio(
     closed = await _over(asyncio.create_task(manager.close()), CLOSE_S)
     await channel.close(UNWIND_S / 2)
     watchdog.finish(EXIT_S, 0 if closed else 1)
+
+
+def _doors(behind: MemoryManager | None, past: Past) -> tuple[LocalServer | None, Guests | None]:
+    """Return what answers hooks and commands, and what answers the clients of other servers."""
+    if behind is None:
+        return None, None
+    return LocalServer(behind), None if past.first is None else Guests(past.first, behind, os.environ)
 
 
 async def _unwind(

@@ -73,7 +73,7 @@ class FirstServer:
 
     def prepare(self) -> bool:
         """Make the folder; return whether servers can stand in for each other here at all."""
-        if not local_socket.SUPPORTED or len(os.fsencode(self.path)) > local_socket.LONGEST_PATH:
+        if sys.platform == "win32" or len(os.fsencode(self.path)) > local_socket.LONGEST_PATH:
             return False
         try:
             self.place.make()
