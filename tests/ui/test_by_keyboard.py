@@ -95,6 +95,7 @@ async def test_ten_tasks_are_done_by_the_keyboard_alone(browser: Browser) -> Non
     await page.locator(".notice", has_text="Forgotten").wait_for()
     await go(page, "Trash")
     await page.locator(".hit", has_text="The cellar key").wait_for()
+    await page.wait_for_load_state()  # the keys work once the script is there
     await keys.press("j")
     await keys.press("x")
     await press(page, "Erase permanently …")
