@@ -22,22 +22,25 @@ if TYPE_CHECKING:
 BEFORE: Final = 80  # characters of a long turn that are shown before the first of the words
 BEGINNING: Final = 4  # letters of a word that tell it, whatever its ending
 LOOKED_AT: Final = 200  # turns of the last conversation
+LATEST: Final = 2_000  # turns that are looked at where nobody asked for any, so that no search waits for old ones
 TOLD: Final = 5  # of them at most, as not stored yet
 COVERED: Final = 0.6  # of a turn's words are in one memory: it says the same, in whatever words besides
 LEAST_WORDS: Final = 4  # of a turn that can be stored
 
 
 async def beside(store: Store, question: Question, evidence: f.Evidence | None) -> dict[str, Any]:
-    """Return what an answer has of conversations: the turns that match if they are asked for; else how many these are,
-    where the memories hold no strong evidence.
+    """Return what an answer has of conversations: the turns that match if they are asked for; else how many of the
+    latest match, where the memories hold no strong evidence.
     """
     asks = "turns" in question.include
     if question.queries == [""] or question.offset or question.cursor or (evidence == "strong" and not asks):
         return {}
     asked = _words(question)
     where = {"project": question.project, "since": question.since, "until": question.until}
-    limit = question.limit if asks else 1
-    rows = await store.read_transaction(lambda tx: conversations.find(tx, " ".join(asked), limit=limit, **where))
+    limit, latest = (question.limit, None) if asks else (1, LATEST)
+    rows = await store.read_transaction(
+        lambda tx: conversations.find(tx, " ".join(asked), limit=limit, latest=latest, **where)
+    )
     matching = rows[0]["matching"] if rows else 0
     if not asks:
         return {"turns_match": matching or None}

@@ -183,16 +183,19 @@ CROSS JOIN LATERAL (
   WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation AND t.role <> 'tool'
   ORDER BY role, time DESC, number DESC) AS said
 """
-# Turns that have most of the words asked, those with more of them first, then the latest. Reads the turns of the
-# namespace, which row-level security lets no index of arrays find.
+# Turns that have most of the words asked, those with more of them first, then the latest. Reads the latest turns of the
+# namespace or all of them, as row-level security lets no index of arrays be used.
 FIND: Final = """
 WITH asked AS MATERIALIZED (SELECT pgengram_turn_terms(%(words)s) AS terms), found AS (
   SELECT t.client, t.conversation, t.number, t.role, t.text, t.time, t.project,
     (SELECT count(*) FROM unnest(asked.terms) AS one(term) WHERE one.term = ANY(t.terms)) AS share
-  FROM conversation_turns t, asked
-  WHERE t.namespace_id = %(namespace_id)s AND t.terms && asked.terms
-    AND (%(project)s::text IS NULL OR lower(t.project) = lower(%(project)s))
-    AND (%(since)s::timestamptz IS NULL OR t.time >= %(since)s) AND (%(until)s::timestamptz IS NULL OR t.time <= %(until)s)
+  FROM asked, (
+    SELECT * FROM conversation_turns
+    WHERE namespace_id = %(namespace_id)s AND (%(project)s::text IS NULL OR lower(project) = lower(%(project)s))
+      AND (%(since)s::timestamptz IS NULL OR time >= %(since)s) AND (%(until)s::timestamptz IS NULL OR time <= %(until)s)
+    ORDER BY time DESC LIMIT %(latest)s
+  ) AS t
+  WHERE t.terms && asked.terms
 )
 SELECT found.*, count(*) OVER () AS matching FROM found, asked WHERE share >= %(least)s * cardinality(asked.terms)
 ORDER BY share DESC, time DESC, number DESC LIMIT %(limit)s
@@ -374,13 +377,14 @@ def cited(row: Row) -> str:
     return f"{'tool' if row['role'] == 'tool' else 'turn'}:{row['client']}/{row['conversation']}/{row['number']}"
 
 
-async def find(tx: Transaction, words: str, *, limit: int, **where: Any) -> list[Row]:
+async def find(tx: Transaction, words: str, *, limit: int, latest: int | None, **where: Any) -> list[Row]:
     """Return turns with most of the words, best first; each row tells how many match in all, as `matching`.
 
     Args:
         tx: of the namespace.
         words: what is looked for.
         limit: how many at most.
+        latest: how many turns are looked at, the latest; None for all.
         where: project, since and until; None for any.
     """
-    return await tx.rows(FIND, {"words": words, "least": MOST_WORDS, "limit": limit, **where})
+    return await tx.rows(FIND, {"words": words, "least": MOST_WORDS, "limit": limit, "latest": latest, **where})
