@@ -241,6 +241,10 @@ def seen(bench: Bench, first: str, second: str) -> list[tuple[str, bool]]:
         ("both prompts are kept, once each", [text for role, text in said if role == "user"][:2].count(FIRST) == 1
          and sum(SECOND in text for role, text in said if role == "user") == 1),
         ("the answers are kept", ("assistant", SAYS) in said),
+        ("what the tool printed is kept, where the client tells it", bench.client == "gemini-cli"
+         or any(role == "tool" and "from-the-tool" in text for role, text in said)),
+        ("no memory comes twice in a conversation",
+         len({(one["memory_id"], one["conversation"]) for one in receipts}) == len(receipts)),
         ("the second session begins with what matters", FACT in second),
         ("the second session is told how the first ended", "The last conversation (" in second),
         ("the second session is told what has no memory yet", "Not stored yet" in second and "Ines releases" in second),

@@ -43,7 +43,10 @@ def typed(schema: dict[str, Any]) -> str:
         return " · ".join(f"`{value}`" for value in schema["enum"])
     if "anyOf" in schema:
         return " or ".join(typed(one) for one in schema["anyOf"] if one.get("type") != "null")
-    words = str(schema.get("type", "any"))
+    kinds = schema.get("type", "any")
+    if isinstance(kinds, list):
+        return " or ".join(typed({**schema, "type": one}) for one in kinds)
+    words = str(kinds)
     if words == "array":
         words = f"list of {typed(schema.get('items', {}))}"
     said = [f"{sign} {schema[name]:,}" for name, sign in BOUNDS.items() if name in schema]
