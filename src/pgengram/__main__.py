@@ -94,6 +94,8 @@ def serve() -> None:
         with asyncio.Runner(loop_factory=event_loop) as runner:
             runner.run(run())
     except PgengramError as error:
+        if past.first is not None:
+            past.first.give_up()
         sys.stderr.write(f"pgengram: {error.message} {error.hint}\n")
         raise SystemExit(2) from None
 

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from helpers import PATIENCE_S, Database, environment, nightly
 from pgengram.cli import progress, waiting
 from pgengram.cli.app import app
-from pgengram.transfer import importing
+from pgengram.transfer import opening
 
 WORDS = {"embedder": "none:"}
 ENDED_BY_CTRL_C = 130
@@ -107,7 +107,7 @@ def test_without_a_terminal_there_is_no_bar_but_a_plain_line_now_and_then(
     store: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "EVERY_S", 0.0)
-    monkeypatch.setattr(importing, "MOST_ITEMS", 128)
+    monkeypatch.setattr(opening, "MOST_ITEMS", 128)
     file = lines_of(tmp_path / "notes.jsonl", 200)
 
     imported = typed(store, "import", str(file), "--json")

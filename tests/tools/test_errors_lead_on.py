@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from conftest import Served, connected
-from helpers import Answer, call, read, remember, said
+from helpers import Answer, Served, call, connected, read, remember, said
 from pgengram import errors
 
 UNFORESEEN = "INTERNAL_ERROR"  # tests/protocol makes one, and calls again

@@ -82,8 +82,12 @@ class FirstServer:
         return True
 
     def take(self) -> bool:
-        """Become the first server; False while there is one."""
-        fd = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        """Become the first server; False while there is one, and while the folder is taken away and made again."""
+        try:
+            fd = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            self.place.make()
+            return False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -105,6 +109,14 @@ class FirstServer:
                     continue
             os.close(self._held)
             self._held = -1
+
+    def give_up(self) -> None:
+        """Leave the folder as it was: this process cannot serve."""
+        self.release()
+        try:
+            os.rmdir(self.place.folder)
+        except OSError:  # others use it
+            return
 
     def connect(self) -> socket.socket | None:
         """Return a connection; None while nobody listens."""

@@ -16,7 +16,7 @@ SELECT name, sum(memories)::int AS memories, sum(conversations)::int AS conversa
   UNION ALL
   SELECT c.project, 0, count(*) FROM conversations c
   WHERE c.namespace_id = %(namespace_id)s AND c.project IS NOT NULL GROUP BY c.project
-) AS each GROUP BY name ORDER BY memories DESC, conversations DESC, name
+) AS each GROUP BY name ORDER BY 2 DESC, 3 DESC, 1
 """
 # Uses memories_by_project.
 MEMORIES: Final = """
