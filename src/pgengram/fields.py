@@ -256,7 +256,7 @@ Reason = Annotated[str, Text, Field(max_length=MAX_REASON), BeforeValidator(_tri
 BareId = Annotated[
     str, BeforeValidator(bare_id), AfterValidator(_hexadecimal)
 ]  # where another tool tells what an id looks like
-MemoryId = Annotated[BareId, Field(description="Whole, or 8 digits of it.")]
+MemoryId = Annotated[BareId, Field(description="8 digits will do.")]
 Vector = Annotated[list[float], Field(max_length=4_000, description="Leave out: made from the text.")]
 AnyOf = BeforeValidator(comma_separated)
 

@@ -142,7 +142,7 @@ class Change(Provenance):
     content: Annotated[f.Content | None, Field(description="The new text.")] = None
     kind: Annotated[f.Kind | None, Field(description="Finer word.")] = None
     importance: Annotated[f.Importance | None, Field(description="0 to 1.")] = None
-    tags: Annotated[f.Tags | None, Field(description="Replace all tags.")] = None
+    tags: Annotated[f.Tags | None, Field(description="Replace all.")] = None
     metadata: Annotated[f.Metadata | None, Field(description="Merged; null removes a key.")] = None
     confidence: f.Confidence | None = None
     emotion: f.Emotion | None = None
@@ -210,7 +210,7 @@ class Filters(Request):
     min_confidence: Annotated[f.Bound | None, Field(description="At least.")] = None
     since: Annotated[f.Moment | None, Field(description="Happened (or stored) from.")] = None
     until: Annotated[f.Moment | None, Field(description="… until.")] = None
-    user: Annotated[f.Name | None, Field(description="Only about or for them.")] = None
+    user: Annotated[f.Name | None, Field(description="About or for them.")] = None
     project: Annotated[f.Name | None, Field(description="Only of this one.")] = None
     collection: f.Name | None = None
     session_id: f.Name | None = None

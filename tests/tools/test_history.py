@@ -128,3 +128,14 @@ async def test_what_cannot_be_included_is_refused(client: Client) -> None:
 
     assert error["code"] == "INVALID_INPUT"
     assert "history, relations, clusters" in error["message"]
+
+
+async def test_a_memory_said_to_have_happened_later_is_told_with_its_date_of_then(client: Client) -> None:
+    id_ = await remember(client, "The regatta is on Tuesday.", occurred_at="2020-05-12")
+    await call(client, "update_memory", id=id_, content="The regatta is on Thursday.", occurred_at="2020-05-14")
+
+    [then] = (await call(client, "search_memories", query="regatta", as_of="2020-05-31", detail=True))["results"]
+    [now] = (await call(client, "search_memories", query="regatta", detail=True))["results"]
+
+    assert ("Tuesday" in then["content"], then["occurred_at"][:10]) == (True, "2020-05-12")
+    assert ("Thursday" in now["content"], now["occurred_at"][:10]) == (True, "2020-05-14")

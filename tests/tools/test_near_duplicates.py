@@ -409,3 +409,13 @@ async def test_without_an_embedder_a_batch_is_compared_with_itself(wordless: Ser
 
     assert [result["created"] for result in results] == [True, True, False]
     assert results[2]["memory_id"] == results[0]["memory_id"]
+
+
+async def test_the_same_said_of_two_people_is_no_conflict(client: Client) -> None:
+    await remember(client, "Ana works on design in the team.")
+    await remember(client, "Bo works on backend in the team.")
+
+    found = (await call(client, "search_memories", query="Who works on what in the team?", detail=True))["results"]
+
+    assert len(found) == 2
+    assert not any("conflicts_with" in hit for hit in found)

@@ -49,16 +49,18 @@ MAX_CALLER: Final = 64  # characters of a client's name that are kept
 INSTRUCTIONS: Final = """\
 Long-term memory that outlives this conversation. It helps only if you use it unasked.
 
-START each conversation or task with one call: recall_context, with its topic or the user's first message.
+START each conversation or task with one call: recall_context, with its topic or the user's first message; \
+after a bare greeting without one.
 
 LOOK UP with search_memories:
 - when the user refers to something earlier ("as before", "my usual", "we decided");
 - before you say "I don't know", and before you ask for what you may have been told.
-A hit that ends in … is cut; get_memories reads it whole. An 8-digit id is enough for every tool.
+A hit that ends in … is cut; get_memories reads it whole. An 8-digit id is enough for every tool. Hits from rank \
+unlikely_from on hardly fit: leave them out, above all before you forget any.
 
 STORE as soon as you learn it, with create_memory, or create_memories for several:
 - preferences and facts about the user, people and projects;
-- decisions with their reasons; corrections of what you believed;
+- decisions with their reasons;
 - commitments and dates; procedures that worked, errors and their cure.
 One self-contained fact each, in the third person, with names instead of pronouns and absolute dates instead of \
 "today", so that it makes sense alone in a year. Not small talk, passing states, or what the project's files already \

@@ -82,7 +82,7 @@ async def confirmed(
             token = await confirmations.ask(tx, action, made.kept, seconds)
         if not await _agreed(store, made.question, token):
             again = f"repeat the call with confirm_token within {confirmations.SECONDS} s."
-            hint = f"Nothing is done yet. If the user agrees, {again}"
+            hint = f"No memory is changed yet. If the user agrees, {again}"
             message = f"{getattr(shown, 'message', '')} {hint}"
             return shown.model_copy(update={"confirm_token": token, "message": message})
     async with store.transaction() as tx:

@@ -48,8 +48,8 @@ class Graph(Toolset):
     @tool(REMOVES, title="Link")
     async def link_memories(
         self,
-        from_id: Annotated[f.BareId, Field(description="Which causes, solves, …")],
-        to_ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=MAX_LINKS, description="What it does so to.")],
+        from_id: Annotated[f.BareId, Field(description="Cause, …")],
+        to_ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=MAX_LINKS, description="Effects, …")],
         type: Annotated[f.Name | None, Field(description=f"{TOLD} or any word. Default {USUAL}.")] = None,
         strength: Annotated[f.Bound, Field(description="How strongly, to 1.")] = 1.0,
         properties: Annotated[
@@ -96,7 +96,7 @@ class Graph(Toolset):
         self,
         ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=MAX_STARTS, description="Where to start.")],
         depth: Annotated[int, Field(ge=1, le=4, description="Most links on a path.")] = 2,
-        direction: Annotated[edges.Direction, Field(description="out: from them.")] = "both",
+        direction: Annotated[edges.Direction, Field(description="out: effects.")] = "both",
         types: Annotated[list[f.Name] | None, f.AnyOf, Field(description="Only these links.")] = None,
         min_strength: Annotated[f.Bound, Field(description="Least strength of a path.")] = 0.3,
         include_similar: Annotated[bool, Field(description="What means nearly the same, too.")] = True,

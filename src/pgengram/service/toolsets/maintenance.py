@@ -122,7 +122,7 @@ class Maintenance(Toolset):
 
     # -- counting --------------------------------------------------------------------------------------------------
 
-    @tool(READS, title="Memory statistics")
+    @tool(READS, title="Count memories")
     async def memory_stats(
         self,
         project: Annotated[f.Name | None, Field(description="Only of this one.")] = None,
@@ -164,9 +164,9 @@ class Maintenance(Toolset):
         stale_days: Annotated[int, _within(1, MAX_DAYS)] = STALE_DAYS,
         offset: Annotated[int, _within(0, MAX_OFFSET), Field(description="next_offset, to go on.")] = 0,
     ) -> Reviewed:
-        """Find memories that need care, such as duplicates, and propose a plan for what is safe. Changes nothing.
+        """Find memories that need care, such as duplicates, and propose a plan for the sure ones. Changes nothing.
 
-        Use when asked to clean up; tidy_memories then applies the plan. To find memories by what they say:
+        Use when asked to clean up; show the findings, then call tidy_memories (apply). To find memories by what they say:
         search_memories. Error: DATABASE_ERROR.
         """
         wanted = [name for name in FINDINGS if find is None or name in find]
@@ -246,12 +246,14 @@ class Maintenance(Toolset):
             return made
 
         async def preview(_: Transaction, made: ChangePlan) -> Tidied:
-            shown = Tidied(done=False, changes=_changes(made), plan=made.kept["steps"], message=f"{made.summary}.")
+            message = f"The synonyms are saved. {made.summary}." if synonyms else f"{made.summary}."
+            shown = Tidied(done=False, changes=_changes(made), plan=made.kept["steps"], message=message)
             return shown.model_copy(update={"left": left or None, "synonyms": meant})
 
         async def execute(tx: Transaction, made: ChangePlan) -> Tidied:
             if not made.effects:
-                return Tidied(done=False, changes=[], synonyms=meant, message="There is nothing to do.")
+                message = "The synonyms are saved." if synonyms else "There is nothing to do."
+                return Tidied(done=False, changes=[], synonyms=meant, message=message)
             await made.execute(tx, session_id=self.core.session.current())
             done = Tidied(done=True, changes=_changes(made), message=f"{made.summary}: done.")
             return done.model_copy(update={"before": [effect.row for effect in made.effects]})

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.schema.visibility import VISIBLE
-from pgengram.text.similarity.differences import differences, overlap
+from pgengram.text.similarity.differences import differences, other_subjects, overlap
 
 ALIKE: Final = 0.6  # share of words in common, from which on two texts are about the same
 COMPARED: Final = 10  # of the best hits: pairs grow with the square
@@ -55,9 +55,10 @@ async def note(tx: Transaction, rows: Sequence[Row]) -> None:
 
 def _differing(one: Row, other: Row) -> list[str]:
     """Return in what two rows differ that say nearly the same of the same; nothing for any others."""
-    if any(one[name] != other[name] for name in SCOPE) or overlap(one["content"], other["content"]) < ALIKE:
+    texts = one["content"], other["content"]
+    if any(one[name] != other[name] for name in SCOPE) or overlap(*texts) < ALIKE or other_subjects(*texts):
         return []
-    return differences(one["content"], other["content"])
+    return differences(*texts)
 
 
 def _unlike(rows: Sequence[Row]) -> list[tuple[UUID, UUID, list[str]]]:

@@ -63,7 +63,7 @@ async def around(tx: Transaction, ids: Sequence[UUID], include: Sequence[str]) -
 RESTORED: Final = frozenset(
     {
         "content", "kind", "importance", "tags", "metadata", "confidence", "emotion", "source", "source_provider",
-        "capture_mode", "speaker", "user", "project", "collection", "pinned",
+        "capture_mode", "speaker", "user", "project", "collection", "pinned", "occurred_at",
     }
 )  # fmt: skip
 # Uses memory_history_pkey: memories have few changes.
@@ -111,10 +111,19 @@ async def _set_back(tx: Transaction, rows: Sequence[Row], as_of: datetime) -> No
     then: dict[UUID, dict[str, Any]] = {}
     for change in await tx.rows(CHANGED_SINCE, {"ids": list(by_id), "as_of": as_of}):
         # The newest come first, so that the oldest value of all stays.
-        old = {name: pair[0] for name, pair in change["changes"].items() if name in RESTORED and len(pair) == 2}
+        old = {
+            name: _restored(name, pair[0])
+            for name, pair in change["changes"].items()
+            if name in RESTORED and len(pair) == 2
+        }
         then.setdefault(change["memory_id"], {}).update(old)
     for id_, fields in then.items():
         row = by_id[id_]
         differs = {name: value for name, value in fields.items() if value != row.get(name)}
         row.update(differs)
         row["changed_since"] = sorted(differs)
+
+
+def _restored(name: str, value: Any) -> Any:
+    """Return a value as a row has it; a history has moments as text."""
+    return datetime.fromisoformat(value) if name == "occurred_at" and value is not None else value

@@ -199,8 +199,23 @@ def _other_names(one: Reading, other: Reading) -> bool:
     openings = [one.openings.difference(other.lowered), other.openings.difference(one.lowered)]
     if all(openings):
         names = names.union(*openings)
+    names -= _DATE_WORDS  # these are compared by themselves
     first, second = ([*dict.fromkeys(word for word in text.lowered if word in names)] for text in (one, other))
     return first != second
+
+
+def other_subjects(one: str, other: str) -> bool:
+    """Whether two texts begin with different names and say different things of them, so that both may hold."""
+    first, second = _read(one), _read(other)
+    begun = [text.lowered[:1] for text in (first, second)]
+    if not (begun[0] and begun[1]) or begun[0] == begun[1] or not all(map(_begins_with_a_name, (first, second))):
+        return False
+    words = [{word for word in text.lowered if word.isalpha()} for text in (first, second)]
+    return len(words[0] - words[1]) > 1 and len(words[1] - words[0]) > 1
+
+
+def _begins_with_a_name(text: Reading) -> bool:
+    return text.lowered[0] in text.openings | text.names
 
 
 def _opposed(one: Reading, other: Reading) -> bool:
