@@ -69,8 +69,8 @@ async def test_a_token_is_good_once_and_for_what_was_shown(database: Database, t
     other = pgengram("erase-source", "mcp-memory", "--confirm-token", token, expect=1, **url)
     nowhere = pgengram("erase-source", "https://example.org/", "--yes", expect=2, **url)
 
-    assert "changed while you read the preview" in changed.stderr
-    assert "confirm_token" in other.stderr
+    assert "changed since" in changed.stderr
+    assert "of other memories" in other.stderr
     assert "No memory comes from" in nowhere.stderr
     assert contents(database) == before
 
