@@ -216,21 +216,24 @@ class Changes:
 
 def inverse(id_: str, changes: Mapping[str, Sequence[Any]], row: Shown) -> Change:
     """Return the change that takes another one back, as long as the memory is at the version of `row`."""
-    fields: dict[str, Any] = {"id": id_, "expected_version": row["version"]}
-    clear: list[str] = []
-    metadata: dict[str, Any] = {}
-    for name, (old, new) in ((name, pair) for name, pair in changes.items() if name not in FOLLOWS):
-        if name == "metadata":
-            metadata |= dict.fromkeys(new or {}) | (old or {})
-        elif name not in Change.model_fields:
-            metadata[name] = old
-        elif old in EMPTY and name in CLEARABLE:
-            clear.append(name)
-        elif old is not None:
-            fields[name] = "active" if name == "status" and old != "archived" else old
-    if row["status"] == "invalidated":  # it cannot be archived at once
-        fields["status"] = "active"
+    before = {name: pair[0] for name, pair in changes.items() if name in Change.model_fields and name not in FOLLOWS}
+    metadata = _metadata_before(changes)
+    before.pop("metadata", None)
+    clear = [name for name, old in before.items() if old in EMPTY and name in CLEARABLE]
+    fields = {name: old for name, old in before.items() if old is not None and name not in clear}
+    if row["status"] == "invalidated" or fields.get("status", "archived") != "archived":
+        fields["status"] = "active"  # what is forgotten cannot be archived at once
+    fields |= {"id": id_, "expected_version": row["version"]}
     return checked(Change, fields | ({"metadata": metadata} if metadata else {}) | ({"clear": clear} if clear else {}))
+
+
+def _metadata_before(changes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Return what metadata had that was changed, and the type's own fields, which are among them; None for no value."""
+    old, new = changes.get("metadata", ({}, {}))
+    details = {
+        name: pair[0] for name, pair in changes.items() if name not in Change.model_fields and name not in FOLLOWS
+    }
+    return dict.fromkeys(new or {}) | (old or {}) | details
 
 
 def summary(changes: Sequence[Shown]) -> str:

@@ -1,6 +1,4 @@
-"""Plans of changes: what forgetting, archiving, merging and erasing come to, shown first and then done as a whole or
-not at all.
-"""
+"""Plans of changes: forgetting, archiving, merging and erasing, shown first and then done as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -41,8 +39,7 @@ WITH done AS (
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
 SELECT %(namespace_id)s, id, version, 'archive', %(session_id)s, %(changes)s FROM done RETURNING 1
 """
-# The edges of those that are merged, as they would be of the one that stays. Uses memory_relationships_pkey and
-# memory_relationships_to.
+# The edges of those that are merged. Uses memory_relationships_pkey and memory_relationships_to.
 EDGES_OF: Final = """
 SELECT r.from_id, r.to_id, r.type, r.strength, r.properties FROM memory_relationships r
 WHERE r.namespace_id = %(namespace_id)s AND (r.from_id = ANY(%(ids)s) OR r.to_id = ANY(%(ids)s)) ORDER BY r.from_id, r.to_id, r.type
