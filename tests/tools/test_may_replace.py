@@ -59,12 +59,23 @@ async def test_each_item_of_a_batch_is_told_of_what_it_may_change(client: Client
 async def test_what_is_of_something_else_or_happened_or_is_not_looked_for_is_not_told(
     client: Client, more: dict[str, Any]
 ) -> None:
-    await known(client)
+    theirs = {"project": "parish", "user": "Esther"}
+    await known(client, **theirs)
 
-    answer = await call(client, "create_memory", content=NEW, **more)
+    answer = await call(client, "create_memory", content=NEW, **theirs | more)
 
     assert "may_replace" not in answer
     assert "forget_memories" not in answer["message"]
+
+
+@pytest.mark.parametrize("named", ["of the old one alone", "of the new one alone"])
+async def test_a_user_who_is_named_once_may_be_meant_both_times(client: Client, named: str) -> None:
+    theirs = {"user": "Esther", "project": "parish"}
+    old = await known(client, **theirs if "old" in named else {})
+
+    answer = await call(client, "create_memory", content=NEW, **theirs if "new" in named else {})
+
+    assert answer["may_replace"][0]["id"] == old
 
 
 async def test_the_same_again_changes_nothing(client: Client) -> None:

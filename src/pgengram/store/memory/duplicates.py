@@ -165,7 +165,8 @@ WHERE rank <= {MAX_REPORTED + 1} ORDER BY place, elsewhere, rank
 """
 
 
-# Of the nearest, the memories of the text's own scope. Uses memories_pkey.
+# Of the nearest, the memories that may be of the text's own scope: a user, project or collection that is not named may
+# be any. Uses memories_pkey.
 ALIKE: Final = f"""
 SELECT * FROM (
   SELECT n.place, 1 - n.distance AS similarity, m.*, false AS elsewhere,
@@ -173,8 +174,8 @@ SELECT * FROM (
   FROM (SELECT place, "user", project, collection, speaker, memory_id, min(distance) AS distance FROM near_by
         WHERE rank <= {LOOKED_AT} GROUP BY place, "user", project, collection, speaker, memory_id) AS n
   CROSS JOIN LATERAL (SELECT {SEEN} FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id OFFSET 0) AS m
-  WHERE {VISIBLE} AND (m."user", m.project, m.collection, m.speaker)
-    IS NOT DISTINCT FROM (n."user", n.project, n.collection, n.speaker)) AS ranked
+  WHERE {VISIBLE} AND m.speaker IS NOT DISTINCT FROM n.speaker AND coalesce(m."user" = n."user", true)
+    AND coalesce(m.project = n.project, true) AND coalesce(m.collection = n.collection, true)) AS ranked
 WHERE rank <= {MAX_REPLACED + OTHERS}
 """
 

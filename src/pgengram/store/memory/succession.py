@@ -28,17 +28,27 @@ NAMED: Final = 0.45  # calling the older one so
 AS_GOOD: Final = 0.1  # less evidence than for the one that it surest succeeds: one change changes one fact
 
 LATER: Final = timedelta(hours=1)  # what was told in one sitting holds together
-SCOPE: Final = ("user", "project", "collection", "speaker")  # differ, and it is about something else
+SCOPE: Final = ("user", "project", "collection")  # differ, and it is about something else
 
 Succession = tuple[UUID, UUID]
 
 
 def comparable(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether one memory may succeed another: they are of the same scope, and both tell what is so.
-
-    An event has happened and a turn of a conversation was said, whatever is told later.
+    """Whether one memory surely is about the same as another and may succeed it: they are of the same scope, and both
+    tell what is so.
     """
-    return all(one[name] == other[name] for name in SCOPE) and _tells_what_is_so(one) and _tells_what_is_so(other)
+    return all(one[name] == other[name] for name in SCOPE) and _may_be_comparable(one, other)
+
+
+def _may_be_comparable(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether no part of two scopes differs, and both tell what is so.
+
+    A user, project or collection that one of them does not name may be the other's. An event has happened and a turn
+    of a conversation was said, whatever is told later.
+    """
+    same = one["speaker"] == other["speaker"]
+    same = same and all(None in (one[name], other[name]) or one[name] == other[name] for name in SCOPE)
+    return same and _tells_what_is_so(one) and _tells_what_is_so(other)
 
 
 def _tells_what_is_so(row: Mapping[str, Any]) -> bool:
@@ -66,7 +76,7 @@ def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, 
         cosine: of the two.
         crowded: the `crowding` of either, or the mean of both.
     """
-    if cosine < LEAST_COSINE or not comparable(newer, older):
+    if cosine < LEAST_COSINE or not _may_be_comparable(newer, older):
         return 0.0
     said = CHANGE if announces_change(newer["content"]) else 0.0
     return cosine - crowded + (SAME_KIND if newer["kind"] == older["kind"] else 0.0) + said
