@@ -5,8 +5,8 @@
 #
 # usage: tests/bare_debian.sh FOLDER [SUITE [MIRROR]]        as root; needs debootstrap and the network
 #
-# FOLDER gets the system, which is kept for the next time. SUITE is trixie when left out, MIRROR the one that debootstrap knows
-# for it; for Ubuntu: noble http://archive.ubuntu.com/ubuntu
+# FOLDER gets the system, which is kept for the next time. SUITE is trixie when left out, noble for Ubuntu; MIRROR is the one that
+# debootstrap knows for it.
 set -euo pipefail
 checkout=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 [ $# -ge 1 ] || { sed -n '2,/^set/s/^# \?//p' "$0" >&2; exit 2; }
@@ -15,7 +15,7 @@ certificates=/etc/ssl/certs/ca-certificates.crt # what this machine trusts, the 
 
 if [ ! -e "$root.done" ]; then
     rm -rf "$root"
-    case ${3-} in *ubuntu*) components=main,universe ;; *) components=main ;; esac
+    case ${2-} in noble) components=main,universe ;; *) components=main ;; esac
     debootstrap --variant=minbase --components="$components" "${2:-trixie}" "$root" ${3:+"$3"} >"$root.log"
     touch "$root.done"
 fi

@@ -173,7 +173,7 @@ async def test_a_prompt_is_answered_by_words_alone_while_the_model_is_still_load
     monkeypatch.setattr(manager.models, "question", never)
     monkeypatch.setattr(answers, "WORDS_S", PATIENCE_S - 0.2)
     asked = {"hook_event_name": "UserPromptSubmit", "prompt": "From which office do we deploy the Ark project?"}
-    event = {"session_id": "s-1", "cwd": "/work/ark", **asked}
+    event = {"session_id": "s-1", "cwd": "/home/mara/ark", **asked}
     request = {"hook": "claude-code", "event": event, "patience_s": PATIENCE_S}
 
     found = await answers.answer(manager, request, set())

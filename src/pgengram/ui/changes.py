@@ -216,9 +216,7 @@ class Changes:
 
 def inverse(id_: str, changes: Mapping[str, Sequence[Any]], row: Shown) -> Change:
     """Return the change that takes another one back, as long as the memory is at the version of `row`."""
-    before = {name: pair[0] for name, pair in changes.items() if name in Change.model_fields and name not in FOLLOWS}
-    metadata = _metadata_before(changes)
-    before.pop("metadata", None)
+    before, metadata = _before(changes)
     clear = [name for name, old in before.items() if old in EMPTY and name in CLEARABLE]
     fields = {name: old for name, old in before.items() if old is not None and name not in clear}
     if row["status"] == "invalidated" or fields.get("status", "archived") != "archived":
@@ -227,13 +225,15 @@ def inverse(id_: str, changes: Mapping[str, Sequence[Any]], row: Shown) -> Chang
     return checked(Change, fields | ({"metadata": metadata} if metadata else {}) | ({"clear": clear} if clear else {}))
 
 
-def _metadata_before(changes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Return what metadata had that was changed, and the type's own fields, which are among them; None for no value."""
-    old, new = changes.get("metadata", ({}, {}))
-    details = {
-        name: pair[0] for name, pair in changes.items() if name not in Change.model_fields and name not in FOLLOWS
-    }
-    return dict.fromkeys(new or {}) | (old or {}) | details
+def _before(changes: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the fields were that were changed, and what metadata held, with the type's own fields; None for no
+    value.
+    """
+    own = {name: pair for name, pair in changes.items() if name not in FOLLOWS}
+    old, new = own.pop("metadata", ({}, {}))
+    fields = {name: pair[0] for name, pair in own.items() if name in Change.model_fields}
+    details = {name: pair[0] for name, pair in own.items() if name not in Change.model_fields}
+    return fields, dict.fromkeys(new or {}) | (old or {}) | details
 
 
 def summary(changes: Sequence[Shown]) -> str:

@@ -203,9 +203,7 @@ def _apply(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, a
         return FAILED
     backups = [str(kept) for edit in changing if (kept := config_edits.write(edit))]
     if as_json:
-        path = edits[0].path if len(edits) == 1 else edits[0].path.parent
-        first = backups[0] if backups else None
-        print_json({"client": client.name, "path": str(path), "changed": bool(changing), "backup": first})
+        _print_applied(client, edits, changed=bool(changing), backups=backups)
     elif not changing:
         say(f"{client.title} is connected already; nothing was changed.")
     else:
@@ -213,6 +211,14 @@ def _apply(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, a
             say(f"The file as it was: {backup}")
         say(done)
     return 0
+
+
+def _print_applied(
+    client: c.Client, edits: Sequence[config_edits.Edit], *, changed: bool, backups: Sequence[str]
+) -> None:
+    path = edits[0].path if len(edits) == 1 else edits[0].path.parent
+    first = backups[0] if backups else None
+    print_json({"client": client.name, "path": str(path), "changed": changed, "backup": first})
 
 
 def _rows() -> list[dict[str, Any]]:

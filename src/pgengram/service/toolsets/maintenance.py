@@ -230,11 +230,10 @@ class Maintenance(Toolset):
         }
         model = await self.core.current_model() if action == "merge" else None
         left, meant = 0, None
+        saved = "The synonyms are saved. " if synonyms else ""
 
         async def plan_now(tx: Transaction, kept: Kept | None) -> ChangePlan:
-            """Return the plan that was agreed to, unless another one is given with the token; without a token what is
-            asked for.
-            """
+            """Return the plan given, else the one that was agreed to, else what is asked for."""
             nonlocal left, meant
             steps = await self._steps(tx, given) if given else None
             if kept is not None and (steps is None or fingerprint(steps) == kept["fingerprint"]):
@@ -246,14 +245,15 @@ class Maintenance(Toolset):
             return made
 
         async def preview(_: Transaction, made: ChangePlan) -> Tidied:
-            message = f"The synonyms are saved. {made.summary}." if synonyms else f"{made.summary}."
+            message = f"{saved}{made.summary}."
             shown = Tidied(done=False, changes=_changes(made), plan=made.kept["steps"], message=message)
             return shown.model_copy(update={"left": left or None, "synonyms": meant})
 
         async def execute(tx: Transaction, made: ChangePlan) -> Tidied:
             if not made.effects:
-                message = "The synonyms are saved." if synonyms else "There is nothing to do."
-                return Tidied(done=False, changes=[], synonyms=meant, message=message)
+                return Tidied(
+                    done=False, changes=[], synonyms=meant, message=saved.strip() or "There is nothing to do."
+                )
             await made.execute(tx, session_id=self.core.session.current())
             done = Tidied(done=True, changes=_changes(made), message=f"{made.summary}: done.")
             return done.model_copy(update={"before": [effect.row for effect in made.effects]})

@@ -17,7 +17,7 @@ from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.connection.begin import NO_SORT
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.memories import Draft, Outcome
-from pgengram.store.memory.succession import HINTED, LEAST_COSINE, OTHERS, crowding, succeeds
+from pgengram.store.memory.succession import HINTED, LEAST_COSINE, OTHERS, SCOPE, crowding, succeeds
 from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.lexical.words import apart, extra_terms
 from pgengram.text.similarity.differences import differences, overlap
@@ -45,8 +45,6 @@ NEAR_PROBES: Final = 10  # lists visited: what is nearly the same lies in the sa
 WORDS_LOOKED_UP: Final = 8  # of one text, the rarest that any memory has
 MAX_POSTINGS: Final = 500  # read for one of them
 MOST_OF_IT: Final = 0.6  # of the words of a text, that a memory must have to be looked at
-
-SCOPE: Final = ("user", "project", "collection")
 
 
 class Model(Protocol):

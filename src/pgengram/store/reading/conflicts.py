@@ -11,6 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.memory.succession import SCOPE
 from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.similarity.differences import differences, other_subjects, overlap
 
@@ -18,7 +19,7 @@ ALIKE: Final = 0.6  # share of words in common, from which on two texts are abou
 COMPARED: Final = 10  # of the best hits: pairs grow with the square
 LONGEST: Final = 1_000  # characters; of longer texts a share of words tells little, and it costs more
 SERIES: Final = 3  # a text that is like more others than this is one of a series, such as the entries of a log
-SCOPE: Final = ("user", "project", "collection", "speaker", "occurred_at")  # differ, and it is about something else
+OF_SOMETHING_ELSE: Final = (*SCOPE, "speaker", "occurred_at")  # where these differ
 LINKED: Final = "linked as contradicting"
 
 # Uses memory_relationships_pkey for the edges that go out, memory_relationships_to for the others, and memories_pkey.
@@ -56,7 +57,7 @@ async def note(tx: Transaction, rows: Sequence[Row]) -> None:
 def _differing(one: Row, other: Row) -> list[str]:
     """Return in what two rows differ that say nearly the same of the same; nothing for any others."""
     texts = one["content"], other["content"]
-    if any(one[name] != other[name] for name in SCOPE) or overlap(*texts) < ALIKE or other_subjects(*texts):
+    if any(one[name] != other[name] for name in OF_SOMETHING_ELSE) or overlap(*texts) < ALIKE or other_subjects(*texts):
         return []
     return differences(*texts)
 
