@@ -1,4 +1,4 @@
-"""Fits the formulas of search/evidence.py, and prints how well each signal and each formula tells answerable questions.
+"""Fits the formulas of search/results/evidence.py, and prints how well each signal and each formula tells answerable questions.
 
     python benchmarks/evidence.py [locomo10.json …] [--questions N] [--json PATH]
 
@@ -39,9 +39,9 @@ from rich.console import Console
 from pgengram.cli.clients.mcp_client import call, connected
 from pgengram.demo import load as load_demo
 from pgengram.inputs import Question
-from pgengram.search import evidence as formulas
 from pgengram.search import ranking
 from pgengram.search.question import Frequencies, parse, understand
+from pgengram.search.results import evidence as formulas
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

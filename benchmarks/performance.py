@@ -46,9 +46,9 @@ from pgengram.inputs import Question
 from pgengram.postgres import start_embedded
 from pgengram.search import listing, ranking
 from pgengram.search.filters import WITH_ACTIVATION, scope_of
-from pgengram.search.hits import HIT_COLUMNS
 from pgengram.search.likeness import vectors_alone
 from pgengram.search.question import Asked, Frequencies, parse, understand
+from pgengram.search.results.hits import HIT_COLUMNS
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

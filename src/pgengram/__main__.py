@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from pgengram.runtime.consoles import use_utf8
+from pgengram.runtime.system.consoles import use_utf8
 
 TYPE_CHECKING = False  # typing's own; a hook starts with this module, and importing typing would take longer
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def main() -> None:
         from pgengram.runtime import hook_client
 
         raise SystemExit(hook_client.main(sys.argv[2:]))
-    from pgengram.runtime.platforms import refuse_unsupported
+    from pgengram.runtime.system.platforms import refuse_unsupported
 
     refuse_unsupported()
     if len(sys.argv) == 1 and COMPLETING not in os.environ:
@@ -74,7 +74,7 @@ def serve() -> None:
     from pgengram.mcp.serving import serve_stdio
     from pgengram.runtime import telemetry
     from pgengram.runtime.local_socket import working_folder
-    from pgengram.runtime.loop import event_loop
+    from pgengram.runtime.system.loop import event_loop
     from pgengram.settings import Settings
 
     async def run() -> None:

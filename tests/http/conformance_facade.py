@@ -39,7 +39,7 @@ from mcp_types import (
 )
 
 import pgengram.mcp.http.server
-from pgengram.mcp.namespaces import NamespaceServers
+from pgengram.mcp.http.namespaces import NamespaceServers
 
 Context = ServerRequestContext[Any]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

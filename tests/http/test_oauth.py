@@ -20,7 +20,7 @@ from http_server import HttpServer, client_of, modern, serving_http
 from helpers import PATIENCE_S, Database, call, remember
 from listener import Reply, listening
 from pgengram.errors import InvalidInput
-from pgengram.mcp.oauth import Issuer, Trust
+from pgengram.mcp.http.oauth import Issuer, Trust
 
 RESOURCE = "https://memory.example.org/mcp"
 
@@ -204,7 +204,7 @@ async def test_keys_are_fetched_once_and_again_when_a_new_one_is_used(
     issuer.add_key("new", OTHER)
     try:
         assert await checking.verify(signed(issuer, key=OTHER, kid="new")) is None  # so soon nobody asks again
-        monkeypatch.setattr("pgengram.mcp.oauth.ASK_AGAIN_S", 0.0)
+        monkeypatch.setattr("pgengram.mcp.http.oauth.ASK_AGAIN_S", 0.0)
         assert await checking.verify(signed(issuer, key=OTHER, kid="new")) is not None
     finally:
         del issuer.keys["new"]

@@ -23,7 +23,7 @@ from mcp import MCPError
 from mcp.types import ElicitResult
 
 from helpers import PATIENCE_S, REPLICA, Database, call, environment, read, refused, remember, until
-from pgengram.mcp import namespaces
+from pgengram.mcp.http import namespaces
 from pgengram.mcp.http.requests import Rates
 from pgengram.mcp.http.sockets import bound
 from pgengram.settings import Settings
@@ -464,7 +464,7 @@ def test_a_page_that_may_call_is_told_so_by_its_browser(web: HttpServer) -> None
 def test_other_ways_to_start_load_nothing_of_it() -> None:
     code = (
         "import sys, pgengram.__main__, pgengram.mcp.server, pgengram.service.manager, pgengram.cli.app;"
-        "print([name for name in ('jwt', 'pgengram.mcp.http', 'pgengram.mcp.namespaces', 'pgengram.mcp.oauth') if name in sys.modules])"
+        "print([name for name in ('jwt', 'pgengram.mcp.http', 'pgengram.mcp.http.namespaces', 'pgengram.mcp.http.oauth') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
 

@@ -18,7 +18,7 @@ from machine import answered, closed_in_the_end, is_over, pgengram
 from pgengram import __version__
 from pgengram.cli.app import PANELS, app
 from pgengram.cli.runtime import shell_line
-from pgengram.runtime import libraries
+from pgengram.runtime.system import libraries
 from reference import commands
 
 WORDS = {"embedder": "none:"}

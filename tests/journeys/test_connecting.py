@@ -25,7 +25,7 @@ from machine import answered
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
 from pgengram.cli.clients import config_edits, jsonc, mcp_client, yaml_blocks
-from pgengram.runtime import files
+from pgengram.runtime.system import files
 from windows_like import refused
 
 OURS = {"command": "/old/place/pgengram"}

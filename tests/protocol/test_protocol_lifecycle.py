@@ -18,7 +18,7 @@ import pytest
 from protocol_peer import HELLO, PATIENCE_S, TOY, Peer, toy, until
 
 from pgengram.mcp.stdio import watchdog
-from pgengram.runtime import processes
+from pgengram.runtime.system import processes
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and /proc")
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]

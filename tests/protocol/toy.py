@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pgengram.mcp.stdio.fds import claim_stdio
-from pgengram.runtime import loop
+from pgengram.runtime.system import loop
 
 if __name__ == "__main__":
     claim_stdio()

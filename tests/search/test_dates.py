@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from helpers import examples
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
-from pgengram.search.dates import WEEKDAYS, asks_for_time, periods, times, without_times
-from pgengram.search.time_words import languages
+from pgengram.search.times.dates import WEEKDAYS, asks_for_time, periods, times, without_times
+from pgengram.search.times.time_words import languages
 
 NOW = datetime(2026, 5, 13, 15, 30, tzinfo=UTC)  # a Wednesday
 

@@ -16,7 +16,7 @@ from mcp import Client
 from helpers import Served, call, examples, found, hits, owned_tables, read, refused, remember
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
-from pgengram.search import cursors
+from pgengram.search.results import cursors
 from pgengram.service.manager import MemoryManager
 
 SORTS = ("created", "updated", "occurred", "importance", "relevance", "accessed")

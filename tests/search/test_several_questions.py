@@ -8,8 +8,8 @@ import pytest
 from mcp import Client
 
 from helpers import call, found, remember
-from pgengram.search.fusion import fused
-from pgengram.search.hits import Hits
+from pgengram.search.results.fusion import fused
+from pgengram.search.results.hits import Hits
 
 QUESTIONS = ["What does Elin drink in the morning?", "Where is the spare key?"]
 

@@ -16,7 +16,7 @@ from pgengram.inputs import NewMemory
 from pgengram.runtime.retry import ATTEMPTS
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.ui.view_service import ViewService
+from pgengram.ui.view_data.view_service import ViewService
 
 # Each look at a memory fails as it does while its shard is on the way, as often as is wished. A sequence is not rolled back.
 MOVING = (

@@ -14,7 +14,7 @@ from machine import answered
 from pgengram.errors import InvalidInput
 from pgengram.service.manager import MemoryManager
 from pgengram.transfer.importing import import_from
-from pgengram.transfer.json_records import MOST_OF_ONE
+from pgengram.transfer.input.json_records import MOST_OF_ONE
 from pgengram.transfer.report import Imported
 
 KEY = "ghp_" + "a1B2c3D4" * 5

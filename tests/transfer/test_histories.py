@@ -20,8 +20,8 @@ from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation, Turn
 from pgengram.transfer.importers import FORMATS, SYSTEMS, recognised
 from pgengram.transfer.importing import import_from
+from pgengram.transfer.input.sources import Source
 from pgengram.transfer.report import Imported
-from pgengram.transfer.sources import Source
 
 MAY = 1714557600.0  # 2024-05-01 10:00 UTC
 NOW = datetime.now(UTC)

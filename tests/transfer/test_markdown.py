@@ -12,8 +12,8 @@ from typing import Any
 from helpers import Database
 from machine import answered, pgengram
 from pgengram.transfer.importers.markdown import read
+from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Item
-from pgengram.transfer.sources import Source
 
 WORDS = {"embedder": "none:"}
 

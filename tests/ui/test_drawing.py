@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgengram import fields as f
-from pgengram.ui import drawing
+from pgengram.ui.view_data import drawing
 
 BEGAN = datetime(2026, 1, 5, tzinfo=UTC)
 DAYS_THEN = (BEGAN - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1) - 20_000

@@ -29,14 +29,14 @@ from pgengram.inputs import Change, NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.reviewing import COMPARED
 from pgengram.settings import Settings
-from pgengram.ui import drawing
-from pgengram.ui.islands import region_names
-from pgengram.ui.markup import excerpt
-from pgengram.ui.routes import Pages
-from pgengram.ui.view_service import Results, ViewService
+from pgengram.ui.pages.markup import excerpt
+from pgengram.ui.pages.routes import Pages
+from pgengram.ui.view_data import drawing
+from pgengram.ui.view_data.islands import region_names
+from pgengram.ui.view_data.view_service import Results, ViewService
 from pgengram.views import Found
 
-STATIC = Path(drawing.__file__).parent / "static"
+STATIC = Path(drawing.__file__).parents[1] / "static"
 
 
 def drawn(page: str) -> Any:

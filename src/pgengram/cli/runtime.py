@@ -44,7 +44,7 @@ def command(function: Callable[Parameters, Coroutine[Any, Any, int | None]]) -> 
 
         import typer
 
-        from pgengram.runtime.loop import event_loop
+        from pgengram.runtime.system.loop import event_loop
 
         try:
             with asyncio.Runner(loop_factory=event_loop) as runner:

@@ -19,7 +19,7 @@ from pgengram.embedders.dense import WEIGHTS
 from pgengram.embedders.folder import MANIFEST, MODEL_FILES
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.errors import EmbeddingFailed, InvalidInput
-from pgengram.runtime import files
+from pgengram.runtime.system import files
 
 if TYPE_CHECKING:
     import httpx

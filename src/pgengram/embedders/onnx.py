@@ -19,7 +19,7 @@ from pgengram.embedders.protocol import Embedder, Scheme
 from pgengram.embedders.unigram import Unigram
 from pgengram.embedders.vectors import spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
-from pgengram.runtime import libraries, memory
+from pgengram.runtime.system import libraries, memory
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from typing import Final
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer
 from pgengram.runtime.logs import log_to_stderr
-from pgengram.runtime.loop import event_loop
+from pgengram.runtime.system.loop import event_loop
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 

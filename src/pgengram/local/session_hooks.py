@@ -13,7 +13,7 @@ from pgengram import fields as f
 from pgengram.local.events import Event, printed, read_event
 from pgengram.local.transcripts import turns_after
 from pgengram.runtime.projects import Project
-from pgengram.service import contexts, said, standing
+from pgengram.service.answers import contexts, said, standing
 from pgengram.service.conversations import Conversations
 from pgengram.service.projects import told
 from pgengram.store.assistant import recall_receipts

@@ -45,8 +45,8 @@ from pgengram.compat import categories_of
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Question, Request, checked
 from pgengram.runtime.logs import trace
-from pgengram.search import budget, cursors
-from pgengram.service import contexts, standing
+from pgengram.search.results import budget, cursors
+from pgengram.service.answers import contexts, standing
 from pgengram.store.maintenance import findings
 from pgengram.store.reading import completions
 from pgengram.text.tags import normalised_tag

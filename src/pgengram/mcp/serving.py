@@ -19,8 +19,8 @@ from pgengram.mcp.stdio.channel import Channel
 from pgengram.mcp.stdio.fds import claim_stdio
 from pgengram.mcp.stdio.relay import Past
 from pgengram.mcp.stdio.watchdog import ParentWatchdog
-from pgengram.runtime import memory
 from pgengram.runtime.logs import log_to_stderr, trace
+from pgengram.runtime.system import memory
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager

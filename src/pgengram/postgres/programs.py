@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pgengram.errors import NotReady
 from pgengram.postgres.binaries import INSTALLS, Binaries, find_binaries
 from pgengram.postgres.process_locks import NO_WINDOW
-from pgengram.runtime.files import UNREADABLE, for_c_programs
+from pgengram.runtime.system.files import UNREADABLE, for_c_programs
 
 SAID_LINES: Final = 6
 

@@ -24,7 +24,7 @@ from pgengram.postgres import process_locks, system
 from pgengram.postgres.binaries import Binaries, find_binaries, settled
 from pgengram.postgres.process_locks import Lock
 from pgengram.postgres.system import home_of
-from pgengram.runtime.files import CODE_PAGE, move, remove_tree
+from pgengram.runtime.system.files import CODE_PAGE, move, remove_tree
 
 USER = DATABASE = "pgengram"
 MAINTENANCE = "template1"  # the database that every server has

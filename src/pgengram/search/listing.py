@@ -7,9 +7,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question, Sort
-from pgengram.search.cursors import Cursor
 from pgengram.search.filters import OCCURRED, WITH_ACTIVATION, Scope, scope_of
-from pgengram.search.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
+from pgengram.search.results.cursors import Cursor
+from pgengram.search.results.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.reading import history
 from pgengram.store.schema.visibility import HIDDEN_IDS

@@ -12,9 +12,9 @@ from typing import Final
 
 from pgengram.fields import FIRST_MOMENT
 from pgengram.inputs import Question
-from pgengram.search.dates import Period, TimeRead, asks_for_time, times, without_times
 from pgengram.search.filters import Scope, scope_of
-from pgengram.search.time_words import is_empty
+from pgengram.search.times.dates import Period, TimeRead, asks_for_time, times, without_times
+from pgengram.search.times.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.lexical.language import function_words, spoken
 from pgengram.text.lexical.stems import foreign_stems

@@ -18,11 +18,11 @@ from pgengram.search.candidates import (
     sized,
     words_of,
 )
-from pgengram.search.dates import written
-from pgengram.search.evidence import JUDGED, judge
 from pgengram.search.filters import WITH_ACTIVATION, Scope
-from pgengram.search.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.search.question import Asked
+from pgengram.search.results.evidence import JUDGED, judge
+from pgengram.search.results.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
+from pgengram.search.times.dates import written
 from pgengram.search.vector_index import Embedded, VectorIndex, Way
 from pgengram.store.connection.begin import NO_SORT
 from pgengram.store.connection.database import Transaction

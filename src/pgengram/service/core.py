@@ -16,11 +16,12 @@ from pgengram.errors import Conflict, EmbeddingFailed, InvalidInput, ModelSwitch
 from pgengram.inputs import NewMemory, Question, checked, refusal
 from pgengram.runtime.context import EMBEDDED_BY
 from pgengram.runtime.projects import Project
-from pgengram.search import cursors, listing
-from pgengram.search.fusion import REACH, fused, parts_of
-from pgengram.search.hits import Hits
+from pgengram.search import listing
 from pgengram.search.question import Frequencies, parse, understand
 from pgengram.search.ranking import ranked
+from pgengram.search.results import cursors
+from pgengram.search.results.fusion import REACH, fused, parts_of
+from pgengram.search.results.hits import Hits
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.active_model import Models
 from pgengram.service.projects import Projects

@@ -22,7 +22,8 @@ from pgengram.errors import (
 from pgengram.inputs import Change, NewMemory, Question, refusal
 from pgengram.runtime.retry import retrying
 from pgengram.search.question import in_time
-from pgengram.service import confirming, reading, receipts, standing
+from pgengram.service import confirming
+from pgengram.service.answers import reading, receipts, standing
 from pgengram.service.calls.arguments import reader
 from pgengram.service.core import Core
 from pgengram.service.secret_filter import without_secrets_in
@@ -32,7 +33,7 @@ from pgengram.settings import ESSENTIAL
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import changes, deletion, memories
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.plans import ChangePlan, Step, Verb
+from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step, Verb
 from pgengram.store.memory.upsert import WriteResult
 from pgengram.views import (
     Forgotten,

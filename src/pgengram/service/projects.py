@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from pgengram.errors import InvalidInput
 from pgengram.postgres.process_locks import Lock
-from pgengram.runtime.files import move
 from pgengram.runtime.projects import Project, Sighting, is_gone, is_worked_in, project_of, sighting_of
+from pgengram.runtime.system.files import move
 from pgengram.settings import Settings
 from pgengram.store.reading.names import folded_name
 

@@ -11,8 +11,8 @@ from typing import Final
 from pgengram.errors import InvalidInput
 from pgengram.transfer.importers import format_of, recognised
 from pgengram.transfer.importers.rows import columns, guessed
+from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Item, Left, Said
-from pgengram.transfer.sources import Source
 
 MOST_ITEMS: Final = 1_000  # read at once
 MOST_CHARS: Final = 2_000_000  # of turns that are read at once

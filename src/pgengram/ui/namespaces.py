@@ -13,9 +13,9 @@ from starlette.types import Receive, Scope, Send
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.reading import ui_queries
-from pgengram.ui.routes import Pages
+from pgengram.ui.pages.routes import Pages
 from pgengram.ui.session_guard import TAB, SessionGuard, chosen_namespace
-from pgengram.ui.view_service import ViewService
+from pgengram.ui.view_data.view_service import ViewService
 
 
 class NamespacePages:

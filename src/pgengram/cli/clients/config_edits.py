@@ -18,7 +18,7 @@ from typing import Any, Final
 from pgengram.cli.clients import jsonc, yaml_blocks
 from pgengram.cli.clients.client_configs import Client, Entry, is_ours, read, secrets_of, written
 from pgengram.errors import Conflict, InvalidInput
-from pgengram.runtime.files import move
+from pgengram.runtime.system.files import move
 
 NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
 CONTEXT: Final = 2  # lines around a change

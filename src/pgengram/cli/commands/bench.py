@@ -23,7 +23,8 @@ from pgengram.cli.progress import ProgressBar
 from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
 from pgengram.demo import load
 from pgengram.inputs import NewMemory, Question
-from pgengram.search import cursors, likeness
+from pgengram.search import likeness
+from pgengram.search.results import cursors
 from pgengram.service.manager import MemoryManager
 from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.maintenance import findings, namespaces

@@ -17,7 +17,7 @@ from pgengram.cli.options import AsJson
 from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.errors import PgengramError
 from pgengram.inputs import NewMemory, Question
-from pgengram.runtime import libraries
+from pgengram.runtime.system import libraries
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 

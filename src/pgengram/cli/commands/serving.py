@@ -16,7 +16,7 @@ from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
-    from pgengram.mcp.oauth import Trust
+    from pgengram.mcp.http.oauth import Trust
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 ANY_ADDRESS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - named in order to be told apart
@@ -95,7 +95,7 @@ async def serve(
 
 
 def _trust(issuer: str, audience: str, no_auth: bool, *names: str) -> Trust | None:
-    from pgengram.mcp.oauth import Trust
+    from pgengram.mcp.http.oauth import Trust
 
     if issuer and (no_auth or not audience):
         raise InvalidInput("--issuer needs --url or --audience, and excludes --no-auth.")

@@ -33,8 +33,9 @@ from pgengram.service.projects import Projects
 from pgengram.settings import Settings
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces
-from pgengram.store.memory import confirmations, deletion
-from pgengram.store.memory.plans import ChangePlan, Step
+from pgengram.store.memory import deletion
+from pgengram.store.memory.bulk_changes import confirmations
+from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step
 from pgengram.store.store import Store
 from pgengram.views import Answer, Shown
 

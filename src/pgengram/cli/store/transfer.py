@@ -33,9 +33,9 @@ from pgengram.errors import Conflict, InvalidInput
 from pgengram.service.core import Core
 from pgengram.settings import Settings
 from pgengram.transfer import SYSTEMS, export_notes, export_to, import_from
+from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import shape_of
 from pgengram.transfer.report import Imported, LeftOut
-from pgengram.transfer.sources import Source
 
 Format = Literal["jsonl", "markdown"]
 INTERRUPTED: Final = "Interrupted. What was imported so far stays; run the same command again to import the rest."

@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from pgengram.mcp.oauth import Trust
+from pgengram.mcp.http.oauth import Trust
 from pgengram.store.clients import rates
 
 MAX_BUCKETS: Final = 4_096

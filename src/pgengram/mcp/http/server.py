@@ -17,7 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.local.socket_server import LocalServer
-from pgengram.mcp.namespaces import NamespaceServers
+from pgengram.mcp.http.namespaces import NamespaceServers
 from pgengram.runtime.logs import log_to_stderr
 from pgengram.store.clients import rates
 

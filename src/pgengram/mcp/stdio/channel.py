@@ -16,7 +16,7 @@ from typing import Final
 
 from pgengram.mcp.stdio.fds import StdioFds
 from pgengram.mcp.stdio.lines import Line, Lines
-from pgengram.runtime import loop
+from pgengram.runtime.system import loop
 
 CHUNK: Final = 2**16  # bytes; what a Linux pipe holds
 READ_AHEAD: Final = 64  # lines held before reading pauses

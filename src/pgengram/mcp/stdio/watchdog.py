@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pgengram.mcp.stdio.fds import StdioFds, on_signals
-from pgengram.runtime.processes import ancestors_gone
+from pgengram.runtime.system.processes import ancestors_gone
 
 STOP_S: Final = 8.5  # from the first reason to end until the process is gone, however stuck; promised are 10
 INPUT_S: Final = 1.0  # after the client has hung up, to read what it sent before

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from pgengram.errors import InvalidInput
-from pgengram.search.dates import UNITS, WEEKDAYS, only_period
+from pgengram.search.times.dates import UNITS, WEEKDAYS, only_period
 
 _NUMERIC: Final = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)
 _YEAR_FIRST: Final = re.compile(r"(\d{4})[./](\d{1,2})[./](\d{1,2})", re.ASCII)

@@ -22,8 +22,9 @@ from pgengram.service.toolsets import Toolset, counts
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import findings
-from pgengram.store.memory import confirmations, duplicates, memories, selection
-from pgengram.store.memory.plans import ChangePlan, Step, fingerprint
+from pgengram.store.memory import duplicates, memories
+from pgengram.store.memory.bulk_changes import confirmations, selection
+from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step, fingerprint
 from pgengram.store.reading.names import names, unknown
 from pgengram.store.reading.synonyms import set_synonyms
 from pgengram.store.reading.synonyms import synonyms as all_synonyms

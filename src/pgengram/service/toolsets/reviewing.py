@@ -14,7 +14,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
 from pgengram.store.maintenance.findings import Pair
 from pgengram.store.memory import memories
-from pgengram.store.memory.plans import Step
+from pgengram.store.memory.bulk_changes.plans import Step
 from pgengram.store.memory.succession import (
     CHANGE,
     LEAST_COSINE,

@@ -27,7 +27,7 @@ from psycopg.conninfo import make_conninfo
 from pgengram import __version__
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.postgres import programs
-from pgengram.runtime.files import move
+from pgengram.runtime.system.files import move
 from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.connection.server import HAS_CITUS

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import NotReady
 from pgengram.postgres.process_locks import NO_WINDOW
-from pgengram.runtime.processes import end_tree
+from pgengram.runtime.system.processes import end_tree
 from pgengram.settings import PREFIX, Settings
 from pgengram.store.connection import background
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import psycopg
 
-from pgengram.runtime.loop import event_loop
+from pgengram.runtime.system.loop import event_loop
 from pgengram.store.connection.database import Database
 from pgengram.store.maintenance import namespaces
 from pgengram.store.memory import deletion

@@ -15,7 +15,7 @@ from pgengram.errors import Conflict, NotReady, PgengramError
 from pgengram.postgres import process_locks
 from pgengram.postgres.supervisor import LOCK_S
 from pgengram.postgres.system import home_of
-from pgengram.runtime.files import remove_tree
+from pgengram.runtime.system.files import remove_tree
 from pgengram.store.recovery import backup, backup_schedule
 
 TRIAL: Final = "upgrade"  # the folder in which the new data is made

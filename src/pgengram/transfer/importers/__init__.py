@@ -8,11 +8,13 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Final
 
 from pgengram.errors import InvalidInput
+from pgengram.transfer.input.sources import Source, is_one_of
 from pgengram.transfer.records import Reader
-from pgengram.transfer.sources import Source, is_one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,15 @@ class Format:
 
     def reader(self) -> Reader:
         """Return what reads it: a `Source`, or where it does not stream a path."""
-        found: Reader = import_module(f"{__name__}.{self.module or self.name.replace('-', '_')}").read
+        found: Reader = import_module(f"{__name__}.{self._path}").read
         return partial(found, self.name) if self.module == "layouts" else found
+
+    @property
+    def _path(self) -> str:
+        """The module in this package, whichever folder it is in."""
+        name = self.module or self.name.replace("-", "_")
+        folders = [f"{one.name}." for one in iter_modules(__path__) if one.ispkg]
+        return next(path for path in (name, *(folder + name for folder in folders)) if find_spec(f"{__name__}.{path}"))
 
     def is_in(self, source: Source) -> bool:
         """Whether a source looks like it."""

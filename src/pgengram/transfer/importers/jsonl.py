@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pgengram.errors import InvalidInput
 from pgengram.transfer.exporting import FORMAT
-from pgengram.transfer.json_records import Broken
-from pgengram.transfer.reading import files_of
+from pgengram.transfer.input.json_records import Broken
+from pgengram.transfer.input.reading import files_of
+from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Item, Left, Read
-from pgengram.transfer.sources import Source
 
 
 def read(source: Source) -> Read:

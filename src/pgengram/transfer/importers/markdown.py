@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from pgengram import fields as f
 from pgengram.text.notes import Note, named
-from pgengram.transfer.reading import files_of
+from pgengram.transfer.input.reading import files_of
+from pgengram.transfer.input.sources import File, Source
 from pgengram.transfer.records import Item, Left, Read, edge, kind, memory, moment, uuid_of, words
-from pgengram.transfer.sources import File, Source
 
 SYSTEM = "markdown"
 MOST_BYTES: Final = 1_000_000  # of one note

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pgengram.errors import InvalidInput
 from pgengram.service.calls.vocabulary import NAMES
-from pgengram.transfer.json_records import NOT_UTF8, Broken
-from pgengram.transfer.reading import files_of
+from pgengram.transfer.input.json_records import NOT_UTF8, Broken
+from pgengram.transfer.input.reading import files_of
+from pgengram.transfer.input.sources import File, Source
 from pgengram.transfer.records import Item, Left, Read, memory, words
-from pgengram.transfer.sources import File, Source
 
 FIELDS: Final = ("content", "created_at", "updated_at", "occurred_at", "tags", "kind", "importance", "user", "project",
                  "speaker", "source", "id")  # fmt: skip # that a column can become

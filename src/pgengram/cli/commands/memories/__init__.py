@@ -1,0 +1,1 @@
+"""Commands about single memories, conversations and projects."""

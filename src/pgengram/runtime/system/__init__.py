@@ -1,0 +1,1 @@
+"""What differs between operating systems: streams, files, processes, loop, memory, libraries."""

@@ -1,0 +1,81 @@
+"""One ranking from the rankings of several questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from pgengram.fields import MAX_QUERIES
+from pgengram.search.results.evidence import LEVELS
+from pgengram.search.results.hits import Hits
+from pgengram.store.connection.database import Row
+
+REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking
+WEIGHT_OTHERS: Final = 0.1  # what the other questions say of a memory, beside the one that it fits best
+LONG: Final = 600  # characters from which on a question is one with a text pasted before it
+ASKING: Final = 150  # characters at its end, which ask
+WEIGHT_PASTED: Final = 0.9  # of a part before them, beside 1 of what asks
+_SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n+")
+
+
+def parts_of(text: str) -> list[tuple[float, str]]:
+    """Return what a question asks, with its weight: itself, or of a long one its last sentences and the parts before.
+
+    Whoever pastes a text asks after it, and no vector holds thousands of characters.
+    """
+    if len(text) <= LONG:
+        return [(1.0, text)]
+    sentences = [one for one in _SENTENCE.split(text.strip()) if one]
+    asking = _batches(sentences[::-1], ASKING)[::-1]
+    rest = sentences[: len(sentences) - len(asking)]
+    size = sum(map(len, rest)) // (MAX_QUERIES - 1) + 1
+    pasted = []
+    while rest:
+        taken = _batches(rest, size)
+        rest = rest[len(taken) :]
+        pasted.append((WEIGHT_PASTED, " ".join(taken)))
+    return [(1.0, " ".join(asking)), *pasted]
+
+
+def _batches(sentences: Sequence[str], size: int) -> list[str]:
+    """Return as many of the first sentences as reach `size` characters, one at least."""
+    taken: list[str] = []
+    while len(taken) < len(sentences) and (not taken or sum(map(len, taken)) + len(sentences[len(taken)]) <= size):
+        taken.append(sentences[len(taken)])
+    return taken
+
+
+def fused(answers: Sequence[tuple[float, Hits]], first: int, limit: int) -> Hits:
+    """Return the memories from place `first` on that fit any of several questions, best first.
+
+    A memory fits as well as it does one question best, and a share of the mean of how it fits the others; its score is
+    the best chance it has of answering one.
+
+    Args:
+        answers: for each question what it is worth, 0 to 1, and its hits.
+        first: how many to skip.
+        limit: how many to return.
+    """
+    found: dict[UUID, list[tuple[float, Row]]] = {}
+    for weight, hits in answers:
+        for row in hits.rows:
+            found.setdefault(row["id"], []).append((weight * row["fit"], row))
+    best = sorted((_together(its, len(answers)) for its in found.values()), key=lambda row: -row["fit"])
+    hows = {hits.how for _, hits in answers}
+    how = next(one for one in ("words", "approximate", "exact") if one in hows)
+    evidence = min((hits.evidence or "none" for _, hits in answers), key=LEVELS.index)
+    return Hits(best[first : first + limit], how, answers[0][1].hidden, evidence)
+
+
+def _together(its: list[tuple[float, Row]], questions: int) -> Row:
+    fits = [fit for fit, _ in its]
+    best, row = max(its, key=lambda one: one[0])
+    return {
+        **row,
+        "fit": best + WEIGHT_OTHERS * (sum(fits) - best) / max(1, questions - 1),
+        "score": max(one["score"] for _, one in its),
+        "unlikely": all(one["unlikely"] for _, one in its),
+        "recalled": any(one["recalled"] for _, one in its),
+    }

@@ -1,0 +1,358 @@
+"""Times in a question: "last March", "letzte Woche", "entre el 9 y el 15 de mayo" become stretches of time."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
+from pgengram.search.times.time_words import Token, languages, readings
+
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+UNITS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+ASKS_FOR_TIME: Final = re.compile(
+    r"^\W*(?:when\b|since when\b|until when\b|how long\b|how many (?:years|days|weeks|months)\b|"
+    r"(?:in |on |during )?(?:what|which) (?:year|date|day|month|time|season)\b|"
+    r"(?:seit |bis |ab )?wann\b|wie lange\b|(?:an |in )?welche[mnrs]? (?:tag|datum|jahr|monat|woche)\b|"
+    r"(?:desde |hasta )?cu[áa]ndo\b|cu[áa]nto tiempo\b|(?:en )?qu[ée] (?:d[íi]a|fecha|a[ñn]o|mes)\b|"
+    r"(?:depuis |jusqu.[àa] )?quand\b|combien de temps\b|(?:[àa] |en )?quel(?:le)? (?:jour|date|ann[ée]e|mois)\b)",
+    re.IGNORECASE | re.ASCII,
+)
+_PARTS: Final = {"early": 0, "middle": 1, "late": 2}  # thirds of a month, week or year
+_DAYS_AWAY: Final = {"today": 0, "yesterday": -1, "day_before_yesterday": -2, "tomorrow": 1}
+_STEPS: Final = {"L": -1, "T": 0, "N": 1}
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From `start` to before `end`; `sure` when the question names the year or counts from now."""
+
+    start: datetime
+    end: datetime
+    sure: bool = True
+
+    def __str__(self) -> str:
+        """Its first and last day, as `2026-11-09..2026-11-15`; an open end is left out."""
+        first = "" if self.start == FIRST_MOMENT else self.start.date().isoformat()
+        last = "" if self.end == LAST_MOMENT else (self.end - timedelta(microseconds=1)).date().isoformat()
+        return f"{first}..{last}"
+
+
+MOST_TIMES: Final = 3  # in one question; a text with more is a log or a table
+MOST_MONTHS: Final = 13  # of a period whose days are looked for in texts
+_AFTER_DAY: Final = r"(?:st|nd|rd|th|er|\.|º)?\s+(?:of\s+|de\s+)?"
+_IN_YEAR: Final = r"\.?(?:,?\s+(?:de\s+)?{year}|(?!,?\s+(?:de\s+)?(?:19|20)\d\d))\M"
+
+
+def written(period: Period) -> str | None:
+    """Return a regular expression of PostgreSQL for the days of a period as texts have them; None for a long one.
+
+    A day without a year counts as one of this period's.
+    """
+    if (period.end - period.start).days > 31 * MOST_MONTHS:
+        return None
+    found: list[str] = []
+    start = period.start
+    while start < period.end:
+        end = min(_next_month(start.replace(day=1, hour=0)), period.end)
+        found.append(_written_in_month(start, end - timedelta(microseconds=1)))
+        start = end
+    return "|".join(found)
+
+
+def _written_in_month(first: datetime, last: datetime) -> str:
+    names = "|".join(sorted({name for one in languages().values() for name in one.months[first.month - 1]}))
+    days = "|".join(str(day) for day in range(first.day, last.day + 1))
+    two_digits = "|".join(f"{day:02}" for day in range(first.day, last.day + 1))
+    in_year = _IN_YEAR.format(year=first.year)
+    numbers = rf"\m{first.year}-{first.month:02}-(?:{two_digits})\M|\m0?(?:{days})\.0?{first.month}\.{first.year}\M"
+    whole = first.day == 1 and last == _next_month(first.replace(hour=0)) - timedelta(microseconds=1)
+    if whole:
+        return rf"{numbers}|\m(?:{names}){in_year}"
+    day_first = rf"\m(?:{days}){_AFTER_DAY}(?:{names}){in_year}"
+    return rf"{numbers}|{day_first}|\m(?:{names})\.?\s+(?:{days})(?:st|nd|rd|th)?{in_year}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRead:
+    """A period, where in the text it stands, and whether it is told from now alone, as "last week" is."""
+
+    period: Period
+    start: int
+    end: int
+    relative: bool
+
+
+def asks_for_time(question: str) -> bool:
+    """Whether `question` wants to know when."""
+    return ASKS_FOR_TIME.match(question) is not None
+
+
+def periods(question: str, now: datetime) -> list[Period]:
+    """Return the stretches of time that `question` names, in UTC; those without a year lie in the year before `now`."""
+    return [one.period for one in times(question, now)]
+
+
+def times(question: str, now: datetime) -> list[TimeRead]:
+    """Return the stretches of time that `question` names and where, read in the language in which most of it is one."""
+    best: list[TimeRead] = []
+    for tokens in readings(question):
+        found = _times(tokens, now.astimezone(UTC))
+        if sum(one.end - one.start for one in found) > sum(one.end - one.start for one in best):
+            best = found
+    return best if len(best) <= MOST_TIMES else []
+
+
+def only_period(text: str, now: datetime) -> Period | None:
+    """Return the stretch of time that is all `text` says, in UTC; None when it says more or something else."""
+    stripped = text.strip()
+    found = times(stripped, now)
+    whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(stripped))
+    return found[0].period if whole else None
+
+
+def without_times(text: str, found: Sequence[TimeRead]) -> str:
+    """Return `text` without the times that were read in it."""
+    for one in reversed(found):
+        text = f"{text[: one.start]} {text[one.end :]}"
+    return " ".join(text.split())
+
+
+# ------------------------------------------------------------------------------------------------ reading rows of signs
+
+_SMALL: Final = "[fpb&]*"  # articles and prepositions
+ABSOLUTE: Final = frozenset("IYM#W")
+Reading = Callable[[Sequence[Token], datetime], Period]
+
+
+def _times(tokens: Sequence[Token], now: datetime) -> list[TimeRead]:
+    signs = _signs(tokens)
+    found: list[TimeRead] = []
+    place = 0
+    while place < len(signs):
+        match, reading = next(
+            ((match, reading) for pattern, reading in _TOP if (match := pattern.match(signs, place))), (None, None)
+        )
+        if match is None or reading is None:
+            place += 1
+            continue
+        its = tokens[match.start(1) : match.end()]
+        with contextlib.suppress(ValueError, OverflowError):  # the 31st of February, or before the year 1
+            relative = not {token.sign for token in its} & ABSOLUTE
+            found.append(TimeRead(reading(its, now), tokens[place].start, its[-1].end, relative))
+        place = match.end()
+    return found
+
+
+def _one(tokens: Sequence[Token], sign: str) -> Token | None:
+    return next((token for token in tokens if token.sign in sign), None)
+
+
+def _value(tokens: Sequence[Token], sign: str) -> Any:
+    token = _one(tokens, sign)
+    return None if token is None else token.value
+
+
+def _signs(tokens: Sequence[Token]) -> str:
+    return "".join(token.sign for token in tokens)
+
+
+def _date(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read a day, a month or a year, of which the greater ones may be missing."""
+    year, month, day = (_value(tokens, sign) for sign in "YM#")
+    if iso := _one(tokens, "I"):
+        year, month, day = iso.value
+    if month is None and year is not None and year > now.year + 1:
+        raise ValueError("a number, rather than a year")
+    return _of_numbers(year, month, day, now)
+
+
+def _of_numbers(year: int | None, month: int | None, day: int | None, now: datetime) -> Period:
+    sure = year is not None
+    if year is None and month is not None:
+        year = now.year if (month, day or 1) <= (now.month, now.day) else now.year - 1
+    start = datetime(year or now.year, month or 1, day or 1, tzinfo=UTC)
+    if day:
+        return Period(start, start + _DAY, sure)
+    return Period(start, _next_month(start) if month else start.replace(year=start.year + 1), sure)
+
+
+def _next_month(start: datetime) -> datetime:
+    return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+
+
+def _midnight(now: datetime) -> datetime:
+    return now.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _relative(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "last week", "this Tuesday", "next March"."""
+    step = _one(tokens, "LTN")
+    what = _one(tokens, "UWM")
+    assert step is not None and what is not None  # noqa: S101, PT018 - the pattern says so
+    if what.sign == "W":
+        return _weekday(what.value, _STEPS[step.sign], now)
+    if what.sign == "M":
+        period = _of_numbers(None, what.value, None, now)
+        start, end = (one.replace(year=one.year + (step.sign == "N")) for one in (period.start, period.end))
+        return Period(start, end, sure=False)
+    return _of_unit(what.value, _STEPS[step.sign], now)
+
+
+def _of_unit(unit: str, step: int, now: datetime) -> Period:
+    today = _midnight(now)
+    if unit == "year":
+        start = today.replace(year=today.year + step, month=1, day=1)
+        return Period(start, start.replace(year=start.year + 1))
+    if unit == "month":
+        start = today.replace(day=1)
+        start = _next_month(start) if step > 0 else (start + step * _DAY).replace(day=1)
+        return Period(start, _next_month(start))
+    monday = today - today.weekday() * _DAY
+    if unit == "week":
+        return Period(monday + 7 * step * _DAY, monday + 7 * (step + 1) * _DAY)
+    if unit == "weekend":
+        back = 7 * (step + 1) if step < 0 and today.weekday() >= 5 else 7 * step
+        return Period(monday + (back + 5) * _DAY, monday + (back + 7) * _DAY)
+    return Period(today + step * _DAY, today + (step + 1) * _DAY)
+
+
+def _weekday(number: int, step: int, now: datetime, *, sure: bool = True) -> Period:
+    today = _midnight(now)
+    distance = (number - 1 - today.weekday()) % 7 or 7
+    start = today + (distance if step > 0 else (distance - 7 or -7)) * _DAY
+    return Period(start, start + _DAY, sure)
+
+
+def _on_weekday(tokens: Sequence[Token], now: datetime) -> Period:
+    return _weekday(tokens[-1].value, -1, now, sure=False)  # or any such day
+
+
+def _number(tokens: Sequence[Token]) -> int:
+    token = _one(tokens, "w#")
+    return 1 if token is None else int(token.value)
+
+
+def _last_several(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "the last two weeks": up to now."""
+    unit, step = _one(tokens, "U"), _one(tokens, "LTN")
+    assert unit is not None and step is not None  # noqa: S101, PT018 - the pattern says so
+    distance = _number(tokens) * UNITS.get(unit.value, 7) * _DAY
+    today = _midnight(now)
+    return Period(today, today + distance + _DAY) if step.sign == "N" else Period(today - distance, today + _DAY)
+
+
+def _ago(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "three weeks ago": half a unit of slack either way, as people round."""
+    unit = _one(tokens, "U")
+    days = UNITS.get(unit.value, 7) if unit else 1
+    middle = _midnight(now) - _number(tokens) * days * _DAY
+    slack = timedelta(days=days / 2) if days > 1 else timedelta()
+    return Period(middle - slack, middle + slack + _DAY)
+
+
+def _named_day(tokens: Sequence[Token], now: datetime) -> Period:
+    start = _midnight(now) + _DAYS_AWAY[tokens[-1].value] * _DAY
+    return Period(start, start + _DAY)
+
+
+def _part(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "early November", "Ende letzter Woche": a third of it."""
+    rest = [token for token in tokens[1:] if token.sign in "MYLTNU"]
+    whole = _relative(rest, now) if _one(rest, "LTN") else _date(rest, now)
+    third = (whole.end - whole.start) / 3
+    part = _PARTS[tokens[0].value]
+    first, last = (_midnight(whole.start + third * edge) for edge in (part, part + 1))
+    return Period(first, whole.end if part == 2 else last, whole.sure)
+
+
+def _between(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "between 9 and 15 November 2026": what the first date leaves out stands in the second."""
+    one, two = _both_sides(tokens)
+    last = _any_date(two, now)
+    first = _beginning(one, two, last, now)
+    if first.start >= last.end:
+        start = first.start - 7 * _DAY if "W" in _signs(one) else first.start.replace(year=first.start.year - 1)
+        first = Period(start, first.end, first.sure)
+    return Period(first.start, last.end, first.sure and last.sure)
+
+
+def _both_sides(tokens: Sequence[Token]) -> tuple[list[Token], Sequence[Token]]:
+    """Return the words on both sides of the first "and", "until" or dash that a date follows."""
+    signs = _signs(tokens)
+    split = next(
+        match.start() for match in re.finditer("[&V-]", signs) if _is_date(signs[match.end() :]) and match.start()
+    )
+    return [token for token in tokens[:split] if token.sign != "S"], tokens[split + 1 :]
+
+
+def _beginning(one: Sequence[Token], two: Sequence[Token], last: Period, now: datetime) -> Period:
+    """Return the date of the words `one`; year and month that they lack are those of the words `two`."""
+    signs = _signs(one)
+    if "I" in signs or not {*signs} & {"#", "M"}:
+        return _any_date(one, now)
+    year = _value(one, "Y") or _value(two, "Y") or (last.start.year if "I" in _signs(two) else None)
+    month = _value(one, "M") or _value(two, "M") or last.start.month
+    return _of_numbers(year, month, _value(one, "#"), now)
+
+
+def _since(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "since", "after", "before" or "until" a date."""
+    date = _any_date(tokens[1:], now)
+    if tokens[0].sign == "S":
+        return Period(date.start, LAST_MOMENT, date.sure)
+    if tokens[0].sign == "F":
+        return Period(date.end, LAST_MOMENT, date.sure)
+    return Period(FIRST_MOMENT, date.end if tokens[0].sign == "V" else date.start, date.sure)
+
+
+_DATES: Final[tuple[tuple[str, Reading], ...]] = (
+    ("I", _date),
+    (f"#{_SMALL}M(?:,?{_SMALL}Y)?", _date),
+    ("M#(?:,?Y)?", _date),
+    (f"E-?{_SMALL}(?:M(?:{_SMALL}Y)?|Y|[LTN]U|U[LTN])", _part),
+    (f"M,?{_SMALL}Y", _date),
+    ("[LTN]M|M[LTN]", _relative),
+    (f"[LTN]{_SMALL}[w#]U|[w#][LTN]U", _last_several),
+    ("[w#]UA|A[w#]U", _ago),
+    ("[LTN][UW]|[UW][LTN]", _relative),
+    ("D", _named_day),
+    ("Y", _date),
+)
+_BARE: Final[tuple[tuple[str, Reading], ...]] = (("M", _date), ("W", _on_weekday))  # only where a word before says so
+_ANY: Final = "|".join(f"(?:{pattern})" for pattern, _ in (*_DATES, *_BARE))
+_COMPILED: Final = [(re.compile(f"{_SMALL}(?:{pattern})"), reading) for pattern, reading in (*_DATES, *_BARE)]
+_TOP: Final = [
+    (re.compile(f"[fp]*({pattern})"), reading)
+    for pattern, reading in (
+        (f"[bS]{_SMALL}(?:{_ANY}|#)[&V-]{_SMALL}(?:{_ANY})", _between),
+        (f"#[&V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|I[&V-]I", _between),
+        (f"M(?:{_SMALL}Y)?[&V-]{_SMALL}M(?:{_SMALL}Y)?", _between),
+        (f"[SFBV]{_SMALL}(?:{_ANY})|A{_SMALL}(?:I|#{_SMALL}M(?:{_SMALL}Y)?)", _since),
+        *((pattern, reading) for pattern, reading in _DATES),
+        ("(?<=[fp])M", _date),
+        ("(?<=[fp])W", _on_weekday),
+    )
+]
+
+
+def _is_date(signs: str) -> bool:
+    return any(pattern.fullmatch(signs) for pattern, _ in _COMPILED)
+
+
+def _any_date(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read one date that is all of `tokens`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    signs = "".join(token.sign for token in tokens)
+    for pattern, reading in _COMPILED:
+        if pattern.fullmatch(signs):
+            return reading([token for token in tokens if token.sign not in "fpb&"], now)
+    raise ValueError("no date")

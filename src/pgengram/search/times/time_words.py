@@ -1,0 +1,166 @@
+"""The words for time of each language, and a text as a row of signs that stand for them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Final
+
+from pgengram.text.lexical.language import UNKNOWN, language_of
+
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+LONGEST_PHRASE: Final = 4  # words
+ENOUGH_WORDS: Final = 4  # to know a language by
+# One sign for each word, so that one regular expression reads a sentence word by word in every language. A word that
+# stands in two lists has the sign that comes first here.
+SIGNS: Final = {
+    "months": "M", "weekdays": "W", "day": "U", "week": "U", "weekend": "U", "month": "U", "year": "U", "last": "L", "this": "T",
+    "next": "N", "ago": "A", "today": "D", "yesterday": "D", "day_before_yesterday": "D", "tomorrow": "D", "early": "E", "middle": "E",
+    "late": "E", "since": "S", "after": "F", "before": "B", "until": "V", "numbers": "w", "between": "b", "and": "&", "in": "p",
+    "filler": "f",
+}  # fmt: skip
+IN_ORDER: Final = ("months", "weekdays", "numbers")  # lists whose entries count from one, each with its spellings
+_TOKEN: Final = re.compile(
+    r"\b(?P<date>(?P<y>(?:19|20)[0-9]{2})-(?P<m>[0-9]{2})(?:-(?P<d>[0-9]{2}))?"
+    r"|(?P<dd>[0-9]{1,2})\.(?P<mm>[0-9]{1,2})\.(?P<yyyy>(?:19|20)[0-9]{2}))\b"
+    r"|\b(?P<year>(?:19|20)[0-9]{2})\b|\b(?P<number>[0-9]{1,3})(?:(?:st|nd|rd|th|er|[ºª])\b|\.(?=\s*\w)|\b)"
+    r"|(?P<word>[^\W\d_]+)(?:\.(?!\.))?|(?P<sign>\.\.+|[-–—/,])|(?P<other>[^\s'’])",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, number or date of a text: its sign, what it stands for, and where it is.
+
+    value: of a date (year, month, day or None), of a month, weekday or number its number from 1, else the list's name.
+    """
+
+    sign: str
+    value: Any
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWords:
+    """The words of one language: for each phrase of time its sign and value; the words that ask for nothing; the
+    spellings of each month; the words that ask for a list, and phrases of them that do not.
+    """
+
+    phrases: dict[tuple[str, ...], tuple[str, Any]]
+    empty: frozenset[str]
+    months: list[list[str]]
+    all: frozenset[str]
+    not_all: re.Pattern[str]
+
+
+def folded_word(word: str) -> str:
+    """Return a word without capitals and accents."""
+    plain = unicodedata.normalize("NFD", word.lower())
+    return plain if plain.isascii() else "".join(letter for letter in plain if not unicodedata.combining(letter))
+
+
+@lru_cache(1)
+def languages() -> dict[str, TimeWords]:
+    """Return the words of each language, by its code."""
+    tables = tomllib.loads(files("pgengram.search.times").joinpath("time_words.toml").read_text(encoding="utf-8"))
+    return {code: _read(table) for code, table in tables.items()}
+
+
+def _read(table: dict[str, list[str]]) -> TimeWords:
+    phrases: dict[tuple[str, ...], tuple[str, Any]] = {}
+    for name, sign in SIGNS.items():
+        for place, entry in enumerate(table[name], 1):
+            for phrase in entry.split() if name in IN_ORDER else [entry]:
+                phrases.setdefault(tuple(map(folded_word, phrase.split())), (sign, place if name in IN_ORDER else name))
+    return TimeWords(
+        phrases,
+        empty=frozenset(map(folded_word, table["empty"])),
+        months=[entry.split() for entry in table["months"]],
+        all=frozenset(map(folded_word, table["all"])),
+        not_all=re.compile(rf"\b(?:{'|'.join(map(folded_word, table['not_all']))})\b"),
+    )
+
+
+def readings(text: str) -> Iterator[list[Token]]:
+    """Yield `text` in the words of each language that it may be in: its own, or any where that is not clear.
+
+    Few words don't tell a language from English or from a neighbour, so all are tried that its own doesn't exclude.
+    """
+    known = languages()
+    found = list(_TOKEN.finditer(text))
+    words = [folded_word(match["word"]) if match["word"] else "" for match in found]
+    if not _may_name_a_time(found, words):
+        return
+    code = language_of(text).code if len(words) >= ENOUGH_WORDS else UNKNOWN
+    for one in [code, "en"] if code in known and code != "en" else known:
+        yield list(_tokens(found, words, known[one].phrases))
+
+
+def _may_name_a_time(found: Sequence[re.Match[str]], words: Sequence[str]) -> bool:
+    return not _words_of_times().isdisjoint(words) or any(match["date"] or match["year"] for match in found)
+
+
+@lru_cache(1)
+def _words_of_times() -> frozenset[str]:
+    """Return the words of all languages without one of which a text names no time."""
+    phrases = [phrase for one in languages().values() for phrase in one.phrases.items()]
+    return frozenset(max(words, key=len) for words, (sign, _) in phrases if sign in "MWUD")
+
+
+def asks_for_all(text: str) -> bool:
+    """Whether a question asks for all that there is of something."""
+    plain = " ".join(map(folded_word, _LETTERS.findall(text)))
+    return any(not one.all.isdisjoint(one.not_all.sub(" ", plain).split()) for one in languages().values())
+
+
+def is_empty(text: str) -> bool:
+    """Whether all words of a text ask for nothing, in any one language."""
+    plain = {folded_word(word) for word in _LETTERS.findall(text)}
+    return any(plain <= one.empty for one in languages().values())
+
+
+def _tokens(
+    found: Sequence[re.Match[str]], words: Sequence[str], phrases: dict[tuple[str, ...], tuple[str, Any]]
+) -> Iterator[Token]:
+    place = 0
+    while place < len(found):
+        match, end = found[place], place + 1
+        sign, value = _plain(match)
+        if match["word"]:
+            sign, value, end = _phrase(found, words, place, phrases)
+        yield Token(sign, value, match.start(), found[end - 1].end())
+        place = end
+
+
+def _phrase(
+    found: Sequence[re.Match[str]], words: Sequence[str], place: int, phrases: dict[tuple[str, ...], tuple[str, Any]]
+) -> tuple[str, Any, int]:
+    """Return sign and value of the longest phrase that begins at `place`, and where it ends; hyphens don't count."""
+    best: tuple[str, Any, int] = ("x", None, place + 1)
+    said: tuple[str, ...] = ()
+    end = place
+    while end < len(found) and len(said) < LONGEST_PHRASE and (words[end] or found[end]["sign"] == "-"):
+        said += (words[end],) if words[end] else ()
+        end += 1
+        if words[end - 1] and said in phrases:
+            best = (*phrases[said], end)
+    return best
+
+
+def _plain(match: re.Match[str]) -> tuple[str, Any]:
+    """Return sign and value of what is no word."""
+    if match["date"]:
+        day = match["d"] or match["dd"]
+        return "I", (int(match["y"] or match["yyyy"]), int(match["m"] or match["mm"]), int(day) if day else None)
+    if match["year"]:
+        return "Y", int(match["year"])
+    if match["number"]:
+        return "#", int(match["number"])
+    return {",": ","}.get(match[0], "-" if match["sign"] else "."), None

@@ -1,0 +1,1 @@
+"""What is answered: hits, contexts, memories whole, and receipts of what was changed."""

@@ -1,0 +1,83 @@
+"""What is put before a model: the memories that matter most, and those that surely answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram import fields as f
+from pgengram.inputs import Question, checked
+from pgengram.search.results import budget, cursors
+from pgengram.store.reading.names import alike
+from pgengram.store.reading.trust import untrusted
+from pgengram.text.lexical.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgengram.service.core import Core
+    from pgengram.store.connection.database import Row
+
+MAX_CHARS: Final = 4_000
+LOOKED_AT: Final = 30  # memories, of which as many are taken as fit
+PASSED_OVER: Final = 5_000  # memories of strangers
+ABOUT_A_PROMPT_CHARS: Final = 1_500
+ABOUT_A_PROMPT: Final = 5  # memories at most
+FEW_WORDS: Final = 3  # fewer, such as "go on", are about nothing
+
+
+async def most_relevant(core: Core, *, project: str | None = None) -> list[Row]:
+    """Return the memories that matter most now and may be put before a model unasked, best first."""
+    return await first_trusted(core, {"sort": "relevance", "project": project})
+
+
+async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Row]:
+    """Return the first memories of a list that may be put before a model unasked, however many of strangers' stand
+    before them, up to `PASSED_OVER`.
+    """
+    found: list[Row] = []
+    place = cursors.Cursor(datetime.now(UTC))
+    while len(found) < LOOKED_AT and place.offset < PASSED_OVER:
+        question = checked(Question, {**asked, "limit": f.MAX_LIMIT if place.offset else LOOKED_AT})
+        rows = (await core.search(question, place)).rows
+        found += await trusted(core, rows)
+        if len(rows) < question.limit:
+            break
+        place = replace(place, offset=place.offset + len(rows))
+    return found[:LOOKED_AT]
+
+
+async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
+    """Return the memories that surely have to do with what somebody says, best first; of no other project."""
+    if len(words(text)) < FEW_WORDS:
+        return []
+    question = checked(Question, {"query": text, "limit": LOOKED_AT})
+    found = await core.search(question, cursors.Cursor(datetime.now(UTC)))
+    if found.evidence != "strong":
+        return []
+    sure = await trusted(core, [row for row in found.rows if concerns(core, row, project=project or "")])
+    return budget.select_for_context(sure, ABOUT_A_PROMPT_CHARS)[:ABOUT_A_PROMPT] if sure else []
+
+
+async def trusted(core: Core, rows: Sequence[Row]) -> list[Row]:
+    """Return what may be put before a model unasked: no stranger's words, unless a person has confirmed them."""
+    if not rows:
+        return []
+    ids = [row["id"] for row in rows]
+    strange = await core.store.read_transaction(lambda tx: untrusted(tx, ids))
+    return [row for row in rows if row["id"] not in strange]
+
+
+def concerns(core: Core, row: Row, *, user: str | None = None, project: str | None = None) -> bool:
+    """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs.
+
+    Of an unknown user or project, None, every memory counts; for none at all, "", only what is of nobody's.
+    """
+    asked = {"user": None if user is None else [user], "project": None if project is None else [project]}
+    if project:
+        asked["project"] = core.projects.names().all_of(project)
+    return all(
+        names is None or row[what] is None or any(alike(name, [row[what]]) for name in names)
+        for what, names in asked.items()
+    )

@@ -1,0 +1,216 @@
+"""What is read: the hits of a search, their number, what is recalled for a task, and memories whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from pgengram import fields as f
+from pgengram.inputs import Question
+from pgengram.search import listing
+from pgengram.search.results import budget, cursors
+from pgengram.search.results.fusion import parts_of
+from pgengram.search.results.hits import Hits
+from pgengram.search.times.time_words import asks_for_all
+from pgengram.service.answers import said, unmatched
+from pgengram.store.memory import changes, memories
+from pgengram.store.memory import statements as s
+from pgengram.store.reading import history
+from pgengram.text.lexical.language import spoken
+from pgengram.text.lexical.words import words
+from pgengram.views import Found, Read, Recalled, around_view, hit_view, memory_view, problems_view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgengram.service.core import Core
+    from pgengram.store.connection.database import Row, Transaction
+
+HIDDEN_AS: Final = {"active": "expired", "archived": "archived", "invalidated": "forgotten"}
+RECALLED: Final = 30  # memories looked at for a context
+BUDGET_TOO_SMALL: Final = "Nothing fits into max_chars; raise it."
+MAX_BUDGET: Final = 50_000  # characters of a recalled context
+MAX_COUNTED: Final = 10_000
+NOTHING: Final = Hits([], "list", {})
+
+
+async def found(
+    core: Core, question: Question, place: cursors.Cursor, mark: str, *, period: str | None = None
+) -> Found:
+    """Return a page of hits.
+
+    Args:
+        core: whose memories.
+        question: with the times that it names read.
+        place: where the page begins.
+        mark: the question's fingerprint, for the cursor of the next page.
+        period: the times that it names, as they are shown.
+    """
+    hits, further = await _hits(core, question, place)
+    note = f"{further} more match; raise limit." if further else None
+    if not hits.rows:
+        question, hits, note = await _again(core, question, place, hits)
+    fitting = budget.fit_budget(hits.rows, question.max_chars, whole=question.detail)
+    core.accesses.note([row["id"] for row in fitting])
+    more = bool(fitting) and (len(fitting) < len(hits.rows) or len(hits.rows) == question.limit or further > 0)
+    return Found(
+        query="\n".join(question.queries),
+        count=len(fitting),
+        evidence=hits.evidence,
+        results=[hit_view(row, detail=question.detail) for row in fitting],
+        in_detail=question.detail,
+        search=hits.how,
+        next_cursor=cursors.next_cursor(place, mark, fitting, more=more),
+        next_offset=place.offset + len(fitting) if more and hits.how != "list" else None,
+        hidden=await _hidden(core, question, place, hits),
+        period=period,
+        note=note,
+        read=await _names_read(core, question),
+        language=spoken(question.query),
+        **await said.beside(core.store, question, hits.evidence),
+        degraded=_degraded(core, hits),
+    )
+
+
+async def _hits(core: Core, question: Question, place: cursors.Cursor) -> tuple[Hits, int]:
+    """Return the hits; of a question for all of something more of them, and how many match besides."""
+    ranked = not question.lists and question.mode == "auto"
+    if not ranked or not any(asks_for_all(parts_of(text)[0][1]) for text in question.queries):
+        return await core.search(question, place), 0
+    most = budget.LIST_LIMIT if question.limit == f.USUAL_LIMIT else question.limit
+    hits = await core.search(question.model_copy(update={"limit": max(most, budget.LIST_REACH)}), place)
+    rows, further = budget.gather(hits.rows, most)
+    return hits._replace(rows=rows), further
+
+
+async def _again(
+    core: Core, question: Question, place: cursors.Cursor, hits: Hits
+) -> tuple[Question, Hits, str | None]:
+    """Repeat a search that found nothing with names as they are stored, or say why there is nothing."""
+    if meant := await unmatched.retold(core.store, question):
+        question, hits = meant, await core.search(meant, place)
+    if hits.rows or place.is_further:
+        return question, hits, None
+
+    async def find(other: Question) -> list[Row]:
+        return (await core.search(other, place)).rows
+
+    return question, hits, await unmatched.reason(core.store, question, find)
+
+
+async def _hidden(core: Core, question: Question, place: cursors.Cursor, hits: Hits) -> dict[str, int] | None:
+    """Count by reason the hidden memories that would have been among the hits; None where there are none."""
+    if not hits.hidden or question.hides_nothing or place.is_further:
+        return None
+    those = await core.search(question.with_hidden(alone=True), place)
+    if those.evidence == "none":
+        return None
+    rows = those.rows if those.how == "list" else _as_fitting(those.rows, hits.rows, question.limit)
+    return dict(sorted(Counter(HIDDEN_AS[row["status"]] for row in rows).items())) or None
+
+
+def _as_fitting(rows: list[Row], hits: list[Row], limit: int) -> list[Row]:
+    """Return those of `rows` that fit no less than the last of as many hits as were asked for."""
+    least = hits[-1]["fit"] if len(hits) >= limit else 0.0
+    return [row for row in budget.gather(rows, limit)[0] if row["fit"] >= least]
+
+
+async def _names_read(core: Core, question: Question) -> dict[str, str] | None:
+    """Say which stored names a filter was read as, where they are not the one given."""
+    spellings = (await core.as_stored(question)).spellings
+    given = {what: getattr(question, what) for what in spellings}
+    return {
+        what: f"{given[what]} → {', '.join(names)}"
+        for what, names in spellings.items()
+        if names and names != [given[what]]
+    } or None
+
+
+def _degraded(core: Core, hits: Hits) -> bool | None:
+    return core.degraded or hits.how == "words" or None
+
+
+def place_of(question: Question) -> tuple[cursors.Cursor, str]:
+    """Return where the page of a question begins, and the question's fingerprint."""
+    mark = cursors.query_fingerprint(question)
+    if question.cursor:
+        return cursors.read(question.cursor, mark), mark
+    return cursors.Cursor(question.now or datetime.now(UTC), question.offset), mark
+
+
+async def counted(core: Core, question: Question, place: cursors.Cursor) -> Found:
+    """Count what the pages of the answer would hold together."""
+    total, note = await _total(core, question), None
+    if not total:
+        question, _, note = await _again(core, question, place, NOTHING)
+        total = await _total(core, question)
+    return Found(
+        query="\n".join(question.queries),
+        count=0,
+        total=total,
+        results=[],
+        search="count",
+        note=note,
+        read=await _names_read(core, question),
+        degraded=core.degraded,
+    )
+
+
+async def _total(core: Core, question: Question) -> int:
+    if question.lists:
+        mapped = await core.as_stored(question)
+        return await core.store.read_transaction(lambda tx: listing.counted(tx, mapped))
+    all_of_them = question.model_copy(update={"limit": MAX_COUNTED})
+    return len((await core.search(all_of_them, cursors.Cursor(question.now or datetime.now(UTC)))).rows)
+
+
+async def recalled(core: Core, context: str, max_chars: int, *, user: str | None, project: str | None) -> Recalled:
+    """Return what is remembered about a task or a message, as one text within `max_chars`."""
+    question = Question(query=context, limit=RECALLED, project=project, user=user)
+    place, hits, note = cursors.Cursor(datetime.now(UTC)), NOTHING, None
+    if words(context):
+        hits = await core.search(question, place)
+        if not hits.rows:
+            question, hits, note = await _again(core, question, place, hits)
+    chosen = budget.select_for_context(hits.rows, max_chars)
+    if not note and not chosen and budget.select_for_context(hits.rows, MAX_BUDGET):
+        note = BUDGET_TOO_SMALL
+    core.accesses.note([row["id"] for row in chosen])
+    return Recalled(
+        count=len(chosen),
+        evidence=hits.evidence or "none",
+        context=budget.recalled(chosen),
+        memory_ids=[str(row["id"]) for row in chosen],
+        note=note,
+        read=await _names_read(core, question),
+        degraded=_degraded(core, hits),
+    )
+
+
+async def whole(core: Core, tx: Transaction, ids: Sequence[str], include: Sequence[str], *, touch: bool) -> Read:
+    """Return memories whole, with what was asked for around them; `touch` counts it as a use."""
+    there = await memories.resolve(tx, ids)
+    missing = problems_view(there.problems)
+    if touch:
+        await tx.run(s.REINFORCE, {"ids": there.ids, "weight": changes.USE_WEIGHT})
+    rows = await memories.read(tx, there.ids, core.model_key)
+    await history.complete(tx, list(rows.values()), None)
+    around = await history.around(tx, list(rows), include)
+    if "history" in include:
+        await _add_history_of_erased(tx, missing)
+    return Read(
+        ok=bool(rows),
+        memories=[memory_view(rows[id_]) | around_view(around[id_]) for id_ in there.ids if id_ in rows],
+        missing=missing,
+        error=missing[0]["error"] if missing and not rows else None,
+    )
+
+
+async def _add_history_of_erased(tx: Transaction, missing: list[dict[str, Any]]) -> None:
+    """Add to whole ids without a memory the history of what was there."""
+    erased = {UUID(one["id"]): one for one in missing if len(one["id"].replace("-", "")) == f.ID_DIGITS}
+    for id_, around in (await history.around(tx, list(erased), ["history"])).items():
+        if around["history"]:
+            erased[id_] |= around_view(around)

@@ -1,0 +1,92 @@
+"""What always matters, whatever a conversation is about: what is pinned, preferences, and limits such as allergies."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram.search.results import budget
+from pgengram.service.answers import contexts
+from pgengram.text.fencing import fenced
+from pgengram.text.similarity.normalising import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgengram.service.core import Core
+    from pgengram.store.connection.database import Row
+
+SHARE: Final = 0.5  # of the room, that the topic may have the rest
+# Words of limits that harm when they are forgotten; the words of other languages are looked for as they are written.
+LIMITS: Final = (
+    "allergy allergies allergic intolerant intolerance vegan vegetarian coeliac celiac diabetic diabetes medication "
+    "Allergie Allergien allergisch Unverträglichkeit vegetarisch Diabetiker "
+    "alergia alérgico alérgica intolerancia vegetariano vegetariana diabético "
+    "allergique intolérance végétarien végétarienne diabétique alergię alergia uczulenie"
+)
+SORTS: Final[tuple[dict[str, Any], ...]] = (
+    {"pinned": True, "sort": "relevance"},
+    {"query": LIMITS, "mode": "text"},
+    {"kind": ["preference"], "sort": "relevance"},
+)
+
+
+async def opening(
+    core: Core, then: Sequence[Row] | None, max_chars: int, *, user: str | None = None, project: str | None = None
+) -> tuple[str, list[Row]]:
+    """Return the text a conversation begins with, and the memories in it; empty where no memory fits.
+
+    Today's date, then what `beginning` chooses for the rest of the room; where neither a topic nor a project is named, for
+    the project of the folder where the client works.
+    """
+    if project is None and then is None and core.here is not None:
+        project = core.here.name
+    date = today()
+    chosen = await beginning(core, then, max_chars - len(date) - 1, user=user, project=project)
+    return (f"{date}\n{budget.recalled(chosen)}" if chosen else ""), chosen
+
+
+def today() -> str:
+    """Return a sentence that says which day it is."""
+    return f"Today is {datetime.now(UTC):%A, %Y-%m-%d}."
+
+
+async def beginning(
+    core: Core, then: Sequence[Row] | None, max_chars: int, *, user: str | None = None, project: str | None = None
+) -> list[Row]:
+    """Return the memories a conversation begins with: what always matters in at most half of the room, then what else
+    is given, each once.
+
+    Nothing of another user or project is among them, and nothing that strangers may have written.
+
+    Args:
+        core: whose memories.
+        then: what matters for the topic, best first; None for what matters most, where there is no topic.
+        max_chars: of the recalled text.
+        user: who is served; None if that is not known.
+        project: what is worked on; None if that is not known, "" if it is no project.
+    """
+    if then is None:
+        own = await contexts.most_relevant(core, project=project) if project else []
+        then = [*own, *await contexts.most_relevant(core)]
+    else:
+        then = await contexts.trusted(core, then)
+    always = [row | {"recalled": True} for row in await _standing(core)]  # each fits as well as any other
+
+    def concerning(rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if contexts.concerns(core, row, user=user, project=project)]
+
+    first = budget.select_for_context(concerning(always), int(max_chars * SHARE))
+    taken = {row["id"] for row in first}
+    rest = [row for row in concerning(then) if row["id"] not in taken]
+    left = max_chars - len(budget.recalled(first)) + len(fenced([]))
+    return [*first, *budget.select_for_context(rest, left)]
+
+
+async def _standing(core: Core) -> list[Row]:
+    """Return what always matters, the most important first, each text once."""
+    found: dict[str, Row] = {}
+    for sort in SORTS:
+        for row in await contexts.first_trusted(core, sort):
+            found.setdefault(folded(row["content"]), row)
+    return [*found.values()]

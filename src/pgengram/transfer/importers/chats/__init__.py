@@ -1,0 +1,1 @@
+"""Readers of the conversations that assistants keep."""

@@ -1,0 +1,96 @@
+"""ChatGPT's export: conversations.json, or several numbered ones, in a zip or folder.
+
+A conversation is a tree, as questions can be edited and answers made anew; what is shown at the end is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pgengram.store.assistant.conversations import Conversation
+from pgengram.transfer.input.json_records import Record
+from pgengram.transfer.input.reading import records_of
+from pgengram.transfer.input.sources import Source
+from pgengram.transfer.records import Left, Read, Said, moment, said_or_left
+
+CLIENT: Final = "chatgpt"
+THOUGHTS: Final = ("thoughts", "reasoning_recap")
+NOT_TEXT: Final = {
+    "image_asset_pointer": "[image]",
+    "audio_asset_pointer": "[audio]",
+    "video_container_asset_pointer": "[video]",
+}
+
+
+def read(source: Source) -> Read:
+    """Read the turns of every conversation."""
+    for record in records_of(source, "conversations*.json"):
+        yield from _turns(record) if isinstance(record, Record) else (record,)
+
+
+def _turns(record: Record) -> Iterator[Said | Left]:
+    told = record.value
+    nodes = told.get("mapping") if isinstance(told, dict) else None
+    id_ = told.get("conversation_id") or told.get("id") if isinstance(told, dict) else None
+    if not isinstance(nodes, dict) or not id_:
+        yield Left(record.place, "it is not a conversation of ChatGPT")
+        return
+    conversation = Conversation(CLIENT, str(id_), title=told.get("title") or None)
+    shown = _shown(nodes, told.get("current_node"))
+    time = moment(told.get("create_time"))
+    for number, (name, message) in enumerate(_in_order(nodes)):
+        time = moment(message.get("create_time")) or time
+        place = f"{record.place}, message {name}"
+        if name not in shown:
+            yield Left(place, "it was edited or generated again later", by_design=True)
+        else:
+            role, text = _said(message)
+            yield said_or_left(place, conversation, number, role, text, time)
+
+
+def _in_order(nodes: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the messages by their time, so that those of a later export come after those of this one."""
+    messages = [
+        (name, node["message"])
+        for name, node in nodes.items()
+        if isinstance(node, dict) and isinstance(node.get("message"), dict)
+    ]
+    times = [moment(message.get("create_time")) for _, message in messages]
+    for place, time in enumerate(times[1:], 1):
+        times[place] = time or times[place - 1]
+    order = sorted(range(len(messages)), key=lambda place: (at.timestamp() if (at := times[place]) else 0.0, place))
+    return [messages[place] for place in order]
+
+
+def _shown(nodes: Mapping[str, Any], current: Any) -> set[str]:
+    """Return the names of the messages that lead to the current one; all where none is current."""
+    if current not in nodes:
+        return set(nodes)
+    names: set[str] = set()
+    while isinstance(current, str) and current in nodes and current not in names:
+        names.add(current)
+        current = nodes[current].get("parent") if isinstance(nodes[current], dict) else None
+    return names
+
+
+def _said(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Return who said a message and its text; no role where nobody did."""
+    author, content = message.get("author") or {}, message.get("content") or {}
+    role, kind = author.get("role"), content.get("content_type")
+    hidden = (message.get("metadata") or {}).get("is_visually_hidden_from_conversation")
+    if role not in ("user", "assistant", "tool") or hidden or kind in THOUGHTS or kind == "user_editable_context":
+        return "", ""
+    parts = content.get("parts")
+    texts = [content["text"]] if isinstance(content.get("text"), str) else map(_part, parts or [])
+    by_tool = role == "tool" or (role == "assistant" and (message.get("recipient") or "all") != "all")
+    return "tool" if by_tool or kind == "execution_output" else str(role), "\n\n".join(filter(None, texts)).strip()
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        return ""
+    kind = part.get("content_type")
+    return str(part.get("text") or "") if kind == "audio_transcription" else NOT_TEXT.get(str(kind), "")

@@ -1,0 +1,94 @@
+"""Claude.ai's export: conversations.json, projects.json and memories.json, in a zip or folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pgengram.store.assistant.conversations import Conversation
+from pgengram.text.notes import Note
+from pgengram.transfer.importers.markdown import facts
+from pgengram.transfer.input.json_records import Record
+from pgengram.transfer.input.reading import records_of
+from pgengram.transfer.input.sources import Source
+from pgengram.transfer.records import Item, Left, Read, Said, memory, moment, said_or_left
+from pgengram.transfer.transcripts import done, texts_in
+
+SYSTEM: Final = "claude-ai"
+ROLES: Final = {"human": "user", "assistant": "assistant"}
+
+
+def read(source: Source) -> Read:
+    """Read conversations as turns; the projects with their documents, and what Claude remembers, as memories."""
+    for record in records_of(source, "conversations*.json", "projects*.json", "memories*.json", "projects/*.json"):
+        told = record.value if isinstance(record, Record) else None
+        if isinstance(record, Left):
+            yield record
+        elif not isinstance(told, dict):
+            yield Left(record.place, "it is not a JSON object")
+        elif isinstance(told.get("chat_messages"), list):
+            yield from _turns(record)
+        elif "docs" in told or "prompt_template" in told:
+            yield from _project(record)
+        elif "conversations_memory" in told or "project_memories" in told:
+            yield from _memories(record)
+        else:
+            yield Left(record.place, "it is neither a conversation, a project nor what Claude remembers")
+
+
+def _turns(record: Record) -> Iterator[Said | Left]:
+    told = record.value
+    project = told.get("project") if isinstance(told.get("project"), dict) else {}
+    conversation = Conversation(
+        SYSTEM, str(told.get("uuid") or record.place), project.get("name") or None, title=told.get("name") or None
+    )
+    time = moment(told.get("created_at"))
+    for number, message in enumerate(told["chat_messages"]):
+        place = f"{record.place}, message {number + 1}"
+        if not isinstance(message, dict):
+            yield Left(place, "it is not a JSON object")
+            continue
+        time = moment(message.get("created_at")) or time
+        role, text = _said(message)
+        yield said_or_left(place, conversation, number, role, text, time)
+
+
+def _said(message: dict[str, Any]) -> tuple[str, str]:
+    role, content = ROLES.get(str(message.get("sender")), ""), message.get("content")
+    texts = [*texts_in(content)] or [str(message.get("text") or "")]
+    attached = [one for name in ("attachments", "files") for one in message.get(name) or [] if isinstance(one, dict)]
+    texts += [
+        f"[{one['file_name']}]\n{one.get('extracted_content') or ''}".strip()
+        for one in attached
+        if one.get("file_name")
+    ]
+    text = "\n\n".join(texts).strip()
+    return (role, text) if text else ("tool", "\n\n".join(done(content)).strip())
+
+
+def _project(record: Record) -> Iterator[Item | Left]:
+    told, place = record.value, record.place
+    name = str(told.get("name") or "")
+    about = "\n\n".join(str(told[one]) for one in ("description", "prompt_template") if told.get(one))
+    common = {"project": name or None, "created_at": told.get("created_at"), "updated_at": told.get("updated_at")}
+    if about:
+        yield Item(place, memory(SYSTEM, told.get("uuid"), f"{name}: {about}" if name else about, **common))
+    for number, document in enumerate(told.get("docs") or []):
+        where = f"{place}, document {number + 1}"
+        if not isinstance(document, dict) or not document.get("content"):
+            yield Left(where, "it is empty")
+            continue
+        title = document.get("filename")
+        text = f"# {title}\n\n{document['content']}" if title else document["content"]
+        times = {"created_at": document.get("created_at") or told.get("created_at")}
+        metadata = {"title": title} if title else {}
+        yield Item(where, memory(SYSTEM, document.get("uuid"), text, **{**common, **times}, metadata=metadata))
+
+
+def _memories(record: Record) -> Iterator[Item | Left]:
+    told = record.value
+    texts = {"": told.get("conversations_memory"), **(told.get("project_memories") or {})}
+    for key, text in texts.items():
+        if isinstance(text, str) and text.strip():
+            place = f"{record.place}, {key or 'conversations_memory'}"
+            yield from facts(SYSTEM, place, Note({}, text))

@@ -1,0 +1,146 @@
+"""Cursor's chats: its User folder, or one of its databases state.vscdb.
+
+The one in globalStorage has the chats, each with the list of its messages; those in workspaceStorage say which folder a
+chat is about, and have the chats of earlier versions. Nobody documents this; it is what others have found.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from pgengram.store.assistant.conversations import FROM_FILE, Conversation
+from pgengram.transfer.input.databases import SQLITE, read_only
+from pgengram.transfer.input.reading import Projects, files_of, project_folders
+from pgengram.transfer.input.sources import Source
+from pgengram.transfer.records import Left, Read, as_json, mapping, moment, said_or_left
+from pgengram.transfer.transcripts import called
+
+CLIENT: Final = "cursor"
+ROLES: Final = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
+CHATS: Final = "SELECT key, value FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;' ORDER BY key"
+MESSAGE: Final = "SELECT value FROM cursorDiskKV WHERE key = ?"
+ITEM: Final = "SELECT value FROM ItemTable WHERE key = ?"
+OF_A_FOLDER: Final = "composer.composerData"
+EARLIER: Final = "workbench.panel.aichat.view.aichat.chatdata"
+
+
+def read(source: Source) -> Read:
+    """Read the turns of every chat, a message at a time."""
+    databases: list[tuple[PurePosixPath, Path]] = []
+    for file in files_of(source, "state.vscdb"):
+        path = None if isinstance(file, Left) else source.on_disk(file)
+        if isinstance(file, Left):
+            yield file
+        elif path is None or not next(source.chunks(file), b"").startswith(SQLITE):
+            yield Left(file.place, "it isn't a SQLite database, or it is in a zip; unpack it")
+        else:
+            databases.append((file.path, path))
+    projects = _projects(source, databases)
+    for place, path in databases:
+        try:
+            with closing(read_only(path)) as database:
+                yield from _chats(database, str(place), projects)
+        except sqlite3.DatabaseError as error:
+            yield Left(str(place), f"it can't be read to its end: {error}")
+
+
+def _projects(source: Source, databases: list[tuple[PurePosixPath, Path]]) -> dict[str, str | None]:
+    """Return the projects of chats, as far as the database of a folder names them."""
+    folders, projects = project_folders(source), Projects()
+    found: dict[str, str | None] = {}
+    for place, path in databases:
+        if folder := folders.get(place.parent):
+            try:
+                with closing(read_only(path)) as database:
+                    chats = mapping(_value(database, ITEM, OF_A_FOLDER)).get("allComposers")
+            except sqlite3.DatabaseError:
+                continue  # told when its chats are read
+            for chat in chats if isinstance(chats, list) else ():
+                found[str(mapping(chat).get("composerId"))] = projects.named(folder)
+    return found
+
+
+def _value(database: sqlite3.Connection, statement: str, key: str) -> str | None:
+    """Return the text of a key; None where it, or its table, is not there."""
+    try:
+        row = database.execute(statement, (key,)).fetchone()
+    except sqlite3.OperationalError:  # no such table
+        return None
+    return _text(row[0]) if row else None
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+
+
+def _chats(database: sqlite3.Connection, place: str, projects: Mapping[str, str | None]) -> Read:
+    tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for key, value in database.execute(CHATS) if "cursorDiskKV" in tables else ():
+        chat = mapping(_text(value))
+        if not chat:
+            yield Left(f"{place}, {key}", "it is not valid JSON")
+            continue
+        id_ = str(chat.get("composerId") or key.partition(":")[2])
+        conversation = Conversation(CLIENT, id_, projects.get(id_), title=chat.get("name") or None)
+        yield from _turns(
+            f"{place}, {key}", conversation, moment(chat.get("createdAt")), _messages(database, id_, chat)
+        )
+    yield from _earlier(database, place)
+
+
+def _earlier(database: sqlite3.Connection, place: str) -> Read:
+    """Read the chats that earlier versions kept in the database of a folder."""
+    tabs = mapping(_value(database, ITEM, EARLIER)).get("tabs")
+    for tab in map(mapping, tabs if isinstance(tabs, list) else ()):
+        conversation = Conversation(CLIENT, str(tab.get("tabId")), title=tab.get("chatTitle") or None)
+        bubbles = tab.get("bubbles")
+        told = ((number, mapping(one)) for number, one in enumerate(bubbles if isinstance(bubbles, list) else ()))
+        yield from _turns(f"{place}, {tab.get('tabId')}", conversation, moment(tab.get("lastSendTime")), told)
+
+
+def _messages(
+    database: sqlite3.Connection, id_: str, chat: Mapping[str, Any]
+) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the messages of a chat, each by itself or within the chat; None for one that is not there."""
+    inside = mapping(chat.get("conversationMap"))
+    listed = chat.get("fullConversationHeadersOnly") or chat.get("conversation")
+    for number, header in enumerate(map(mapping, listed if isinstance(listed, list) else ())):
+        name = str(header.get("bubbleId"))
+        told = mapping(_value(database, MESSAGE, f"bubbleId:{id_}:{name}")) or mapping(inside.get(name))
+        yield number, told or (header if "text" in header else None)
+
+
+def _turns(
+    place: str, conversation: Conversation, time: datetime | None, messages: Iterator[tuple[int, dict[str, Any] | None]]
+) -> Read:
+    for number, message in messages:
+        where = f"{place}, message {number + 1}"
+        if message is None:
+            yield Left(where, "it is listed but not there")
+            continue
+        time = _time(message) or time
+        role, text = _said(message)
+        yield said_or_left(where, conversation, FROM_FILE + number, role, text, time)
+
+
+def _time(message: Mapping[str, Any]) -> datetime | None:
+    timing = mapping(message.get("timingInfo"))
+    return moment(message.get("createdAt")) or moment(timing.get("clientRpcSendTime") or timing.get("clientStartTime"))
+
+
+def _said(message: Mapping[str, Any]) -> tuple[str, str]:
+    role = ROLES.get(message.get("type") or "", "")
+    text = message.get("text") or message.get("rawText")
+    if isinstance(text, str) and text.strip():
+        return role, text.strip()
+    tool = mapping(message.get("toolFormerData"))
+    if not role or not tool.get("name"):
+        return "", ""
+    result = as_json(tool.get("result"))
+    printed = result if isinstance(result, str) else mapping(result).get("output") or mapping(result).get("contents")
+    return "tool", "\n".join(filter(None, [called(tool["name"], tool.get("rawArgs")), str(printed or "")]))

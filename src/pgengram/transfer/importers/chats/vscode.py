@@ -1,0 +1,190 @@
+"""Chats of VS Code: its User folder, a folder chatSessions, or one of the files, JSON or a log of changes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import reduce
+from itertools import count
+from operator import getitem
+from typing import Any, Final
+
+from pgengram.store.assistant.conversations import FROM_FILE, Conversation
+from pgengram.transfer.input.json_records import Broken
+from pgengram.transfer.input.reading import Projects, files_of, project_folders
+from pgengram.transfer.input.sources import File, Source
+from pgengram.transfer.records import Left, Read, moment, said_or_left
+
+CLIENT: Final = "vscode"
+OF_A_SESSION: Final = ("sessionId", "customTitle", "creationDate", "requests")
+OF_A_REQUEST: Final = ("message", "response", "timestamp", "modelState", "result", "isHidden", "shouldBeRemovedOnSend")
+INITIAL, SET, PUSH, DELETE = range(4)  # what an entry of the log does
+EDITED: Final = "it was edited or generated again later"
+
+
+def read(source: Source) -> Read:
+    """Read the turns of every chat."""
+    folders, projects = project_folders(source), Projects()
+    for file in files_of(source, "*[cC]hatSessions/*.json", "*[cC]hatSessions/*.jsonl", "*-*-*-*-*.json*"):
+        session: dict[str, Any] = {}
+        for found in () if isinstance(file, Left) else _session(source, file):
+            if isinstance(found, Left):
+                yield found
+            else:
+                session = found
+        if isinstance(file, Left):
+            yield file
+        elif not isinstance(session.get("requests"), list):
+            yield Left(file.place, "it is not a chat of VS Code")
+        else:
+            project = projects.named(folders.get(file.path.parent.parent))
+            yield from _turns(file, session, project)
+
+
+def _turns(file: File, session: Mapping[str, Any], project: str | None) -> Read:
+    id_, title = str(session.get("sessionId") or file.path.stem), session.get("customTitle")
+    conversation = Conversation(CLIENT, id_, project, title=title if isinstance(title, str) else None)
+    time = moment(session.get("creationDate"))
+    numbers = count(FROM_FILE)  # a request has three, so that one that is still answered shifts none behind it
+    for place, request in enumerate(session["requests"], 1):
+        where = f"{file.place}, request {place}"
+        if not isinstance(request, Mapping):
+            yield Left(where, "it is not a JSON object")
+            continue
+        time = moment(request.get("timestamp")) or time
+        yield from _of_request(where, conversation, numbers, request, time)
+
+
+def _of_request(
+    where: str, conversation: Conversation, numbers: Iterator[int], request: Mapping[str, Any], time: datetime | None
+) -> Read:
+    """Yield what was asked, what tools did for it, and what was answered."""
+    answered = _answered(request) or time
+    replied, done = _reply(request.get("response"))
+    undone = request.get("isHidden") or request.get("shouldBeRemovedOnSend")
+    for role, text, at in (("user", _asked(request), time), ("tool", done, answered), ("assistant", replied, answered)):
+        number = next(numbers)
+        if undone:
+            yield Left(where, EDITED, by_design=True)
+        elif text or role == "user":
+            yield said_or_left(where, conversation, number, role, text, at)
+
+
+def _asked(request: Mapping[str, Any]) -> str:
+    message = request.get("message")
+    text = message.get("text") if isinstance(message, Mapping) else message
+    return text.strip() if isinstance(text, str) else ""
+
+
+def _answered(request: Mapping[str, Any]) -> Any:
+    """Return when a request was answered, as far as that is known."""
+    state, result = request.get("modelState"), request.get("result")
+    if isinstance(state, Mapping) and state.get("completedAt"):
+        return moment(state["completedAt"])
+    timings = result.get("timings") if isinstance(result, Mapping) else None
+    took = timings.get("totalElapsed") if isinstance(timings, Mapping) else None
+    began = request.get("timestamp")
+    return moment(began + took) if isinstance(took, int | float) and isinstance(began, int | float) else None
+
+
+def _reply(parts: Any) -> tuple[str, str]:
+    """Return what was answered, and what tools did for it; thoughts and edits are left out."""
+    said: list[str] = []
+    done: list[str] = []
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, Mapping) and part.get("kind") == "toolInvocationSerialized":
+            done.append(_words(part.get("pastTenseMessage")) or _words(part.get("invocationMessage")))
+            said.append("\n\n")
+        else:
+            said.append(_part(part))
+    return "".join(said).strip(), "\n\n".join(filter(None, done)).strip()
+
+
+def _part(part: Any) -> str:
+    if not isinstance(part, Mapping):
+        return _words(part)
+    match part.get("kind"):
+        case None:
+            return _words(part)
+        case "markdownContent" | "markdownVuln":
+            return _words(part.get("content"))
+        case "inlineReference":
+            there = part.get("inlineReference")
+            path = there.get("path") if isinstance(there, Mapping) else None
+            return _words(part.get("name")) or str(path or "").rpartition("/")[2]
+    return ""
+
+
+def _words(text: Any) -> str:
+    """Return a text, or the value of one that is Markdown."""
+    text = text.get("value") if isinstance(text, Mapping) else text
+    return text if isinstance(text, str) else ""
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _session(source: Source, file: File) -> Iterator[dict[str, Any] | Left]:
+    """Yield what could not be read, and at last the session."""
+    if file.path.suffix != ".jsonl":
+        told = source.whole(file)
+        yield Left(told.place, told.reason) if isinstance(told, Broken) else told if isinstance(told, dict) else {}
+        return
+    session: dict[str, Any] = {}
+    for number, entry in source.objects(file):
+        if isinstance(entry, Broken):
+            yield Left(entry.place, entry.reason)
+            continue
+        try:
+            _apply(session, entry)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+            yield Left(f"{file.place}, line {number + 1}", "it changes something that is not there")
+    yield session
+
+
+def _apply(session: dict[str, Any], entry: Mapping[str, Any]) -> None:
+    """Make the change that a line of the log tells; only what is needed is kept, as logs repeat much else."""
+    kind, path, value = entry.get("kind"), entry.get("k") or [], entry.get("v")
+    if kind == INITIAL:
+        session.clear()
+        session.update(_begun(dict(value or {})))
+    elif _is_needed(path):
+        there = reduce(getitem, path[:-1], session)
+        if kind == PUSH:
+            _push(there, path[-1], _slim_all(value) if path == ["requests"] else value or [], entry.get("i"))
+        elif kind == DELETE:
+            there.pop(path[-1])
+        elif kind == SET:
+            _set(there, path[-1], value)
+
+
+def _begun(session: Mapping[str, Any]) -> dict[str, Any]:
+    needed = {name: session[name] for name in OF_A_SESSION if name in session}
+    return needed | {"requests": _slim_all(needed.get("requests"))}
+
+
+def _is_needed(path: list[Any]) -> bool:
+    return path[0] in OF_A_SESSION and (len(path) < 3 or path[2] in OF_A_REQUEST)
+
+
+def _push(there: Any, name: Any, values: list[Any], first: int | None) -> None:
+    """Put values at the end of a list, after all from the place `first` on are taken away."""
+    found = there.setdefault(name, []) if isinstance(there, dict) else there[name]
+    if first is not None:
+        del found[first:]
+    found.extend(values)
+
+
+def _set(there: Any, name: Any, value: Any) -> None:
+    if isinstance(there, list) and name == len(there):
+        there.append(value)
+    else:
+        there[name] = value
+
+
+def _slim_all(requests: Any) -> list[Any]:
+    """Return requests with what is needed of each."""
+    return [
+        {name: one[name] for name in OF_A_REQUEST if name in one} if isinstance(one, Mapping) else one
+        for one in requests or []
+    ]

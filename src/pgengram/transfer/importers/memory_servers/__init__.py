@@ -1,0 +1,1 @@
+"""Readers of the stores and exports of other memory servers."""

@@ -1,0 +1,85 @@
+"""mcp-memory-service: its SQLite database, or its export as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pgengram.errors import InvalidInput
+from pgengram.transfer.input.databases import Tables, is_sqlite, json_memories
+from pgengram.transfer.records import Item, Left, Read, as_json, kind, link, mapping, memory, moment, picked, share
+
+SYSTEM = "mcp-memory-service"
+
+
+def read(source: str) -> Read:
+    """Read memories and, from a database, what it found to be related; deleted and superseded ones stay forgotten.
+
+    A new version of a memory leads to the one that it revises.
+    """
+    path = Path(source)
+    tables = Tables(path) if is_sqlite(path) else None
+    rows = _of_json(path) if tables is None else tables.needed("memories", "content_hash", "content")
+    ids = {row.get("content_hash"): _record(row)["id"] for row in rows}
+    for place, row in enumerate(rows):
+        yield Item(f"memories[{place}]", _record(row) | _end(row, ids))
+    for place, row in enumerate(rows):
+        if (parent := row.get("parent_id")) and parent in ids:
+            yield link(f"memories[{place}].parent_id", ids, (row.get("content_hash"), parent), "revises", 1.0)
+    for row in [] if tables is None else tables.rows("memory_graph"):
+        yield _related(row, ids)
+
+
+def _of_json(path: Path) -> list[dict[str, Any]]:
+    hint = "Give the database, or the file that its export wrote."
+    rows = json_memories(path, hint)
+    if not all(isinstance(row, dict) for row in rows):
+        raise InvalidInput(f"{path} holds something else than memories.", hint)
+    return rows
+
+
+def _record(row: dict[str, Any]) -> dict[str, Any]:
+    kept = mapping(row.get("metadata"))
+    if row.get("memory_type") and kind(row["memory_type"]) is None:
+        kept["memory_type"] = row["memory_type"]
+    kept |= {"version": row["version"]} if isinstance(row.get("version"), int) and row["version"] > 1 else {}
+    return memory(
+        SYSTEM,
+        metadata=kept,
+        collection=None if row.get("store") in (None, "default") else row["store"],
+        created_at=moment(row.get("created_at")) or row.get("created_at_iso"),
+        updated_at=moment(row.get("updated_at")) or row.get("updated_at_iso"),
+        confidence=None if row.get("confidence") is None else share(row["confidence"]),
+        last_accessed_at=row.get("last_accessed"),
+        **picked(row, "content", "tags", key="content_hash", kind="memory_type"),
+    )
+
+
+def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
+    """Return when and why a memory holds no more; nothing of one that still does."""
+    if deleted := moment(row.get("deleted_at")):
+        return {"status": "invalidated", "valid_to": deleted.isoformat(), "reason": "Deleted in mcp-memory-service."}
+    newer = row.get("superseded_by") or mapping(row.get("metadata")).get("superseded_by")
+    if not newer:
+        return {}
+    at = moment(row.get("updated_at"))
+    return {
+        "status": "invalidated",
+        "valid_to": None if at is None else at.isoformat(),
+        "reason": "Superseded in mcp-memory-service.",
+        "replaced_by": [ids[newer]] if newer in ids else None,
+    }
+
+
+def _related(row: dict[str, Any], ids: dict[Any, str]) -> Item | Left:
+    ends = row.get("source_hash"), row.get("target_hash")
+    place = f"memory_graph {' → '.join(str(end)[:12] for end in ends)}"
+    sorts = as_json(row.get("connection_types"))
+    type_ = row.get("relationship_type") or next(_texts(sorts), "related")
+    fields = {"properties": {"connection_types": sorts} if sorts else {}, "created_at": row.get("created_at")}
+    return link(place, ids, ends, type_, row.get("similarity"), **fields)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    yield from (word for word in value if isinstance(word, str)) if isinstance(value, list) else ()

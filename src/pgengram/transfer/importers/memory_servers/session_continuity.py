@@ -1,0 +1,55 @@
+"""claude-session-continuity-mcp: a SQLite file with memories and relations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pgengram.transfer.input.databases import Tables
+from pgengram.transfer.records import Item, Read, kind, link, mapping, memory, of_ten, other_tables, picked
+
+SYSTEM = "session-continuity"
+URGENT: Final = 0.9  # importance of a directive of high priority
+NOT_MEMORIES = ("sessions", "tasks", "solutions", "project_context", "active_context", "work_patterns")
+
+
+def read(source: str) -> Read:
+    """Read `.claude/sessions.db`, the user's directives as preferences; sessions and tasks are no memories, and are
+    counted.
+    """
+    tables = Tables(Path(source))
+    ids: dict[object, str] = {}
+    for row in tables.needed("memories", "id", "content"):
+        names = {"kind": "memory_type", "last_accessed_at": "accessed_at"}
+        fields = picked(row, "tags", "project", "created_at", "access_count", **names)
+        unknown = {} if kind(row.get("memory_type")) else {"memory_type": row.get("memory_type")}
+        metadata = mapping(row.get("metadata")) | {name: word for name, word in unknown.items() if word}
+        more = {"importance": of_ten(row.get("importance")), "metadata": metadata}
+        record = memory(SYSTEM, row["id"], row["content"], **fields, **more)
+        ids[row["id"]] = record["id"]
+        yield Item(f"memories {row['id']}", record)
+    for row in tables.rows("memory_relations"):
+        ends = row["source_id"], row["target_id"]
+        place = f"memory_relations {row.get('id')}"
+        yield link(place, ids, ends, row["relation_type"], row.get("strength"), created_at=row.get("created_at"))
+    for row in tables.rows("user_directives"):
+        yield Item(f"user_directives {row.get('id')}", _directive(row))
+    yield from other_tables(NOT_MEMORIES, tables.rows)
+
+
+def _directive(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the user told the assistant to do in a project as a preference."""
+    kept = {name: row.get(name) for name in ("context", "source", "priority") if row.get(name)}
+    fields = picked(row, "project", "created_at")
+    importance = URGENT if row.get("priority") == "high" else None
+    return memory(
+        SYSTEM,
+        f"directive {row.get('id')}",
+        row.get("directive"),
+        kind="preference",
+        tags=["directive"],
+        importance=importance,
+        metadata=kept,
+        **fields,
+    )

@@ -1,0 +1,72 @@
+"""Skynet: what ChromaDB holds, as `collection.get()` gives it, or its file chroma.sqlite3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pgengram import fields as f
+from pgengram.errors import InvalidInput
+from pgengram.transfer.input.databases import Tables, is_sqlite, json_file
+from pgengram.transfer.records import Item, Left, Read, memory, picked, share
+
+SYSTEM = "skynet"
+DOCUMENT = "chroma:document"
+COLLECTION = "skynet_memories"  # where Skynet keeps what is told without one; collection.get() does not say its own
+USED = ("type", "user", "importance", "confidence", "emotion", "tags", "timestamp", "source")
+Entry = tuple[str, str | None, Any, dict[str, Any]]  # id, collection, document, metadata
+
+
+def read(source: str) -> Read:
+    """Read every document; what the metadata holds beyond Skynet's own keys stays metadata."""
+    path = Path(source)
+    for id_, collection, document, metadata in _of_database(path) if is_sqlite(path) else _of_json(path):
+        if not isinstance(document, str):
+            yield Left(f"id {id_}", "it has no document")
+            continue
+        emotion = metadata.get("emotion")
+        record = memory(
+            SYSTEM,
+            id_,
+            document,
+            collection=collection,
+            importance=_number(metadata.get("importance")),
+            confidence=_number(metadata.get("confidence")),
+            emotion=emotion if emotion in f.EMOTIONS else None,
+            metadata={name: value for name, value in metadata.items() if name not in USED},
+            **picked(metadata, "tags", "user", "source", kind="type", created_at="timestamp"),
+        )
+        yield Item(f"id {id_}", record)
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else share(value)
+
+
+def _of_json(path: Path) -> Iterator[Entry]:
+    found = json_file(path)
+    several = found if isinstance(found, list) else [found]
+    for one in several:
+        if not isinstance(one, dict) or not {"ids", "documents"} <= one.keys():
+            raise InvalidInput(f"{path} has no ids and documents.", "Save what collection.get() gives, as JSON.")
+        metadatas = one.get("metadatas") or [None] * len(one["ids"])
+        for id_, document, metadata in zip(one["ids"], one["documents"], metadatas, strict=False):
+            yield str(id_), one.get("name") or one.get("collection") or COLLECTION, document, dict(metadata or {})
+
+
+def _of_database(path: Path) -> Iterator[Entry]:
+    tables = Tables(path)
+    collections = {row["id"]: row["name"] for row in tables.rows("collections")}
+    segments = {row["id"]: collections.get(row["collection"]) for row in tables.rows("segments")}
+    metadata: dict[Any, dict[str, Any]] = {}
+    for row in tables.needed("embedding_metadata", "id", "key"):
+        values = (row.get("string_value"), row.get("int_value"), row.get("float_value"))
+        value = next((value for value in values if value is not None), None)
+        if value is None and row.get("bool_value") is not None:
+            value = bool(row["bool_value"])
+        metadata.setdefault(row["id"], {})[row["key"]] = value
+    for row in tables.needed("embeddings", "id", "segment_id", "embedding_id"):
+        fields = metadata.get(row["id"], {})
+        document = fields.pop(DOCUMENT, None)
+        yield row["embedding_id"], segments.get(row["segment_id"]), document, fields

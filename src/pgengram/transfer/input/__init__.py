@@ -1,0 +1,1 @@
+"""What an import reads: files, folders, zips and SQLite databases, piece by piece."""

@@ -1,0 +1,1 @@
+"""The pages: routes, one file for each part of the app, and the frame that all share."""

@@ -1,0 +1,89 @@
+"""The pages about the conversations that hooks keep, and about what hooks have put before a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pgengram.errors import NotFound
+from pgengram.service.conversations import Conversations
+from pgengram.store.assistant import recall_receipts
+from pgengram.ui.pages.page_application import PageApplication
+from pgengram.ui.view_data.query_values import whole_number
+from pgengram.ui.view_data.view_service import PAGE
+
+TURNS: Final = 100  # of a conversation on a page
+RECEIPTS: Final = 50
+EXCERPT: Final = 240  # characters of a memory
+CHOICES: Final = ("client", "conversation", "project")  # which conversations
+
+
+def _chosen(given: Mapping[str, str]) -> dict[str, str | None]:
+    return {name: given.get(name) or None for name in CHOICES}
+
+
+class ConversationPages(PageApplication):
+    """Conversations word for word, and receipts."""
+
+    @property
+    def _kept(self) -> Conversations:
+        return Conversations(self.views.manager)
+
+    async def conversations(self, request: Request) -> Response:
+        """Show which conversations are kept, the latest first."""
+        where, page = _chosen(request.query_params), whole_number(request.query_params.get("page"), 1)
+        found = await self._kept.listed(where, limit=PAGE + 1, offset=(page - 1) * PAGE)
+        given = {name: value for name, value in where.items() if value}
+        shown: dict[str, Any] = {"found": found[:PAGE], "more": len(found) > PAGE, "page": page, "given": given}
+        return self._page("conversations.html", here="/conversations", state=await self._kept.state(), **shown)
+
+    async def keep_conversations(self, request: Request) -> Response:
+        """Switch the keeping of conversations on or off."""
+        keeps = "keeps" in await self.session_guard.form(request)
+        await self._kept.set_keeping(keeps=keeps)
+        return self._then("/conversations", "Conversations are kept from now on" if keeps else "Keeping is off")
+
+    async def conversation(self, request: Request) -> Response:
+        """Show a conversation word for word, and what was put before the model in it."""
+        asked = request.query_params
+        client, id_ = asked.get("client", ""), asked.get("conversation", "")
+        found = await self._kept.listed({"client": client, "conversation": id_}, limit=1)
+        if not found:
+            raise NotFound(
+                "conversation", id_[:64], "It may have been erased, or kept long enough. The list has those left."
+            )
+        after = whole_number(asked.get("after"), -1)
+        turns = await self._kept.turns(id_, client=client, after=after, limit=TURNS + 1)
+        shown: dict[str, Any] = {"one": found[0], "turns": turns[:TURNS], "more": len(turns) > TURNS}
+        return self._page("conversation.html", here="/conversations", after=after, **shown)
+
+    async def show_erasure(self, request: Request) -> Response:
+        """Show which conversations would be erased, and ask."""
+        where = _chosen(request.query_params)
+        counted = await self._kept.counted(where)
+        found = await self._kept.listed(where, limit=PAGE)
+        given = {name: value for name, value in where.items() if value}
+        return self._page("erase_conversations.html", here="/conversations", counted=counted, found=found, given=given)
+
+    async def erase_conversations(self, request: Request) -> Response:
+        """Erase the conversations that were shown."""
+        fields = await self.session_guard.form(request)
+        erased = await self._kept.erase(_chosen(fields), whole_number(fields.get("turns"), 0))
+        return self._then("/conversations", f"{erased:,} {'turn' if erased == 1 else 'turns'} permanently erased")
+
+    async def receipts(self, request: Request) -> Response:
+        """Show what was put before a model unasked: moment by moment, the latest first."""
+        asked = request.query_params
+        id_, page = asked.get("conversation") or None, whole_number(asked.get("page"), 1)
+        rows = await self.views.manager.store.read_transaction(
+            lambda tx: recall_receipts.listed(
+                tx, conversation=id_, limit=RECEIPTS + 1, offset=(page - 1) * RECEIPTS, chars=EXCERPT
+            )
+        )
+        moments = groupby(rows[:RECEIPTS], lambda row: (row["at"], row["client"], row["conversation"], row["event"]))
+        shown: dict[str, Any] = {"page": page, "more": len(rows) > RECEIPTS, "id": id_}
+        return self._page("receipts.html", here="/receipts", moments=[list(its) for _, its in moments], **shown)

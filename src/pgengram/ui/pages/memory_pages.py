@@ -1,0 +1,187 @@
+"""The pages with memories: search, one memory, a new one, and those that are forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from pgengram import fields as f
+from pgengram.errors import InvalidInput, NotFound, PgengramError
+from pgengram.ui.pages.page_application import LISTS, STATUS, UNREADY, PageApplication
+from pgengram.ui.view_data.query_values import (
+    FIND_IT,
+    memory_id,
+    number_of,
+)
+from pgengram.ui.view_data.view_service import Results
+
+CANDIDATES: Final = 8  # to link to
+LONG_TEXT: Final = 1_500  # characters, and lines, from which on a text is shown in part at first
+LONG_LINES: Final = 25
+COUNT_AT_ONCE_S: Final = 0.02  # that the list itself waits for it
+COUNTING_S: Final = 20.0  # that an open page waits for a count
+
+
+def _asked(request: Request) -> dict[str, str]:
+    """Return what the fields of the search form say; several of one name with commas."""
+    given = request.query_params
+    return {name: ",".join(filter(None, given.getlist(name))) for name in given}
+
+
+def _onward(asked: Mapping[str, str], found: Results | None) -> dict[str, Any]:
+    """Return where the next page of hits is, and whether filters were given."""
+    kept = {name: value for name, value in asked.items() if value and name not in ("cursor", "pages")}
+    more = None
+    if found and found.next_cursor:
+        weak = {"weak": "True"} if found.strong < len(found.hits) else {}
+        more = "/?" + urlencode(kept | {"cursor": found.next_cursor} | weak)
+    return {"more": more, "narrowed": bool(kept.keys() - {"q", "sort", "mode", "weak", "at"})}
+
+
+def _change_of(id_: UUID, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the change that the form of a memory asks for, as arguments of update_memory."""
+    given = {name: fields[name].strip(" ,") for name in ("tags", "project") if name in fields}
+    change: dict[str, Any] = {"id": str(id_), "pinned": "pinned" in fields}
+    change |= {name: fields[name] for name in ("content", "importance") if name in fields}
+    change |= {name: value for name, value in given.items() if value}
+    change["clear"] = [name for name, value in given.items() if not value]
+    return change | ({"expected_version": fields["version"]} if fields.get("version") else {})
+
+
+class MemoryPages(PageApplication):
+    """One memory, lists of them, and what is forgotten."""
+
+    async def search(self, request: Request) -> Response:
+        """Show what is found, or only the hits while somebody types; the old ones stay until the new ones are there."""
+        asked = _asked(request)
+        target = request.headers.get("hx-target", "")
+        part = target in LISTS
+        if asked.get("period"):
+            asked.setdefault("at", datetime.now(UTC).isoformat(timespec="seconds"))  # its pages count from one moment
+        lists = self.views.lists(asked)
+        if lists:
+            await self.views.total(asked)  # counted beside the search
+        found = await self.views.hits(asked)
+        address, looking = "/?" + urlencode(asked), found is None and target != "more"
+        if looking and part:
+            answer = self._page("_looking.html", address=address, looking=True)
+            answer.headers.update({"hx-retarget": "#looking", "hx-reswap": "outerHTML"})
+            return answer
+        total = await self.views.total(asked, COUNT_AT_ONCE_S) if lists else None
+        shown: dict[str, Any] = {"asked": asked, "found": found, "address": address, **_onward(asked, found)}
+        shown |= {"total": total, "counting": lists and total is None}
+        if not part:
+            shown |= {"facets": await self.views.statistics(), "watched": None}
+        return self._page(LISTS.get(target, "search.html"), here="/", looking=looking, part=part, **shown)
+
+    async def count(self, request: Request) -> Response:
+        """Tell how many memories pass the filters, where that took longer than the list itself."""
+        asked = _asked(request)
+        total = await self.views.total(asked, patience_s=COUNTING_S)
+        return self._page("_count.html", found=None, total=total, counting=False, part=False)
+
+    async def live(self, request: Request) -> Response:
+        """Tell an open page the versions of the newest memories and of its own, so that it sees what others change."""
+        given = request.query_params.get("id")
+        return JSONResponse(await self.views.versions(memory_id(given) if given else None))
+
+    async def memory(self, request: Request) -> Response:
+        """Show one memory with all that belongs to it."""
+        return await self._memory(request.path_params["id"])
+
+    async def _memory(
+        self, id_: UUID, error: PgengramError | None = None, typed: Mapping[str, str] | None = None
+    ) -> Response:
+        try:
+            memory = await self.views.memory(id_)
+        except NotFound:
+            raise NotFound("memory", id_, FIND_IT) from None
+        status = 200 if error is None else STATUS.get(error.code, UNREADY)
+        content = memory["content"]
+        long = len(content) > LONG_TEXT or content.count("\n") > LONG_LINES
+        shown: dict[str, Any] = {
+            "memory": memory,
+            "error": error,
+            "typed": typed,
+            "long": long,
+            "most": f.MAX_CONTENT,
+            "watched": memory,
+        }
+        return self._page("memory.html", status, here="/", **shown)
+
+    async def edit(self, request: Request) -> Response:
+        """Change what the form of a memory says; when that is refused, show the form as it was filled in."""
+        id_ = request.path_params["id"]
+        fields = await self.session_guard.form(request)
+        try:
+            done = await self.views.changes.update(_change_of(id_, fields))
+        except PgengramError as error:
+            return await self._memory(id_, error, fields)
+        return self._then(f"/memory/{id_}", done)
+
+    async def new(self, _: Request) -> Response:
+        """Show the form for a new memory."""
+        return self._page("new.html", here="/new", typed={}, error=None, most=f.MAX_CONTENT)
+
+    async def add(self, request: Request) -> Response:
+        """Store a memory; when that is refused, show the form as it was filled in."""
+        fields = await self.session_guard.form(request)
+        try:
+            stored = await self.views.add(fields)
+        except PgengramError as error:
+            status = STATUS.get(error.code, UNREADY)
+            return self._page("new.html", status, here="/new", typed=fields, error=error, most=f.MAX_CONTENT)
+        said = "Memory added" if stored.created else "You already have this memory:"
+        return self._then(f"/memory/{stored.memory_id}", said)
+
+    async def forget(self, request: Request) -> Response:
+        """Forget a memory."""
+        fields = await self.session_guard.form(request)
+        id_ = request.path_params["id"]
+        return self._then(f"/memory/{id_}", await self.views.changes.forget(id_, fields.get("reason", "").strip()))
+
+    async def restore(self, request: Request) -> Response:
+        """Bring a forgotten or archived memory back."""
+        await self.session_guard.form(request)
+        id_ = request.path_params["id"]
+        return self._then(f"/memory/{id_}", await self.views.changes.restore([id_]))
+
+    async def pin(self, request: Request) -> Response:
+        """Let a memory fade no more, or again."""
+        fields = await self.session_guard.form(request)
+        id_ = request.path_params["id"]
+        return self._then(
+            f"/memory/{id_}", await self.views.changes.update({"id": str(id_), "pinned": "pinned" in fields})
+        )
+
+    async def candidates(self, request: Request) -> Response:
+        """Show what a memory could be linked to."""
+        asked = {"q": request.query_params.get("q", "")}
+        type_ = request.query_params.get("type", "")
+        id_, found = str(request.path_params["id"]), await self.views.search(asked, limit=CANDIDATES)
+        return self._page("candidates.html", found=found.results, id=id_, type=type_)
+
+    async def link(self, request: Request) -> Response:
+        """Link a memory to another one, or unlink them."""
+        fields = await self.session_guard.form(request)
+        id_, to = str(request.path_params["id"]), str(memory_id(fields.get("to", "")))
+        ends = (to, id_) if fields.get("direction") == "in" else (id_, to)
+        strength = number_of(fields.get("strength"), 1.0)
+        done = await self.views.changes.link(*ends, fields.get("type", ""), strength, remove="remove" in fields)
+        return self._then(f"/memory/{id_}", done)
+
+    async def trash(self, request: Request) -> Response:
+        """Show what was forgotten or archived, the last first."""
+        status = request.query_params.get("status", "invalidated")
+        if status not in ("invalidated", "archived"):
+            raise InvalidInput("Only invalidated and archived are shown here.")
+        asked = {"cursor": request.query_params.get("cursor", "")}
+        found = await self.views.search(asked, status=status, sort="updated", detail=True)
+        more = found.next_cursor and "/trash?" + urlencode({"status": status, "cursor": found.next_cursor})
+        return self._page("trash.html", here="/trash", found=found, status=status, more=more)

@@ -1,0 +1,111 @@
+"""The pages that show memories from afar: timeline, counts, graph, clusters and map."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from pgengram import fields as f
+from pgengram.errors import InvalidInput, NotFound
+from pgengram.ui.pages.page_application import PageApplication
+from pgengram.ui.view_data import drawing
+from pgengram.ui.view_data.map_view import MAX_POINTS, as_places
+from pgengram.ui.view_data.query_values import (
+    date_of,
+    memory_id,
+    neighbours,
+    number_of,
+)
+
+DEPTHS: Final = range(1, 5)
+BRIEF: Final = 160  # characters
+
+
+class OverviewPages(PageApplication):
+    """Memories by days, counts, links, clusters and places."""
+
+    async def timeline(self, request: Request) -> Response:
+        """Show how many memories each day has, and those of one day."""
+        days = await self.views.days()
+        if days is None:
+            return self._waiting(request, "/timeline", "Counting days")
+        day = date_of(request.query_params.get("day")) or next(iter(days), None)
+        found, more = None, None
+        if day is not None:
+            asked = {"since": str(day), "until": str(day), "cursor": request.query_params.get("cursor", "")}
+            found = await self.views.search(asked, sort="occurred")
+            more = found.next_cursor and f"/timeline?{urlencode({'day': day, 'cursor': found.next_cursor})}"
+        previous_day, next_day = neighbours(day, days)
+        beside: dict[str, Any] = {"previous_day": previous_day, "next_day": next_day, "chart": drawing.by_day(days)}
+        return self._page("timeline.html", here="/timeline", days=days, day=day, found=found, more=more, **beside)
+
+    async def counts(self, request: Request) -> Response:
+        """Show which tags, kinds and types there are, or how index, embedder and database are and how memories
+        spread.
+        """
+        here = request.url.path
+        counted = await self.views.statistics()
+        if counted is None:
+            return self._waiting(request, here, "Counting")
+        return self._page(f"{here[1:]}.html", here=here, counted=counted.model_dump())
+
+    async def graph(self, request: Request) -> Response:
+        """Show links around a memory, or the strongest of all."""
+        asked = request.query_params
+        depth, strength = number_of(asked.get("depth"), 2), number_of(asked.get("strength"), 0.3)
+        if depth not in DEPTHS or not 0 <= strength <= 1:
+            raise InvalidInput("depth must be 1 to 4, strength 0 to 1.")
+        id_ = memory_id(asked["id"]) if asked.get("id") else None
+        network = await self.views.network(id_, int(depth), strength)
+        if network is None:
+            return self._waiting(request, "/graph", "Drawing")
+        return self._page(
+            "graph.html", here="/graph", network=network, depth=int(depth), strength=strength, depths=DEPTHS
+        )
+
+    async def clusters(self, _: Request) -> Response:
+        """Show the clusters."""
+        found = await self.views.clusters.get_memory_clusters(limit=f.MAX_LIMIT, members=0)
+        return self._page("clusters.html", here="/clusters", found=found)
+
+    async def cluster(self, request: Request) -> Response:
+        """Show one cluster with its members."""
+        cluster, members = await self.views.cluster(request.path_params["id"])
+        return self._page("cluster.html", here="/clusters", cluster=cluster, members=members)
+
+    async def map(self, request: Request) -> Response:
+        """Show where memories lie."""
+        made = await self.views.map.newest()
+        if made is None:
+            return self._waiting(request, "/map", "Drawing the map")
+        return self._page("map.html", here="/map", map=made, degraded=self.views.manager.degraded, most=MAX_POINTS)
+
+    async def map_points(self, request: Request) -> Response:
+        """Send the points of a map."""
+        drawn = self.views.map.kept(request.query_params.get("key", ""))
+        return Response(drawn.points, media_type="application/octet-stream")
+
+    async def map_memory(self, request: Request) -> Response:
+        """Tell which memory lies at a place of a map, and how it begins."""
+        given = request.query_params
+        ids = self.views.map.at(given.get("key", ""), as_places(given.get("at", "")))
+        rows = await self.views.changes.rows(ids)
+        if not rows:
+            raise NotFound("memory", ids[0] if ids else "", "Load the map again.")
+        [(id_, row), *_] = rows.items()
+        return JSONResponse({"id": id_, "text": row["content"][:BRIEF]})
+
+    async def map_hits(self, request: Request) -> Response:
+        """Tell which places of a map a search lights up."""
+        given = request.query_params
+        return JSONResponse(await self.views.map_hits(given.get("key", ""), given.get("q", "")))
+
+    async def map_list(self, request: Request) -> Response:
+        """Show the memories of an area of the map."""
+        fields = await self.session_guard.form(request)
+        ids = self.views.map.at(fields.get("key", ""), as_places(fields.get("at", "")))
+        rows = await self.views.changes.rows(ids)
+        return self._page("map_list.html", rows=[rows[str(id_)] for id_ in ids if str(id_) in rows])

@@ -1,0 +1,205 @@
+"""How pages are drawn from templates, and what is shown when one fails."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from pgengram import __version__
+from pgengram import fields as f
+from pgengram.errors import PgengramError
+from pgengram.service.toolsets.counts import NONE_GIVEN
+from pgengram.service.toolsets.graph import TOLD
+from pgengram.text.similarity import word_diff
+from pgengram.transfer.importers import SYSTEMS
+from pgengram.transfer.importers.rows import FIELDS
+from pgengram.ui.pages import markup
+from pgengram.ui.session_guard import SessionGuard, Shut
+from pgengram.ui.view_data.changes import Done
+from pgengram.ui.view_data.jobs import Absent, Job
+from pgengram.ui.view_data.view_service import ViewService
+
+HERE: Final = Path(__file__).parent.parent
+STATUS: Final = {
+    "INVALID_INPUT": 422, "SECRET_REJECTED": 422, "LIMIT_EXCEEDED": 413, "NOT_FOUND": 404, "CONFLICT": 409,
+    "CONFIRM_REQUIRED": 409, "FORBIDDEN": 403,
+}  # fmt: skip
+UNREADY: Final = 503
+# Of the rail: a name, an icon, and the pages that share the section, the first of which it opens.
+SECTIONS: Final = (
+    ("Search", "search", {"/": "Search"}),
+    ("Timeline", "clock", {"/timeline": "Timeline", "/conversations": "Conversations"}),
+    ("Projects", "folder", {"/projects": "Projects and tags", "/clusters": "Clusters"}),
+    ("Map", "map", {"/map": "Map", "/graph": "Graph"}),
+    ("Review", "check", {"/review": "Review"}),
+    ("Trash", "trash", {"/trash": "Trash"}),
+    (
+        "Settings",
+        "gear",
+        {"/health": "Health", "/import": "Import", "/export": "Export", "/tokens": "Tokens", "/receipts": "Receipts"},
+    ),
+)
+SORTS: Final = {
+    "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
+    "importance": "importance", "relevance": "relevance now", "accessed": "last read",
+}  # fmt: skip
+PERIODS: Final = {
+    "": "any time",
+    "day": "past 24 hours",
+    "week": "past week",
+    "month": "past month",
+    "year": "past year",
+}
+MODES: Final = {"": "meaning and words", "semantic": "meaning", "text": "words", "substring": "exact characters"}
+PARTS: Final = {
+    "similarity": "meaning", "words": "words", "near_by": "near by", "voice": "speaker", "period": "time",
+    "relevance": "relevance",
+}  # fmt: skip
+LISTS: Final = {"hits": "_found.html", "more": "_hits.html"}  # what is sent for a part of the page with hits
+Page = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(slots=True)
+class PageApplication(ABC):
+    """The pages of one run: how they are drawn, and what stands in place of one that cannot be.
+
+    views: what they show; namespace: whose memories; secret: what lets browsers in, see SessionGuard; namespaces: returns
+    the names of all; said: what the last change did, shown on the next page.
+    """
+
+    views: ViewService
+    namespace: str
+    port: int
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    namespaces: Callable[[], Awaitable[list[str]]] | None = None
+    said: list[Done] = field(default_factory=list)
+    session_guard: SessionGuard = field(init=False)
+    _templates: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.globals |= {
+            "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
+            "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed, "query": urlencode,
+            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt,
+            "highlighted": markup.highlighted,
+        }  # fmt: skip
+        self._templates.filters |= {
+            "day": _day,
+            "minute": _minute,
+            "moment": _moment,
+            "duration": _duration,
+            "markdown": markup.markdown,
+        }
+        self.session_guard = SessionGuard(self._application(), self.port, self._error, self.secret, self.namespace)
+
+    @abstractmethod
+    def _routes(self) -> list[tuple[str, Page, str]]:
+        """Return the address, the handler and the method of every page."""
+
+    def _application(self) -> ASGIApp:
+        return Starlette(
+            routes=[
+                *(Route(path, self._reporting(page), methods=[method]) for path, page, method in self._routes()),
+                Mount("/static", StaticFiles(directory=HERE / "static")),
+            ],
+            exception_handlers={HTTPException: self._lost, Exception: self._broken},
+        )
+
+    # -- showing ---------------------------------------------------------------------------------------------------
+
+    def _page(self, name: str, code: int = 200, **shown: Any) -> HTMLResponse:
+        said: list[Done] = []
+        if name not in ("waiting.html", "candidates.html", "map_list.html") and not name.startswith(
+            "_"
+        ):  # shown where it stays to be read
+            said, self.said[:] = list(self.said), []
+        shown = {"mark": self.session_guard.mark, "said": said, "here": "", "refresh": "", **shown}
+        return HTMLResponse(self._templates.get_template(name).render(shown), code)
+
+    def _error(self, error: PgengramError) -> Response:
+        status = STATUS.get(error.code, UNREADY)
+        return self._page("error.html", status, error=error, inside=not isinstance(error, Shut))
+
+    async def _lost(self, _: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        report = self._page(
+            "error.html",
+            status,
+            error=Absent("There is no page at that address.", "Choose one from the menu."),
+            inside=True,
+        )
+        if isinstance(error, HTTPException) and error.headers:
+            report.headers.update(error.headers)
+        return report
+
+    async def _broken(self, _: Request, __: Exception) -> Response:
+        error = PgengramError("Something unforeseen went wrong.", "The terminal of `pgengram ui` says more.")
+        return self._page("error.html", 500, error=error, inside=True)
+
+    def _reporting(self, page: Page) -> Page:
+        """Return `page` as one that shows our errors instead of failing; a part of a page gets a part."""
+
+        async def report(request: Request) -> Response:
+            try:
+                return await page(request)
+            except PgengramError as error:
+                target = request.headers.get("hx-target")
+                if target not in LISTS:
+                    return self._error(error)
+                status = STATUS.get(error.code, UNREADY)
+                return self._page("_refused.html", status, error=error, target=target, looking=False, part=True)
+
+        return report
+
+    def _then(self, address: str, done: Done | str) -> Response:
+        self.said.append(done if isinstance(done, Done) else Done(done))
+        return RedirectResponse(address, 303)
+
+    def _waiting(self, request: Request, here: str, what: str) -> Response:
+        address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return self._page("waiting.html", here=here, what=what, address=address)
+
+    def _progress(self, request: Request, name: str, here: str, *, job: Job, **shown: Any) -> Response:
+        """Show a page with work under way; the bar alone is asked for again and again, and then the whole page."""
+        answer = self._page(name, here=here, job=job, **shown)
+        if request.headers.get("hx-target") == "work" and not job.running:
+            answer.headers["hx-refresh"] = "true"
+        return answer
+
+
+def _day(moment: str | None) -> str:
+    return (moment or "")[:10]
+
+
+def _minute(moment: str | None) -> str:
+    return (moment or "")[:16].replace("T", " ")
+
+
+def _moment(moment: datetime) -> str:
+    return _minute(f.as_utc(moment))
+
+
+def _duration(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 100 else f"{round(seconds / 60)} min"

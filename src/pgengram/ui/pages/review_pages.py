@@ -1,0 +1,141 @@
+"""The pages on which many memories are changed: review, preview, selection and undo."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from pgengram import fields as f
+from pgengram.errors import NotFound
+from pgengram.service.toolsets.reviewing import FINDINGS
+from pgengram.ui.pages.page_application import PageApplication
+from pgengram.ui.view_data.changes import plan_of
+from pgengram.ui.view_data.query_values import (
+    FIND_IT,
+    PAIRED,
+    PLAN,
+    chosen_finding,
+    memory_id,
+    whole_number,
+)
+from pgengram.ui.view_data.view_service import PAGE
+
+PICKED: Final = "id:"  # before the id of a memory that is selected in a list
+VERSION: Final = "version:"  # before the id of a memory that is shown in a question
+MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
+
+
+def _own(address: str) -> str:
+    """Return an address of these pages; the first one instead of any other."""
+    return address if re.fullmatch(r"/(?!/)[\w/?=&%.+-]*", address) else "/"
+
+
+class ReviewPages(PageApplication):
+    """What needs care, and changes of many memories, with a preview and undo."""
+
+    async def review(self, request: Request) -> Response:
+        """Show what needs care: all the findings of one name, some at a time, or the plan."""
+        asked = request.query_params
+        if "again" in asked:
+            self.views.look_again()
+            return RedirectResponse("/review", 303)
+        offset, page = whole_number(asked.get("offset"), 0), whole_number(asked.get("page"), 1)
+        reviewed = await self.views.review(offset)
+        if reviewed is None:
+            return self._waiting(request, "/review", "Looking at memories and what is near them")
+        names = [*(name for name in FINDINGS if name in reviewed.found), PLAN]
+        chosen = chosen_finding(asked.get("find"), names, reviewed.found)
+        found, paired = self.views.findings(reviewed, chosen), chosen in PAIRED
+        size = 1 if paired else PAGE
+        pages = max(1, -(-len(found) // size))
+        page = min(page, pages)
+        rows, shown = await self._asked(found, (page - 1) * size, size)
+        if chosen == PLAN:
+            rows = await self.views.changes.rows([UUID(step["ids"][0]) for step in reviewed.plan])
+        place: dict[str, Any] = {"page": page, "pages": pages, "offset": offset, "sides": MOST_SIDES}
+        findings: dict[str, Any] = {
+            "names": names,
+            "chosen": chosen,
+            "found": found,
+            "shown": shown,
+            "rows": rows,
+            "paired": paired,
+        }
+        full = len(reviewed.plan) >= f.MAX_BATCH
+        return self._page("review.html", here="/review", reviewed=reviewed, full=full, **findings, **place)
+
+    async def _asked(
+        self, found: Sequence[Mapping[str, Any]], start: int, size: int
+    ) -> tuple[dict[str, Any], Sequence[Mapping[str, Any]]]:
+        """Return the findings of a page and their memories; those whose memories are gone meanwhile are passed over."""
+        shown = found[start : start + size]
+        rows = await self.views.changes.rows([UUID(id_) for one in shown for id_ in one["ids"][:MOST_SIDES]])
+        rows = {id_: row for id_, row in rows.items() if row["status"] == "active"}
+        there = [one for one in shown if {*one["ids"][:2]} <= rows.keys()]
+        if there or not shown:
+            return rows, there
+        return await self._asked(found, start + size, size)
+
+    async def compare(self, request: Request) -> Response:
+        """Show two memories side by side, with what can be done about them."""
+        ids = [request.path_params["one"], request.path_params["other"]]
+        rows = await self.views.changes.rows(ids)
+        if len(rows) < len(ids):
+            raise NotFound("memory", next(id_ for id_ in ids if str(id_) not in rows), FIND_IT)
+        one = {"ids": [str(id_) for id_ in ids], "why": "These may contradict each other."}
+        return self._page("compare.html", here="/", one=one, rows=rows)
+
+    async def answer(self, request: Request) -> Response:
+        """Do what was chosen for the memories of a question, and show the next one."""
+        fields = await self.session_guard.form(request)
+        versions = {name.removeprefix(VERSION): value for name, value in fields.items() if name.startswith(VERSION)}
+        done = await self.views.answer(fields.get("step", ""), fields.get("ids", "").split(","), versions)
+        return self._then(_own(fields.get("back", "")), done)
+
+    async def preview(self, request: Request) -> Response:
+        """Work out what a step would change."""
+        fields = await self.session_guard.form(request)
+        return self._preview(await self.views.preview(fields.get("step", "")), "/review")
+
+    def _preview(self, key: str, back: str) -> Response:
+        return RedirectResponse(f"/preview/{key}?{urlencode({'back': back})}", 303)
+
+    async def show_preview(self, request: Request) -> Response:
+        """Show what would be changed, some of it at a time."""
+        key, page = request.path_params["key"], whole_number(request.query_params.get("page"), 1)
+        shown, back = self.views.changes.shown(key), _own(request.query_params.get("back", ""))
+        pages = max(1, -(-len(shown.changes) // PAGE))
+        changes = shown.changes[(page - 1) * PAGE : page * PAGE]
+        place: dict[str, Any] = {"page": page, "pages": pages, "key": key, "back": back, "changes": changes}
+        return self._page("preview.html", here=back, shown=shown, **place)
+
+    async def select(self, request: Request) -> Response:
+        """Do something with the memories that are selected in a list: after a preview, unless it changes none."""
+        fields = await self.session_guard.form(request)
+        ids = [name.removeprefix(PICKED) for name in fields if name.startswith(PICKED)]
+        action = fields.get("action", "")
+        if action == "restore":
+            return self._then("/trash", await self.views.changes.restore([memory_id(id_) for id_ in ids]))
+        if action == "cluster":
+            return self._then(f"/cluster/{await self.views.make_cluster(fields.get('name', ''), ids)}", "Cluster made")
+        plan = plan_of(action, ids, fields.get("tags", ""))
+        erases = action == "erase"
+        return self._preview(await self.views.changes.preview(plan, erases=erases), "/trash" if erases else "/")
+
+    async def apply(self, request: Request) -> Response:
+        """Do what was previewed."""
+        fields = await self.session_guard.form(request)
+        done, _ = await self.views.changes.apply(fields.get("key", ""), turns="turns" in fields)
+        return self._then(_own(fields.get("back", "")), done)
+
+    async def undo(self, request: Request) -> Response:
+        """Take the last change back, and go where it was seen."""
+        fields = await self.session_guard.form(request)
+        said, ids = await self.views.undo(fields.get("key", ""))
+        return self._then(f"/memory/{ids[0]}" if len(ids) == 1 else _own(fields.get("back", "")), said)

@@ -1,0 +1,71 @@
+"""The pages by their addresses, and how a browser comes in."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from pgengram.errors import NotFound
+from pgengram.ui.pages.conversation_pages import ConversationPages
+from pgengram.ui.pages.memory_pages import MemoryPages
+from pgengram.ui.pages.overview_pages import OverviewPages
+from pgengram.ui.pages.page_application import Page
+from pgengram.ui.pages.review_pages import ReviewPages
+from pgengram.ui.pages.settings_pages import SettingsPages
+from pgengram.ui.session_guard import SIGN_IN_PATH
+
+
+class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, ConversationPages):
+    """The pages by their addresses."""
+
+    def _routes(self) -> list[tuple[str, Page, str]]:
+        get, post = "GET", "POST"
+        return [
+            (SIGN_IN_PATH, self.enter, get), ("/namespaces", self.show_namespaces, get),
+            ("/namespaces", self.switch, post), ("/", self.search, get), ("/live", self.live, get), ("/count", self.count, get), ("/new", self.new, get),
+            ("/new", self.add, post), ("/memory/{id:uuid}", self.memory, get),
+            ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
+            ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
+            ("/memory/{id:uuid}/link", self.link, post), ("/memory/{id:uuid}/candidates", self.candidates, get),
+            ("/timeline", self.timeline, get),
+            ("/projects", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
+            ("/graph", self.graph, get),
+            ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
+            ("/map/points", self.map_points, get),
+            ("/map/memory", self.map_memory, get), ("/map/hits", self.map_hits, get), ("/map/list", self.map_list, post),
+            ("/review", self.review, get), ("/review/preview", self.preview, post), ("/preview/{key}", self.show_preview, get),
+            ("/review/answer", self.answer, post), ("/compare/{one:uuid}/{other:uuid}", self.compare, get),
+            ("/apply", self.apply, post), ("/undo", self.undo, post),
+            ("/selection", self.select, post),
+            ("/import", self.import_, get), ("/import", self.give, post), ("/import/bring", self.bring, post),
+            ("/import/map", self.map_columns, post), ("/import/end", self.break_off, post), ("/import/other", self.another, post),
+            ("/export", self.export, get), ("/export", self.start_export, post),
+            ("/export/pgengram.jsonl", self.download, get),
+            ("/tokens", self.tokens, get), ("/tokens", self.make_token, post),
+            ("/tokens/revoke", self.revoke_token, post),
+            ("/conversations", self.conversations, get), ("/conversations", self.keep_conversations, post),
+            ("/conversation", self.conversation, get), ("/conversations/erase", self.show_erasure, get),
+            ("/conversations/erase", self.erase_conversations, post), ("/receipts", self.receipts, get),
+        ]  # fmt: skip
+
+    async def enter(self, request: Request) -> Response:
+        """Give the browser that opened the link its cookie; a page of ours leads on, as a strict cookie needs that."""
+        answer = self._page("enter.html", refresh="0;url=/", inside=False)
+        if not self.session_guard.knows(request.headers):
+            self.session_guard.admit(request.query_params.get("token", ""), answer)
+        return answer
+
+    async def show_namespaces(self, _: Request) -> Response:
+        """Show which namespaces there are."""
+        names = [self.namespace] if self.namespaces is None else await self.namespaces()
+        return self._page("namespaces.html", here="/namespaces", names=names)
+
+    async def switch(self, request: Request) -> Response:
+        """Show another namespace in this browser from now on."""
+        fields = await self.session_guard.form(request)
+        name = fields.get("name", "")
+        if self.namespaces is None or name not in await self.namespaces():
+            raise NotFound("namespace", name[:128], "The list shows them.")
+        answer = RedirectResponse("/", 303)
+        self.session_guard.show_namespace(name, answer)
+        return answer

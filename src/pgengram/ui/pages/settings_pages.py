@@ -1,0 +1,122 @@
+"""The pages of the settings: export, import and tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response
+
+from pgengram.errors import InvalidInput, PgengramError
+from pgengram.store.clients.tokens import Scope
+from pgengram.transfer.importers import SYSTEMS
+from pgengram.transfer.importers.rows import FIELDS
+from pgengram.ui.pages.page_application import STATUS, UNREADY, PageApplication
+from pgengram.ui.view_data.jobs import Absent
+from pgengram.ui.view_data.query_values import (
+    number_of,
+)
+
+
+class SettingsPages(PageApplication):
+    """Export, import and tokens."""
+
+    async def export(self, request: Request) -> Response:
+        """Show how far an export is."""
+        job = self.views.export.job
+        return self._progress(request, "export.html", "/export", job=job, counts=job.result())
+
+    async def start_export(self, request: Request) -> Response:
+        """Begin an export."""
+        await self.session_guard.form(request)
+        self.views.export.begin()
+        return RedirectResponse("/export", 303)
+
+    async def download(self, _: Request) -> Response:
+        """Hand the exported file over."""
+        if self.views.export.job.result() is None:
+            raise Absent("No export is finished.", "Begin one, and wait until it is done.")
+        path = self.views.export.path
+        return FileResponse(path, filename=path.name, media_type="application/jsonl")
+
+    async def import_(self, request: Request) -> Response:
+        """Show what a file holds, how far it is brought in, and what that came to."""
+        arriving = self.views.arriving
+        try:
+            imported = arriving.result()
+        except PgengramError as error:
+            arriving.forget()
+            hint = error.hint.replace(str(arriving.path), "the file")
+            message = error.message.replace(str(arriving.path), "The file")
+            shown: dict[str, Any] = {
+                "arriving": arriving,
+                "job": arriving.job,
+                "imported": None,
+                "error": InvalidInput(message, hint),
+            }
+            return self._page("import.html", STATUS.get(error.code, UNREADY), here="/import", **shown)
+        return self._progress(
+            request, "import.html", "/import", arriving=arriving, job=arriving.job, imported=imported, error=None
+        )
+
+    async def give(self, request: Request) -> Response:
+        """Take a file, and begin to look through it."""
+        arriving = self.views.arriving
+        arriving.refuse_second()
+        fields, name = await self.session_guard.upload(request, arriving.path)
+        system = fields.get("system", "")
+        if system and system not in SYSTEMS:
+            raise InvalidInput("Say which system the file is of.", f"Known are {', '.join(SYSTEMS)}.")
+        arriving.preview(name, system)
+        return RedirectResponse("/import", 303)
+
+    async def map_columns(self, request: Request) -> Response:
+        """Look through a file whose columns are named now."""
+        fields = await self.session_guard.form(request)
+        self.views.arriving.map({name: column for name in FIELDS if (column := fields.get(name))})
+        return RedirectResponse("/import", 303)
+
+    async def bring(self, request: Request) -> Response:
+        """Begin to bring in what was looked at."""
+        await self.session_guard.form(request)
+        self.views.arriving.bring()
+        return RedirectResponse("/import", 303)
+
+    async def break_off(self, request: Request) -> Response:
+        """End what is under way."""
+        await self.session_guard.form(request)
+        await self.views.arriving.break_off()
+        self.views.cache.forget()
+        return RedirectResponse("/import", 303)
+
+    async def another(self, request: Request) -> Response:
+        """Make room for another file."""
+        await self.session_guard.form(request)
+        self.views.arriving.forget()
+        self.views.cache.forget()
+        return RedirectResponse("/import", 303)
+
+    async def tokens(self, _: Request) -> Response:
+        """Show the tokens that lead to these memories."""
+        return self._page(
+            "tokens.html", here="/tokens", tokens=await self.views.tokens(), made="", error=None, typed={}
+        )
+
+    async def make_token(self, request: Request) -> Response:
+        """Make a token, and show it this once."""
+        fields = await self.session_guard.form(request)
+        made, error = "", None
+        try:
+            days = number_of(fields.get("days"), 0)
+            scope: Scope = "read-write" if fields.get("scope") == "read-write" else "read-only"
+            made = await self.views.make_token(fields.get("name", ""), scope, days if fields.get("days") else None)
+        except InvalidInput as refused:
+            error = refused
+        status, typed = (200, {}) if error is None else (422, fields)
+        tokens = await self.views.tokens()
+        return self._page("tokens.html", status, here="/tokens", tokens=tokens, made=made, error=error, typed=typed)
+
+    async def revoke_token(self, request: Request) -> Response:
+        """Make a token worthless."""
+        fields = await self.session_guard.form(request)
+        return self._then("/tokens", await self.views.revoke_token(fields.get("id", "")))

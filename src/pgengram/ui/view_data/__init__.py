@@ -1,0 +1,1 @@
+"""What the pages show and change: answers, drawings, and jobs in the background."""

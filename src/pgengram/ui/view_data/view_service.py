@@ -1,0 +1,372 @@
+"""What the pages show, asked of the manager and its toolsets; nothing is worked out here that they know."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram import fields as f
+from pgengram.errors import Conflict, InvalidInput, NotFound
+from pgengram.inputs import NewMemory, Question, checked
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.clusters import Clusters, NewCluster
+from pgengram.service.toolsets.graph import Graph
+from pgengram.service.toolsets.maintenance import MAX_GROUPS, Maintenance, Reviewed, Statistics
+from pgengram.store.clients import tokens
+from pgengram.store.clients.tokens import AccessToken, Scope
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.graph import edges
+from pgengram.store.memory.accesses import AccessLog
+from pgengram.store.reading import history, ui_queries
+from pgengram.ui.view_data import drawing
+from pgengram.ui.view_data.background_cache import BackgroundCache
+from pgengram.ui.view_data.changes import Changes, Done
+from pgengram.ui.view_data.jobs import Export, Import
+from pgengram.ui.view_data.map_view import MapView
+from pgengram.ui.view_data.query_values import moment_of, whole_number
+from pgengram.views import Found, Shown, Stored, around_view, memory_view
+
+PAGE: Final = 20  # memories on a page
+MOST_PAGES: Final = 25  # of a list that is shown at once, when somebody comes back to it
+FILTERS: Final = (
+    "type", "kind", "tags", "project", "user", "status", "min_importance", "since", "until", "sort", "mode", "cursor",
+)  # fmt: skip
+NEW: Final = ("content", "kind", "project", "tags", "occurred_at", "importance")  # of the form for a new memory
+NEIGHBOURS_OF: Final = 200  # memories of a graph without links
+LINKS: Final = 20  # neighbours of one memory
+AROUND: Final = 300  # memories of a graph around one
+MAX_NODES: Final = 3_000
+MAX_EDGES: Final = 9_000
+LIST_EXCERPT_CHARS: Final = 90
+MEMBERS: Final = 50
+REVIEW_FRESH_S: Final = 300.0
+COUNT_FRESH_S: Final = 2.0  # others store meanwhile
+MAX_TOKEN_DAYS: Final = 3_650
+PERIODS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}  # days
+Network = tuple[dict[str, Shown], list[Shown], bool]  # nodes by id, lines, and whether some are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a search found.
+
+    hits: from the first page on, or of the page that was asked for; strong: how many of them fit well, before the
+    others.
+    """
+
+    hits: list[Shown]
+    strong: int
+    next_cursor: str | None
+    note: str | None
+
+
+class Unnoticed(AccessLog):
+    """Counts nothing: to look at what is remembered is not to use it."""
+
+    def note(self, ids: Sequence[UUID]) -> None:
+        """Pass over."""
+
+
+class ViewService:
+    """One namespace's memories, as they are looked at.
+
+    Args:
+        manager: whose memories.
+        folder: of this run, for what is exported and brought in.
+    """
+
+    def __init__(self, manager: MemoryManager, folder: Path) -> None:
+        manager.accesses = Unnoticed(manager.store)
+        self.manager = manager
+        self.maintenance = Maintenance(manager)
+        self.graph = Graph(manager)
+        self.clusters = Clusters(manager)
+        self.cache = BackgroundCache()
+        self.map = MapView(manager, self.cache)
+        self._searches = BackgroundCache()
+        self.changes = Changes(manager, self.cache.forget)
+        self.export = Export(manager, folder / "pgengram.jsonl")
+        self.arriving = Import(manager, folder / "import")
+        self._reviews = BackgroundCache()  # not made anew after each answer
+        self._answered: set[frozenset[str]] = set()  # groups of findings
+
+    async def close(self) -> None:
+        """Break off what is being made."""
+        await self.cache.close()
+        await self._searches.close()
+        await self._reviews.close()
+        await self.export.job.close()
+        await self.arriving.job.close()
+
+    # -- many ------------------------------------------------------------------------------------------------------
+
+    async def search(self, asked: Mapping[str, str], **fixed: Any) -> Found:
+        """Return a page of what the fields of the search form ask for."""
+        return await self.manager.search_memories(_question(asked, **fixed))
+
+    async def results(self, asked: Mapping[str, str]) -> Results:
+        """Return as many pages as `asked` says are shown, with where hits become weak and how many there are."""
+        question = _question(asked)
+        found = await self.manager.search_memories(question)
+        hits, note = list(found.results), found.note
+        for _ in range(1, min(MOST_PAGES, whole_number(asked.get("pages"), 1))):
+            if not found.next_cursor:
+                break
+            found = await self.manager.search_memories(question.model_copy(update={"cursor": found.next_cursor}))
+            hits += found.results
+        strong = next((at for at in range(len(hits), 0, -1) if "unlikely" not in hits[at - 1]), 0)
+        return Results(hits, strong, found.next_cursor, note)
+
+    def lists(self, asked: Mapping[str, str]) -> bool:
+        """Whether what is asked for is the beginning of a list, which has a length, and no ranking."""
+        question = _question(asked)
+        return question.lists and not question.cursor
+
+    async def total(self, asked: Mapping[str, str], patience_s: float = 0.0) -> int | None:
+        """Return how many memories pass the filters; None while they are counted."""
+        counting = _question(asked, count_only=True)
+        key = ("total", *((name, asked[name]) for name in sorted(asked) if name != "pages"))
+        found = await self.cache.get(
+            key, lambda: self.manager.search_memories(counting), fresh_s=COUNT_FRESH_S, patience_s=patience_s
+        )
+        return None if found is None else found.total
+
+    async def hits(self, asked: Mapping[str, str]) -> Results | None:
+        """Return the same; None while it is looked for, which over many memories can take longer than a page may."""
+        return await self._searches.get(tuple(sorted(asked.items())), lambda: self.results(asked), fresh_s=0.0)
+
+    async def statistics(self) -> Statistics | None:
+        """Return the counts of everything; None while they are worked out."""
+        make = partial(self.maintenance.memory_stats, tags=500)
+        return await self.cache.get("statistics", make, stale_s=REVIEW_FRESH_S)
+
+    async def versions(self, id_: UUID | None) -> dict[str, int]:
+        """Return the versions of the newest memories and of one that is looked at, to tell what changes meanwhile."""
+        return await self.manager.store.read_transaction(lambda tx: ui_queries.versions(tx, id_, limit=PAGE))
+
+    async def days(self) -> dict[Any, int] | None:
+        """Return how many memories each day has, newest first; None while it is worked out."""
+
+        return await self.cache.get("days", lambda: self.manager.store.read_transaction(ui_queries.days))
+
+    # -- one -------------------------------------------------------------------------------------------------------
+
+    async def memory(self, id_: UUID) -> Shown:
+        """Return one memory with its history, relations, clusters, neighbours and how it fades; reading it so is no
+        use.
+
+        Raises:
+            NotFound: there is none.
+        """
+        view = await self.manager.store.read_transaction(lambda tx: self._memory(tx, id_))
+        view["neighbours"] = []
+        if view["status"] in ("active", "archived"):
+            explored = await self.graph.explore_memories([str(id_)], depth=1, limit=LINKS)
+            view["neighbours"] = explored.similar
+        return view
+
+    async def _memory(self, tx: Transaction, id_: UUID) -> Shown:
+        rows = await history.complete(tx, [await self.manager.one(tx, str(id_))], None)
+        around = (await history.around(tx, [id_], ["history", "relations", "clusters"]))[id_]
+        fading = drawing.fading(rows[0], await ui_queries.activation(tx, id_), around["history"], datetime.now(UTC))
+        return memory_view(rows[0]) | around_view(around) | {"fading": fading}
+
+    async def add(self, fields: Mapping[str, str]) -> Stored:
+        """Store what the form for a new memory says."""
+        given = {name: fields[name] for name in NEW if fields.get(name, "").strip(" ,")}
+        if "occurred_at" in given:
+            given["occurred_at"] += "T00:00:00Z"
+        stored = await self.manager.create_memory(checked(NewMemory, given))
+        self.cache.forget()
+        return stored
+
+    # -- pictures --------------------------------------------------------------------------------------------------
+
+    async def network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown | None:
+        """Return the nodes with their places and the edges around a memory, or of the strongest links; None while it is
+        made.
+        """
+        key = ("network", id_, depth, min_strength)
+        return await self.cache.get(key, lambda: self._network(id_, depth, min_strength))
+
+    async def _network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown:
+        if id_ is None:
+            nodes, lines, cut = await self._strongest()
+            if not lines:
+                nodes, lines, cut = await self._alike()
+        else:
+            nodes, lines, cut = await self._around(id_, depth, min_strength)
+        number = {name: place for place, name in enumerate(nodes)}
+        lines = [line for line in lines if line["from"] in number and line["to"] in number]
+        joined = [(number[line["from"]], number[line["to"]], line["strength"]) for line in lines]
+        places = (await asyncio.to_thread(drawing.spread, len(nodes), joined)).tolist() if nodes else []
+        for node, (x, y) in zip(nodes.values(), places, strict=True):
+            node |= {"x": round(x, 1), "y": round(y, 1)}
+        return {
+            "nodes": nodes,
+            "edges": lines,
+            "cut": cut,
+            "start": None if id_ is None else str(id_),
+            "linked": id_ is not None or any(line["type"] != "alike" for line in lines),
+        }
+
+    async def _strongest(self) -> Network:
+        rows, seen = await self.manager.store.read_transaction(_strongest)
+        nodes = {str(one): _node(row["content"], row["type"]) for one, row in seen.items()}
+        return nodes, [_line(row) for row in rows], len(nodes) >= MAX_NODES - 1
+
+    async def _alike(self) -> Network:
+        """Return memories with the one nearest to each by meaning, for want of links."""
+        read = partial(ui_queries.vectors, after=ui_queries.BEFORE_ALL, limit=NEIGHBOURS_OF)
+        rows = await self.manager.store.read_transaction(read)
+        pairs = await asyncio.to_thread(drawing.nearest, [row["embedding"].to_numpy() for row in rows])
+        ids = [str(row["id"]) for row in rows]
+        lines = [{"from": ids[one], "to": ids[other], "type": "alike", "strength": near} for one, other, near in pairs]
+        joined = {line[end] for line in lines for end in ("from", "to")}
+        nodes = {str(row["id"]): _node(row["excerpt"], row["type"]) for row in rows if str(row["id"]) in joined}
+        return nodes, lines, len(rows) == NEIGHBOURS_OF
+
+    async def _around(self, id_: UUID, depth: int, min_strength: float) -> Network:
+        found = await self.graph.explore_memories([str(id_)], depth=depth, min_strength=min_strength, limit=AROUND)
+        near = [*found.nodes, *found.similar]
+        nodes = {one["id"]: _node(one["excerpt"], one["type"], one.get("depth")) for one in near}
+        alike = [
+            {"from": one["similar_to"], "to": one["id"], "type": "alike", "strength": one["similarity"]}
+            for one in found.similar
+        ]
+        return nodes, [*map(_line, found.edges), *alike], found.cut
+
+    async def map_hits(self, key: str, query: str) -> list[int]:
+        """Return the places of what a search finds well, to be lit up on a map."""
+        found = await self.search({"q": query}, limit=f.MAX_LIMIT)
+        return self.map.places(key, [one["id"] for one in found.results if "unlikely" not in one])
+
+    async def make_cluster(self, name: str, ids: Sequence[str]) -> str:
+        """Make a cluster of memories, and return its id."""
+        made = await self.clusters.create_memory_cluster(checked(NewCluster, {"name": name, "memory_ids": list(ids)}))
+        self.cache.forget()
+        return str(made.cluster_id)
+
+    async def cluster(self, id_: UUID) -> tuple[Shown, list[Shown]]:
+        """Return a cluster and its strongest members."""
+        found = await self.clusters.get_memory_clusters(ids=[str(id_)], members=MEMBERS, insights=True)
+        cluster = found.clusters[0]
+        ids = [UUID(one) for one in cluster.get("memory_ids", ())]
+        shown = await self.changes.rows(ids)
+        return cluster, [shown[str(one)] for one in ids if str(one) in shown]
+
+    # -- maintenance
+    # ----------------------------------------------------------------------------------------------------
+
+    async def review(self, offset: int) -> Reviewed | None:
+        """Return what a review finds from the memory at `offset` on, the newest first; None while it is made."""
+        review = partial(self.maintenance.review_memories, max_groups=MAX_GROUPS, offset=offset)
+        return await self._reviews.get(offset, review, fresh_s=REVIEW_FRESH_S)
+
+    def look_again(self) -> None:
+        """Review anew when that is next asked for."""
+        self._reviews.forget()
+
+    def findings(self, reviewed: Reviewed, name: str) -> list[Shown]:
+        """Return the findings of a name, without those that somebody has answered."""
+        return [
+            one for one in reviewed.findings if one["finding"] == name and frozenset(one["ids"]) not in self._answered
+        ]
+
+    async def preview(self, step: str) -> str:
+        """Return the key of what a step, as JSON, would change; nothing is changed."""
+        return await self.changes.preview([_step(step)])
+
+    async def answer(self, step: str, ids: Sequence[str], versions: Mapping[str, str]) -> Done:
+        """Do what somebody chose to do with memories that were shown, and do not ask about them again.
+
+        Raises:
+            Conflict: one of them is not at the version that was shown.
+        """
+        key = await self.changes.preview([_step(step)])
+        rows = self.changes.shown(key).rows
+        if any(versions.get(id_) != str(row["version"]) for id_, row in rows.items()):
+            raise Conflict("One of these memories changed while you read.", "Nothing was changed. Look again.")
+        done, _ = await self.changes.apply(key)
+        self._answered.add(frozenset(ids))
+        return done
+
+    async def undo(self, key: str) -> tuple[str, list[str]]:
+        """Take a change back, and ask about its memories again; return that in words, and their ids."""
+        said, ids = await self.changes.undo(key)
+        self._answered = {group for group in self._answered if not group & {*ids}}
+        return said, ids
+
+    # -- tokens ----------------------------------------------------------------------------------------------------
+
+    async def tokens(self) -> list[AccessToken]:
+        """Return what is known of the tokens that lead to these memories, the newest first."""
+        namespace = self.manager.settings.namespace
+        found = [one for one in await tokens.list_all(self.manager.store) if one.namespace == namespace]
+        return found[::-1]
+
+    async def make_token(self, name: str, scope: Scope, days: float | None) -> str:
+        """Make a token that leads to these memories, and return it: it can be shown this once.
+
+        Raises:
+            InvalidInput: the name or the number of days is not allowed.
+        """
+        if days is not None and not 0 < days <= MAX_TOKEN_DAYS:
+            raise InvalidInput(f"A token is valid for 1 to {MAX_TOKEN_DAYS:,} days.", "Leave it empty for no end.")
+        lifetime = None if days is None else timedelta(days=days)
+        made, _ = await tokens.create(
+            self.manager.store, name.strip(), self.manager.settings.namespace, scope, lifetime
+        )
+        return made
+
+    async def revoke_token(self, id_: str) -> str:
+        """Make a token of these memories worthless, and return what was done.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        if id_ not in {one.id for one in await self.tokens()}:
+            raise NotFound("token", id_, "The list shows them.")
+        return f"{(await tokens.revoke(self.manager.store, id_)).name} is revoked."
+
+
+def _question(asked: Mapping[str, str], **fixed: Any) -> Question:
+    given: dict[str, Any] = {name: asked[name] for name in FILTERS if asked.get(name)}
+    given |= {"query": asked.get("q", ""), "limit": PAGE, "detail": True}
+    given |= {name: given[name].split(",") for name in ("type", "kind") if name in given}
+    if since := given.get("since"):
+        given["since"] = f"{since}T00:00:00Z"
+    elif asked.get("period") in PERIODS:
+        given["since"] = moment_of(asked.get("at")) - timedelta(days=PERIODS[asked["period"]])
+    if until := given.get("until"):
+        given["until"] = f"{until}T23:59:59.999999Z"
+    return checked(Question, given | fixed)
+
+
+def _step(given: str) -> Shown:
+    try:
+        return dict(json.loads(given))
+    except (TypeError, ValueError):
+        raise InvalidInput("That step cannot be read.", "Load the page again.") from None
+
+
+def _node(text: str, type_: str, depth: int | None = None) -> Shown:
+    return {"text": text[:LIST_EXCERPT_CHARS], "type": type_, "depth": depth}
+
+
+def _line(edge: Mapping[str, Any]) -> Shown:
+    ends = {"from": str(edge["from_id"]), "to": str(edge["to_id"])}
+    return {**ends, "type": edge["type"], "strength": edge["strength"]}
+
+
+async def _strongest(tx: Transaction) -> tuple[list[Row], dict[UUID, Row]]:
+    """Return the strongest edges, and the memories at their ends."""
+    rows = await ui_queries.strongest(tx, nodes=MAX_NODES, edges=MAX_EDGES)
+    return rows, await edges.look_at(tx, list({row[end]: None for row in rows for end in ("from_id", "to_id")}))
