@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pgengram.cli.app import app
-from pgengram.cli.clients import hook_configs
+from pgengram.cli.clients import hook_configs, hook_scripts, mcp_client
 from pgengram.local.events import FORMS
 from pgengram.local.socket_server import LocalServer
-from pgengram.runtime import local_socket
+from pgengram.runtime import files, local_socket
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
@@ -138,6 +138,58 @@ def test_a_system_without_local_sockets_gets_no_hooks_and_keeps_its_servers(
     assert "without --hooks" in said
     assert not [path for path in home.rglob("*") if path.is_file()]
     assert asyncio.run(LocalServer(MemoryManager(settings)).start()) is False
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch, home: Path) -> pytest.MonkeyPatch:
+    """Where hooks are run by the shells of Windows, and documents lie in OneDrive."""
+    monkeypatch.setattr(hook_scripts, "WINDOWS", True)
+    monkeypatch.setattr("platformdirs.user_documents_path", lambda: home / "OneDrive")
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("folder", "short", "written"),
+    [
+        (r"C:\Users\mara\bin", "", "C:/Users/mara/bin/pgengram.exe"),
+        (r"C:\Jürgen M\bin", r"C:\JRGENM~1\bin", "C:/JRGENM~1/bin/pgengram.exe"),
+        (r"D:\O'Brien & Co", "", '"D:/O\'Brien & Co/pgengram.exe"'),  # a drive without short names
+    ],
+)
+def test_git_bash_powershell_and_cmd_run_the_line_that_hooks_get_on_windows(
+    windows: pytest.MonkeyPatch, folder: str, short: str, written: str
+) -> None:
+    windows.setattr(mcp_client, "command", lambda: {"command": rf"{folder}\pgengram.exe"})
+    windows.setattr(files, "short_form", lambda path: Path(short) if short else path)
+
+    typed("connect", "claude-code", "--hooks", "--yes")
+
+    [line] = commands(hook_configs.HOOKS["claude-code"].path)["SessionStart"]
+    assert line == f"{written} hook claude-code"
+    assert shlex.split(line) == [written.strip('"'), "hook", "claude-code"]  # as Git Bash reads it
+
+
+def test_cline_gets_a_script_of_powershell_for_each_event_on_windows(windows: pytest.MonkeyPatch, home: Path) -> None:
+    windows.setattr(mcp_client, "command", lambda: {"command": r"C:\Users\Zoë O'Brien\pgengram.exe"})
+    folder = home / "OneDrive/Cline/Hooks"
+    folder.mkdir(parents=True)
+    (folder / "TaskCancel.ps1").write_bytes(b"exit 0\r\n")
+
+    typed("connect", "cline", "--hooks", "--yes")
+    script = (folder / "TaskStart.ps1").read_bytes()
+    there = {path.name for path in folder.iterdir()}
+    typed("disconnect", "cline", "--yes")
+
+    assert there == {
+        f"{one}.ps1" for one in ("TaskStart", "TaskResume", "UserPromptSubmit", "TaskComplete", "TaskCancel")
+    }
+    lines = script.decode("utf-8").splitlines()
+    assert lines[0].startswith("\ufeff#")  # else PowerShell takes it for the code page
+    assert lines[1:] == [
+        r"& 'C:\Users\Zoë O''Brien\pgengram.exe' hook cline",
+        """if (-not $?) { '{"cancel": false}' }""",
+    ]
+    assert [path.name for path in folder.iterdir()] == ["TaskCancel.ps1"]
 
 
 def scripts(home: Path) -> dict[str, bytes]:

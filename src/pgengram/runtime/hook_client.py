@@ -16,6 +16,7 @@ from pgengram.runtime import local_socket as local
 WARM_S = 2.0  # for an answer, also where a server has to be started
 # The events that need an answer, whatever client has them, and what clients call the name of an event.
 ASKING = ("SessionStart", "UserPromptSubmit", "PreCompact", "BeforeAgent", "sessionStart", "TaskStart", "TaskResume")
+ALWAYS = {"cline": '{"cancel": false}'}  # what is printed for a client that wants an answer whatever happens
 NAMES = ("hook_event_name", "hookEventName", "hookName", "agent_action_name")
 
 
@@ -30,13 +31,14 @@ def main(arguments: list[str]) -> int:
         with open(options[options.index("--settings") + 1], encoding="utf-8") as file:
             os.environ.update(json.load(file))
     place = local.Place(os.environ)
+    printed = ""
     try:
         event = json.loads(sys.stdin.read() or "{}")
         request = {"hook": client, "event": event, "keeps": "--recall" not in options, "at": time.time()}
         printed = _answered(place, request)
     except (OSError, ValueError, local.Unanswered) as error:
         local.note(place, f"{client}: {type(error).__name__}: {error}")
-        return 0
+    printed = printed or ALWAYS.get(client, "")
     if printed:
         sys.stdout.write(printed + "\n")
     return 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ from pgengram.cli.clients import config_edits, hook_scripts, jsonc, mcp_client
 from pgengram.cli.clients.config_edits import BY_HAND, Edit, backups
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.local.events import FORMS
+from pgengram.runtime import files
 from pgengram.settings import Settings
 
 HOLDER: Final = "hooks"  # what all of them call it
@@ -89,8 +88,6 @@ def refuse_unsupported(client: str) -> None:
     supported = (*HOOKS, *hook_scripts.FOLDERS)
     if client not in supported:
         raise InvalidInput(f"Hooks are not supported for {client}.", f"They are for {', '.join(supported)}.")
-    if client in hook_scripts.FOLDERS and sys.platform == "win32":
-        raise InvalidInput(f"Hooks of {client} are not supported on Windows.", "Connect without --hooks.")
 
 
 def then(client: str) -> str:
@@ -184,11 +181,27 @@ def _command(client: str, settings: Settings, *, recall: bool) -> list[str]:
 
 def _groups(hooks: Hooks, client: str, words: Sequence[str], *, recall: bool) -> dict[str, dict[str, Any]]:
     """Return what stands in the client's file for each event."""
-    line = subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
-    hook = {**hooks.extra, "command": line, **({"timeout": hooks.timeout} if hooks.timeout else {})}
+    hook = {**hooks.extra, "command": _line(words), **({"timeout": hooks.timeout} if hooks.timeout else {})}
     group = {HOLDER: [hook]} if hooks.grouped else hook
     listens: frozenset[str] = FORMS[client].listens
     return {name: group for kind, name in hooks.events.items() if kind in listens or not recall}
+
+
+def _line(words: Sequence[str]) -> str:
+    """Return a command line for the shell in which a client runs hooks.
+
+    On Windows that is Git Bash, PowerShell or cmd: the first takes a backslash away, the second takes a quoted program
+    for a text. All three run a path with slashes and without spaces, which its short form is.
+    """
+    return " ".join(map(_for_any_shell, words)) if hook_scripts.WINDOWS else shlex.join(words)
+
+
+def _for_any_shell(word: str) -> str:
+    if not hook_scripts.PLAIN.fullmatch(word):
+        folder, _, name = word.rpartition("\\")
+        word = f"{files.short_form(Path(folder))}\\{name}"  # the file may be written later
+    slashed = word.replace("\\", "/")
+    return slashed if hook_scripts.PLAIN.fullmatch(word) else f'"{slashed}"'
 
 
 def _with_hooks(hooks: Hooks, client: str, text: str, groups: Mapping[str, Mapping[str, Any]]) -> str:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Final
+
+import platformdirs
 
 from pgengram.cli.clients import config_edits
 from pgengram.cli.clients.config_edits import Edit
 from pgengram.errors import Conflict
 from pgengram.local.events import FORMS
 
-FOLDERS: Final = {"cline": "Documents/Cline/Hooks"}  # below the home folder
+WINDOWS: Final = sys.platform == "win32"
+FOLDERS: Final = {"cline": "Cline/Hooks"}  # below the folder of documents
 EXECUTABLE: Final = 0o755
-# Cline wants an answer whatever happens.
-SCRIPT: Final = """\
-#!/bin/sh
-# Made by `pgengram connect {client} --hooks`; `pgengram disconnect {client}` takes it away.
-answer=$({command})
-[ -n "$answer" ] || answer='{{"cancel": false}}'
-printf '%s\\n' "$answer"
-"""
+MADE_BY: Final = "# Made by `pgengram connect {client} --hooks`; `pgengram disconnect {client}` takes it away."
+# Cline wants an answer whatever happens; the hook itself gives one as soon as it runs.
+ANSWER: Final = '{"cancel": false}'
+PLAIN: Final = re.compile(r"[\w.:/\\~+-]+")  # a word that no shell of Windows reads in another way, but for backslashes
+BOM: Final = "\ufeff"  # without which Windows PowerShell reads a script in the code page
 
 
 def connecting(client: str, words: list[str], *, recall: bool) -> list[Edit]:
@@ -35,10 +37,10 @@ def connecting(client: str, words: list[str], *, recall: bool) -> list[Edit]:
         Conflict: somebody else has a script for one of the events.
     """
     form = FORMS[client]
-    wanted = SCRIPT.format(client=client, command=shlex.join(words)).encode()
+    wanted = _script(client, words).encode()
     edits = []
     for event, kind in form.kinds.items():
-        path = folder_of(client) / event
+        path = _path(client, event)
         before, text = config_edits.read_file(path)
         if before is not None and not _is_ours(text, client):
             raise Conflict(
@@ -51,9 +53,7 @@ def connecting(client: str, words: list[str], *, recall: bool) -> list[Edit]:
 
 def disconnecting(client: str) -> list[Edit]:
     """Return the edits that take our scripts away; none where there are none."""
-    there = [
-        (path, *config_edits.read_file(path)) for path in (folder_of(client) / event for event in FORMS[client].kinds)
-    ]
+    there = [(path, *config_edits.read_file(path)) for path in (_path(client, event) for event in FORMS[client].kinds)]
     return [Edit(path, before, None) for path, before, text in there if before is not None and _is_ours(text, client)]
 
 
@@ -65,8 +65,27 @@ def make_executable(edits: list[Edit]) -> None:
 
 
 def folder_of(client: str) -> Path:
-    """Return where the scripts of a client's user are."""
-    return Path.home() / FOLDERS[client]
+    """Return where the scripts of a client's user are; on Windows their documents may lie in OneDrive."""
+    documents = platformdirs.user_documents_path() if WINDOWS else Path.home() / "Documents"
+    return documents / FOLDERS[client]
+
+
+def _path(client: str, event: str) -> Path:
+    return folder_of(client) / (f"{event}.ps1" if WINDOWS else event)
+
+
+def _script(client: str, words: list[str]) -> str:
+    """Return a script that runs our hook with its own standard input and output."""
+    made_by = MADE_BY.format(client=client)
+    if WINDOWS:
+        command = " ".join(map(_powershell_text, words))
+        return f"{BOM}{made_by}\n& {command}\nif (-not $?) {{ '{ANSWER}' }}\n"
+    return f"#!/bin/sh\n{made_by}\n{shlex.join(words)} || echo '{ANSWER}'\n"
+
+
+def _powershell_text(word: str) -> str:
+    quoted = "'" + re.sub("(['‘’‚‛])", r"\1\1", word) + "'"  # PowerShell takes all of these for quotes
+    return word if PLAIN.fullmatch(word) else quoted
 
 
 def _is_ours(text: str, client: str) -> bool:
