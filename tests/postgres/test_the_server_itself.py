@@ -3,14 +3,26 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
 from server_users import until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import EmbeddedPostgres, binaries, find_binaries, process_locks, start_embedded, status, system
+from pgengram.postgres import (
+    EmbeddedPostgres,
+    binaries,
+    find_binaries,
+    process_locks,
+    start_embedded,
+    status,
+    supervisor,
+    system,
+)
 
 SETTINGS = {
     "fsync": "on",
@@ -100,6 +112,26 @@ def test_a_server_that_does_not_start_is_explained_by_its_log(settled: Path) -> 
 
     with pytest.raises(NotReady, match="shared_buffers"):
         start_embedded(settled)
+
+
+def test_a_machine_that_takes_minutes_to_make_the_data_gets_its_server(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=time.sleep)
+    initdb = system.run
+
+    def slow_initdb(*arguments: Any, **options: Any) -> tuple[int, str]:
+        done = initdb(*arguments, **options)
+        clock.monotonic = lambda: time.monotonic() + 300
+        return done
+
+    monkeypatch.setattr(system, "run", slow_initdb)
+    monkeypatch.setattr(supervisor, "time", clock)
+
+    server = start_embedded(folder)
+
+    assert status(folder).running
+    server.stop()
 
 
 def test_a_wait_for_the_start_of_another_ends(settled: Path) -> None:

@@ -206,7 +206,7 @@ def start_embedded(
     """Join the server of `data_dir`; make and start it first where necessary. Blocks.
 
     Raises:
-        NotReady: the folder cannot be used, or the server does not come up within `timeout_s`.
+        NotReady: the folder cannot be used, or the server does not come up within `timeout_s` of its start.
     """
     data_dir = data_dir.absolute()
     try:
@@ -273,7 +273,7 @@ def _started(home: Path, data_dir: Path, timeout_s: float, report: Callable[[str
         here = process_locks.join(str(home))
         try:
             _ensure_supervisor(home)  # before the server, so that there is none without a supervisor
-            _ensure_running(data_dir, time.monotonic() + timeout_s, report)
+            _ensure_running(data_dir, timeout_s, report)
             _ensure_database(home)
         except BaseException:
             here.release()  # if the server still comes up, the supervisor ends it
@@ -296,8 +296,9 @@ def _ensure_supervisor(home: Path) -> None:
         system.detach(command, home, cwd=Path(home.anchor))
 
 
-def _ensure_running(data_dir: Path, deadline: float, report: Callable[[str], None]) -> None:
+def _ensure_running(data_dir: Path, timeout_s: float, report: Callable[[str], None]) -> None:
     home = home_of(data_dir)
+    deadline = time.monotonic() + timeout_s
     processes = Lock(str(home), process_locks.SERVER)
     launched = False
     report_at = time.monotonic() + REPORT_S
@@ -308,6 +309,7 @@ def _ensure_running(data_dir: Path, deadline: float, report: Callable[[str], Non
                     raise NotReady(f"PostgreSQL ended while it was starting.\n{_log_tail(home)}")
                 _launch(data_dir, processes, report)
                 launched = True
+                deadline = time.monotonic() + timeout_s  # a slow machine may have made the data for longer than that
             finally:
                 processes.hand_over()
         now = time.monotonic()
