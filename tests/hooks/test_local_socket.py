@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
 from hooked_assistant import Assistant
 
-from helpers import connected, environment, remember
-from pgengram.runtime import local_socket
+from helpers import PATIENCE_S, connected, environment, remember
+from pgengram.runtime import hook_client, local_socket
 
 PRIVATE = 0o077  # what others than the owner may do
+SLOW_S = 0.5  # of a start
+NOBODY = 4_194_304  # no process has this id
 
 
 async def test_a_running_server_puts_what_is_remembered_before_a_session(assistant: Assistant) -> None:
@@ -96,6 +101,30 @@ def test_a_hook_that_nobody_can_answer_lets_the_session_go_on(assistant: Assista
     assert assistant.raw("{") == ""
     assert "Unanswered" in assistant.log or "DATABASE_ERROR" in assistant.log
     assert "JSONDecodeError" in assistant.log
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="tells only how long the process has used the processor")
+def test_a_hook_waits_the_less_the_longer_its_own_start_has_taken(assistant: Assistant) -> None:
+    place = local_socket.Place(environment(**assistant.settings))
+    place.make()
+    slowly = (
+        f"import time; time.sleep({SLOW_S}); from pgengram.runtime import hook_client as h; h.main(['claude-code'])"
+    )
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(place.socket(NOBODY))
+        server.listen()
+        hook = subprocess.Popen(
+            [sys.executable, "-c", slowly], stdin=subprocess.PIPE, env=environment(**assistant.settings), text=True
+        )
+        assert hook.stdin is not None
+        hook.stdin.write('{"hook_event_name": "SessionStart"}')
+        hook.stdin.close()
+        connection, _ = server.accept()
+        with connection, connection.makefile() as file:
+            request = json.loads(file.readline())
+
+    assert hook.wait(PATIENCE_S) == 0
+    assert request["patience_s"] <= hook_client.PATIENCE_S - hook_client.ENDING_S - SLOW_S
 
 
 def test_a_hook_imports_nothing_that_takes_long() -> None:

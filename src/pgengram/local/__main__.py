@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer
+from pgengram.runtime import local_socket
 from pgengram.runtime.logs import log_to_stderr
 from pgengram.runtime.system.loop import event_loop
-from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
+from pgengram.store.store import Store
+
+if TYPE_CHECKING:
+    from pgengram.service.manager import MemoryManager
 
 IDLE_S: Final = 60.0
 
 
 def main() -> int:
     """Serve until nobody has asked for `IDLE_S`, or until a signal comes."""
+    gc.disable()  # until everything is imported
     try:
         with asyncio.Runner(loop_factory=event_loop) as runner:
             return runner.run(_serve(Settings.from_environment()))
@@ -31,9 +37,14 @@ def main() -> int:
 
 async def _serve(settings: Settings) -> int:
     log_to_stderr(settings.log_level)
-    manager = MemoryManager(settings)
+    if local_socket.servers(local_socket.Place(settings.variables)):  # somebody else was faster
+        return 1
+    store = Store(settings)
+    opening = asyncio.create_task(store.open())  # the database comes up while the rest is imported
+    manager = await asyncio.to_thread(_manager, settings, store)
     local = LocalServer(manager)
-    if not local.is_alone or not await local.start():  # somebody else was faster
+    if not await local.start():
+        await manager.close()
         return 1
     with contextlib.suppress(FileNotFoundError):
         os.unlink(local.place.starting)
@@ -42,8 +53,10 @@ async def _serve(settings: Settings) -> int:
         for one in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(one, ended.set)
     try:
-        await manager.store.open()
+        await opening
         await local.settled()  # whoever waits comes before the model
+        gc.freeze()  # what is imported stays
+        gc.enable()
         await manager.open()
         over = {asyncio.create_task(ended.wait()), asyncio.create_task(local.idle(IDLE_S))}
         await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
@@ -51,6 +64,14 @@ async def _serve(settings: Settings) -> int:
         await local.close()
         await manager.close()
     return 0
+
+
+def _manager(settings: Settings, store: Store) -> MemoryManager:
+    """Import all that answers, and return the memories of a store that is being opened."""
+    from pgengram.local import answers  # noqa: F401
+    from pgengram.service.manager import MemoryManager
+
+    return MemoryManager(settings, store=store)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pgengram.local.transcripts import READERS
+from pgengram.local.transcripts import READ
 
 Kind = Literal["start", "prompt", "compact", "turn", "end"]
 
@@ -122,7 +122,7 @@ def read_event(client: str, given: Mapping[str, Any]) -> Event:
     kind = form.kinds.get(name)
     prompt, reply = BY_HOOKS.sub("", _first(given, form.prompt)), _first(given, form.reply)
     told = {"prompt": ("user", prompt), "turn": ("assistant", reply)}.get(kind or "", ("", ""))
-    transcript = (_first(given, ("transcript_path",)) or None) if client in READERS else None
+    transcript = (_first(given, ("transcript_path",)) or None) if client in READ else None
     return Event(
         client,
         name,

@@ -65,13 +65,6 @@ class LocalServer:
                 await asyncio.wait(self._answering, timeout=DRAIN_S)
             self._server = None
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether no other server of the store listens."""
-        return not any(
-            local_socket.listens(path) for path in self.place.files(local_socket.SOCKET) if path != self._path
-        )
-
     async def settled(self) -> None:
         """Wait until those who ask now have their answers."""
         if self._answering:

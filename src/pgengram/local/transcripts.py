@@ -7,15 +7,12 @@ the next time. What a client puts into a conversation by itself is no turn.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from pgengram.store.assistant.conversations import Turn
-from pgengram.transfer.transcripts import claude_code, codex, time_of
 
-Reader = Callable[[Mapping[str, Any]], tuple[str, str]]
-READERS: Final[Mapping[str, Reader]] = {"claude-code": claude_code, "codex": codex}  # of a line, by client
+READ: Final = ("claude-code", "codex")  # clients whose transcripts are
 MAX_BYTES: Final = 200_000_000  # of a transcript
 
 
@@ -33,20 +30,22 @@ def turns_after(client: str, path: str, conversation: str, last: int) -> list[Tu
     found = [
         turn
         for number, line in enumerate(lines[last + 1 :], last + 1)
-        if (turn := _turn(READERS[client], number, line, conversation)) is not None
+        if (turn := _turn(client, number, line, conversation)) is not None
     ]
     if lines and len(lines) - 1 > last and (not found or found[-1].number < len(lines) - 1):
         found.append(Turn(len(lines) - 1, "tool", "", datetime.now(UTC)))
     return found
 
 
-def _turn(read: Reader, number: int, line: bytes, conversation: str) -> Turn | None:
+def _turn(client: str, number: int, line: bytes, conversation: str) -> Turn | None:
     """Return what a line of a transcript says; None for what nobody said."""
+    from pgengram.transfer.transcripts import claude_code, codex, time_of  # with all importers: no start waits for them
+
     try:
         entry = json.loads(line)
     except ValueError:
         return None
     if not isinstance(entry, dict) or entry.get("sessionId", conversation) != conversation:
         return None
-    role, text = read(entry)
+    role, text = {"claude-code": claude_code, "codex": codex}[client](entry)
     return Turn(number, role, text, time_of(entry) or datetime.now(UTC)) if text else None

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import platformdirs
 import psutil
 
 from pgengram.errors import NotReady
@@ -72,6 +71,8 @@ def settled_home(data_dir: Path) -> Path:
 
 def common_folder() -> Path:
     """Return the folder for programs' data outside the users' own, on Windows `C:\\ProgramData`."""
+    import platformdirs  # which few need
+
     return platformdirs.site_data_path(appauthor=False)
 
 

@@ -13,7 +13,10 @@ import time
 
 from pgengram.runtime import local_socket as local
 
-WARM_S = 2.0  # for an answer, also where a server has to be started
+# Two seconds after it was started a hook has ended: what it waits for an answer, also where a server has to be started,
+# and what it takes to leave the event for the next server and to end.
+PATIENCE_S, ENDING_S = 2.0, 0.25
+UNLIKELY_S = 60.0  # that no hook runs before its first line: a sandbox has another clock
 # The events that need an answer, whatever client has them, and what clients call the name of an event.
 ASKING = ("SessionStart", "UserPromptSubmit", "PreCompact", "BeforeAgent", "sessionStart", "TaskStart", "TaskResume")
 ALWAYS = {"cline": '{"cancel": false}'}  # what is printed for a client that wants an answer whatever happens
@@ -32,10 +35,11 @@ def main(arguments: list[str]) -> int:
             os.environ.update(json.load(file))
     place = local.Place(os.environ)
     printed = ""
+    patience_s = PATIENCE_S - ENDING_S - running_s()
     try:
         event = json.loads(sys.stdin.read() or "{}")
         request = {"hook": client, "event": event, "keeps": "--recall" not in options, "at": time.time()}
-        printed = _answered(place, request)
+        printed = _answered(place, request, patience_s)
     except (OSError, ValueError, local.Unanswered) as error:
         local.note(place, f"{client}: {type(error).__name__}: {error}")
     printed = printed or ALWAYS.get(client, "")
@@ -44,7 +48,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _answered(place: local.Place, request: dict[str, object]) -> str:
+def _answered(place: local.Place, request: dict[str, object], patience_s: float) -> str:
     """Return what is to be printed; a request that nobody has taken waits for the next server."""
     if not local.SUPPORTED:
         raise OSError(local.WITHOUT)
@@ -52,7 +56,7 @@ def _answered(place: local.Place, request: dict[str, object]) -> str:
     name = next((event[one] for one in NAMES if event.get(one)), "") if isinstance(event, dict) else ""
     try:
         asked = local.ask_or_start if name in ASKING else local.ask
-        answer = asked(place, request, WARM_S)
+        answer = asked(place, request, patience_s)
     except local.Unanswered:
         local.keep_for_later(place, request)
         raise
@@ -60,8 +64,22 @@ def _answered(place: local.Place, request: dict[str, object]) -> str:
         local.keep_for_later(place, request)
         local.start(place)
         if name in ASKING:
-            raise local.Unanswered(f"no server was up within {WARM_S:g} s of {name}")
+            raise local.Unanswered(f"no server was up within {PATIENCE_S:g} s of {name}")
         return ""
     if "error" in answer:
         local.note(place, f"{request['hook']}: {name}: {json.dumps(answer['error'])}")
     return str(answer.get("print") or "")
+
+
+def running_s() -> float:
+    """Return how long ago this process was started where the system says so, else how long it has used the processor."""
+    used = time.process_time()
+    if sys.platform != "linux":
+        return used
+    try:
+        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
+            started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):  # a sandbox may hide it
+        return used
+    passed = time.clock_gettime(time.CLOCK_BOOTTIME) - started
+    return passed if used <= passed < UNLIKELY_S else used

@@ -192,6 +192,11 @@ def _exchange(path: str, line: bytes, deadline: float) -> bytes | None:
         return _read_line(connection, deadline)
 
 
+def servers(place: Place) -> list[str]:
+    """Return the sockets of this store behind which a server is."""
+    return [path for path in place.files(SOCKET) if listens(path)]
+
+
 def listens(path: str) -> bool:
     """Whether a server is behind a socket or pipe."""
     if PIPES:

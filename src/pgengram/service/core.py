@@ -52,11 +52,12 @@ class Core:
         settings: which database, whose memories, which embedder.
         host: another namespace's, whose database and embedder are used and outlive this one; those of the settings
             otherwise.
+        store: the same settings' own, where it was made already.
     """
 
-    def __init__(self, settings: Settings, host: Core | None = None) -> None:
+    def __init__(self, settings: Settings, host: Core | None = None, *, store: Store | None = None) -> None:
         self.settings = settings
-        self.store: Store = Store(settings) if host is None else SharedStore(host.store, settings)
+        self.store: Store = (store or Store(settings)) if host is None else SharedStore(host.store, settings)
         self.models: Models = Models(self.store, settings) if host is None else host.models
         self._is_guest = host is not None
         self.session = Session()
