@@ -14,13 +14,15 @@ from hooked_assistant import Assistant
 from test_projects import ORIGIN, git, home, repository
 from typer.testing import CliRunner
 
-from helpers import call, connected, hits, remember
+from helpers import PATIENCE_S, call, connected, environment, hits, remember
 from pgengram.cli.app import app
+from pgengram.runtime import local_socket
 from pgengram.runtime.projects import Project
 from pgengram.service.projects import FILE, Projects
 from pgengram.settings import Settings
 
 __all__ = ["home"]  # a fixture
+SAID = "We decided to print the pages of the website on Fridays."
 
 
 @pytest.fixture
@@ -167,6 +169,43 @@ async def test_an_alias_stands_for_a_project_until_it_is_removed(home: Path, ass
     assert (listed["name"], listed["memories"], listed["aliases"]) == ("Ark", 2, ["ark-website"])
     assert "mast" not in alone
     assert "plain pages" in alone
+
+
+async def test_an_alias_holds_for_what_was_said_what_was_given_and_what_is_counted(
+    home: Path, assistant: Assistant
+) -> None:
+    website, ark = home / "ark-website", home / "Ark"
+    for folder in (website, ark):
+        folder.mkdir()
+    async with connected(**assistant.settings, answers="short") as client:
+        await remember(client, "The website is made of plain pages.", project="ark-website")
+        await remember(client, "The ark needs a new mast.", project="Ark")
+        place = local_socket.Place(environment(**assistant.settings))
+        for event in ({"hook_event_name": "SessionStart"}, {"hook_event_name": "UserPromptSubmit", "prompt": SAID}):
+            given = {"session_id": "a", "cwd": str(website), **event}
+            asked = {"hook": "codex", "keeps": True, "event": given}
+            await asyncio.to_thread(local_socket.ask, place, asked, PATIENCE_S)
+        before = await call(client, "search_memories", query=SAID, include="turns", project="Ark")
+        await asyncio.to_thread(assistant.typed, "projects", "alias", "ark-website", "Ark")
+
+        found = await call(client, "search_memories", query=SAID, include="turns", project="Ark")
+        begun = assistant.context("SessionStart", cwd=str(ark), session_id="b")
+        counted = await call(client, "memory_stats", project="Ark")
+        whole = await call(client, "memory_stats")
+        receipts = await assistant.answered("receipts")
+        listed = (await asyncio.to_thread(assistant.typed, "conversations", "list", "--project", "ark"))[
+            "conversations"
+        ]
+        erased = await asyncio.to_thread(assistant.typed, "conversations", "erase", "--project", "Ark", "--yes")
+
+    assert before["turns"] == []
+    assert [turn["text"] for turn in found["turns"]] == [SAID]
+    assert f"ended with the user saying: {SAID}" in begun
+    assert counted["totals"]["memories"] == 2
+    assert whole["by_project"] == {"Ark": 2}
+    assert {one["project"] for one in receipts} == {"Ark"}
+    assert [one["project"] for one in listed] == ["Ark"]
+    assert erased == {"erased": 1}
 
 
 async def test_a_renamed_project_takes_its_memories_folders_and_conversations_along(

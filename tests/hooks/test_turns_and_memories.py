@@ -6,13 +6,22 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 from hooked_assistant import Assistant
 from mcp import Client
 
 from helpers import Database, call, connected, refused, remember
+from pgengram.inputs import Question
+from pgengram.service.conversations import Conversations
+from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.store.assistant import conversations
+from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.connection.database import Row, Transaction
 
 LYON = "We deploy the Ark project from the office in Lyon."
 
@@ -77,6 +86,31 @@ async def test_an_answer_without_strong_evidence_says_how_many_turns_match_and_s
     assert [one["cite"] for one in tokyo["turns"]] == ["turn:claude-code/s-1/2"]
     assert "turns_match" not in sure
     assert elsewhere["turns"] == []
+
+
+async def test_where_nothing_was_said_a_search_looks_for_turns_once_until_something_is(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    find = conversations.find
+
+    async def noted(tx: Transaction, words: str, **more: Any) -> list[Row]:
+        looks.append(words)
+        return await find(tx, words, **more)
+
+    monkeypatch.setattr(conversations, "find", noted)
+    manager = MemoryManager(Settings(database_url=database.url, data_dir=str(tmp_path), embedder="none:"))
+    question = Question(query="the office of the Ark project")
+
+    nothing = [await manager.search_memories(question) for _ in range(3)]
+    asked = len(looks)
+    await Conversations(manager).keep_told(Conversation("codex", "c-1"), ("user", LYON), datetime.now(UTC))
+    found = await manager.search_memories(question)
+    await manager.close()
+
+    assert [one.turns_match for one in nothing] == [None, None, None]
+    assert asked == 1
+    assert found.turns_match == 1
 
 
 CITE = "turn:claude-code/s-1/0"

@@ -101,7 +101,8 @@ class _Answer:
         self._began = time.monotonic()
         self._project: Project | None = manager.projects.of(event.folder)
         name = self._project.name if self._project else None
-        self._conversation = Conversation(event.client, event.conversation, name, event.transcript)
+        aliases = tuple(manager.projects.names().all_of(name)[1:]) if name else ()
+        self._conversation = Conversation(event.client, event.conversation, name, event.transcript, aliases=aliases)
 
     @property
     def is_in_time(self) -> bool:

@@ -168,7 +168,7 @@ class Library:
         Before them, for the clients of a system with categories of its own, those.
         """
         counted = await self.manager.store.read_transaction(
-            lambda tx: findings.count(tx, project=None, tags=SHOWN_TAGS)
+            lambda tx: findings.count(tx, projects=None, tags=SHOWN_TAGS)
         )
         kinds = counted.by["kind"]
         own = categories_of(self.manager.settings.compat)

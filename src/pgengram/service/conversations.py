@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram import fields as f
 from pgengram.errors import Conflict
 from pgengram.store.assistant import conversations as store
+from pgengram.store.assistant import recall_receipts
 from pgengram.store.assistant.conversations import Conversation, Keeping, Turn
 from pgengram.text.secrets.redaction import redacted
 
@@ -48,6 +49,8 @@ class Conversations:
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
+        self._projects = core.projects
+        self._silence = core.silence
         self._matched: set[tuple[str, str, int]] = set()  # turns that stand for one that was brought
 
     async def keep(self, conversation: Conversation, read: Callable[[int], Sequence[Turn]]) -> int:
@@ -67,7 +70,8 @@ class Conversations:
             kept = [_fit_to_keep(turn) for turn in said] if keeping.keeps else []
             added = await store.keep(tx, conversation, kept, keeping.keep_days)
             await store.read_to(tx, conversation, turns[-1].number, said[-1].time if said else None)
-            return added
+        self._silence.note(spoken=True)
+        return added
 
     async def bring(self, said: Sequence[tuple[Conversation, Turn]], *, dry_run: bool = False) -> Brought:
         """Keep turns of conversations from elsewhere, each once; they stay until they are erased.
@@ -100,6 +104,7 @@ class Conversations:
         if turns and not dry_run:
             async with self._store.transaction() as tx:
                 await store.bring(tx, turns)
+            self._silence.note(spoken=True)
         return brought
 
     async def _known_otherwise(self, turns: Sequence[tuple[Conversation, Turn]]) -> set[int]:
@@ -130,7 +135,8 @@ class Conversations:
                 return False
             await store.keep(tx, conversation, [turn], keeping.keep_days)
             await store.read_to(tx, conversation, turn.number, at)
-            return True
+        self._silence.note(spoken=True)
+        return True
 
     async def catch_up(self, current: Conversation, read: Read) -> None:
         """Keep the end of earlier conversations whose client ended before its hook could run."""
@@ -165,18 +171,26 @@ class Conversations:
     ) -> list[dict[str, Any]]:
         """Return the conversations of which turns are kept, the latest first: of a client, id or project, or all."""
         rows = await self._store.read_transaction(
-            lambda tx: store.listed(tx, where, limit=limit, offset=offset, chars=BEGINS)
+            lambda tx: store.listed(tx, self._chosen(where), limit=limit, offset=offset, chars=BEGINS)
         )
-        return [{**row, "at": f.as_utc(row["at"]), "began_at": f.as_utc(row["began_at"])} for row in rows]
+        utc = [{"at": f.as_utc(row["at"]), "began_at": f.as_utc(row["began_at"])} for row in rows]
+        return [{**row, **times, "project": self._meant(row["project"])} for row, times in zip(rows, utc, strict=True)]
 
     async def turns(self, beginning: str, **part: Any) -> list[dict[str, Any]]:
         """Return the turns of the latest conversation whose id begins so, in their order; see `store.turns`."""
         rows = await self._store.read_transaction(lambda tx: store.turns(tx, beginning, **part))
         return [{**row, "time": f.as_utc(row["time"])} for row in rows]
 
+    async def receipts(self, conversation: str | None, **part: int) -> list[Row]:
+        """Return what was put before models, of one conversation or all, the latest first; see `recall_receipts.listed`."""
+        rows = await self._store.read_transaction(
+            lambda tx: recall_receipts.listed(tx, conversation=conversation, **part)
+        )
+        return [{**row, "project": self._meant(row["project"])} for row in rows]
+
     async def counted(self, where: Mapping[str, str | None]) -> Row:
         """Return how many turns and conversations of a client, conversation or project are kept."""
-        return await self._store.read_transaction(lambda tx: store.counted(tx, where))
+        return await self._store.read_transaction(lambda tx: store.counted(tx, self._chosen(where)))
 
     async def erase(self, where: Mapping[str, str | None], expected: int | None = None) -> int:
         """Take away the turns of one client, conversation or project, or all; return how many there were.
@@ -187,10 +201,18 @@ class Conversations:
             Conflict: it would not be the expected number.
         """
         async with self._store.transaction() as tx:
-            erased = await store.erase(tx, where)
+            erased = await store.erase(tx, self._chosen(where))
             if expected not in (None, erased):
                 raise Conflict("These conversations changed after they were shown.", "Nothing was erased. Look again.")
         return erased
+
+    def _meant(self, project: str | None) -> str | None:
+        return None if project is None else self._projects.names().meant(project)
+
+    def _chosen(self, where: Mapping[str, str | None]) -> store.Chosen:
+        """Return which conversations are meant; a project by all its names."""
+        projects = self._projects.names().in_small_letters(where.get("project"))
+        return {name: value for name, value in where.items() if name != "project"} | {"projects": projects}
 
 
 def _fit_to_keep(turn: Turn) -> Turn:
@@ -201,7 +223,7 @@ def _named(conversation: Conversation) -> Conversation:
     """Return a conversation whose names are no longer than names are, and without what PostgreSQL refuses or nobody may
     see.
     """
-    names = {
+    names: dict[str, Any] = {
         name: _clean(value)[:NAME] if (value := getattr(conversation, name)) else value
         for name in ("id", "project", "title")
     }

@@ -25,7 +25,7 @@ from pgengram.search.results.hits import Hits
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.active_model import Models
 from pgengram.service.projects import Projects
-from pgengram.service.session import Session
+from pgengram.service.session import Session, Silence
 from pgengram.settings import Settings
 from pgengram.store.assistant.working import WorkingMemoryExpirer
 from pgengram.store.connection.database import Row, Transaction
@@ -65,6 +65,7 @@ class Core:
         self.names = NameBook(self.store)
         self.projects = Projects(settings)
         self.here: Project | None = None  # that of the folder where the client works, if that is known
+        self.silence = Silence()
         self._frequencies = Frequencies()
         self.accesses = AccessLog(self.store)
         self._words = PostingsCompactor(self.store)
@@ -218,9 +219,9 @@ class Core:
             return question
         return question.as_stored(await self._synonyms.current() if question.tags else {}, spellings)
 
-    async def project(self, given: str | None) -> str | None:
-        """Return a project as it is stored; one that no memory has as it is."""
-        return next(iter(await self._spellings("project", given)), given) if given else None
+    async def projects_meant(self, given: str | None) -> list[str] | None:
+        """Return all names of a project as they are stored; None where none is given."""
+        return (await self._spellings("project", given) or [given]) if given else None
 
     async def _spellings(self, what: str, name: str) -> list[str]:
         """Return the stored names that a name means: in any spelling, and a project's by its aliases, too."""

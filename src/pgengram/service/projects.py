@@ -59,6 +59,10 @@ class Names:
         project = self.meant(name)
         return [project, *(alias for alias, one in self.aliases.items() if folded_name(one) == folded_name(project))]
 
+    def in_small_letters(self, name: str | None) -> list[str] | None:
+        """Return all names of the project that a name stands for, in small letters; None for no name."""
+        return [one.lower() for one in self.all_of(name)] if name else None
+
     def known(self, sighting: Sighting) -> str | None:
         """Return what a project was called before."""
         return next((self.seen[key] for key in sighting.keys if key in self.seen), None)

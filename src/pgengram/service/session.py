@@ -9,6 +9,7 @@ from typing import Final
 from pgengram.ids import uuid7
 
 PAUSE_S: Final = 1_800.0  # a longer silence begins a new session
+SILENCE_S: Final = 60.0  # for which nobody looks for turns again where there were none; another process may keep some
 
 
 def new_id() -> str:
@@ -43,3 +44,19 @@ class Session:
         session_id = self.current()
         self._last_sequence += 1
         return session_id, self._last_sequence
+
+
+class Silence:
+    """Whether a namespace was found to have no turns of conversations, so that not every search looks for some."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    @property
+    def lasts(self) -> bool:
+        """Whether nobody has to look."""
+        return time.monotonic() < self._until
+
+    def note(self, *, spoken: bool) -> None:
+        """Say whether there are turns."""
+        self._until = 0.0 if spoken else time.monotonic() + SILENCE_S

@@ -226,7 +226,7 @@ async def _scratch(manager: MemoryManager) -> AsyncIterator[MemoryManager]:
 
 async def _report(manager: MemoryManager, calls: int, marks: Sequence[Mark]) -> dict[str, Any]:
     async with manager.store.transaction() as tx:
-        counted = await findings.count(tx, project=None, tags=0)
+        counted = await findings.count(tx, projects=None, tags=0)
     return {
         "pgengram": __version__,
         "python": platform.python_version(),

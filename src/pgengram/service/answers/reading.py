@@ -69,7 +69,7 @@ async def found(
         note=note,
         read=await _names_read(core, question),
         language=spoken(question.query),
-        **await said.beside(core.store, question, hits.evidence),
+        **await said.beside(core, question, hits.evidence),
         degraded=_degraded(core, hits),
     )
 

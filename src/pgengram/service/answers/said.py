@@ -16,6 +16,7 @@ from pgengram.text.lexical.words import words
 from pgengram.views import Shown
 
 if TYPE_CHECKING:
+    from pgengram.service.core import Core
     from pgengram.store.connection.database import Row, Transaction
     from pgengram.store.store import Store
 
@@ -28,19 +29,26 @@ COVERED: Final = 0.6  # of a turn's words are in one memory: it says the same, i
 LEAST_WORDS: Final = 4  # of a turn that can be stored
 
 
-async def beside(store: Store, question: Question, evidence: f.Evidence | None) -> dict[str, Any]:
+async def beside(core: Core, question: Question, evidence: f.Evidence | None) -> dict[str, Any]:
     """Return what an answer has of conversations: the turns that match if they are asked for; else how many of the
     latest match, where the memories hold no strong evidence.
     """
     asks = "turns" in question.include
     if question.queries == [""] or question.offset or question.cursor or (evidence == "strong" and not asks):
         return {}
+    if not asks and core.silence.lasts:
+        return {}
     asked = _words(question)
-    where = {"project": question.project, "since": question.since, "until": question.until}
+    projects = core.projects.names().in_small_letters(question.project)
+    where = {"projects": projects, "since": question.since, "until": question.until}
     limit, latest = (question.limit, None) if asks else (1, LATEST)
-    rows = await store.read_transaction(
-        lambda tx: conversations.find(tx, " ".join(asked), limit=limit, latest=latest, **where)
-    )
+
+    async def read(tx: Transaction) -> list[Row]:
+        rows = await conversations.find(tx, " ".join(asked), limit=limit, latest=latest, **where)
+        core.silence.note(spoken=bool(rows) or await conversations.has_any(tx))
+        return rows
+
+    rows = await core.store.read_transaction(read)
     matching = rows[0]["matching"] if rows else 0
     if not asks:
         return {"turns_match": matching or None}
@@ -66,7 +74,7 @@ async def not_stored(store: Store, current: conversations.Conversation) -> list[
         said = await conversations.last_said(tx, current, LOOKED_AT)
         said = [row for row in said if lasting(row["text"]) and len(words(row["text"])) >= LEAST_WORDS]
         since = min((row["time"] for row in said), default=None)
-        return said, await conversations.stored_since(tx, since, current.project) if since else []
+        return said, await conversations.stored_since(tx, since, current) if since else []
 
     said, stored = await store.read_transaction(read)
     cites = {source.get("ref") for row in stored for source in row["sources"] or ()}
@@ -82,7 +90,7 @@ async def what_became(store: Store, conversation: conversations.Conversation) ->
 
     async def read(tx: Transaction) -> tuple[Row, list[Row]]:
         began = await conversations.began(tx, conversation)
-        return began, await conversations.stored_since(tx, began["at"], conversation.project) if began["at"] else []
+        return began, await conversations.stored_since(tx, began["at"], conversation) if began["at"] else []
 
     began, stored = await store.read_transaction(read)
     if not began["turns"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log
 from typing import Any, Final
 
@@ -29,9 +29,14 @@ def totals(counted: findings.Counted) -> Shown:
     }
 
 
-def counts(counted: findings.Counted) -> Shown:
-    """Return the counts of active memories, by what callers know; histograms have all their bins."""
-    by = counted.by
+def counts(counted: findings.Counted, meant: Callable[[str], str]) -> Shown:
+    """Return the counts of active memories, by what callers know; histograms have all their bins.
+
+    Args:
+        counted: what was counted.
+        meant: returns the project that a name stands for.
+    """
+    by = counted.by | {"project": _joined(counted.by["project"], meant)}
     tenths = range(findings.IMPORTANCE_BINS)
     return {
         "by_type": dict(sorted(by["type"].items())),
@@ -50,6 +55,15 @@ def counts(counted: findings.Counted) -> Shown:
             for rate, number in sorted(counted.rates.items())
         ],
     }
+
+
+def _joined(numbers: Mapping[Any, int], meant: Callable[[str], str]) -> dict[Any, int]:
+    """Return the counts of projects, those of their aliases among them."""
+    joined: dict[Any, int] = {}
+    for name, number in numbers.items():
+        one = name if name is None else meant(name)
+        joined[one] = joined.get(one, 0) + number
+    return joined
 
 
 def _most(numbers: Mapping[Any, int]) -> dict[str, int]:

@@ -134,10 +134,10 @@ class Maintenance(Toolset):
         Use when asked how much is remembered, or which tags exist; to find memories: search_memories; what needs care:
         review_memories. Error: DATABASE_ERROR.
         """
-        project = await self.core.project(project)
-        counted = await self.core.store.read_transaction(lambda tx: findings.count(tx, project=project, tags=tags))
+        projects = await self.core.projects_meant(project)
+        counted = await self.core.store.read_transaction(lambda tx: findings.count(tx, projects=projects, tags=tags))
         tables = {
-            **counts.counts(counted),
+            **counts.counts(counted, self.core.projects.names().meant),
             "recent": [counts.example(row, "created_at") for row in counted.recent],
             "most_accessed": [counts.example(row, "access_count") for row in counted.most_read],
             "vectors": {
@@ -172,9 +172,9 @@ class Maintenance(Toolset):
         """
         wanted = [name for name in FINDINGS if find is None or name in find]
         model = await self.core.current_model()
-        project = await self.core.project(project)
+        projects = await self.core.projects_meant(project)
         async with self.core.store.snapshot() as tx:  # so that the versions are those of the texts that it compared
-            review = Review(tx, project, max_groups)
+            review = Review(tx, projects, max_groups)
             if {"duplicates", "contradictions", "outdated"} & {*wanted}:
                 await review.compare(model, threshold=self._near(threshold), offset=offset)
             await review.judge([name for name in wanted if name in findings.CONDITIONS], timedelta(days=stale_days))
@@ -223,7 +223,7 @@ class Maintenance(Toolset):
         can be undone. Errors: CONFIRM_REQUIRED, CONFLICT.
         """
         given = await self._checked(action, plan or [], synonyms)
-        project = await self.core.project(project)
+        projects = await self.core.projects_meant(project)
         chosen = {
             "older_than_days": older_than_days,
             "below_importance": below_importance,
@@ -240,7 +240,7 @@ class Maintenance(Toolset):
             if kept is not None and (steps is None or fingerprint(steps) == kept["fingerprint"]):
                 steps = [Step.from_json(step) for step in kept["steps"]]
             elif steps is None:
-                steps, left, meant = await self._chosen(tx, action, chosen, project, synonyms, model)
+                steps, left, meant = await self._chosen(tx, action, chosen, projects, synonyms, model)
             made = await ChangePlan.read(tx, steps, replayable=True)
             made.check()
             return made
@@ -308,7 +308,7 @@ class Maintenance(Toolset):
         tx: Transaction,
         action: Action,
         chosen: Mapping[str, Any],
-        project: str | None,
+        projects: Sequence[str] | None,
         synonyms: Mapping[str, Any] | None,
         model: VectorIndex | None,
     ) -> tuple[list[Step], int, dict[str, str] | None]:
@@ -318,17 +318,17 @@ class Maintenance(Toolset):
         if action == "apply":
             raise InvalidInput("apply needs a plan, or the confirm_token of one.", "review_memories proposes a plan.")
         if action == "merge":
-            review = Review(tx, project, f.MAX_BATCH)
+            review = Review(tx, projects, f.MAX_BATCH)
             await review.compare(model, threshold=self._near(None), offset=0)
             return review.steps.get("duplicates", []), 0, None
         if action == "synonyms":
             meant = await set_synonyms(tx, synonyms) if synonyms else await all_synonyms(tx)
-            return *await _retagged(tx, meant, project), meant
-        return *await _faded(tx, action, chosen, project), None
+            return *await _retagged(tx, meant, projects), meant
+        return *await _faded(tx, action, chosen, projects), None
 
 
 async def _faded(
-    tx: Transaction, action: Literal["archive", "prune"], chosen: Mapping[str, Any], project: str | None
+    tx: Transaction, action: Literal["archive", "prune"], chosen: Mapping[str, Any], projects: Sequence[str] | None
 ) -> tuple[list[Step], int]:
     """Return what archiving or pruning would take, and how many more there are."""
     bounds = USUAL[action].model_copy(update={name: value for name, value in chosen.items() if value is not None})
@@ -338,15 +338,17 @@ async def _faded(
         age=timedelta(days=bounds.older_than_days),
         importance=bounds.below_importance,
         accesses=bounds.max_accesses,
-        project=project,
+        projects=projects,
         limit=MAX_AT_ONCE,
     )
     return [Step("archive" if action == "archive" else "erase", ids)] if ids else [], found - len(ids)
 
 
-async def _retagged(tx: Transaction, meant: Mapping[str, str], project: str | None) -> tuple[list[Step], int]:
+async def _retagged(
+    tx: Transaction, meant: Mapping[str, str], projects: Sequence[str] | None
+) -> tuple[list[Step], int]:
     """Return the memories that still have a tag which means another one, and how many more there are."""
-    used, found = await selection.tagged(tx, list(meant), project=project, limit=MAX_AT_ONCE)
+    used, found = await selection.tagged(tx, list(meant), projects=projects, limit=MAX_AT_ONCE)
     pairs = [f"{alias}={meant[alias]}" for alias in sorted({alias for tags in used.values() for alias in tags})]
     return [Step("retag", list(used), tags=pairs)] if used else [], found - len(used)
 

@@ -64,7 +64,7 @@ class Review:
 
     Args:
         tx: the namespace's transaction; nothing is written in it.
-        project: look at this one only.
+        projects: look at the one with these names only.
         limit: how many of each finding are told.
 
     Attributes:
@@ -75,14 +75,14 @@ class Review:
         pairs: those that are near to each other, whatever they differ in.
     """
 
-    def __init__(self, tx: Transaction, project: str | None, limit: int) -> None:
+    def __init__(self, tx: Transaction, projects: Sequence[str] | None, limit: int) -> None:
         self.findings: dict[str, list[Shown]] = {}
         self.steps: dict[str, list[Step]] = {}
         self.found: dict[str, int] = {}
         self.looked_at: Shown = {}
         self.pairs: list[Pair] = []
         self._tx = tx
-        self._project = project
+        self._projects = projects
         self._limit = limit
         self._planned_ids: set[UUID] = set()
 
@@ -92,14 +92,14 @@ class Review:
         """Find near duplicates, contradictions and what may no longer hold among up to `COMPARED` memories and their
         neighbours, from `offset` on.
         """
-        ids, all_of_them = await findings.candidates(self._tx, project=self._project, limit=COMPARED, offset=offset)
+        ids, all_of_them = await findings.candidates(self._tx, projects=self._projects, limit=COMPARED, offset=offset)
         self.looked_at = {"memories": all_of_them, "compared": 0}
         near = [] if model is None else await self._near(ids, model, threshold, offset)
         self.pairs = [pair for pair in near if pair.similarity >= threshold]
         crowded = _crowded(near)
         further = (pair for pair in near if pair.similarity < threshold)
         apart = [pair for pair in further if pair.similarity - crowded[pair] >= MAY_BE_NAMED]
-        linked = await findings.linked_contradictions(self._tx, project=self._project, limit=self._limit)
+        linked = await findings.linked_contradictions(self._tx, projects=self._projects, limit=self._limit)
         named = {*chain(((pair.one, pair.other) for pair in (*self.pairs, *apart)), linked)}
         rows = await memories.read(self._tx, sorted({*chain.from_iterable(named)}), self._tx.model_id)
         alike, differing = _sorted_out(self.pairs, rows)
@@ -191,7 +191,7 @@ class Review:
 
     async def judge(self, names: Sequence[str], stale: timedelta) -> None:
         """Find memories that need care for themselves."""
-        found, rows = await findings.judge(self._tx, names, project=self._project, stale=stale, limit=self._limit)
+        found, rows = await findings.judge(self._tx, names, projects=self._projects, stale=stale, limit=self._limit)
         self.found |= found
         tags = await findings.tag_counts(self._tx, limit=KNOWN_TAGS) if "untagged" in found else {}
         for name in names:

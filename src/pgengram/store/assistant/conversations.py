@@ -11,11 +11,14 @@ from typing import Any, Final
 from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
+from pgengram.store.assistant import recall_receipts
 from pgengram.store.connection.database import Row, Transaction
 
 # Turns that an import numbers by a client's own file begin here, where hooks number the same conversation by its events.
 FROM_FILE: Final = 1_000_000
 LAST: Final = 0x7FFFFFFF  # number that a turn can have
+# A client, a conversation or a project by all its names in small letters, or any.
+Chosen = Mapping[str, str | Sequence[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Conversation:
         project: what it is about, if that is known.
         transcript: path of the client's own file, if it keeps one.
         title: as the client calls it, if it does.
+        aliases: of the project.
     """
 
     client: str
@@ -35,6 +39,12 @@ class Conversation:
     project: str | None = None
     transcript: str | None = None
     title: str | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> dict[str, list[str] | None]:
+        """All names of what it is about."""
+        return {"projects": [self.project, *self.aliases] if self.project else None}
 
     @property
     def key(self) -> dict[str, str]:
@@ -68,6 +78,7 @@ class Keeping:
 MOST_WORDS: Final = 0.6  # of those asked, which a turn has that matches
 # Each uses the primary key of its table unless said otherwise.
 FIND_KEEPING: Final = "SELECT keeps, keep_days FROM conversation_settings WHERE namespace_id = %(namespace_id)s"
+ANY_TURN: Final = "SELECT 1 AS one FROM conversation_turns WHERE namespace_id = %(namespace_id)s LIMIT 1"
 SET_KEEPING: Final = """
 INSERT INTO conversation_settings (namespace_id, keeps, keep_days) VALUES (%(namespace_id)s, %(keeps)s, %(keep_days)s)
 ON CONFLICT (namespace_id) DO UPDATE SET keeps = excluded.keeps, keep_days = excluded.keep_days
@@ -134,14 +145,10 @@ FROM jsonb_to_recordset(%(turns)s)
   AS s(client text, conversation text, number integer, role text, text text, project text, time timestamptz)
 ON CONFLICT DO NOTHING
 """
-# Uses recall_receipts_by_conversation; there are a few for each conversation.
-FORGET_OLD_RECEIPTS: Final = """
-DELETE FROM recall_receipts WHERE namespace_id = %(namespace_id)s AND at <= now() - make_interval(days => %(keep_days)s)
-"""
 CHOSEN: Final = """namespace_id = %(namespace_id)s
   AND (%(client)s::text IS NULL OR client = %(client)s) AND (%(conversation)s::text IS NULL
     OR conversation = %(conversation)s)
-  AND (%(project)s::text IS NULL OR project = %(project)s)"""
+  AND (%(projects)s::text[] IS NULL OR lower(project) = ANY(%(projects)s))"""
 ERASE: Final = f"DELETE FROM conversation_turns WHERE {CHOSEN}"
 # Uses conversations_by_time.
 LIST: Final = f"""
@@ -176,7 +183,8 @@ ORDER BY at DESC LIMIT %(limit)s
 LAST_WORDS: Final = """
 SELECT c.conversation, c.at, said.role, said.text FROM (
   SELECT client, conversation, at FROM conversations
-  WHERE namespace_id = %(namespace_id)s AND conversation <> %(conversation)s AND project IS NOT DISTINCT FROM %(project)s::text
+  WHERE namespace_id = %(namespace_id)s AND conversation <> %(conversation)s
+    AND CASE WHEN %(projects)s::text[] IS NULL THEN project IS NULL ELSE project = ANY(%(projects)s) END
   ORDER BY at DESC LIMIT 1) AS c
 CROSS JOIN LATERAL (
   SELECT DISTINCT ON (role) role, text FROM conversation_turns t
@@ -191,7 +199,7 @@ WITH asked AS MATERIALIZED (SELECT pgengram_turn_terms(%(words)s) AS terms), fou
     (SELECT count(*) FROM unnest(asked.terms) AS one(term) WHERE one.term = ANY(t.terms)) AS share
   FROM asked, (
     SELECT * FROM conversation_turns
-    WHERE namespace_id = %(namespace_id)s AND (%(project)s::text IS NULL OR lower(project) = lower(%(project)s))
+    WHERE namespace_id = %(namespace_id)s AND (%(projects)s::text[] IS NULL OR lower(project) = ANY(%(projects)s))
       AND (%(since)s::timestamptz IS NULL OR time >= %(since)s) AND (%(until)s::timestamptz IS NULL OR time <= %(until)s)
     ORDER BY time DESC LIMIT %(latest)s
   ) AS t
@@ -205,7 +213,8 @@ ORDER BY share DESC, time DESC, number DESC LIMIT %(limit)s
 LAST_SAID: Final = """
 SELECT t.client, t.conversation, t.number, t.role, t.text, t.project, t.time FROM (
   SELECT client, conversation FROM conversations
-  WHERE namespace_id = %(namespace_id)s AND conversation <> %(conversation)s AND project IS NOT DISTINCT FROM %(project)s::text
+  WHERE namespace_id = %(namespace_id)s AND conversation <> %(conversation)s
+    AND CASE WHEN %(projects)s::text[] IS NULL THEN project IS NULL ELSE project = ANY(%(projects)s) END
   ORDER BY at DESC LIMIT 1) AS c
 JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation
 WHERE t.role = 'user' ORDER BY t.time DESC, t.number DESC LIMIT %(limit)s
@@ -216,7 +225,7 @@ SELECT content, sources, true AS is_new FROM memories
 WHERE namespace_id = %(namespace_id)s AND created_at >= %(since)s AND status <> 'working'
 UNION ALL
 SELECT content, sources, false FROM memories
-WHERE namespace_id = %(namespace_id)s AND project = %(project)s AND updated_at >= %(since)s AND created_at < %(since)s
+WHERE namespace_id = %(namespace_id)s AND project = ANY(%(projects)s::text[]) AND updated_at >= %(since)s AND created_at < %(since)s
 LIMIT 1000
 """
 # Uses conversation_turns_pkey.
@@ -230,7 +239,7 @@ SELECT coalesce(sum(turns), 0)::bigint AS turns, count(*) AS conversations,
   (SELECT min(time) FROM conversation_turns WHERE {CHOSEN}) AS oldest
 FROM (SELECT count(*) AS turns FROM conversation_turns WHERE {CHOSEN} GROUP BY client, conversation) AS each
 """
-ALL: Final = {"client": None, "conversation": None, "project": None}
+ALL: Final[Chosen] = {"client": None, "conversation": None, "projects": None}
 
 
 async def keeping(tx: Transaction) -> Keeping:
@@ -311,18 +320,16 @@ async def read_to(tx: Transaction, conversation: Conversation, number: int, at: 
 
 async def forget_old(tx: Transaction, keeping: Keeping) -> int:
     """Take away the turns and receipts that were kept long enough; return how many turns these were."""
-    await tx.run(FORGET_OLD_RECEIPTS, {"keep_days": keeping.keep_days})
+    await recall_receipts.forget_old(tx, keeping.keep_days)
     return await tx.run(FORGET_OLD, {"keep_days": keeping.keep_days})
 
 
-async def erase(tx: Transaction, where: Mapping[str, str | None]) -> int:
+async def erase(tx: Transaction, where: Chosen) -> int:
     """Take away the turns of one client, conversation or project, or all; return how many there were."""
     return await tx.run(ERASE, {**ALL, **where})
 
 
-async def listed(
-    tx: Transaction, where: Mapping[str, str | None], *, limit: int, offset: int = 0, chars: int
-) -> list[Row]:
+async def listed(tx: Transaction, where: Chosen, *, limit: int, offset: int = 0, chars: int) -> list[Row]:
     """Return the conversations of which turns are kept, the latest first, each with how it begins."""
     return await tx.rows(LIST, {**ALL, **where, "limit": limit, "offset": offset, "chars": chars})
 
@@ -345,24 +352,27 @@ async def unfinished(tx: Transaction, current: Conversation, limit: int) -> list
 
 async def last_words(tx: Transaction, current: Conversation) -> list[Row]:
     """Return what each side said last in the latest other conversation about the same project."""
-    return await tx.rows(LAST_WORDS, {**current.key, "project": current.project})
+    return await tx.rows(LAST_WORDS, {**current.key, **current.about})
 
 
-async def counted(tx: Transaction, where: Mapping[str, str | None] = ALL) -> Row:
+async def counted(tx: Transaction, where: Chosen = ALL) -> Row:
     """Return how many turns and conversations are kept, and the moment of the oldest."""
     return await tx.row(COUNT, {**ALL, **where}) or {}
 
 
+async def has_any(tx: Transaction) -> bool:
+    """Whether any turn is kept."""
+    return await tx.row(ANY_TURN) is not None
+
+
 async def last_said(tx: Transaction, current: Conversation, limit: int) -> list[Row]:
     """Return what the user said in the latest other conversation about the same project, the latest first."""
-    return await tx.rows(LAST_SAID, {**current.key, "project": current.project, "limit": limit})
+    return await tx.rows(LAST_SAID, {**current.key, **current.about, "limit": limit})
 
 
-async def stored_since(tx: Transaction, since: datetime, project: str | None) -> list[Row]:
-    """Return the memories that were stored since a moment, and those of the project that were changed: content, sources
-    and whether each `is_new`.
-    """
-    return await tx.rows(STORED_SINCE, {"since": since, "project": project})
+async def stored_since(tx: Transaction, since: datetime, conversation: Conversation) -> list[Row]:
+    """Return what was stored since a moment, and what of the conversation's project was changed: each `is_new` or not."""
+    return await tx.rows(STORED_SINCE, {"since": since, **conversation.about})
 
 
 async def began(tx: Transaction, conversation: Conversation) -> Row:
@@ -385,6 +395,6 @@ async def find(tx: Transaction, words: str, *, limit: int, latest: int | None, *
         words: what is looked for.
         limit: how many at most.
         latest: how many turns are looked at, the latest; None for all.
-        where: project, since and until; None for any.
+        where: projects (all names of one in small letters), since and until; None for any.
     """
     return await tx.rows(FIND, {"words": words, "least": MOST_WORDS, "limit": limit, "latest": latest, **where})

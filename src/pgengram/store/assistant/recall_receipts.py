@@ -54,6 +54,10 @@ JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = 
 WHERE r.namespace_id = %(namespace_id)s AND (%(conversation)s::text IS NULL OR r.conversation = %(conversation)s)
 ORDER BY r.at DESC, r.memory_id LIMIT %(limit)s OFFSET %(offset)s
 """
+# Uses recall_receipts_by_conversation; there are a few for each conversation.
+FORGET_OLD: Final = """
+DELETE FROM recall_receipts WHERE namespace_id = %(namespace_id)s AND at <= now() - make_interval(days => %(keep_days)s)
+"""
 
 
 async def given(tx: Transaction, client: str, conversation: str) -> set[tuple[UUID, int]]:
@@ -79,3 +83,8 @@ async def add(tx: Transaction, receipts: Sequence[Receipt], **about: Any) -> Non
 async def listed(tx: Transaction, *, conversation: str | None, limit: int, offset: int = 0, chars: int) -> list[Row]:
     """Return receipts, the latest first, each with the memory's text and whether it was read or changed since."""
     return await tx.rows(LIST, {"conversation": conversation, "limit": limit, "offset": offset, "chars": chars})
+
+
+async def forget_old(tx: Transaction, keep_days: int) -> None:
+    """Take away receipts that were kept as long as turns are."""
+    await tx.run(FORGET_OLD, {"keep_days": keep_days})

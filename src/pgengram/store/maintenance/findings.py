@@ -58,7 +58,7 @@ GROUP BY of_numbers, GROUPING SETS ((), (state), (type), (kind), (project), (sou
   (length_bin), (rate_per_day))
 HAVING (of_numbers = 1) = (GROUPING(importance_bin, age_bin, length_bin, rate_per_day) < 15)
 """
-OF_PROJECT: Final = "AND m.project = %(project)s"
+OF_PROJECT: Final = "AND m.project = ANY(%(projects)s::text[])"
 
 # Uses memory_tags_by_tag and memories_pkey.
 TAGS: Final = """
@@ -116,16 +116,16 @@ class Counted:
     relationships: int
 
 
-async def count(tx: Transaction, *, project: str | None, tags: int) -> Counted:
+async def count(tx: Transaction, *, projects: Sequence[str] | None, tags: int) -> Counted:
     """Count this namespace's memories, or those of one project.
 
     Args:
         tx: the namespace's transaction; vectors are those of the model that is active in it.
-        project: of which project; None for all.
+        projects: of which project, by its names; None for all.
         tags: how many tags to tell, the most used first.
     """
-    condition = "" if project is None else OF_PROJECT
-    given = {"project": project, "model_id": tx.model_id, "limit": tags, "ages": [*AGES], "lengths": [*LENGTHS]}
+    condition = "" if projects is None else OF_PROJECT
+    given = {"projects": projects, "model_id": tx.model_id, "limit": tags, "ages": [*AGES], "lengths": [*LENGTHS]}
     by, sums = _by_dimension(await tx.rows(COUNTS.format(condition=condition), given))
     tagged = await tx.rows(TAGS.format(condition=condition, states=VISIBLE), given)
     return Counted(
@@ -252,22 +252,22 @@ WHERE r.place <= %(limit)s ORDER BY r.finding, r.place
 
 
 async def judge(
-    tx: Transaction, findings: Sequence[str], *, project: str | None, stale: timedelta, limit: int
+    tx: Transaction, findings: Sequence[str], *, projects: Sequence[str] | None, stale: timedelta, limit: int
 ) -> tuple[dict[str, int], list[Row]]:
     """Return how many active memories meet each of `findings`, and the oldest of each.
 
     Args:
         tx: the namespace's transaction.
         findings: names from `CONDITIONS`.
-        project: of which project; None for all.
+        projects: of which project, by its names; None for all.
         stale: a memory not confirmed, changed or read for so long may be stale.
         limit: how many memories of each finding are returned.
     """
     if not findings:
         return {}, []
     values = ", ".join(f"('{name}', {CONDITIONS[name]})" for name in findings)
-    statement = JUDGE.format(values=values, condition="" if project is None else OF_PROJECT)
-    rows = await tx.rows(statement, {"project": project, "stale": stale, "limit": limit})
+    statement = JUDGE.format(values=values, condition="" if projects is None else OF_PROJECT)
+    rows = await tx.rows(statement, {"projects": projects, "stale": stale, "limit": limit})
     return {row["finding"]: row["found"] for row in rows}, rows
 
 
@@ -323,10 +323,12 @@ class Pair:
     similarity: float
 
 
-async def candidates(tx: Transaction, *, project: str | None, limit: int, offset: int) -> tuple[list[UUID], int]:
+async def candidates(
+    tx: Transaction, *, projects: Sequence[str] | None, limit: int, offset: int
+) -> tuple[list[UUID], int]:
     """Return active memories, newest first, and how many there are in all."""
-    condition = "" if project is None else OF_PROJECT
-    given = {"project": project, "limit": limit, "offset": offset}
+    condition = "" if projects is None else OF_PROJECT
+    given = {"projects": projects, "limit": limit, "offset": offset}
     ids = [row["id"] for row in await tx.rows(CANDIDATES.format(condition=condition), given)]
     counted = await tx.row(COUNT_CANDIDATES.format(condition=condition), given)
     return ids, counted["memories"] if counted else 0
@@ -342,10 +344,12 @@ async def near_pairs(
     return [Pair(row["one"], row["other"], row["similarity"]) for row in rows]
 
 
-async def linked_contradictions(tx: Transaction, *, project: str | None, limit: int) -> list[tuple[UUID, UUID]]:
+async def linked_contradictions(
+    tx: Transaction, *, projects: Sequence[str] | None, limit: int
+) -> list[tuple[UUID, UUID]]:
     """Return the pairs of active memories that somebody has linked as contradicting each other."""
-    statement = CONTRADICTING.format(condition="" if project is None else OF_PROJECT)
-    return [(row["one"], row["other"]) for row in await tx.rows(statement, {"project": project, "limit": limit})]
+    statement = CONTRADICTING.format(condition="" if projects is None else OF_PROJECT)
+    return [(row["one"], row["other"]) for row in await tx.rows(statement, {"projects": projects, "limit": limit})]
 
 
 def groups(pairs: Sequence[tuple[UUID, UUID]]) -> list[list[UUID]]:

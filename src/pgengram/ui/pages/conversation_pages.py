@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from pgengram.errors import NotFound
 from pgengram.service.conversations import Conversations
-from pgengram.store.assistant import recall_receipts
 from pgengram.ui.pages.page_application import PageApplication
 from pgengram.ui.view_data.query_values import whole_number
 from pgengram.ui.view_data.view_service import PAGE
@@ -79,11 +78,7 @@ class ConversationPages(PageApplication):
         """Show what was put before a model unasked: moment by moment, the latest first."""
         asked = request.query_params
         id_, page = asked.get("conversation") or None, whole_number(asked.get("page"), 1)
-        rows = await self.views.manager.store.read_transaction(
-            lambda tx: recall_receipts.listed(
-                tx, conversation=id_, limit=RECEIPTS + 1, offset=(page - 1) * RECEIPTS, chars=EXCERPT
-            )
-        )
+        rows = await self._kept.receipts(id_, limit=RECEIPTS + 1, offset=(page - 1) * RECEIPTS, chars=EXCERPT)
         moments = groupby(rows[:RECEIPTS], lambda row: (row["at"], row["client"], row["conversation"], row["event"]))
         shown: dict[str, Any] = {"page": page, "more": len(rows) > RECEIPTS, "id": id_}
         return self._page("receipts.html", here="/receipts", moments=[list(its) for _, its in moments], **shown)

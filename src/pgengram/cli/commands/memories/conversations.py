@@ -15,7 +15,6 @@ from pgengram.cli.runtime import (
     command,
     confirmed,
     opened_manager,
-    opened_store,
     print_answer,
     print_json,
     say,
@@ -24,7 +23,6 @@ from pgengram.cli.runtime import (
 from pgengram.errors import NotFound
 from pgengram.ids import short
 from pgengram.service.conversations import Conversations
-from pgengram.store.assistant import recall_receipts
 from pgengram.text.fencing import one_line
 
 OfClient = Annotated[str | None, typer.Option(help="Only this assistant, such as claude-code.")]
@@ -141,10 +139,8 @@ async def receipts(
 
     Examples: `pgengram receipts`, `pgengram receipts --limit 100 --json`
     """
-    async with opened_store() as store:
-        rows = await store.read_transaction(
-            lambda tx: recall_receipts.listed(tx, conversation=conversation, limit=limit, chars=EXCERPT)
-        )
+    async with opened_manager() as manager:
+        rows = await Conversations(manager).receipts(conversation, limit=limit, chars=EXCERPT)
     if as_json:
         print_json(
             {"receipts": [{**row, "memory_id": str(row["memory_id"]), "at": f.as_utc(row["at"])} for row in rows]}

@@ -16,7 +16,7 @@ SELECT m.id, count(*) OVER () AS found FROM memories m
 JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
 WHERE m.namespace_id = %(namespace_id)s AND m.status = %(status)s AND NOT m.pinned
   AND m.created_at < now() - %(age)s AND a.importance < %(importance)s AND a.access_count <= %(accesses)s
-  AND (%(project)s::text IS NULL OR m.project = %(project)s)
+  AND (%(projects)s::text[] IS NULL OR m.project = ANY(%(projects)s))
 ORDER BY m.created_at, m.id LIMIT %(limit)s
 """
 
@@ -27,7 +27,7 @@ SELECT m.id, count(*) OVER () AS found, ARRAY(SELECT tag FROM memory_tags t
 FROM memories m
 WHERE m.namespace_id = %(namespace_id)s AND m.status IN ('active', 'archived')
   AND m.id IN (SELECT memory_id FROM memory_tags WHERE namespace_id = %(namespace_id)s AND tag = ANY(%(tags)s))
-  AND (%(project)s::text IS NULL OR m.project = %(project)s)
+  AND (%(projects)s::text[] IS NULL OR m.project = ANY(%(projects)s))
 ORDER BY m.id LIMIT %(limit)s
 """
 
@@ -39,20 +39,20 @@ async def faded(
     age: timedelta,
     importance: float,
     accesses: int,
-    project: str | None,
+    projects: Sequence[str] | None,
     limit: int,
 ) -> tuple[list[UUID], int]:
     """Return memories of `status` that were stored longer ago than `age`, are less important than `importance` and were
     read at most `accesses` times, the oldest first; and how many there are.
     """
     given = {"status": status, "age": age, "importance": importance, "accesses": accesses}
-    rows = await tx.rows(FADED, {**given, "project": project, "limit": limit})
+    rows = await tx.rows(FADED, {**given, "projects": projects, "limit": limit})
     return [row["id"] for row in rows], rows[0]["found"] if rows else 0
 
 
 async def tagged(
-    tx: Transaction, tags: Sequence[str], *, project: str | None, limit: int
+    tx: Transaction, tags: Sequence[str], *, projects: Sequence[str] | None, limit: int
 ) -> tuple[dict[UUID, list[str]], int]:
     """Return memories that have some of `tags`, the oldest first, each with those; and how many memories there are."""
-    rows = await tx.rows(TAGGED, {"tags": list(tags), "project": project, "limit": limit})
+    rows = await tx.rows(TAGGED, {"tags": list(tags), "projects": projects, "limit": limit})
     return {row["id"]: row["tags"] for row in rows}, rows[0]["found"] if rows else 0
