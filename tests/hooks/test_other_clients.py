@@ -16,6 +16,7 @@ from mcp import Client
 
 from helpers import PATIENCE_S, Database, connected, environment, remember
 from pgengram import __version__
+from pgengram.cli.clients import hook_configs
 from pgengram.runtime import local_socket
 
 LYON = "The Ark project deploys from the office in Lyon."
@@ -76,6 +77,16 @@ PAYLOADS: dict[str, tuple[str, dict[str, Any] | None, dict[str, Any], dict[str, 
         {**WINDSURF, "agent_action_name": "post_cascade_response", "tool_info": {"response": "Lyon."}},
     ),
 }  # fmt: skip
+# The end of a session, in the same manuals; those of Cline and Windsurf have no event that comes once after the last answer.
+ENDS = {
+    "codex": {**CODEX, "hook_event_name": "SessionEnd", "reason": "other"},
+    "gemini-cli": {**GEMINI, "hook_event_name": "SessionEnd", "reason": "exit"},
+    "cursor": {
+        **CURSOR, "hook_event_name": "sessionEnd", "session_id": "c-1", "reason": "completed", "duration_ms": 45_000,
+        "is_background_agent": False, "final_status": "completed",
+    },
+    "vscode": {**VSCODE, "hookEventName": "Stop", "stop_hook_active": False},
+}  # fmt: skip
 PLACES = {"cursor": "additional_context", "cline": "contextModification"}  # of what comes before the model
 PROMPTED = ("codex", "gemini-cli", "cline")  # which take something with a prompt
 
@@ -129,6 +140,28 @@ async def test_a_prompt_brings_what_is_known_about_it_where_the_client_takes_it(
     assert (LYON in asked) == (name in PROMPTED)
     assert len(await assistant.answered("receipts")) == (name in PROMPTED)
     assert database.rows(KEPT) == []
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_the_end_of_a_session_says_what_was_really_stored_and_keeps_nothing_twice(
+    assistant: Assistant, client: Client, database: Database, name: str
+) -> None:
+    assistant.name = name
+    await run(assistant, PAYLOADS[name][2])
+    await remember(client, "Mara prefers tea.")
+    end = json.dumps(ENDS[name]).replace("FOLDER", str(assistant.folder / "ark"))
+
+    said = [json.loads(await asyncio.to_thread(assistant.raw, end)) for _ in range(2)]
+
+    assert said == [{"systemMessage": "pgengram: 1 memory stored, 0 changed, 1 turn kept."}] * 2
+    assert len(database.rows(KEPT)) == 1
+
+
+def test_each_client_is_asked_for_the_end_of_a_session_that_its_manual_has() -> None:
+    asked = {name for name, hooks in hook_configs.HOOKS.items() if "end" in hooks.events}
+
+    assert asked == {"claude-code", *ENDS}
+    assert PAYLOADS.keys() - ENDS == {"cline", "windsurf"}
 
 
 async def test_what_is_told_twice_is_kept_once_and_what_is_said_twice_is_kept_twice(

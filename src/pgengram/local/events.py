@@ -91,12 +91,13 @@ FORMS: Final[Mapping[str, Form]] = {
         reply=("prompt_response",),
     ),
     "cursor": Form(
-        {"sessionStart": "start", "beforeSubmitPrompt": "prompt", "afterAgentResponse": "turn"}, frozenset(("start",)),
+        {"sessionStart": "start", "beforeSubmitPrompt": "prompt", "afterAgentResponse": "turn", "sessionEnd": "end"},
+        frozenset(("start",)),
         conversation=("conversation_id", "session_id"), folder=("workspace_roots.0", "cwd"), reply=("text",),
         context=_as_cursor,
     ),
     "vscode": Form(
-        {"SessionStart": "start", "UserPromptSubmit": "prompt"}, frozenset(("start",)),
+        {"SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "end"}, frozenset(("start",)),
         name=("hookEventName", "hook_event_name"), conversation=("sessionId", "session_id"),
     ),
     "cline": Form(

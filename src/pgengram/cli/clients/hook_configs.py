@@ -14,7 +14,7 @@ from pgengram.cli.clients import config_edits, hook_scripts, jsonc, mcp_client
 from pgengram.cli.clients.config_edits import BY_HAND, Edit, backups
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.local.events import FORMS
-from pgengram.runtime import files
+from pgengram.runtime.system import files
 from pgengram.settings import Settings
 
 HOLDER: Final = "hooks"  # what all of them call it
@@ -68,10 +68,11 @@ HOOKS: Final = {
         {"start": "SessionStart", "prompt": "BeforeAgent", "turn": "AfterAgent", "end": "SessionEnd"}, 5_000,
     ),
     "cursor": Hooks(
-        ".cursor/hooks.json", {"start": "sessionStart", "prompt": "beforeSubmitPrompt", "turn": "afterAgentResponse"},
+        ".cursor/hooks.json",
+        {"start": "sessionStart", "prompt": "beforeSubmitPrompt", "turn": "afterAgentResponse", "end": "sessionEnd"},
         5, grouped=False, extra={}, begins={"version": 1},
     ),
-    "vscode": Hooks(".copilot/hooks/pgengram.json", _CLAUDE, 5, grouped=False),
+    "vscode": Hooks(".copilot/hooks/pgengram.json", {**_CLAUDE, "end": "Stop"}, 5, grouped=False),
     "windsurf": Hooks(
         ".codeium/windsurf/hooks.json", {"prompt": "pre_user_prompt", "turn": "post_cascade_response"}, grouped=False,
         extra={"show_output": False},

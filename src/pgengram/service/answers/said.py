@@ -96,7 +96,8 @@ async def what_became(store: Store, conversation: conversations.Conversation) ->
     if not began["turns"]:
         return ""
     fresh = sum(row["is_new"] for row in stored)
-    return f"{counted(fresh)} stored, {len(stored) - fresh} changed, {began['turns']} turns kept."
+    turns = "1 turn" if began["turns"] == 1 else f"{began['turns']} turns"
+    return f"{counted(fresh)} stored, {len(stored) - fresh} changed, {turns} kept."
 
 
 def _stems(text: str) -> set[str]:
