@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from helpers import call, connected, found, read, refused, remember
-from machine import closed_in_the_end, copied
+from machine import closed_in_the_end, copied, pgengram
+from pgengram.postgres.system import HINTS
 from pgengram.store.store import RESERVE_BYTES
 
 DISK_MB = 320
@@ -25,17 +28,28 @@ pytestmark = pytest.mark.skipif(not may_mount, reason="only root of a Linux can 
 @pytest.fixture
 def disk(tmp_path: Path, prepared: Path) -> Iterator[Path]:
     """A small disk of the test's own, with a store on it."""
-    place = tmp_path / "disk"
+    with disk_of(tmp_path / "disk", DISK_MB) as place:
+        copied(prepared, place / "data")
+        yield place
+
+
+@contextmanager
+def disk_of(place: Path, size_mb: int) -> Iterator[Path]:
+    """A disk of that size, on which a server may be started in the folder `data`."""
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=755", "tmpfs", str(place)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m,mode=755", "tmpfs", str(place)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("this root may not mount")
     try:
-        with closed_in_the_end(place / "data") as folder:
-            copied(prepared, folder)
+        with closed_in_the_end(place / "data"):
             yield place
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def again(place: Path, options: str) -> None:
+    """Mount a disk again with other options."""
+    subprocess.run(["mount", "-o", f"remount,{options}", str(place)], check=True)
 
 
 def fill(disk: Path, leave: int) -> Path:
@@ -86,3 +100,45 @@ async def test_a_store_that_fills_its_disk_by_itself_keeps_what_it_acknowledged(
 
         outcome = await call(client, "search_memories", query="", count_only=True)
         assert outcome["total"] == stored
+
+
+def test_where_there_is_no_room_for_the_data_the_first_start_says_so_and_leaves_none(tmp_path: Path) -> None:
+    with disk_of(tmp_path / "disk", 8) as place:
+        folder = str(place / "data")
+
+        failed = pgengram("list", expect=1, data_dir=folder, embedder="none:")
+
+        said = failed.stderr.splitlines()
+        assert "The disk is full" in said[0]
+        assert said[1:] == [HINTS[errno.ENOSPC]]
+        assert not any(file.is_file() for file in (place / "data" / "postgres").glob("cluster*/**/*"))
+        again(place, f"size={DISK_MB}m")
+        pgengram("list", data_dir=folder, embedder="none:")
+
+
+def test_a_store_on_a_full_disk_that_does_not_start_says_so_and_starts_when_there_is_room(disk: Path) -> None:
+    folder = str(disk / "data")
+    ballast = fill(disk, 0)
+
+    failed = pgengram("list", expect=1, data_dir=folder, embedder="none:")
+
+    said = failed.stderr.splitlines()
+    assert "The disk is full" in said[0] or os.strerror(errno.ENOSPC) in said[0]
+    assert said[1:] == [HINTS[errno.ENOSPC]]
+    ballast.unlink()
+    pgengram("list", data_dir=folder, embedder="none:")
+
+
+def test_a_store_on_a_disk_that_is_only_read_is_left_alone_with_the_setting_to_change(disk: Path) -> None:
+    before = sorted(disk.rglob("*"))
+    again(disk, "ro")
+    try:
+        for folder in (disk / "data", disk / "new"):
+            failed = pgengram("list", expect=1, data_dir=str(folder), embedder="none:")
+
+            said = failed.stderr.splitlines()
+            assert os.strerror(errno.EROFS) in said[0]
+            assert said[1:] == [HINTS[errno.EROFS]]
+    finally:
+        again(disk, "rw")
+    assert sorted(disk.rglob("*")) == before

@@ -6,6 +6,7 @@ happens under the start lock of its home, see `presence`.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import sys
@@ -35,7 +36,6 @@ LOCK_S = 90  # longer than anybody holds the start lock while stopping
 REPORT_S = 2  # an ordinary start is over by then
 LOG_TAIL = 8
 CTYPES = ("en-US", "C") if sys.platform == "win32" else ("C.UTF-8", "en_US.UTF-8", "C")
-ELSEWHERE = "Set PGENGRAM_DATA_DIR to a folder of your own, or run as the user to whom this one belongs."
 
 CONFIGURATION = """\
 # Written by pgengram at each start. Your own settings belong into postgresql.auto.conf, by ALTER SYSTEM.
@@ -212,7 +212,7 @@ def start_embedded(
     try:
         return _started(_prepared(data_dir), data_dir, timeout_s, report)
     except OSError as error:
-        raise NotReady(f"The data folder {data_dir} cannot be used: {error}.", ELSEWHERE) from error
+        raise system.unusable(data_dir, error) from error
 
 
 def is_new(data_dir: Path) -> bool:
@@ -229,7 +229,7 @@ def status(data_dir: Path) -> Status:
     try:
         return _seen(home_of(data_dir.absolute()))
     except PermissionError as error:
-        raise NotReady(f"The data folder {data_dir} cannot be used: {error}.", ELSEWHERE) from error
+        raise system.unusable(data_dir, error) from error
 
 
 def _seen(home: Path) -> Status:
@@ -257,7 +257,7 @@ def _prepared(data_dir: Path) -> Path:
     if sys.platform != "win32":
         found = home.stat()
         if found.st_uid != os.geteuid():
-            raise NotReady(f"The data folder {home} belongs to another user (uid {found.st_uid}).", ELSEWHERE)
+            raise NotReady(f"The data folder {home} belongs to another user (uid {found.st_uid}).", system.ELSEWHERE)
         if found.st_mode & 0o077:
             home.chmod(0o700)
     (home / process_locks.PRESENCE).mkdir(mode=0o700, exist_ok=True)
@@ -306,7 +306,7 @@ def _ensure_running(data_dir: Path, timeout_s: float, report: Callable[[str], No
         if processes.take():  # no process of the server is left, or there was none
             try:
                 if launched:
-                    raise NotReady(f"PostgreSQL ended while it was starting.\n{_log_tail(home)}")
+                    raise _failed(home, "PostgreSQL ended while it was starting.", _log_tail(home))
                 _launch(data_dir, processes, report)
                 launched = True
                 deadline = time.monotonic() + timeout_s  # a slow machine may have made the data for longer than that
@@ -372,7 +372,13 @@ def _initdb(home: Path, draft: Path, programs: Binaries, maker: int | None, proc
         code, said = system.run([*command, f"--lc-ctype={ctype}"], cwd=cwd, uid=maker, keep=_kept(processes))
         if code == 0:
             return
-    raise NotReady(f"PostgreSQL could not make its data folder.\n{_tail(said)}")
+    raise _failed(home, "PostgreSQL could not make its data folder.", _tail(said))
+
+
+def _failed(home: Path, what: str, said: str) -> NotReady:
+    if system.FULL in said:
+        return NotReady(f"The disk is full on which PostgreSQL's data lies: {home}.", system.HINTS[errno.ENOSPC])
+    return NotReady(f"{what}\n{said}")
 
 
 def _configure(home: Path, programs: Binaries, uid: int | None) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -32,6 +33,12 @@ DRIVE_REMOTE = 4  # of GetDriveType
 NETWORK = ("nfs", "cifs", "smb", "afpfs", "webdav", "davfs", "fuse.sshfs", "fuse.rclone", "ceph", "glusterfs")
 ON_NETWORK = "The data folder {folder} lies on a network drive ({kind}), where PostgreSQL can lose data."
 PARTS = ("postgresql.conf", "global/pg_control", "base", "pg_xact", "pg_wal")  # of every data folder
+ELSEWHERE = "Set PGENGRAM_DATA_DIR to a folder of your own, or run as the user to whom this one belongs."
+HINTS = {
+    errno.EROFS: "Set PGENGRAM_DATA_DIR to a folder on a disk that may be written to.",
+    errno.ENOSPC: "Free some room there, or set PGENGRAM_DATA_DIR to a folder on another disk.",
+}
+FULL = os.strerror(errno.ENOSPC)  # as PostgreSQL says it
 KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "SYSTEMROOT", "WINDIR", "COMSPEC", "PATHEXT", "TEMP", "TMP")
 
 
@@ -88,6 +95,11 @@ def require_own_disk(data_dir: Path) -> None:
             ON_NETWORK.format(folder=data_dir, kind=kind),
             "Set PGENGRAM_DATA_DIR to a folder on a disk of this machine.",
         )
+
+
+def unusable(data_dir: Path, error: OSError) -> NotReady:
+    """Return what to say of a data folder in which the system refuses something."""
+    return NotReady(f"The data folder {data_dir} cannot be used: {error}.", HINTS.get(error.errno or 0, ELSEWHERE))
 
 
 def _network_drive(folder: Path) -> str | None:
