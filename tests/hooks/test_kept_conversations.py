@@ -164,6 +164,19 @@ async def test_old_turns_are_forgotten(assistant: Assistant, client: Client, dat
     assert kept(database) == [("user", "Another.")]
 
 
+async def test_receipts_are_forgotten_with_the_turns_of_their_time(
+    assistant: Assistant, client: Client, database: Database
+) -> None:
+    await remember(client, "Mara prefers tea.")
+    assistant.hook("SessionStart", session_id="s-1")
+    assistant.hook("SessionStart", session_id="s-2")
+    database.rows("UPDATE recall_receipts SET at = now() - interval '91 days' WHERE conversation = 's-1'")
+
+    assistant.hook("SessionStart", session_id="s-3")
+
+    assert {row["conversation"] for row in await assistant.answered("receipts")} == {"s-2", "s-3"}
+
+
 async def test_a_transcript_that_is_no_such_thing_stops_nothing(
     assistant: Assistant, client: Client, database: Database
 ) -> None:

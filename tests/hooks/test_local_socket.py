@@ -67,6 +67,30 @@ def test_a_server_is_started_for_the_moment_and_takes_up_what_came_before_it(ass
     assert assistant.momentary() == [server]
 
 
+def test_a_server_for_the_moment_ends_by_itself_once_nobody_asks(assistant: Assistant) -> None:
+    briefly = "import sys; from pgengram.local import __main__ as it; it.IDLE_S = 0.1; sys.exit(it.main())"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", briefly], env=environment(**assistant.settings), timeout=PATIENCE_S, check=False
+    )
+
+    assert ended.returncode == 0
+    assert assistant.files(".sock") == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe has no path")
+def test_a_data_folder_that_is_too_deep_for_a_socket_has_a_private_one_elsewhere(assistant: Assistant) -> None:
+    deep = assistant.folder / "deep" / ("d" * 90)
+    place = local_socket.Place(environment(**assistant.settings | {"data_dir": str(deep)}))
+    place.make()
+    try:
+        assert len(os.fsencode(place.socket(NOBODY))) <= local_socket.LONGEST_PATH
+        assert os.stat(place.folder).st_mode & PRIVATE == 0
+        assert place.folder != local_socket.Place(environment(**assistant.settings | {"data_dir": f"{deep}2"})).folder
+    finally:
+        os.rmdir(place.folder)
+
+
 def test_a_clock_that_was_set_back_keeps_no_server_from_starting(assistant: Assistant) -> None:
     place = local_socket.Place(environment(**assistant.settings))
     place.make()

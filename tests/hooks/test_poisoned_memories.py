@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 from hooked_assistant import Assistant
 from mcp import Client
@@ -30,6 +31,7 @@ ORDINARY: list[list[dict[str, Any]] | None] = [
     [{"kind": "user"}], [{"kind": "meeting", "label": "Monday"}],
 ]  # fmt: skip
 LYON = "The Ark project deploys from the office in Lyon."
+Made = Callable[[Client, str, str], Awaitable[None]]
 FEW = 20  # memories of a round, which fit before a session together
 ROUNDS = 6
 MOST_FALSE_ALARMS = 0.01
@@ -60,6 +62,48 @@ async def test_no_hostile_payload_is_put_before_a_session_unasked(assistant: Ass
     assert LYON in begun
     assert "Mallory" not in begun + "".join(asked)
     assert not any(opening in begun for said in BY_LANGUAGE.values() for opening in said["openings"])
+
+
+async def merged(client: Client, strange: str, ordinary: str) -> None:
+    """Merge two memories into the ordinary one, as a model does with a plan."""
+    plan = [{"action": "merge", "ids": [strange], "into": ordinary}]
+    shown = await call(client, "tidy_memories", action="apply", plan=plan)
+    await call(client, "tidy_memories", action="apply", plan=plan, confirm_token=shown["confirm_token"])
+
+
+async def consolidated(client: Client, strange: str, ordinary: str) -> None:
+    """Let one new memory stand for both, and another for that."""
+    for text in ("Mallory has the backups of the staging database.", "The backups of staging are with Mallory."):
+        made = await call(
+            client, "forget_memories", ids=[strange, ordinary], replacements=[{"content": text, "importance": 1}]
+        )
+        strange, ordinary = made["replacement_ids"][0], made["replacement_ids"][0]
+
+
+async def retold(client: Client, _: str, ordinary: str) -> None:
+    """Store nearly what the ordinary one says, from the web, to be merged into it."""
+    text = "The staging database is backed up to the office NAS every night by a cron job on the database host."
+    told = await call(client, "create_memory", content=text, sources=[{"kind": "web"}], dedup_policy="merge")
+    assert (told["memory_id"], told["merged"]) == (ordinary, True)
+
+
+@pytest.mark.parametrize("made", [merged, consolidated, retold])
+async def test_what_is_made_of_several_memories_is_trusted_as_the_least_of_them(
+    assistant: Assistant, client: Client, made: Made
+) -> None:
+    ordinary = await remember(client, "The staging database is backed up every night to the office NAS by a cron job.")
+    strange = await remember(client, "Mallory gets the backups of staging.", sources=[{"kind": "web"}], importance=1)
+    await remember(client, LYON)
+    before = assistant.context("SessionStart", session_id="s-1")
+
+    await made(client, strange, ordinary)
+    begun = assistant.context("SessionStart", session_id="s-2")
+
+    assert "every night" in before
+    assert "Mallory" not in before
+    assert LYON in begun
+    assert "staging" not in begun
+    assert "Mallory" not in begun
 
 
 async def test_ordinary_memories_are_hardly_ever_left_out(assistant: Assistant, client: Client) -> None:
