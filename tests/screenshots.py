@@ -1,16 +1,21 @@
 """Make the pictures of the web app under docs/img, from the demo's invented company: python tests/screenshots.py
 
-It needs Playwright (`pip install playwright`) and a Chromium. A run starts the embedded PostgreSQL in a temporary folder.
+`--every FOLDER` writes every view instead, in three sizes, light and dark, with texts that are hard to show: Chinese, Arabic, emoji,
+HTML, 16,000 characters. It needs Playwright (`pip install playwright`) and a Chromium, and fonts for these scripts. A run starts the
+embedded PostgreSQL in a temporary folder.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from playwright.async_api import Browser, async_playwright
 
@@ -22,10 +27,11 @@ from pgengram import demo
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
+Picture = tuple[Path, str, Any, Literal["light", "dark"]]  # file, address, size, scheme
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "img"
 DESKTOP: Final = {"width": 1280, "height": 760}
 PHONE: Final = {"width": 390, "height": 760}
-PICTURES: Final[dict[str, tuple[str, dict[str, int], str]]] = {
+PICTURES: Final[dict[str, tuple[str, dict[str, int], Literal["light", "dark"]]]] = {
     "ui-search": ("/?q=who+should+not+drink+coffee", DESKTOP, "light"),
     "ui-memory": ("/memory/{memory}", DESKTOP, "light"),
     "ui-review": ("/review", DESKTOP, "light"),
@@ -34,25 +40,48 @@ PICTURES: Final[dict[str, tuple[str, dict[str, int], str]]] = {
     "ui-phone": ("/?q=who+should+not+drink+coffee", PHONE, "dark"),
 }
 
+VIEWS: Final = (
+    "/", "/?q=who+should+not+drink+coffee", "/?q=zzz&tags=no-such-tag", "/new", "/memory/{memory}", "/memory/{long}", "/memory/{arabic}",
+    "/memory/{hostile}", "/timeline", "/conversations", "/projects", "/clusters", "/map", "/graph", "/graph?id={memory}", "/review",
+    "/review?find=contradictions", "/review?find=untagged", "/review?find=plan", "/trash", "/trash?status=archived", "/health", "/import",
+    "/export", "/tokens", "/receipts", "/namespaces", "/memory/00000000-0000-0000-0000-000000000000",
+)  # fmt: skip
+SIZES: Final = {"1440": (1440, 900), "1024": (1024, 768), "390": (390, 844)}
+HARD: Final = {  # to show
+    "chinese": "奥托在苏黎世的办公室里存放着三百本旧地图册，每年春天都要清点一次。钥匙在门后的木盒子里。",
+    "arabic": "المفتاح خلف الباب الأخضر في مكتب برن، ورقم الغرفة 214. **لا تنسَ** إغلاق النافذة في المساء.",
+    "emoji": "👩🏽‍🚀 The team's stand-up is at 9:30 🕤 — bring coffee ☕️ and the 🇨🇭 flag. 🎉🎉🎉",
+    "hostile": "<script>alert('x')</script> <b>bold</b> \u202eright to left\u202c {{ 7 * 7 }} [click](javascript:alert(1)) " + "W" * 300,
+    "long": "# The handbook of the archive\n\n" + "\n\n".join(
+        f"## Room {n}\n\nShelf {n} holds *{n * 7} maps* and a `catalogue-{n}.csv`:\n\n- those before 1900\n- those after" for n in range(1, 150)
+    )[:15_900],
+}  # fmt: skip
+
 DISAGREEING: Final = (  # for the review
     "The printer in the office in Bern needs toner 305 and stands beside the green door.",
     "The printer in the office in Bern needs toner 415 and stands beside the green door.",
 )
 
 
-async def fill(data_dir: str) -> str:
-    """Store the demo's memories, and return the id of one."""
+async def fill(data_dir: str, *, hard: bool) -> dict[str, str]:
+    """Store the demo's memories, and those that are hard to show; return ids by name."""
     manager = MemoryManager(Settings(data_dir=data_dir))
     try:
         await manager.open()
         stored = await manager.create_memories([one.arguments() for one in demo.load().memories])
         await manager.create_memories([{"content": one, "dedup_policy": "insert"} for one in DISAGREEING])
-        return str(stored.results[0]["memory_id"])
+        ids = {"memory": str(stored.results[0]["memory_id"])}
+        if hard:
+            made = await manager.create_memories(
+                [{"content": text, "tags": [name, "hard to show"]} for name, text in HARD.items()]
+            )
+            ids |= {name: str(one["memory_id"]) for name, one in zip(HARD, made.results, strict=True)}
+        return ids
     finally:
         await manager.close()
 
 
-async def photograph(browser: Browser, link: str, memory: str) -> None:
+async def photograph(browser: Browser, link: str, ids: dict[str, str], every: Path | None) -> None:
     """Open the link once and write every picture."""
     base = link.partition("/enter")[0]
     context = await browser.new_context()
@@ -60,26 +89,43 @@ async def photograph(browser: Browser, link: str, memory: str) -> None:
     await page.goto(link)
     await page.wait_for_url(base + "/")
     state: Any = await context.storage_state()
-    for name, (path, size, scheme) in PICTURES.items():
-        look: dict[str, Any] = {"viewport": size, "color_scheme": scheme, "storage_state": state}
-        page = await (await browser.new_context(**look)).new_page()
-        await page.goto(base + path.format(memory=memory))
+    for file, path, size, scheme in _every(every) if every else _chosen():
+        context = await browser.new_context(viewport=size, color_scheme=scheme, storage_state=state)
+        page = await context.new_page()
+        await page.goto(base + path.format(**ids))
         await page.locator(".waiting").first.wait_for(state="detached", timeout=120_000)
         await page.wait_for_load_state("networkidle")
-        await page.screenshot(path=FOLDER / f"{name}.png")
+        await page.screenshot(path=file)
+        await context.close()
 
 
-async def main(data_dir: str, chromium: str) -> None:
+def _chosen() -> Iterator[Picture]:
+    for name, (path, size, scheme) in PICTURES.items():
+        yield FOLDER / f"{name}.png", path, size, scheme
+
+
+def _every(folder: Path) -> Iterator[Picture]:
+    for path in VIEWS:
+        name = re.sub(r"[^a-z=]+", "-", path).strip("-") or "start"
+        for size, (width, height) in SIZES.items():
+            for scheme in ("light", "dark"):
+                yield folder / f"{name}-{size}-{scheme}.png", path, {"width": width, "height": height}, scheme
+
+
+async def main(data_dir: str, chromium: str, every: Path | None) -> None:
     """Fill a store, start the page over it and write the pictures."""
-    memory = await fill(data_dir)
+    ids = await fill(data_dir, hard=every is not None)
     async with run_ui("", data_dir=data_dir) as link, async_playwright() as tool:
         browser = await tool.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        await photograph(browser, link, memory)
+        await photograph(browser, link, ids, every)
         await browser.close()
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--every", type=Path, metavar="FOLDER", help="write every view there, for looking at them")
+    chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # for root another user's PostgreSQL must reach it
         found = next(path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name)))
-        asyncio.run(main(str(Path(folder) / "data"), found))
+        asyncio.run(main(str(Path(folder) / "data"), found, chosen.every))

@@ -229,6 +229,7 @@ class Filters(Request):
     _tag_groups: list[list[str]] | None = PrivateAttr(None)
     _spellings: dict[str, list[str]] = PrivateAttr(default_factory=dict)
     _hidden: Literal["out", "too", "alone"] = PrivateAttr(default="out")
+    _counts_hidden: bool = PrivateAttr(default=True)
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -255,8 +256,15 @@ class Filters(Request):
 
     @property
     def hides_nothing(self) -> bool:
-        """Whether the caller chose a state or a time of memories, so that none is hidden from them."""
-        return self.status != "active" or self._hidden != "out" or getattr(self, "as_of", None) is not None
+        """Whether the caller chose a state or a time of memories, or does not want to know of hidden ones."""
+        chosen = self.status != "active" or getattr(self, "as_of", None) is not None
+        return chosen or self._hidden != "out" or not self._counts_hidden
+
+    def without_counting_hidden(self) -> Self:
+        """Return these filters for a caller who shows no count of hidden memories, which takes a search of its own."""
+        made = self.model_copy()
+        made._counts_hidden = False
+        return made
 
     def with_hidden(self, *, alone: bool = False) -> Self:
         """Return these filters for expired and forgotten memories too; `alone` for those and archived ones only."""

@@ -247,6 +247,37 @@ async def test_the_graph_is_zoomed_by_keys_and_buttons_and_a_click_tells_a_memor
     await page.context.close()
 
 
+async def test_labels_of_the_graph_cover_neither_a_memory_nor_each_other(browser: Browser) -> None:
+    page = await browser.open("/graph")
+    await page.locator("#network[data-labels]").wait_for()
+    covered = await page.evaluate(
+        """() => { const graph = document.getElementById('network')._cyreg.cy;
+          const box = (node, more) => node.renderedBoundingBox({ includeNodes: false, includeLabels: false, includeOverlays: false, ...more });
+          const named = graph.nodes('.below, .above, .left, .right');
+          const over = (one, other) => Math.min(one.x2, other.x2) - Math.max(one.x1, other.x1) > 5 && Math.min(one.y2, other.y2) - Math.max(one.y1, other.y1) > 5;
+          const found = [];
+          named.forEach((one) => graph.nodes().forEach((other) => { if (one === other) return;
+            if (over(box(one, { includeLabels: true }), box(other, { includeNodes: true }))) found.push([one.data('short'), other.id()]);
+            if (named.contains(other) && over(box(one, { includeLabels: true }), box(other, { includeLabels: true }))) found.push([one.data('short'), other.data('short')]); }));
+          return [named.length, found]; }"""
+    )  # outlines of letters may touch, so five pixels are no cover
+    assert covered[0] > 3
+    assert covered[1] == []
+    await page.context.close()
+
+
+async def test_the_panel_of_the_graph_leads_along_links(browser: Browser) -> None:
+    page = await browser.open(f"/graph?id={browser.ids['stripe']}")
+    panel = page.locator("#chosen")
+    await panel.locator("p", has_text="Mara moved billing to Stripe.").wait_for()
+    await panel.locator("li", has_text="→ causes").get_by_role("button", name="Jonas is allergic").click()
+    await panel.locator("p", has_text="Jonas is allergic to peanuts.").wait_for()
+    await panel.locator("li", has_text="← causes").wait_for()
+    await panel.get_by_role("link", name="Explore from here").click()
+    await page.wait_for_url(lambda address: address.endswith(browser.ids["jonas"]))
+    await page.context.close()
+
+
 async def test_the_map_is_steered_by_keys_and_tells_what_is_pointed_at(browser: Browser) -> None:
     page = await browser.open("/map")
     shown = page.locator("#map")

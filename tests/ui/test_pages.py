@@ -500,6 +500,24 @@ async def test_without_links_the_graph_joins_the_most_similar_memories(database:
     assert edge["type"] == "alike"
 
 
+async def test_a_search_of_the_page_makes_no_second_one_for_hidden_memories(
+    manager: MemoryManager, tmp_path: Path
+) -> None:
+    made = await manager.create_memory(NewMemory(content="The tower clock stopped at noon."))
+    await manager.create_memory(NewMemory(content="The tower clock is wound on Mondays."))
+    await manager.forget_memories([made.memory_id])
+    views = ViewService(manager, tmp_path)
+    try:
+        shown = await views.search({"q": "Who winds the tower clock?"})
+    finally:
+        await views.close()
+    told = await manager.search_memories(Question(query="Who winds the tower clock?"))
+
+    assert told.hidden == {"forgotten": 1}
+    assert shown.hidden is None
+    assert [one["id"] for one in shown.results] == [one["id"] for one in told.results]
+
+
 async def test_an_empty_store_says_what_to_do(manager: MemoryManager, tmp_path: Path) -> None:
     async with inside(ViewService(manager, tmp_path)) as client:
         said = {

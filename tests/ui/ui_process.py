@@ -97,7 +97,8 @@ async def run_ui(database_url: str, port: str = "0", **settings: str) -> AsyncIt
     assert process.stdout is not None
     try:
         async with asyncio.timeout(PATIENCE_S):
-            yield (await process.stdout.readline()).decode().strip()
+            link = (await process.stdout.readline()).decode().strip()
+        yield link
     finally:
         if process.returncode is None:
             process.terminate()

@@ -407,77 +407,135 @@ function tell(id, text) {
   chosen.replaceChildren(link);
 }
 
-// Which words are shown: those of the best linked memories first, and no two on each other.
-function words(graph) {
-  const taken = [];
-  const nodes = graph.nodes().filter((node) => !node.hasClass("hidden")).sort((one, other) => other.hasClass("start") - one.hasClass("start") || other.degree() - one.degree());
-  const zoom = graph.zoom();
-  for (const node of nodes) {
-    const { x, y } = node.renderedPosition();
-    const letters = Math.max(8, (Number.parseFloat(node.style("font-size")) || 12) * zoom);
-    const lines = Math.ceil(node.data("short").length / 18);
-    const box = { left: x - letters * 5.5, right: x + letters * 5.5, top: y - letters * 0.6, bottom: y + letters * (1.4 + 1.25 * lines) };
-    const free = !taken.some((other) => box.left < other.right && box.right > other.left && box.top < other.bottom && box.bottom > other.top);
-    node.toggleClass("unnamed", !free);
-    if (free) taken.push(box);
+const LETTERS = 12; // pixels of a label, however far one zooms
+const LABEL_WIDTH = 124;
+const LINE = LETTERS * 1.25;
+const SIDES = { below: ["center", "bottom"], above: ["center", "top"], right: ["right", "center"], left: ["left", "center"] };
+const WAYS = { below: [0, 1], above: [0, -1], right: [1, 0], left: [-1, 0] };
+const ruler = document.createElement("canvas").getContext("2d");
+
+// How wide and high a label is, broken into lines as Cytoscape does it.
+function sizeOf(text) {
+  ruler.font = `${LETTERS}px system-ui`;
+  const rows = [0];
+  for (const word of text.split(" ")) {
+    const wide = ruler.measureText(`${word} `).width;
+    if (rows.at(-1) && rows.at(-1) + wide > LABEL_WIDTH) rows.push(wide);
+    else rows[rows.length - 1] += wide;
   }
+  return { width: Math.max(...rows), height: rows.length * LINE };
+}
+
+// Labels are placed around their memories, the best linked first; one that would lie on a memory or another label is left out.
+function labels(graph, radius) {
+  const shown = graph.nodes().filter((node) => !node.hasClass("hidden"));
+  const dots = shown.map((node) => ({ node, ...node.renderedPosition(), reach: radius * (node.hasClass("start") ? 1.7 : 1) + 2 }));
+  const taken = [];
+  const free = (box, own) => !taken.some((other) => box.left < other.right && box.right > other.left && box.top < other.bottom && box.bottom > other.top)
+    && !dots.some(({ node, x, y, reach }) => node !== own && x + reach > box.left && x - reach < box.right && y + reach > box.top && y - reach < box.bottom);
+  const [width, height] = [graph.width(), graph.height()];
+  for (const { node, x, y, reach } of [...dots].sort((one, other) => other.node.hasClass("start") - one.node.hasClass("start") || other.node.degree() - one.node.degree())) {
+    node.removeClass(Object.keys(SIDES).join(" "));
+    if (taken.length > 150 || x < -LABEL_WIDTH || y < -LABEL_WIDTH || x > width + LABEL_WIDTH || y > height + LABEL_WIDTH) continue;
+    const size = sizeOf(node.data("short"));
+    const away = reach + 4;
+    const boxes = {
+      below: { left: x - size.width / 2, top: y + away }, above: { left: x - size.width / 2, top: y - away - size.height },
+      right: { left: x + away, top: y - size.height / 2 }, left: { left: x - away - size.width, top: y - size.height / 2 },
+    };
+    const near = node.neighborhood("node").map((other) => other.renderedPosition());
+    const lean = near.map((other) => [(x - other.x) / Math.hypot(x - other.x, y - other.y), (y - other.y) / Math.hypot(x - other.x, y - other.y)]);
+    const against = (side) => lean.reduce((sum, [right, down]) => sum + right * WAYS[side][0] + down * WAYS[side][1], 0); // away from its links
+    for (const [side, box] of Object.entries(boxes).sort(([one], [other]) => against(other) - against(one))) {
+      Object.assign(box, { right: box.left + size.width, bottom: box.top + size.height });
+      if (box.left < 0 || box.top < 0 || box.right > width || box.bottom > height || !free(box, node)) continue;
+      node.addClass(side);
+      taken.push(box);
+      break;
+    }
+  }
+  return taken;
+}
+
+// What is selected, with its links, beside the graph.
+function panel(node, choose) {
+  const made = (name, text, more = {}) => Object.assign(document.createElement(name), { textContent: text, ...more });
+  const list = made("ul", "", { className: "links" });
+  for (const edge of node.connectedEdges()) {
+    const out = edge.source().id() === node.id();
+    const other = out ? edge.target() : edge.source();
+    const item = document.createElement("li");
+    item.append(made("span", edge.data("type") === "alike" ? "similar" : `${out ? "→" : "←"} ${edge.data("type")}`, { className: "badge" }), " ",
+      made("button", other.data("text"), { type: "button", className: "plain", dir: "auto", onclick: () => choose(other) }));
+    list.append(item);
+  }
+  const actions = made("p", "", { className: "actions" });
+  actions.append(made("a", "Open", { className: "button", href: `/memory/${node.id()}` }), " ", made("a", "Explore from here", { className: "button", href: `/graph?id=${node.id()}` }));
+  const text = document.createElement("p");
+  text.append(made("a", node.data("text"), { href: `/memory/${node.id()}`, dir: "auto" }));
+  document.getElementById("chosen").replaceChildren(made("span", node.data("type"), { className: `type ${node.data("type")}` }), text, actions, list);
 }
 
 const MOST_FIT = 1.4;
-const READABLE = 120; // memories whose words find room beside each other
+const RADIUS = 7; // pixels of a memory
 
 function network(element) {
   const given = data(element);
-  const count = Object.keys(given.nodes).length;
-  const [many, crowded] = [count > 400, count > READABLE];
+  const many = Object.keys(given.nodes).length > 400;
   const graph = cytoscape({
     container: element,
     elements: [
       ...Object.entries(given.nodes).map(([id, node]) => ({
-        data: { id, text: node.text, short: node.text.length > 28 ? `${node.text.slice(0, 28)}…` : node.text, type: node.type },
+        data: { id, text: node.text, short: node.text.length > 34 ? `${node.text.slice(0, 33).trimEnd()}…` : node.text, type: node.type },
         position: { x: node.x, y: node.y },
         classes: id === given.start ? "start" : "",
       })),
       ...given.edges.map((edge, number) => ({ data: { id: `e${number}`, source: edge.from, target: edge.to, type: edge.type.replaceAll("_", " "), strength: edge.strength } })),
     ],
-    layout: { name: "preset", padding: 30 },
+    layout: { name: "preset", padding: 40 },
     hideEdgesOnViewport: many,
     textureOnViewport: many,
     pixelRatio: many ? 1 : "auto",
     minZoom: 0.02,
     maxZoom: 4,
   });
-  const box = graph.elements().boundingBox({ includeLabels: false });
-  const whole = Math.max(16, box.h / (many ? 75 : 38), box.w / (many ? 130 : 70)); // as large on the screen whatever the number of memories
   let fitted = 0;
   const draw = () => {
-    const nearer = crowded && fitted ? Math.max(1, graph.zoom() / fitted) : 1;
-    const size = whole * nearer ** -0.7; // of many, zooming moves memories apart more than it makes them large
-    const { x1, x2, y1, y2 } = graph.extent();
-    const readable = !crowded || Object.values(given.nodes).filter(({ x, y }) => x > x1 && x < x2 && y > y1 && y < y2).length <= READABLE;
-    words(graph);
-    const letters = crowded ? 12 / graph.zoom() : size * 0.72;
+    if (!fitted) {
+      graph.fit(undefined, 60); // a label has room at the edge
+      if (graph.zoom() > MOST_FIT) { graph.zoom(MOST_FIT); graph.center(); } // a few memories need not fill the screen
+      fitted = graph.zoom();
+    }
+    const zoom = graph.zoom();
+    const radius = (many ? RADIUS / 2 : RADIUS) * Math.min(1.6, Math.max(1, zoom / fitted) ** 0.3); // zooming moves memories apart more than it makes them large
+    const [size, letters] = [2 * radius / zoom, LETTERS / zoom]; // as large on the screen whatever the number of memories
+    const away = letters / 3;
+    element.dataset.labels = labels(graph, radius).length;
     graph.style([
-      { selector: "node", style: { width: size, height: size, "background-color": (node) => colour(node.data("type")), label: "data(short)", color: colour("text"), "font-size": letters, "min-zoomed-font-size": 8, "text-valign": "bottom", "text-margin-y": letters / 3, "text-wrap": "wrap", "text-max-width": letters * 11 } },
-      { selector: "node.start", style: { width: size * 1.7, height: size * 1.7, "border-width": 4, "border-color": colour("text") } },
-      { selector: "node:selected", style: { "border-width": 3, "border-color": colour("focus") } },
-      { selector: "edge", style: { width: (edge) => (size / 16) * (0.5 + 1.5 * edge.data("strength")), opacity: many ? 0.35 : 1, "line-color": colour("edge"), "target-arrow-color": colour("soft"), "target-arrow-shape": many ? "none" : "triangle", "arrow-scale": 0.7, "curve-style": many ? "haystack" : "bezier", label: "", "font-size": size * 0.5, "min-zoomed-font-size": 7, color: colour("soft"), "text-rotation": "autorotate", "text-background-color": colour("raised"), "text-background-opacity": 1 } },
-      { selector: "node.unnamed", style: { label: "" } },
+      { selector: "node", style: { width: size, height: size, "background-color": (node) => colour(node.data("type")), color: colour("text"), "font-size": letters, "line-height": 1.25, "text-wrap": "wrap", "text-max-width": LABEL_WIDTH / zoom, "text-outline-color": colour("raised"), "text-outline-width": 3 / zoom } },
+      ...Object.entries(SIDES).map(([side, [across, upright]]) => ({ selector: `node.${side}`, style: { label: "data(short)", "text-halign": across, "text-valign": upright, "text-margin-x": { right: away, left: -away }[side] ?? 0, "text-margin-y": { below: away, above: -away }[side] ?? 0 } })),
+      { selector: "node.start", style: { width: size * 1.7, height: size * 1.7, "border-width": 3 / zoom, "border-color": colour("text") } },
+      { selector: "node:selected", style: { "border-width": 3 / zoom, "border-color": colour("focus") } },
+      { selector: "edge", style: { width: (edge) => (0.5 + 1.5 * edge.data("strength")) / zoom, opacity: many ? 0.35 : 1, "line-color": colour("edge"), "target-arrow-color": colour("soft"), "target-arrow-shape": many ? "none" : "triangle", "arrow-scale": 0.7, "curve-style": many ? "haystack" : "bezier" } },
+      { selector: "edge.near", style: { "line-color": colour("focus"), "target-arrow-color": colour("focus"), opacity: 1 } },
       { selector: ".hidden", style: { display: "none" } },
-      { selector: "edge.near", style: { label: readable ? "data(type)" : "" } },
       { selector: "edge[type = 'alike']", style: { "line-style": "dashed", "target-arrow-shape": "none" } },
     ]);
-    if (fitted) return;
-    graph.fit(undefined, 30); // words have a size by now
-    if (graph.zoom() > MOST_FIT) { graph.zoom(MOST_FIT); graph.center(); } // a few memories need not fill the screen
-    fitted = graph.zoom();
   };
   const middle = () => ({ x: element.clientWidth / 2, y: element.clientHeight / 2 });
-  steer(element, (factor) => (factor ? graph.zoom({ level: graph.zoom() * factor, renderedPosition: middle() }) : graph.fit(undefined, 30)),
+  steer(element, (factor) => (factor ? graph.zoom({ level: graph.zoom() * factor, renderedPosition: middle() }) : graph.fit(undefined, 60)),
     (x, y) => graph.panBy({ x, y }));
   let before = ""; // what was clicked last: two clicks on different memories are no double click
-  graph.on("tap", "node", (event) => { graph.edges().removeClass("near"); event.target.connectedEdges().addClass("near"); });
-  graph.on("tap", "node", (event) => { before = event.target.id(); tell(before, event.target.data("text")); });
+  const choose = (node) => {
+    before = node.id();
+    graph.elements().unselect().removeClass("near");
+    node.select().connectedEdges().addClass("near");
+    const { x, y } = node.renderedPosition();
+    if (x < 0 || y < 0 || x > element.clientWidth || y > element.clientHeight) graph.center(node);
+    panel(node, choose);
+  };
+  element.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(graph.nodes().max((node) => node.degree()).ele); }); // by keys the panel leads on from there
+  graph.on("tap", "node", (event) => choose(event.target));
   graph.on("tap", (event) => { if (event.target === graph) before = ""; });
   graph.on("vmousedown", "node", (event) => { event.target.scratch("again", event.target.id() === before); });
   graph.on("dbltap", "node", (event) => { if (event.target.scratch("again")) location.href = `/graph?id=${event.target.id()}`; });
@@ -490,6 +548,7 @@ function network(element) {
     draw();
   }));
   graph.on("viewport", () => { clearTimeout(resting); resting = setTimeout(draw, 150); });
+  if (given.start) choose(graph.getElementById(given.start));
   return draw;
 }
 

@@ -25,13 +25,14 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import edges
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
+from pgengram.text.fencing import one_line
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.background_cache import BackgroundCache
 from pgengram.ui.view_data.changes import Changes, Done
 from pgengram.ui.view_data.jobs import Export, Import
 from pgengram.ui.view_data.map_view import MapView
 from pgengram.ui.view_data.query_values import moment_of, whole_number
-from pgengram.views import Found, Shown, Stored, around_view, memory_view
+from pgengram.views import Found, Shown, Stored, around_view, cut, memory_view
 
 PAGE: Final = 20  # memories on a page
 MOST_PAGES: Final = 25  # of a list that is shown at once, when somebody comes back to it
@@ -44,10 +45,11 @@ LINKS: Final = 20  # neighbours of one memory
 AROUND: Final = 300  # memories of a graph around one
 MAX_NODES: Final = 3_000
 MAX_EDGES: Final = 9_000
-LIST_EXCERPT_CHARS: Final = 90
+NODE_CHARS: Final = 160  # of a memory in the graph
 MEMBERS: Final = 50
 REVIEW_FRESH_S: Final = 300.0
 COUNT_FRESH_S: Final = 2.0  # others store meanwhile
+SEARCH_PATIENCE_S: Final = 0.12  # longer than for other pages: whoever is told to wait gets hits a round trip later
 MAX_TOKEN_DAYS: Final = 3_650
 PERIODS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}  # days
 Network = tuple[dict[str, Shown], list[Shown], bool]  # nodes by id, lines, and whether some are left out
@@ -140,7 +142,8 @@ class ViewService:
 
     async def hits(self, asked: Mapping[str, str]) -> Results | None:
         """Return the same; None while it is looked for, which over many memories can take longer than a page may."""
-        return await self._searches.get(tuple(sorted(asked.items())), lambda: self.results(asked), fresh_s=0.0)
+        key = tuple(sorted(asked.items()))
+        return await self._searches.get(key, lambda: self.results(asked), fresh_s=0.0, patience_s=SEARCH_PATIENCE_S)
 
     async def statistics(self) -> Statistics | None:
         """Return the counts of everything; None while they are worked out."""
@@ -347,7 +350,7 @@ def _question(asked: Mapping[str, str], **fixed: Any) -> Question:
         given["since"] = moment_of(asked.get("at")) - timedelta(days=PERIODS[asked["period"]])
     if until := given.get("until"):
         given["until"] = f"{until}T23:59:59.999999Z"
-    return checked(Question, given | fixed)
+    return checked(Question, given | fixed).without_counting_hidden()
 
 
 def _step(given: str) -> Shown:
@@ -358,7 +361,7 @@ def _step(given: str) -> Shown:
 
 
 def _node(text: str, type_: str, depth: int | None = None) -> Shown:
-    return {"text": text[:LIST_EXCERPT_CHARS], "type": type_, "depth": depth}
+    return {"text": cut(one_line(text), NODE_CHARS), "type": type_, "depth": depth}
 
 
 def _line(edge: Mapping[str, Any]) -> Shown:
