@@ -27,7 +27,7 @@ from ui_process import HOSTILE, PLAIN, TALK, Ui, marks, run_ui, shown, talk
 from helpers import PATIENCE_S, Database, database_of, environment, until
 from pgengram.inputs import Change, NewMemory, Question
 from pgengram.service.manager import MemoryManager
-from pgengram.service.toolsets.reviewing import COMPARED
+from pgengram.service.toolsets import reviewing
 from pgengram.settings import Settings
 from pgengram.ui.pages.markup import excerpt
 from pgengram.ui.pages.routes import Pages
@@ -1024,15 +1024,34 @@ async def test_tokens_of_others_are_neither_shown_nor_revoked(ui: Ui) -> None:
 # -- a review of much ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_review_goes_on_with_older_memories(ui: Ui) -> None:
-    if ui.size <= COMPARED:
-        pytest.skip("one review compares all of so few memories")
-    page = await ui.page("/review")
-    [onward] = re.findall(r'href="(/review[^"]+)">Check older memories', page)
+async def test_a_review_goes_on_with_older_memories(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reviewing, "COMPARED", 3)
+    manager = MemoryManager(Settings(database_url=database.url))
+    try:
+        for content in (
+            "The printer in the office in Bern needs toner 305 and stands beside the green door.",
+            "The printer in the office in Bern needs toner 415 and stands beside the green door.",
+            "Mara bakes bread on Sundays.",
+            "The tower clock stopped at noon.",
+            "Jonas is allergic to peanuts.",
+        ):
+            await manager.create_memory(NewMemory(content=content, dedup_policy="insert"))
+        async with inside(ViewService(manager, tmp_path)) as client:
+            ui = Ui("", client, None, {}, None)  # type: ignore[arg-type]
+            newest = await ui.page("/review", find="contradictions")
+            [onward] = re.findall(r'href="(/review[^"]+)">Check older memories', newest)
+            older = await ui.page(unescape(onward))
+    finally:
+        await manager.close()
 
-    later = await ui.page(unescape(onward))
-    assert re.search(r"after the [\d,]+ newest", later)
-    assert "Back to the newest" in later
+    assert "3 of 5 memories were compared" in newest
+    assert "None found." in newest
+    assert "2 of 5 memories were compared with similar ones, after the 3 newest" in older
+    assert "toner" in older
+    assert "Back to the newest" in older
+    assert "Check older memories" not in older
 
 
 async def test_findings_come_some_at_a_time(ui: Ui) -> None:
