@@ -100,7 +100,7 @@ class Settings:
             name for name in source if name.startswith(PREFIX) and name not in known and "_TEST_" not in name
         )
         if unknown:
-            raise InvalidInput(f"Unknown setting {', '.join(unknown)}.", f"Known are: {', '.join(known)}.")
+            raise InvalidInput(f"Unknown setting {', '.join(unknown)}.", f"Use one of: {', '.join(known)}.")
         return cls(**{name: source[variable] for variable, name in known.items() if source.get(variable)})
 
     @property

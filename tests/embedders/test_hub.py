@@ -155,7 +155,7 @@ async def test_a_path_that_climbs_out_is_never_written(hub: StandIn, tmp_path: P
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"name": "no-slash"}, "not the name of a model"),
+        ({"name": "no-slash"}, "not a model's name"),
         ({"name": "who/knows"}, "has no"),
         ({"file": "x.onnx"}, "has no x.onnx"),
     ],

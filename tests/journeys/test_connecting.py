@@ -423,7 +423,7 @@ def test_links_hold_the_entry_that_would_be_written() -> None:
     prefix, _, config = vscode.partition("?")
     assert prefix == "vscode:mcp/install"
     assert json.loads(unquote(config)) == {"name": "memory", "type": "stdio", **entry}
-    assert "no install links" in typed("connect", "codex", "--link", expect=2).output
+    assert "support install links" in typed("connect", "codex", "--link", expect=2).output
 
 
 def test_the_list_tells_what_is_connected() -> None:

@@ -562,8 +562,8 @@ def clusters_of(db: Database) -> list[tuple[str, int]]:
 
 def test_what_cannot_be_moved_to_is_refused(database: Database) -> None:
     for arguments, said in (
-        (["none:"], "embeds nothing"),
-        ([], "name the embedder"),
+        (["none:"], "makes no vectors"),
+        ([], "Name the embedder"),
         (["onnx:/no/such/folder"], "no folder"),
     ):
         assert said in pgengram("reembed", *arguments, expect=2, database_url=database.url).stderr

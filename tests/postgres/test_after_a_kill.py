@@ -89,7 +89,7 @@ def test_a_server_that_cannot_be_reached_is_not_doubled(settled: Path) -> None:
     database = start_embedded(settled)
     (settled / "postgres" / "cluster" / ".s.PGSQL.5432").unlink()
 
-    with pytest.raises(NotReady, match="processes of it are left"):
+    with pytest.raises(NotReady, match="processes are still running"):
         start_embedded(settled, timeout_s=1)
 
     home = settled / "postgres"

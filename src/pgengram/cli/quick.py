@@ -59,7 +59,7 @@ def listing(*, forgotten: bool = False, archived: bool = False, **asked: Any) ->
         InvalidInput: both sorts of memories are asked for.
     """
     if forgotten and archived:
-        raise InvalidInput("--forgotten and --archived exclude each other.", "Use one of them.")
+        raise InvalidInput("--forgotten and --archived can't be combined.", "Use one of them.")
     status = "invalidated" if forgotten else "archived" if archived else None
     return {"sort": "created", "limit": 20, **asked, "status": status, "offset": asked.get("offset") or None}
 

@@ -41,7 +41,7 @@ def embedder_from(url: str, api_key: str = "") -> Embedder | None:
     file = word.partition("+")[0]
     scheme = _kinds(file).get(word) if colon and file in _files() else None
     if scheme is None:
-        raise InvalidInput("PGENGRAM_EMBEDDER names no embedder.", _allowed())
+        raise InvalidInput("PGENGRAM_EMBEDDER is not a known embedder.", _allowed())
     try:
         return Cached(scheme.make(rest, api_key))
     except InvalidInput as error:

@@ -122,7 +122,7 @@ def _mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 
 def _builtin(rest: str, _: str) -> Embedder:
     if rest:
-        raise InvalidInput("PGENGRAM_EMBEDDER: nothing follows builtin:.")
+        raise InvalidInput("PGENGRAM_EMBEDDER: builtin: takes no name.")
     return BuiltinEmbedder()
 
 

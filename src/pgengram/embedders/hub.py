@@ -105,7 +105,7 @@ class Hub:
         """
         if not NAME.fullmatch(choice.name):
             raise InvalidInput(
-                f"{choice.name} is not the name of a model.", "Write it as on the hub: intfloat/multilingual-e5-small"
+                f"{choice.name} is not a model's name.", "Write it as on the hub: intfloat/multilingual-e5-small"
             )
         commit, there = await self._listed(choice)
         wanted = [there[path] for path in (*SMALL, *_graph(choice, there)) if path in there]
@@ -163,9 +163,7 @@ class Hub:
                     raise self._unreachable(error) from error
         if not one.is_(part):
             part.unlink()
-            raise EmbeddingFailed(
-                f"{one.path} from {self.host} is not what its hash says.", "Nothing changed. Try again."
-            )
+            raise EmbeddingFailed(f"{one.path} from {self.host} doesn't match its hash.", "Nothing changed. Try again.")
         files.move(part, file)
 
     async def _stream(self, address: str, part: Path, size: int, progress: Callable[[int], None]) -> None:

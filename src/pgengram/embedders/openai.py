@@ -176,7 +176,7 @@ def _headers(api_key: str) -> dict[str, str]:
     if not api_key:
         return {}
     if not (api_key.isascii() and api_key.isprintable()):
-        raise InvalidInput("PGENGRAM_EMBEDDER_API_KEY may only hold printable ASCII characters.")
+        raise InvalidInput("PGENGRAM_EMBEDDER_API_KEY may contain printable ASCII characters only.")
     return {"Authorization": f"Bearer {api_key}"}
 
 

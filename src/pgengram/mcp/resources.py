@@ -257,7 +257,7 @@ def _supplied(name: str, given: Mapping[str, str]) -> dict[str, str]:
     arguments = PROMPTS[name].arguments
     known = [argument.rstrip("*") for argument in arguments]
     if unknown := set(given) - set(known):
-        raise InvalidInput(f"{name} knows no argument {sorted(unknown)[0][:64]!r}.", f"Known are {', '.join(known)}.")
+        raise InvalidInput(f"{name} knows no argument {sorted(unknown)[0][:64]!r}.", f"Use one of {', '.join(known)}.")
     supplied = {key: value.strip() for key, value in given.items() if value.strip()}
     missing = [one.rstrip("*") for one in arguments if one.endswith("*") and one.rstrip("*") not in supplied]
     if missing:
@@ -314,7 +314,7 @@ class Handlers:
         except (NotFound, InvalidInput):
             modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
             known = ", ".join([*(SCHEME + one for one in RESOURCES), TEMPLATE])
-            raise MCPError(INVALID_PARAMS if modern else NOT_FOUND, f"No such resource. Known are {known}.") from None
+            raise MCPError(INVALID_PARAMS if modern else NOT_FOUND, f"No such resource. Use one of {known}.") from None
         return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=kind, text=text)])
 
     async def list_prompts(self, _: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
@@ -324,7 +324,7 @@ class Handlers:
     async def get_prompt(self, _: Context, params: GetPromptRequestParams) -> GetPromptResult:
         """Answer prompts/get."""
         if params.name not in PROMPTS:
-            raise MCPError(INVALID_PARAMS, f"Unknown prompt. Known are {', '.join(PROMPTS)}.")
+            raise MCPError(INVALID_PARAMS, f"Unknown prompt. Use one of {', '.join(PROMPTS)}.")
         try:
             text = await self._called(self._library.prompt, name=params.name, given=params.arguments or {})
         except InvalidInput as error:
@@ -351,7 +351,7 @@ class Handlers:
             raise MCPError(INTERNAL_ERROR, f"{error.message} {error.hint}", {"code": error.code}) from None
         except Exception as error:  # noqa: BLE001 - the edge: the text of a library's error may quote content
             log.error("%s failed: %s", what.__name__, trace(error))  # noqa: TRY400
-            raise MCPError(INTERNAL_ERROR, "Something unforeseen went wrong inside the server.") from None
+            raise MCPError(INTERNAL_ERROR, "An internal error occurred.") from None
 
 
 def _listed(name: str, wording: Wording) -> Prompt:

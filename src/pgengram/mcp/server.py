@@ -126,7 +126,7 @@ def build_server(
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         binding = offers.get(params.name)
         if binding is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool. Known are {', '.join(offers)}.")
+            raise MCPError(INVALID_PARAMS, f"Unknown tool. Use one of {', '.join(offers)}.")
         ACTOR.set(_caller(context))  # both hold for this request, which has a task of its own
         ASKER.set(asker_of(context, params))
         if context.request_id in interrupted and not binding.tool.hints.idempotent:
@@ -189,7 +189,7 @@ async def _call(
         return _failure(
             {
                 "code": PgengramError.code,
-                "message": "Something unforeseen went wrong inside the server.",
+                "message": "An internal error occurred.",
                 "hint": "Try once more; if it happens again, tell the user to look at the server's log (stderr).",
             }
         )

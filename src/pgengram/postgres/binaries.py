@@ -73,7 +73,7 @@ def find_binaries(major: int | None = None) -> Binaries:
     """
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        raise NotReady("This installation carries no PostgreSQL for this platform.", BY_URL)
+        raise NotReady("This installation contains no PostgreSQL for this platform.", BY_URL)
     package = for_c_programs(Path(spec.origin).parent)
     if package is None:
         raise NotReady(UNREADABLE.format(path=spec.origin), "Install pgengram in a folder such as C:\\pgengram.")
@@ -81,7 +81,7 @@ def find_binaries(major: int | None = None) -> Binaries:
     usable = [one for one in found if Path(one.program("postgres")).exists() and major in (None, one.major)]
     if not usable:
         wanted = "" if major is None else f" {major}, which made the data"
-        raise NotReady(f"This installation carries no PostgreSQL{wanted}.", BY_URL)
+        raise NotReady(f"This installation contains no PostgreSQL{wanted}.", BY_URL)
     return replace(usable[0], libraries=_libraries(usable[0].major))
 
 

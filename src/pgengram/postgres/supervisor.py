@@ -287,7 +287,7 @@ def _leave(home: str, here: Lock) -> None:
     here.release()
     process_locks.sweep(home)
     if not process_locks.present(home) and not process_locks.stop_server(home):
-        raise NotReady("The database server does not end.", f"Its log is {os.path.join(home, process_locks.LOG)}.")
+        raise NotReady("The database server does not stop.", f"Its log is {os.path.join(home, process_locks.LOG)}.")
 
 
 def _ensure_supervisor(home: Path) -> None:
@@ -317,7 +317,9 @@ def _ensure_running(data_dir: Path, timeout_s: float, report: Callable[[str], No
             report("The database is recovering…")
             report_at = float("inf")
         if now > deadline + (RECOVERY_S if state == pq.Ping.REJECT else 0):
-            raise NotReady(f"PostgreSQL does not answer, though processes of it are left.\n{_log_tail(home)}")
+            raise NotReady(
+                f"PostgreSQL does not answer, although some of its processes are still running.\n{_log_tail(home)}"
+            )
         time.sleep(0.01)
 
 
@@ -476,7 +478,7 @@ def _major(cluster: Path) -> int:
     try:
         return int((cluster / "PG_VERSION").read_text(encoding="ascii"))
     except FileNotFoundError as error:
-        raise NotReady(f"{cluster} holds no PostgreSQL data.", "Move it away, or set PGENGRAM_DATA_DIR.") from error
+        raise NotReady(f"{cluster} contains no PostgreSQL data.", "Move it away, or set PGENGRAM_DATA_DIR.") from error
 
 
 def _size(folder: Path) -> int:

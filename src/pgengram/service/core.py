@@ -324,7 +324,7 @@ class Core:
             InvalidInput: there is no such method, or no embedder.
         """
         if method not in METHODS:
-            raise InvalidInput(f"There is no index method {method!r}.", f"Known are {', '.join(METHODS)}.")
+            raise InvalidInput(f"There is no index method {method!r}.", f"Use one of {', '.join(METHODS)}.")
         model = await self.current_model()
         if model is None:
             raise InvalidInput("No embedder is set, so there are no vectors to index.")

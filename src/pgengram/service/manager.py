@@ -414,7 +414,7 @@ def _check_what_goes_together(*, hard: bool, turns: bool, kept: bool) -> None:
     """Refuse what erasing cannot keep, and what only erasing can do."""
     if hard and kept:
         raise InvalidInput(
-            "What is erased keeps no reason and nothing that replaces it.",
+            "An erased memory can't have a reason or a replacement.",
             "To erase, repeat the call without these; to forget with a reason, leave out hard.",
         )
     if turns and not hard:

@@ -49,7 +49,7 @@ class Opened:
         self.system = system or (recognised(self._source) if self._source else "agi")
         format_ = format_of(self.system)
         if mapping and format_.module != "rows":
-            raise InvalidInput(f"--map is of no use for {self.system}.", "It is for csv and json.")
+            raise InvalidInput(f"--map doesn't apply to {self.system}.", "It is for csv and json.")
         reader = partial(format_.reader(), **({"mapping": mapping} if mapping else {}))
         if format_.streams and self._source:
             self._items, self._total = iter(reader(self._source)), 0

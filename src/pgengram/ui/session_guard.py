@@ -119,10 +119,10 @@ class SessionGuard:
         """
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or host not in self._hosts:
-            raise Shut("This page has another address.", "Open it by the link that `pgengram ui` printed.")
+            raise Shut("This request was sent to the wrong address.", "Open it by the link that `pgengram ui` printed.")
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{host}":
-            raise Shut("Another page sent this request.", "Open this page itself and do it there.")
+            raise Shut("Another page sent this request.", "Open the page itself and repeat the change there.")
         if method not in READING and origin is None:
             raise Shut("A change must say which page it comes from.", "Use the buttons of this page.")
         if path != SIGN_IN_PATH and not path.startswith(STATIC) and not self.knows(headers):

@@ -92,7 +92,7 @@ class Client:
         if folder is None:
             return self._of_user()
         if not self.shared:
-            raise InvalidInput(f"{self.title} has no file for a project.", "Leave out --folder.")
+            raise InvalidInput(f"{self.title} has no project file.", "Leave out --folder.")
         if not folder.is_dir():
             raise InvalidInput(f"There is no folder {folder}.")
         return folder.absolute() / self.shared
@@ -238,4 +238,4 @@ def link(client: Client, name: str, entry: Entry, *, web: bool = False) -> str:
             return f"https://vscode.dev/redirect/mcp/install?name={quote(name)}&config={quote(config, safe='')}"
         whole = json.dumps({"name": name, **written(client, entry)}, separators=(",", ":"), ensure_ascii=False)
         return f"vscode:mcp/install?{quote(whole, safe='')}"
-    raise InvalidInput(f"{client.title} follows no install links.", "cursor and vscode do.")
+    raise InvalidInput(f"{client.title} doesn't support install links.", "--link works for cursor and vscode.")

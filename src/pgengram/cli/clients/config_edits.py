@@ -161,9 +161,9 @@ def write(edit: Edit) -> Path | None:
 def _replace(path: Path, edit: Edit) -> Path | None:
     """Keep the file as it was beside it, and put the new one in its place."""
     if _bytes(path) != edit.before:
-        raise Conflict(f"{path} was changed at this very moment.", "Nothing was changed by us. Call again.")
+        raise Conflict(f"{path} was changed at the same moment.", "Nothing was changed. Try again.")
     if edit.before is not None and not os.access(path, os.W_OK):
-        raise Conflict(f"{path}: it may not be written.", HELD_OPEN)
+        raise Conflict(f"{path}: permission denied.", HELD_OPEN)
     path.parent.mkdir(parents=True, exist_ok=True)
     earlier = [one for one in backups(path) if one.read_bytes() == edit.after]
     backup = None

@@ -99,7 +99,7 @@ async def connect(
         return 0
     if folder is not None and c.secrets_of(entry):
         raise InvalidInput(
-            "A password or key is set, and everybody who has the project can read its file.",
+            "A password or key is set, and everyone with access to the project can read its file.",
             "Leave out --folder, or unset it and let the client's users set their own.",
         )
     code = _connect(chosen, chosen.path(folder), name, entry, yes=yes, as_json=as_json)

@@ -104,7 +104,7 @@ def what_hooks_do(client: str, *, recall: bool) -> str:
     """
     if not FORMS[client].listens:
         if recall:
-            raise InvalidInput(f"Hooks of {client} cannot bring memories.", "--hooks keeps conversations.")
+            raise InvalidInput(f"Hooks of {client} can't recall memories.", "--hooks keeps conversations.")
         return "keep conversations"
     return "bring memories" if recall else "bring memories and keep conversations"
 

@@ -44,7 +44,7 @@ def connecting(client: str, words: list[str], *, recall: bool) -> list[Edit]:
         before, text = config_edits.read_file(path)
         if before is not None and not _is_ours(text, client):
             raise Conflict(
-                f"{path} is a script of somebody else, and there can be only one for each event.",
+                f"{path} is another program's script, and each event can have only one.",
                 f"Nothing was changed. Let it run `{shlex.join(words)}` with its standard input, too.",
             )
         edits.append(Edit(path, before, wanted if kind in form.listens or not recall else None, wholly_ours=True))

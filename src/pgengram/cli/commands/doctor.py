@@ -50,7 +50,7 @@ async def doctor(as_json: AsJson = False) -> int:
     """
     findings = [finding async for finding in _findings(Settings.from_environment())]
     findings += [Finding(*seen) async for seen in connected()] or [
-        Finding("Assistants", ok=True, seen="none is connected; `pgengram connect` does it")
+        Finding("Assistants", ok=True, seen="none is connected; run `pgengram connect`")
     ]
     if as_json:
         print_json([asdict(finding) for finding in findings])
@@ -126,7 +126,7 @@ def _where(settings: Settings) -> str:
 
 def _row_level_security(manager: MemoryManager) -> Finding:
     role = manager.store.database.role
-    held = f"held by the role {role}" if role != "none" else "held by row-level security on the login itself"
+    held = f"enforced for the role {role}" if role != "none" else "enforced for the login itself"
     return Finding("Row-level security", ok=True, seen=held)
 
 
@@ -151,10 +151,10 @@ async def _stored_and_found(manager: MemoryManager) -> Finding:
     finally:
         await manager.erase([stored.memory_id], trace=False)
     if any(hit["id"] == stored.memory_id for hit in found.results):
-        return Finding("Memory", ok=True, seen="one was stored, found in other words, and erased")
+        return Finding("Memory", ok=True, seen="stored, found in other words, and erased")
     return Finding(
         "Memory",
         ok=False,
-        seen="one was stored but not found",
+        seen="stored but not found",
         repair="Please report this with the output of `pgengram doctor`.",
     )

@@ -104,9 +104,9 @@ def _trust(issuer: str, audience: str, no_auth: bool, *names: str) -> Trust | No
 
 def _refuse(*, http: bool, half: bool, open_door: bool) -> None:
     if not http:
-        raise InvalidInput("--http is missing.", "Without a command pgengram serves over stdin and stdout.")
+        raise InvalidInput("Missing option --http.", "Without a command pgengram serves over stdin and stdout.")
     if half:
-        raise InvalidInput("--certfile and --keyfile go together.")
+        raise InvalidInput("--certfile and --keyfile must be given together.")
     if open_door:
         raise InvalidInput(
             "Clients from other machines need a token.",

@@ -43,7 +43,7 @@ async def backup(
     Example: `pgengram backup /media/usb/memories.backup`
     """
     if if_due and path is not None:
-        raise InvalidInput("--if-due names its file itself.", "Leave the path out.")
+        raise InvalidInput("--if-due chooses its own file name.", "Leave the path out.")
     settings = Settings.from_environment()
     if if_due:
         await asyncio.to_thread(_back_up_if_due, settings, as_json=as_json)
@@ -72,7 +72,7 @@ async def upgrade(as_json: AsJson = False) -> None:
     settings = Settings.from_environment()
     if settings.database_url:
         raise InvalidInput(
-            "PGENGRAM_DATABASE_URL names a server of your own.", "Upgrade that with PostgreSQL's own pg_upgrade."
+            "PGENGRAM_DATABASE_URL is set to your own server.", "Upgrade it with PostgreSQL's pg_upgrade."
         )
     await asyncio.to_thread(_upgrade, settings, as_json=as_json)
 

@@ -102,7 +102,7 @@ def _url() -> str:
     url = Settings.from_environment().database_url
     if not url:
         raise InvalidInput(
-            "The embedded PostgreSQL is for one machine.", "Set PGENGRAM_DATABASE_URL to a coordinator of Citus."
+            "The embedded PostgreSQL runs on one machine only.", "Set PGENGRAM_DATABASE_URL to a Citus coordinator."
         )
     return url
 

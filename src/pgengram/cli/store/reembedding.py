@@ -67,7 +67,7 @@ async def reembed(
         if cancel:
             name = await reembedding.cancel(store.database)
             if name is None:
-                raise Conflict("No move to another model is under way.", "`pgengram stats` shows the store's model.")
+                raise Conflict("No move to another model is in progress.", "`pgengram stats` shows the store's model.")
             text, facts = (
                 f"The move to {name} is cancelled; its vectors are removed.",
                 {"step": "cancelled", "model": name},
@@ -84,7 +84,7 @@ async def move_to(store: Store, settings: Settings, chosen: str, *, as_json: boo
     """Move the store to the model of `chosen`; return what became of it, as a sentence and as data."""
     embedder = embedder_from(chosen, settings.embedder_api_key)
     if embedder is None:
-        raise InvalidInput("none: embeds nothing.", "Name builtin:, onnx:FOLDER or openai+http(s)://host/v1#model.")
+        raise InvalidInput("none: makes no vectors.", "Use builtin:, onnx:FOLDER or openai+http(s)://host/v1#model.")
     try:
         with MoveProgress(as_json=as_json) as progress:
             moved = await reembedding.move(store.database, embedder, spelled(chosen), progress.at)
@@ -102,7 +102,7 @@ async def _begun(store: Store) -> str:
     filling = await model_of_state(store.database, "filling")
     if filling is None or filling.embedder is None:
         raise InvalidInput(
-            "No move is under way, so name the embedder to move to.", "For example: pgengram reembed builtin:"
+            "No move is in progress. Name the embedder to move to.", "For example: pgengram reembed builtin:"
         )
     return filling.embedder
 

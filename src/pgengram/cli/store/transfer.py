@@ -66,7 +66,7 @@ async def export_(
     Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`
     """
     if as_json and path == "-":
-        raise InvalidInput("Standard output cannot take the export and the --json summary.", "Give a file.")
+        raise InvalidInput("The export and the --json summary can't both go to standard output.", "Give a file.")
     settings = Settings.from_environment()
     core = Core(replace(settings, embedder="none:"))  # none is needed, and the one that is set may be gone
     try:

@@ -111,9 +111,7 @@ class AuthMiddleware:
         except Exception as error:  # noqa: BLE001 - a fault of ours costs one request; its text may quote content
             log.error("a request failed: %s", trace(error))  # noqa: TRY400
             if not started:
-                await HTTPRejection(500, "Something unforeseen went wrong inside the server.").response()(
-                    scope, receive, send
-                )
+                await HTTPRejection(500, "An internal error occurred.").response()(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _well_formed(scope)
@@ -122,7 +120,7 @@ class AuthMiddleware:
             await public(scope, receive, send)
             return
         if request.path != PATH:
-            raise HTTPRejection(404, f"There is nothing here; MCP is served at {PATH}.")
+            raise HTTPRejection(404, f"There is nothing at this address; MCP is served at {PATH}.")
         self._check_host(request)
         origin = self._checked_origin(request, scope["scheme"])
         if origin:
@@ -206,7 +204,7 @@ class AuthMiddleware:
         """Refuse names that are not ours: a foreign one in a browser means that a name was bent to our address."""
         shaped = HOST.fullmatch(request.one(b"host") or "")
         if shaped is None or shaped[1].strip("[]").lower() not in self._rules.hosts:
-            raise HTTPRejection(421, "This server does not go by that name; --allowed-host adds one.", close=True)
+            raise HTTPRejection(421, "This server doesn't accept that host name; --allowed-host adds one.", close=True)
 
     def _checked_origin(self, request: Request, scheme: str) -> str | None:
         """Return the web page that asks, if it may; None when no page does."""

@@ -138,7 +138,7 @@ class Issuer:
             if now - self._fetched_at > KEYS_GOOD_S:
                 self._keys = {}
             if not self._keys:
-                raise NotReady("The issuer's keys cannot be had now.")
+                raise NotReady("The issuer's keys are not available now.")
             return self._chosen(kid)
 
     def _chosen(self, kid: str | None) -> jwt.PyJWK | None:

@@ -204,7 +204,7 @@ class Clusters(Toolset):
         put, problems = await self._found(tx, change.add, forgotten_too=False)
         take, lost = await self._found(tx, change.remove, forgotten_too=True)
         if set(put) & set(take):
-            raise InvalidInput("A memory is in add and in remove.")
+            raise InvalidInput("A memory is in both add and remove.")
         problems += lost
         if problems and not (put or take or change.fields):
             raise problems[0][1]

@@ -234,7 +234,7 @@ class Working(Toolset):
                 raise Conflict(f"{given} is not a working memory.", WHERE_TO_LOOK)
             left = rows[id_]["seconds_left"]
             if left is not None and left <= 0:
-                raise Conflict(f"The time of the working memory {given} is over.", WHERE_TO_LOOK)
+                raise Conflict(f"The working memory {given} has expired.", WHERE_TO_LOOK)
         return list(rows.values())
 
 

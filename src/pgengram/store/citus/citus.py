@@ -156,7 +156,7 @@ async def init(url: str, shards: int = SHARDS) -> Status:
     await asyncio.to_thread(migrate, url)
     async with _coordinator(url) as connection:
         if not any(node.takes_shards and node.active for node in await _nodes(connection)):
-            raise NotReady("This coordinator knows no worker.", "Run `pgengram citus add-node HOST` for each first.")
+            raise NotReady("This coordinator has no workers.", "Run `pgengram citus add-node HOST` for each first.")
         async with connection.transaction():
             await connection.execute(locks.WAIT, {"key": locks.MIGRATION})
             await _distribute(connection, shards)
@@ -274,7 +274,7 @@ def _target(status: Status, node: tuple[str, int] | None) -> Node | None:
         if (known.host, known.port) == node and known.takes_shards:
             return known
     places = ", ".join(f"{known.host}:{known.port}" for known in status.nodes if known.takes_shards)
-    raise InvalidInput(f"No machine {node[0]}:{node[1]} takes shards.", f"Known are {places}.")
+    raise InvalidInput(f"No machine {node[0]}:{node[1]} takes shards.", f"Use one of {places}.")
 
 
 async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shards: int) -> None:
@@ -434,8 +434,8 @@ async def _expect_to_see_all(connection: psycopg.AsyncConnection[dict[str, Any]]
     """
     if any(row["result"] != "t" for row in await _rows(connection, SEES_ALL)):
         raise NotReady(
-            "This login stands before row-level security, so their rows would not come along.",
-            "Nothing was moved. Call as a superuser, or as a namespace of the database with BYPASSRLS on every "
+            "Row-level security applies to this login, so not all rows would be moved.",
+            "Nothing was moved. Run this as a superuser, or as the owner of the database with BYPASSRLS on every "
             "machine.",
         )
 

@@ -224,8 +224,8 @@ class Database:
             await self._give_back(pool, connection)
             if full and refused:
                 raise DatabaseFailed(
-                    "The disk is nearly full, so nothing is written any more.",
-                    "Nothing was changed. Free some room, then call again; reading still works.",
+                    "The disk is almost full, so writes are refused.",
+                    "Nothing was changed. Free some space, then call again; reads still work.",
                 ) from error
             raise
         except BaseException:

@@ -51,7 +51,7 @@ def refuse_behind(connection: psycopg.Connection[Any]) -> None:
     connection.rollback()
     if row is None or row[0] != connection.info.backend_pid:
         raise NotReady(
-            "PGENGRAM_DATABASE_URL leads to a connection pooler, and backups need PostgreSQL itself.",
+            "PGENGRAM_DATABASE_URL points to a connection pooler, but backups need PostgreSQL itself.",
             "Nothing was changed. Call again with the server's own address in PGENGRAM_DATABASE_URL.",
         )
 

@@ -154,7 +154,7 @@ async def _caught_up(tx: Transaction, position: str) -> None:
     while True:
         row = await tx.row(REPLAYED, {"position": position})
         if row is None or not row["standby"]:
-            raise DatabaseFailed("PGENGRAM_READ_URL leads to no replica, or to one that was promoted.")
+            raise DatabaseFailed("PGENGRAM_READ_URL doesn't point to a replica, or the replica was promoted.")
         if row["reached"]:
             return
         if time.monotonic() > deadline:

@@ -183,7 +183,7 @@ async def _begun(database: Database, name: str, dimensions: int, setting: str) -
         active, filling = found["active"], found["filling"]
         if filling is not None and filling["name"] != name:
             raise Conflict(
-                f"The store is on its way to {filling['name']}.",
+                f"The store is being moved to {filling['name']}.",
                 f"Finish that with `pgengram reembed {filling['embedder']}`, or give it up with "
                 "`pgengram reembed --cancel`.",
             )
@@ -285,8 +285,8 @@ class _Move:
             await asyncio.sleep(PAUSE_S)
             await self.fill()
         raise DatabaseFailed(
-            "So much is written that the store could not take its new model.",
-            "Everything that was made is kept: call again when less is written.",
+            "There were too many writes to switch to the new model.",
+            "The vectors made so far are kept; try again when there are fewer writes.",
         )
 
     async def _switched(self) -> bool:

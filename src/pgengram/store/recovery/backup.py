@@ -127,14 +127,14 @@ def read(path: Path) -> Manifest:
     """Return what a backup holds, after every byte of it was compared with its hash.
 
     Raises:
-        InvalidInput: it is damaged, or no backup.
+        InvalidInput: it is damaged or not a backup.
     """
     with _opened(path) as (manifest, dump):
         digest = hashlib.sha256()
         while chunk := dump.read(CHUNK):
             digest.update(chunk)
     if digest.hexdigest() != manifest.dump_sha256:
-        raise InvalidInput(f"{path} is damaged: its dump is not the one that was written.", "Nothing was changed.")
+        raise InvalidInput(f"{path} is damaged: the dump doesn't match its hash.", "Nothing was changed.")
     return manifest
 
 
@@ -264,7 +264,7 @@ def _compare(url: str, manifest: Manifest) -> None:
     if there != manifest.tables:
         different = sorted(name for name in there | manifest.tables if there.get(name) != manifest.tables.get(name))
         raise NotReady(
-            f"What came back is not what was backed up: {', '.join(different)}.", "The store was left as it was."
+            f"The restored data differs from the backup: {', '.join(different)}.", "The store was left as it was."
         )
 
 
@@ -272,7 +272,7 @@ def _alone(server: psycopg.Connection[Any], name: str) -> None:
     """Make sure that nobody restores the database at the same moment and that nobody uses it."""
     [locked] = _one(server, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [locks.RESTORE, name[:NAME_LENGTH]])
     if not locked:
-        raise Conflict("Another restore of this database is under way.", "Wait for it; nothing was changed.")
+        raise Conflict("Another restore of this database is in progress.", "Wait for it; nothing was changed.")
     deadline = time.monotonic() + LEAVING_S
     while others := _one(server, CONNECTED, [name])[0]:
         if time.monotonic() > deadline:
@@ -400,11 +400,11 @@ def _opened(path: Path) -> Iterator[tuple[Manifest, IO[bytes]]]:
                 raise InvalidInput(f"{path} is not a backup.", NOT_ONE)
             said = json.load(about)
             if said.get("format") != FORMAT:
-                raise InvalidInput(f"{path} has a form that this version does not know.", NOT_ONE)
+                raise InvalidInput(f"{path} has a format that this version doesn't know.", NOT_ONE)
             yield Manifest(**said), dump
     except FileNotFoundError as error:
         raise InvalidInput(f"There is no file {path}.", NOT_ONE) from error
     except (tarfile.TarError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(f"{path} is damaged, or no backup.", NOT_ONE) from error
+        raise InvalidInput(f"{path} is damaged or not a backup.", NOT_ONE) from error
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read and unpacked: {error.strerror}.", NOT_ONE) from error

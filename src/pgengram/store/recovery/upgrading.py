@@ -99,7 +99,7 @@ def _checked(data_dir: Path, manifest: backup.Manifest, report: Callable[[str], 
         server = postgres.start_embedded(data_dir)
         try:
             if not _holds(server.url, manifest):
-                raise NotReady("The upgraded store does not hold what the former one held.")
+                raise NotReady("The upgraded store differs from the old one.")
         finally:
             server.stop()
     except (PgengramError, psycopg.Error) as error:

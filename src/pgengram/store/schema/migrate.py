@@ -123,7 +123,7 @@ def _upgrade(url: str) -> str | None:
             if before is not None and before not in known:
                 raise NotReady(
                     f"The store was written by a newer pgengram (schema {before}); this one knows up to {SCHEMA_HEAD}.",
-                    "Install the newer version; nothing was touched.",
+                    "Install the newer version; nothing was changed.",
                 )
             config.attributes["connection"] = connection
             command.upgrade(config, "head")

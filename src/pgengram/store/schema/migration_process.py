@@ -29,7 +29,7 @@ class MigrationProcess:
         """
         answer, _ = self._process.communicate(json.dumps(url))
         if self._process.returncode != 0:
-            raise NotReady("The process that brings the schema up to date ended.", "See the log (stderr).")
+            raise NotReady("The process that updates the schema stopped.", "See the log (stderr).")
         if answer:
             raise NotReady(*json.loads(answer))
 

@@ -102,7 +102,7 @@ def format_of(name: str) -> Format:
     for one in FORMATS:
         if one.name == name:
             return one
-    raise InvalidInput(f"There is no importer for {name}.", f"Known are {', '.join(SYSTEMS)}.")
+    raise InvalidInput(f"There is no importer for {name}.", f"Use one of {', '.join(SYSTEMS)}.")
 
 
 def recognised(source: Source) -> str:
@@ -121,5 +121,5 @@ def recognised(source: Source) -> str:
         if ending in (".jsonl", ".ndjson") or begins[:1] in (b"{", b"["):
             return "jsonl" if begins[:1] != b"[" and ending != ".json" and OURS.search(begins) else "json"
     raise InvalidInput(
-        f"{source.path} looks like nothing that can be imported.", f"Say what it is with --from: {', '.join(SYSTEMS)}."
+        f"{source.path} is not in a known format.", f"Name the format with --from: {', '.join(SYSTEMS)}."
     )

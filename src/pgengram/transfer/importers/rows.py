@@ -89,12 +89,12 @@ def _check(source: Source, mapping: Mapped) -> None:
     there = columns(source)
     shown = ", ".join(islice(there, 30)) or "none"
     if unknown := mapping.keys() - set(FIELDS):
-        raise InvalidInput(f"--map knows no field {sorted(unknown)[0]}.", f"Known are {', '.join(FIELDS)}.")
+        raise InvalidInput(f"--map has no field {sorted(unknown)[0]}.", f"Use one of {', '.join(FIELDS)}.")
     if missing := [column for column in mapping.values() if column not in there]:
         raise InvalidInput(f"There is no column {missing[0]}.", f"There are: {shown}.")
     if "content" not in mapping:
         raise InvalidInput(
-            f"{source.path} has no column that is surely the text.",
+            f"{source.path} has no obvious column for the text.",
             f"Say which with --map, such as --map content={next(iter(there), 'text')}. There are: {shown}.",
         )
 

@@ -69,7 +69,7 @@ class Source:
         try:
             codecs.lookup(encoding or "utf-8")
         except LookupError:
-            raise InvalidInput(f"There is no encoding {encoding}.", "Common ones are cp1252 and shift_jis.") from None
+            raise InvalidInput(f"Unknown encoding {encoding}.", "Common ones are cp1252 and shift_jis.") from None
         self._zip = zipfile.is_zipfile(path) if path.is_file() else False
         self.files = sorted(self._found(), key=lambda file: file.path)
         if len(self.files) > MOST_FILES:

@@ -155,7 +155,7 @@ class PageApplication(ABC):
         return report
 
     async def _broken(self, _: Request, __: Exception) -> Response:
-        error = PgengramError("Something unforeseen went wrong.", "The terminal of `pgengram ui` says more.")
+        error = PgengramError("An internal error occurred.", "The terminal of `pgengram ui` has the details.")
         return self._page("error.html", 500, error=error, inside=True)
 
     def _reporting(self, page: Page) -> Page:

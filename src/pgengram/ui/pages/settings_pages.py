@@ -35,7 +35,7 @@ class SettingsPages(PageApplication):
     async def download(self, _: Request) -> Response:
         """Hand the exported file over."""
         if self.views.export.job.result() is None:
-            raise Absent("No export is finished.", "Begin one, and wait until it is done.")
+            raise Absent("There is no finished export.", "Start one and wait until it is finished.")
         path = self.views.export.path
         return FileResponse(path, filename=path.name, media_type="application/jsonl")
 
@@ -66,7 +66,7 @@ class SettingsPages(PageApplication):
         fields, name = await self.session_guard.upload(request, arriving.path)
         system = fields.get("system", "")
         if system and system not in SYSTEMS:
-            raise InvalidInput("Say which system the file is of.", f"Known are {', '.join(SYSTEMS)}.")
+            raise InvalidInput("Say which system the file is of.", f"Use one of {', '.join(SYSTEMS)}.")
         arriving.preview(name, system)
         return RedirectResponse("/import", 303)
 

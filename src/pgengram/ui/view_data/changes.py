@@ -111,7 +111,9 @@ class Changes:
         """
         shown = self._previews.get(key)
         if shown is None:
-            raise NotFound("preview", key[:16], "It was applied before, or the server was restarted. Look again.")
+            raise NotFound(
+                "preview", key[:16], "It was already applied, or the server was restarted. Load the page again."
+            )
         return shown
 
     async def _shown(self, plan: list[Shown], *, erases: bool, turns: bool = False) -> tuple[Preview, str]:
@@ -208,7 +210,7 @@ class Changes:
         """
         back = self._undos.take(key)
         if back is None:
-            raise NotFound("change", key[:16], "It was undone before, or the server was restarted.")
+            raise NotFound("change", key[:16], "It was already undone, or the server was restarted.")
         ids = await back()
         self._changed()
         return "Undone", ids

@@ -357,7 +357,7 @@ def _step(given: str) -> Shown:
     try:
         return dict(json.loads(given))
     except (TypeError, ValueError):
-        raise InvalidInput("That step cannot be read.", "Load the page again.") from None
+        raise InvalidInput("This step is not valid.", "Load the page again.") from None
 
 
 def _node(text: str, type_: str, depth: int | None = None) -> Shown:

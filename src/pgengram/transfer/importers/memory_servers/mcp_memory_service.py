@@ -35,7 +35,7 @@ def _of_json(path: Path) -> list[dict[str, Any]]:
     hint = "Give the database, or the file that its export wrote."
     rows = json_memories(path, hint)
     if not all(isinstance(row, dict) for row in rows):
-        raise InvalidInput(f"{path} holds something else than memories.", hint)
+        raise InvalidInput(f"{path} doesn't contain memories.", hint)
     return rows
 
 
