@@ -29,7 +29,7 @@ from pgengram.mcp.binding import ToolBinding
 from pgengram.postgres import start_embedded
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.connection import database
+from pgengram.store.connection import pool as pools
 from pgengram.store.connection.server import APP_ROLE
 
 POOL = 2
@@ -188,7 +188,7 @@ async def run(
 ) -> dict[str, Any]:
     """Let every namespace make `calls` calls in each of `tasks` tasks, and return the figures."""
     dice = random.Random(seed)
-    usual, database.POOL_MAX = database.POOL_MAX, POOL  # type: ignore[misc]
+    usual, pools.POOL_MAX = pools.POOL_MAX, POOL  # type: ignore[misc]
     names = ["ada", "ben", "cyd", "dan", "eve", "fay"][:namespaces]
     settings = Settings(database_url=url, embedder=embedder, toolsets="all")
     host = MemoryManager(settings)
@@ -221,7 +221,7 @@ async def run(
             await namespace.manager.close()
     finally:
         await host.close()
-        database.POOL_MAX = usual  # type: ignore[misc]
+        pools.POOL_MAX = usual  # type: ignore[misc]
     return {
         "calls": namespaces * tasks * calls, "seconds": round(took, 1), "answers": dict(plan.seen),
         "foreign rows": len(plan.foreign), **left, "connections in the pool, at most 2": pooled, "seen": plan.foreign[:20],

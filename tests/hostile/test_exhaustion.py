@@ -16,7 +16,7 @@ from pgengram.inputs import Change, NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection import begin
-from pgengram.store.connection import database as pools
+from pgengram.store.connection import pool as pools
 
 LINGER = """CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); RETURN NEW; END';
 CREATE TRIGGER linger BEFORE INSERT ON memories FOR EACH ROW EXECUTE FUNCTION linger()"""
@@ -95,6 +95,19 @@ async def test_a_hundred_calls_at_once_share_two_connections(narrow: MemoryManag
     made = await asyncio.gather(*(narrow.create_memory(NewMemory(content=f"Number {n}.")) for n in range(100)))
 
     assert len({one.memory_id for one in made}) == 100
+
+
+async def test_one_call_after_the_other_needs_one_connection_only(narrow: MemoryManager) -> None:
+    async def answers() -> int:
+        async with narrow.store.transaction() as tx:
+            row = await tx.row("SELECT pg_backend_pid() AS pid")
+            return row["pid"] if row else 0
+
+    async with narrow.store.transaction(), narrow.store.transaction():
+        pass  # so that there are two
+    pids = [await answers() for _ in range(6)]
+
+    assert len(set(pids)) == 1
 
 
 async def test_every_transaction_bounds_its_statements_its_locks_and_its_idleness(manager: MemoryManager) -> None:

@@ -31,7 +31,7 @@ from pgengram.mcp.http.oauth import Issuer
 from pgengram.mcp.http.requests import Gone, HTTPRejection, Rates, Request, Rules, json_response, replayed, with_headers
 from pgengram.runtime.logs import trace
 from pgengram.store.clients import rates, tokens
-from pgengram.store.connection.database import POOL_MAX
+from pgengram.store.connection.pool import POOL_MAX
 
 log = logging.getLogger(__name__)
 

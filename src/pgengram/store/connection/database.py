@@ -14,26 +14,21 @@ from typing import Any, Final
 import psycopg
 from anyio.lowlevel import checkpoint_if_cancelled
 from psycopg import sql
-from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import PoolTimeout
 
 from pgengram.errors import ConnectionLost, DatabaseFailed, NotReady
 from pgengram.runtime.context import ACTOR
-from pgengram.store.connection.adapters import configure
 from pgengram.store.connection.begin import PROBES, SNAPSHOT, begin_sql, settings_sql
+from pgengram.store.connection.pool import POOL_MAX, POOL_TIMEOUT_S, Pool, new_pool
 from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
 from pgengram.store.connection.translation import our_errors
 
 SCHEMA_HEAD: Final = "0004"  # the newest migration; a test compares it with the migrations folder
-POOL_MAX: Final = 8
-POOL_TIMEOUT_S: Final = 30.0
-POOL_IDLE_S: Final = 10.0  # until a connection that nobody needed is closed: each holds 15 MB in PostgreSQL
 PROBE_TIMEOUT_S: Final = 5
 # A pooler without a server, or a network that went away, would let a call wait for minutes.
 ENTER_TIMEOUT_S: Final = 10.0
 
 Row = dict[str, Any]
-Pool = AsyncConnectionPool[psycopg.AsyncConnection[Row]]
 Query = str | sql.SQL | sql.Composed
 
 
@@ -132,19 +127,7 @@ class Database:
         Raises:
             NotReady: the database cannot be reached, or its login would bypass row-level security.
         """
-        pool = AsyncConnectionPool(
-            self.url,
-            min_size=1,
-            max_size=POOL_MAX,
-            max_idle=POOL_IDLE_S,
-            timeout=POOL_TIMEOUT_S,
-            open=False,
-            configure=configure,
-            reset=None,
-            kwargs={"row_factory": dict_row, "autocommit": True, "client_encoding": "utf8"},
-            reconnect_timeout=5.0,
-            name="pgengram",
-        )
+        pool = new_pool(self.url)
         await pool.open()
         try:
             await pool.wait(timeout=POOL_TIMEOUT_S)

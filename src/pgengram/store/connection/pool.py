@@ -1,0 +1,51 @@
+"""The connections that wait for the next transaction."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from pgengram.store.connection.adapters import configure
+
+Connection = psycopg.AsyncConnection[dict[str, Any]]
+
+POOL_MAX: Final = 8
+POOL_TIMEOUT_S: Final = 30.0
+POOL_IDLE_S: Final = 10.0  # until a connection that nobody needed is closed: each holds 20 MB in PostgreSQL
+REUSED_AFTER: Final = 1  # a statement is prepared when it comes again; to plan the ranking takes as long as to run it
+
+
+class Pool(AsyncConnectionPool[Connection]):
+    """Lends the connection that was given back last, which has planned the statements and has their tables at hand.
+
+    By turns, each connection would have to plan and to keep what one of them is enough for.
+    """
+
+    async def _get_ready_connection(self, timeout: float | None) -> Connection | None:  # noqa: ASYNC109 - the pool's
+        self._pool.rotate(1)
+        return await super()._get_ready_connection(timeout)
+
+
+def new_pool(url: str) -> Pool:
+    """Return a pool of connections to a database, not yet open."""
+    return Pool(
+        url,
+        min_size=1,
+        max_size=POOL_MAX,
+        max_idle=POOL_IDLE_S,
+        timeout=POOL_TIMEOUT_S,
+        open=False,
+        configure=configure,
+        reset=None,
+        kwargs={
+            "row_factory": dict_row,
+            "autocommit": True,
+            "client_encoding": "utf8",
+            "prepare_threshold": REUSED_AFTER,
+        },
+        reconnect_timeout=5.0,
+        name="pgengram",
+    )
