@@ -16,7 +16,8 @@ from pgengram.cli.app import app
 from pgengram.cli.clients import hook_configs, hook_scripts, mcp_client
 from pgengram.local.events import FORMS
 from pgengram.local.socket_server import LocalServer
-from pgengram.runtime import files, local_socket
+from pgengram.runtime import local_socket
+from pgengram.runtime.system import files
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
