@@ -46,7 +46,9 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.transcript = folder / "transcript.jsonl"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
+        # An installed program has its bytecode: without, each start compiles what it imports, which takes as long again.
+        left_out = ("PGENGRAM_", "PYTHONDONTWRITEBYTECODE")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
         self.environment = {**kept, "PGENGRAM_DATA_DIR": str(folder), "PGENGRAM_PROJECT": "ark"}
         self.turns = 0
 

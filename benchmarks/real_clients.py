@@ -29,6 +29,7 @@ FIRST: Final = f"From which office do we deploy the Ark project? Please {ASKED}.
 SECOND: Final = "We decided that Ines releases on Fridays from now on."
 LATER: Final = "Good morning, what is next?"
 WAIT_S: Final = 120.0
+LEFT_OUT: Final = ("PGENGRAM_", "CLAUDE", "PYTHONDONTWRITEBYTECODE")  # without bytecode a start takes twice as long
 FULL_AT: Final = 200_000  # tokens, for clients that can be told
 
 
@@ -54,7 +55,7 @@ class Bench:
 
     @property
     def environment(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PGENGRAM_", "CLAUDE"))}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(LEFT_OUT)}
         return inherited | {
             "HOME": str(self.home), "PGENGRAM_DATA_DIR": str(self.home / "store"), "PGENGRAM_EMBEDDER": "builtin:",
             "CODEX_HOME": str(self.home / ".codex"), "ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "none",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DRAIN_S: Final = 1.0  # for requests in flight at the end
+FIRST_S: Final = 1.0  # in which a hook that waits for this server has asked
 UNFORESEEN: Final = {"code": "INTERNAL_ERROR", "message": "Something unforeseen went wrong.", "hint": "See the log."}
 
 
@@ -66,7 +67,9 @@ class LocalServer:
             self._server = None
 
     async def settled(self) -> None:
-        """Wait until those who ask now have their answers."""
+        """Wait until those who ask now have their answers; before that, a moment for whoever started this server to ask."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._asked.wait(), FIRST_S)
         if self._answering:
             await asyncio.wait({*self._answering})
 
