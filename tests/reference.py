@@ -128,11 +128,11 @@ def parameter(one: Any) -> str:
 
 def command_line() -> Iterator[str]:
     yield (
-        "`pgengram` without a command serves MCP over stdin and stdout. `pgengram --version` tells the version, `--install-completion` "
-        "has your shell complete commands and options, and every command has `--help`.\n\n"
-        "Exit codes: 0 all is well, 1 something failed, 2 an argument or a setting is wrong, 130 ended by Ctrl+C. Answers go to "
-        "standard output; progress, questions and errors go to standard error. Colours and bars are for terminals, and `NO_COLOR` "
-        "takes the colours away."
+        "`pgengram` without a command serves MCP over stdin and stdout. `pgengram --version` prints the version, `--install-completion` "
+        "sets up completion in your shell, and every command has `--help`.\n\n"
+        "Exit codes: 0 success, 1 failure, 2 invalid argument or setting, 130 Ctrl+C. Results go to standard output; progress, "
+        "prompts and errors go to standard error. Colours and progress bars appear in terminals only; set `NO_COLOR` to switch "
+        "colours off."
     )
     for words, one in commands():
         yield f"## `{' '.join(words)}`"

@@ -48,7 +48,7 @@ class SettingNames(TypedDict, total=False):
 
 
 class Described(TypedDict, total=False):
-    """What can be said of a memory beside its content, when it is stored and when it is changed."""
+    """Fields of a memory besides its content, for storing and for changing it."""
 
     kind: f.Kind
     importance: float
@@ -69,7 +69,7 @@ class Described(TypedDict, total=False):
 
 
 class New(Described, total=False):
-    """What can be said of a memory that is stored."""
+    """Further fields of a new memory."""
 
     type: f.MemoryType
     related_to: Sequence[str]
@@ -78,7 +78,7 @@ class New(Described, total=False):
 
 
 class Changed(Described, total=False):
-    """What can be changed of a memory; `clear` names fields to empty."""
+    """Fields of a memory that can be changed; `clear` names fields to empty."""
 
     content: str
     status: Literal["active", "archived"]
@@ -115,13 +115,13 @@ class Narrowed(TypedDict, total=False):
 
 
 class Memory:
-    """One namespace's memories. Use it as an asynchronous context manager, or call `close` in the end.
+    """One namespace's memories. Use it as an asynchronous context manager, or call `close` at the end.
 
-    The database is brought up by the first call; opening costs nothing. One object serves any number of tasks.
+    The first call starts the database; opening costs nothing. Any number of tasks can share one object.
 
     Args:
-        settings: where the memories are and whose; by default the environment's, as for the server.
-        chosen: single settings that take the place of those, such as `namespace="notes"`.
+        settings: which store and namespace to use; by default those of the environment, as for the server.
+        chosen: single settings that override these, such as `namespace="notes"`.
 
     Raises:
         InvalidInput: a setting is wrong.
@@ -141,7 +141,7 @@ class Memory:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the database and the model."""
+        """Close the database connections and unload the model."""
         await self.manager.close()
 
     async def _call(
@@ -159,7 +159,7 @@ class Memory:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     async def add(self, content: str, **said: Unpack[New]) -> Stored:
-        """Remember one thing; saying the same again confirms it. `memory_id` of the answer is its id.
+        """Store one memory; storing the same text again confirms it. The answer's `memory_id` is its id.
 
         Raises:
             InvalidInput: a field is wrong; nothing was stored.
@@ -168,8 +168,8 @@ class Memory:
         return await self._call(Stored, self.manager, "create_memory", content=content, **said)
 
     async def add_many(self, items: Sequence[dict[str, Any]], *, atomic: bool = False) -> StoredMany:
-        """Remember up to 200 things, each with `content` and what `add` takes; a bad one is reported and spares the
-        others.
+        """Store up to 200 memories, each with `content` and the arguments of `add`; an invalid one is reported and doesn't
+        affect the others.
 
         Raises:
             ItemRefused: with `atomic`, one of them is wrong; nothing was stored.
@@ -181,21 +181,21 @@ class Memory:
 
         Raises:
             NotFound: there is no such memory.
-            Conflict: it is at another version than `expected_version`, or would say the same as another.
+            Conflict: its version is not `expected_version`, or another memory has the same text.
         """
         return await self._call(Updated, self.manager, "update_memory", id=id, **changes)
 
     async def forget(self, *ids: str, reason: str = "", replaced_by: Sequence[str] = ()) -> Forgotten:
-        """Forget up to 20 memories: they don't appear in search; `restore` restores them.
+        """Forget up to 20 memories: they don't appear in search, and `restore` undoes it.
 
         Raises:
-            ConfirmRequired: they are more than 20.
+            ConfirmRequired: there are more than 20.
         """
         given = {"ids": [*ids], "reason": reason, "replaced_by_ids": [*replaced_by]}
         return await self._call(Forgotten, self.manager, "forget_memories", **given)
 
     async def restore(self, id: str) -> Updated:
-        """Bring a forgotten or archived memory back.
+        """Restore a forgotten or archived memory.
 
         Raises:
             NotFound: there is no such memory, or it was erased.
@@ -203,12 +203,11 @@ class Memory:
         return await self.update(id, status="active")
 
     async def erase(self, *ids: str) -> int:
-        """Permanently erase memories, without asking anybody, and return how many there were."""
+        """Permanently erase memories without a confirmation, and return how many there were."""
         return await self.manager.erase(ids)
 
     async def erase_source(self, source: str) -> int:
-        """Permanently erase all that comes from one source, without asking anybody, and return how many memories there
-        were.
+        """Permanently erase everything from one source without a confirmation, and return the number of memories.
 
         Args:
             source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system it was imported
@@ -224,7 +223,7 @@ class Memory:
         strength: float = 1.0,
         properties: dict[str, Any] | None = None,
     ) -> Linked:
-        """Link a memory to others by any word; linking again replaces strength and properties.
+        """Link a memory to others with any type; linking again replaces strength and properties.
 
         Raises:
             NotFound: there is no such memory.

@@ -455,9 +455,9 @@ async def test_the_map_has_a_place_of_seven_bytes_for_every_memory(ui: Ui) -> No
 
 
 def test_a_hit_is_shown_without_the_marks_of_markdown() -> None:
-    text = "## Plan\n\n- **two** maps\n- `draw(3)` on 3. May\n\n```py\nx = a * b\n```"
+    text = "## Plan\n\n- **two** *old* maps\n- `draw(3)` on 3. May\n\n```py\nx = a * b\n```"
 
-    assert excerpt(text) == "Plan two maps draw(3) on 3. May x = a * b"
+    assert excerpt(text) == "Plan two old maps draw(3) on 3. May x = a * b"
 
 
 async def test_a_map_that_newer_ones_have_replaced_says_so(ui: Ui) -> None:

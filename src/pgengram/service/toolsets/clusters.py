@@ -166,7 +166,7 @@ class Clusters(Toolset):
 
     @tool(CHANGES, title="Change a cluster")
     async def update_cluster_members(self, change: ClusterChange) -> ClusterChanged:
-        """Put memories into a cluster, take them out, set how strongly they belong to it, or change what is said of it.
+        """Add memories to a cluster, remove them, set how strongly they belong to it, or edit the cluster.
 
         Use after create_memory_cluster, or when a memory joined a cluster by itself that it does not belong to; ids of
         clusters are in get_memory_clusters. A bad memory id spares the others. delete shows what would go and gives a
@@ -228,7 +228,7 @@ class Clusters(Toolset):
             int | None, Field(ge=1, le=3_650, description="Also themes called up in the last so many days.")
         ] = None,
     ) -> Clustered:
-        """List clusters with how many memories they hold; on request with insights, similar clusters and active themes.
+        """List clusters with their number of memories; on request with insights, similar clusters and active themes.
 
         Use to see what subjects there are, or which were busy lately (days); to bring a cluster's memories to mind use
         activate_cluster, to look for single memories search_memories. themes counts activations within days only, each
@@ -255,7 +255,7 @@ class Clusters(Toolset):
         ] = None,
         strength: Annotated[f.Bound, Field(description="How much.")] = 1.0,
     ) -> ClusterActivated:
-        """Call up a cluster: its ten strongest memories, and the clusters that were called up together with it.
+        """Activate a cluster: show its ten strongest memories, and the clusters that were activated with it.
 
         Use when the conversation turns to a subject that has a cluster; to find its id use get_memory_clusters, to
         search by words search_memories. Each call counts once and is kept with its context, so that active themes can

@@ -126,7 +126,7 @@ class Identity(Toolset):
 
     @tool(CHANGES, title="Record who I am")
     async def record_identity(self, new: NewIdentity) -> IdentityCore:
-        """Record aspects of who the assistant is; those left out are taken along from the newest recording.
+        """Record aspects of who the assistant is; aspects that are left out keep their latest value.
 
         Use when the user shapes the assistant's role, values or limits permanently, or it has come to a lasting view of
         itself; for a fact about the user or the world use create_memory, for a conviction record_belief. Aspects in

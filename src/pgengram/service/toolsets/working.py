@@ -103,7 +103,7 @@ class Working(Toolset):
 
     @tool(ADDS, title="Hold in working memory")
     async def create_working_memory(self, new: NewWorking) -> Held:
-        """Hold a note for a while: an interim result, an open point, the state of a task.
+        """Store a note for a while: an interim result, an open point, the state of a task.
 
         Use for what matters now and perhaps never again; for lasting facts use create_memory. No ordinary search shows
         it, get_working_memories does. When its time is over it becomes a lasting memory if promote is set, its
@@ -138,7 +138,7 @@ class Working(Toolset):
         limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = 20,
         include_expired: Annotated[bool, Field(description="Also those over and not yet cleared.")] = False,
     ) -> AllHeld:
-        """Show what working memory holds, whole.
+        """Show all working memories with their full text.
 
         Use when a task goes on, to see what was noted for it, and before consolidate_working_memory; lasting memories
         are found by search_memories. Each reading counts, and what was read three times is kept when its time is over.
@@ -167,7 +167,7 @@ class Working(Toolset):
 
     @tool(CHANGES, title="Consolidate working memory")
     async def consolidate_working_memory(self, new: Consolidation) -> Consolidated:
-        """Make one lasting semantic memory of working memories, with a consolidation edge to each of them.
+        """Turn working memories into one lasting semantic memory, with a link to each of them.
 
         Use when a task is done and what was noted comes to one fact worth keeping; content says it in one
         self-contained statement. To keep a note as it is, create it with promote. The sources stay as archived events:

@@ -19,7 +19,9 @@ EXCERPT: Final = 300  # characters of a hit
 LEAD: Final = 60  # of them before the first word that was looked for
 LEAST_STEM: Final = 3
 ENDINGS: Final = ("ingly", "edly", "ations", "ation", "ings", "ing", "ies", "ic", "ed", "es", "ly", "y", "s", "e")
-MARKS: Final = re.compile(r"^ {0,3}(?:(?:#{1,6}|[-*+>]) +|(?:```|~~~).*$)|\*\*|`", re.MULTILINE)
+MARKS: Final = re.compile(
+    r"^ {0,3}(?:(?:#{1,6}|[-*+>]) +|(?:```|~~~).*$)|\*\*|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)", re.MULTILINE
+)
 WORD: Final = re.compile(r"\w+")
 Pieces = list[tuple[bool, str]]  # whether it was looked for, and a text
 
