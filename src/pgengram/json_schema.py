@@ -112,7 +112,7 @@ def allowed(schema: Schema) -> str:
 
 def _text(schema: Schema) -> str:
     if schema.get("format") == "date-time":
-        return "a date or a moment, such as 2026-01-31, 2026-01-31T12:00:00Z or yesterday"
+        return "a date or a time, such as 2026-01-31, 2026-01-31T12:00:00Z or yesterday"
     pattern = f" matching {schema['pattern']}" if "pattern" in schema else ""
     return f"text{_count(schema, 'Length', 'characters')}{pattern}"
 

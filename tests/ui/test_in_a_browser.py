@@ -288,7 +288,7 @@ async def test_the_map_is_steered_by_keys_and_tells_what_is_pointed_at(browser: 
     await page.locator("#map[data-zoom='1.50']").wait_for()
     await page.get_by_role("button", name="Show all").click()
     await page.locator("#map[data-zoom='1.00']").wait_for()
-    await page.get_by_label("Color by").select_option("cluster")
+    await page.get_by_label("Colour by").select_option("cluster")
     await page.locator("#legend", has_text="in no cluster").wait_for()
 
     box = await shown.bounding_box()

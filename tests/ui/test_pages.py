@@ -500,6 +500,21 @@ async def test_without_links_the_graph_joins_the_most_similar_memories(database:
     assert edge["type"] == "alike"
 
 
+async def test_a_page_that_is_being_worked_out_has_a_heading(
+    manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def under_way() -> None:
+        return None
+
+    views = ViewService(manager, tmp_path)
+    monkeypatch.setattr(views.map, "newest", under_way)
+    async with inside(views) as client:
+        page = (await client.get("/map")).text
+
+    assert 'class="waiting"' in page
+    assert re.findall("<h1[^>]*>(.*?)</h1>", page) == ["Drawing the map"]
+
+
 async def test_a_search_of_the_page_makes_no_second_one_for_hidden_memories(
     manager: MemoryManager, tmp_path: Path
 ) -> None:
