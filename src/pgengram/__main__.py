@@ -63,12 +63,17 @@ def serve() -> None:
     past = relayed(fds, os.environ)
     if past is None:
         return
+    _start_ahead()
     sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]  # what the SDK takes for HTTP, if it is there
     import gc
 
     gc.disable()  # until everything is imported: the server freezes what is there and enables it again
     import asyncio
 
+    from pydantic import BaseModel
+
+    # Of the SDK's models a session uses few; to make the validators of all of them takes a quarter of the imports.
+    BaseModel.model_config["defer_build"] = True
     from pgengram.errors import PgengramError
     from pgengram.mcp.guests import Served
     from pgengram.mcp.serving import serve_stdio
@@ -98,6 +103,22 @@ def serve() -> None:
             past.first.give_up()
         sys.stderr.write(f"pgengram: {error.message} {error.hint}\n")
         raise SystemExit(2) from None
+
+
+def _start_ahead() -> None:
+    """Have the embedded server started by another thread while this one imports what a server needs."""
+    from pgengram.errors import PgengramError
+    from pgengram.runtime.system import memory
+    from pgengram.settings import Settings
+    from pgengram.store import ahead
+
+    memory.share_one_arena()  # before there are other threads
+    try:
+        settings = Settings.from_environment()
+    except PgengramError:  # told once there is somebody to tell it
+        return
+    if not settings.database_url:
+        ahead.begin(settings.data_path)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Run it once for each new migration, before the release that brings it:
 
     python tests/store/dump_release.py
 
+It writes migrations/new_store.sql, too: what all migrations do to an empty database.
+
 It starts a PostgreSQL of its own in a temporary folder, leaves at least one row in every table, and dumps everything. What was
 released stays as it is: the file of an older migration is never written again.
 """
@@ -18,13 +20,19 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy import Engine, event
+
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the other tests' helpers, when run alone
 
 from helpers import Database, call, connected, remember
 from pgengram.postgres import programs, start_embedded
 from pgengram.store.connection.database import SCHEMA_HEAD
+from pgengram.store.schema import migrate
 
 RELEASES: Final = Path(__file__).parent / "releases"
+HEAD_OF_NEW: Final = (
+    "-- What the migrations do to an empty database. Written by tests/store/dump_release.py; a test compares.\n"
+)
 TEXTS: Final = {
     "episodic": "Mara moved billing to Stripe on 3 March 2026.",
     "semantic": "Jonas is allergic to peanuts.",
@@ -78,7 +86,30 @@ def dumped(url: str, login: str) -> str:
     return re.sub(rf"(CREATE POLICY maintenance .* TO ){login} ", r"\1CURRENT_USER ", "\n".join(kept)) + "\n"
 
 
+def recorded(url: str) -> str:
+    """Migrate an empty database and return the statements that did it."""
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, parameters: object, *_: object) -> None:
+        if not statement.lstrip().startswith("SELECT"):
+            assert not parameters, statement
+            statements.append(statement.strip().rstrip(";").replace("%%", "%"))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        migrate._upgrade(url)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    return HEAD_OF_NEW + ";\n".join(statements) + ";\n"
+
+
 def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        server = start_embedded(Path(folder))
+        try:
+            (migrate.migrations_folder() / migrate.NEW_STORE).write_text(recorded(server.url), encoding="utf-8")
+        finally:
+            server.stop()
     with tempfile.TemporaryDirectory() as folder:
         server = start_embedded(Path(folder))
         try:

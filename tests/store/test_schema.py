@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
-from helpers import Database, database_of
+from helpers import Database, database_of, on_citus
 from pgengram.embedders import embedder_from
 from pgengram.fields import RATE_PER_DAY_OF_KIND, RATE_PER_DAY_OF_TYPE, TYPES
 from pgengram.store.connection.database import SCHEMA_HEAD
@@ -108,6 +108,25 @@ def test_the_migrations_are_found_from_where_the_package_lies() -> None:
 
     assert (folder / "env.py").is_file()
     assert (folder / "script.py.mako").is_file()
+
+
+@pytest.mark.skipif(on_citus(), reason="On a cluster tables are dealt out by the migrations.")
+def test_an_empty_database_becomes_at_once_what_the_migrations_lead_to(migrated: Database, blank: Database) -> None:
+    migrate.make_new(blank.url)
+
+    assert migrate.current_version(blank.url) == SCHEMA_HEAD, "run `python tests/store/dump_release.py`"
+    for what in CATALOG:
+        assert catalog(blank, what) == catalog(migrated, what), (
+            f"{what} differ; run `python tests/store/dump_release.py`"
+        )
+
+
+def test_a_database_that_somebody_else_uses_is_not_taken_for_a_new_store(blank: Database) -> None:
+    blank.as_login("CREATE TABLE theirs (id integer)")
+
+    migrate.make_new(blank.url)
+
+    assert migrate.current_version(blank.url) is None
 
 
 def test_migrating_twice_changes_nothing(blank: Database) -> None:

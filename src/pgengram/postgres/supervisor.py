@@ -215,11 +215,6 @@ def start_embedded(
         raise system.unusable(data_dir, error) from error
 
 
-def is_new(data_dir: Path) -> bool:
-    """Return whether `data_dir` holds no server yet, as far as we may look."""
-    return not any(os.path.exists(data_dir / name) for name in (system.HOME, system.POINTER))
-
-
 def status(data_dir: Path) -> Status:
     """Look at the server of `data_dir` without starting, stopping or making anything.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.runtime.retry import retried
 from pgengram.settings import Settings
+from pgengram.store import ahead
 from pgengram.store.connection.begin import PROBES
 from pgengram.store.connection.database import SCHEMA_HEAD, Database, Row, Transaction
 from pgengram.store.connection.replica import Begin, Replica
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import psycopg
 
     from pgengram.postgres import EmbeddedPostgres
-    from pgengram.store.schema.migration_process import MigrationProcess
 
 log = logging.getLogger(__name__)
 Report = Callable[[str], Awaitable[None]]
@@ -44,7 +44,6 @@ class Store:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._embedded: EmbeddedPostgres | None = None
-        self._migration: MigrationProcess | None = None
         self._database: Database | None = None
         self.replica = Replica(settings.read_url) if settings.read_url else None
         self._attempt: asyncio.Task[None] | None = None
@@ -92,13 +91,8 @@ class Store:
         async with self._changing:
             if self._database is not None:
                 return
-            try:
-                url = self._settings.database_url or await self._start_embedded()
-                await self._migrate(url)
-            finally:
-                if self._migration is not None:  # it was not needed, or the server did not come up
-                    self._migration.cancel()
-                    self._migration = None
+            url = self._settings.database_url or await self._start_embedded()
+            await self._migrate(url)
             database = Database(url) if self._settings.database_url else Database(url, self._has_room)
             await database.open()
             try:
@@ -116,6 +110,8 @@ class Store:
             await asyncio.wait({self._attempt})
         async with self._changing:
             await self._disconnect()
+            if begun := ahead.taken(self._settings.data_path):
+                self._embedded = await asyncio.to_thread(begun.server)
             if self._embedded is not None:
                 embedded, self._embedded = self._embedded, None
                 await asyncio.to_thread(embedded.stop)
@@ -213,9 +209,6 @@ class Store:
             raise
 
     async def _start_embedded(self) -> str:
-        from pgengram.postgres import is_new, start_embedded
-        from pgengram.store.schema.migration_process import MigrationProcess
-
         loop = asyncio.get_running_loop()
 
         def report(message: str) -> None:
@@ -224,22 +217,26 @@ class Store:
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.stop)
         folder = self._settings.data_path
-        if is_new(folder):
-            self._migration = MigrationProcess()
-        self._embedded = await asyncio.to_thread(start_embedded, folder, report=report)
+        begun = ahead.taken(folder) or ahead.Begun(folder)
+        begun.listen(report)
+        self._embedded = await asyncio.to_thread(begun.server)
         return self._embedded.url
 
     def _has_room(self) -> bool:
         return shutil.disk_usage(self._settings.data_path).free >= RESERVE_BYTES
 
     async def _migrate(self, url: str) -> None:
-        from pgengram.store.schema.migrate import current_version
-        from pgengram.store.schema.migration_process import MigrationProcess
+        from pgengram.store.schema.migrate import current_version, make_new
+        from pgengram.store.schema.migration_process import migrate_apart
 
-        if await asyncio.to_thread(current_version, url) != SCHEMA_HEAD:
+        version = await asyncio.to_thread(current_version, url)
+        if version != SCHEMA_HEAD:
             await self._tell("Bringing the database's schema up to date")
-            migration, self._migration = self._migration or MigrationProcess(), None
-            await asyncio.to_thread(migration.migrate, url)
+        if version is None:
+            await asyncio.to_thread(make_new, url)
+            version = await asyncio.to_thread(current_version, url)
+        if version != SCHEMA_HEAD:
+            await asyncio.to_thread(migrate_apart, url)
 
     async def _tell(self, message: str) -> None:
         for report in list(self._listeners):

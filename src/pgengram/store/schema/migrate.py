@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 NO_VECTOR: Final = ("0A000", "58P01", "42704")  # no such extension on this server, or one without halfvec
+NEW_STORE: Final = "new_store.sql"  # beside the migrations: what they do to an empty database, as one text
+IS_EMPTY: Final = "SELECT NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace)"
 HAS_VERSION: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
 FIND_VERSION: Final = "SELECT version_num FROM alembic_version"
 IS_DISTRIBUTED: Final = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('public.memories')"
@@ -36,15 +38,6 @@ def migrations_folder() -> Path:
     raise NotReady("The migrations are missing from the installation.", "Reinstall pgengram.")
 
 
-def load_ahead() -> None:
-    """Import what a migration needs, while something else is waited for."""
-    import sqlalchemy.dialects.postgresql.psycopg  # noqa: F401
-
-    from pgengram.store.schema import tables  # noqa: F401
-
-    known_versions()
-
-
 def current_version(url: str) -> str | None:
     """Return the database's schema version, or None when it has none.
 
@@ -58,6 +51,26 @@ def current_version(url: str) -> str | None:
     except psycopg.Error as error:
         raise _unreachable(error) from error
     return row[0] if row else None
+
+
+def make_new(url: str) -> None:
+    """Make the tables of an empty database at once, without the migrations and what these import; leave any other as it
+    is.
+
+    Raises:
+        NotReady: as `migrate`.
+    """
+    statements = (migrations_folder() / NEW_STORE).read_bytes()
+    try:
+        with psycopg.connect(url, prepare_threshold=None, connect_timeout=10) as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [locks.MIGRATION])
+            found = connection.execute(IS_EMPTY).fetchone()
+            if found and found[0] and connection.execute(HAS_CITUS).fetchone() is None:
+                connection.execute(statements)
+    except psycopg.OperationalError as error:
+        raise _unreachable(error) from error
+    except psycopg.Error as error:
+        raise _refused(error) from error
 
 
 def migrate(url: str) -> str | None:

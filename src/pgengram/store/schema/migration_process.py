@@ -13,36 +13,26 @@ from pgengram.errors import NotReady, PgengramError
 from pgengram.postgres.process_locks import NO_WINDOW
 
 
-class MigrationProcess:
-    """A process that imports what migrations need at once, and migrates when it is told which database."""
+def migrate_apart(url: str) -> None:
+    """Bring a schema to this version, in another process. Blocks.
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", __name__]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self._process = subprocess.Popen(command, text=True, encoding="utf-8", creationflags=NO_WINDOW, **pipes)  # type: ignore[call-overload]  # noqa: S603
-
-    def migrate(self, url: str) -> None:
-        """Bring a schema to this version. Blocks.
-
-        Raises:
-            NotReady: as `migrate`.
-        """
-        answer, _ = self._process.communicate(json.dumps(url))
-        if self._process.returncode != 0:
-            raise NotReady("The process that updates the schema stopped.", "See the log (stderr).")
-        if answer:
-            raise NotReady(*json.loads(answer))
-
-    def cancel(self) -> None:
-        """End it without a migration."""
-        self._process.communicate("")
+    Raises:
+        NotReady: as `migrate`.
+    """
+    command = [sys.executable, "-m", __name__]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen(command, text=True, encoding="utf-8", creationflags=NO_WINDOW, **pipes)  # type: ignore[call-overload]  # noqa: S603
+    answer, _ = process.communicate(json.dumps(url))
+    if process.returncode != 0:
+        raise NotReady("The process that updates the schema stopped.", "See the log (stderr).")
+    if answer:
+        raise NotReady(*json.loads(answer))
 
 
 def main() -> None:
     """Migrate the database whose URL comes; without one do nothing, as whoever started this is gone."""
-    from pgengram.store.schema.migrate import load_ahead, migrate
+    from pgengram.store.schema.migrate import migrate
 
-    load_ahead()
     url = sys.stdin.read()
     if not url:
         return

@@ -1,0 +1,70 @@
+"""Starting the embedded server while the program that needs it is still being imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pgengram.postgres import EmbeddedPostgres
+
+_begun: Final[dict[Path, Begun]] = {}
+
+
+class Begun:
+    """A start of the server of a folder, in a thread of its own; what it says is kept until somebody listens.
+
+    Args:
+        folder: the data folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._said: list[str] = []
+        self._report: Callable[[str], None] | None = None
+        self._turn = Lock()
+        self._server: Future[EmbeddedPostgres] = Future()
+        # A daemon: where it is still at work when the program ends, the server's supervisor cleans up.
+        Thread(target=self._start, name="starting PostgreSQL", daemon=True).start()
+
+    def listen(self, report: Callable[[str], None]) -> None:
+        """Tell what was said until now, and from now on everything at once."""
+        with self._turn:
+            self._report = report
+            for message in self._said:
+                report(message)
+
+    def server(self) -> EmbeddedPostgres:
+        """Return the running server. Blocks.
+
+        Raises:
+            NotReady: it did not come up.
+        """
+        return self._server.result()
+
+    def _start(self) -> None:
+        from pgengram.postgres import start_embedded
+
+        try:
+            self._server.set_result(start_embedded(self._folder, report=self._tell))
+        except BaseException as error:  # noqa: BLE001 - whoever asks for the server is told
+            self._server.set_exception(error)
+
+    def _tell(self, message: str) -> None:
+        with self._turn:
+            self._said.append(message)
+            if self._report is not None:
+                self._report(message)
+
+
+def begin(folder: Path) -> None:
+    """Begin to start the server of a folder; the first store that needs it takes it."""
+    _begun[folder] = Begun(folder)
+
+
+def taken(folder: Path) -> Begun | None:
+    """Return the start of the server of a folder that was begun ahead, once."""
+    return _begun.pop(folder, None)
