@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import json
 import re
-import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,6 +66,11 @@ RETIRED = frozenset(
         "guard",
         "look",
         "Look",
+        "keeper",
+        "wall",
+        "folding",
+        "tell",
+        "tells",
     ]
 )
 
@@ -162,14 +165,20 @@ def cycles(modules: list[Module]) -> list[list[str]]:
     return groups
 
 
+def identifiers(tree: ast.Module) -> Iterator[str]:
+    """Yield every name that the code gives or uses, also inside of f-strings; words of sentences are none."""
+    for node in ast.walk(tree):
+        for field in ("id", "attr", "arg", "name", "asname", "rest"):
+            word = getattr(node, field, None)
+            if isinstance(word, str):
+                yield from word.split(".")
+
+
 def retired(modules: list[Module]) -> dict[str, int]:
-    """Return how often each retired name is an identifier or part of a module's name."""
+    """Return how often each retired name is an identifier, a module's name or a folder's."""
     found: dict[str, int] = {}
     for module in modules:
-        words = [
-            token.string for token in tokenize.generate_tokens(io.StringIO(module.text).readline) if token.type == 1
-        ]
-        for word in [*words, module.path.stem]:
+        for word in [*identifiers(module.tree), *module.name.split(".")]:
             if word in RETIRED:
                 found[word] = found.get(word, 0) + 1
     return found

@@ -60,8 +60,8 @@ def serve() -> None:
     fds = claim_stdio()  # first of all: nothing but the protocol may reach the client, whatever is printed from here on
     from pgengram.mcp.stdio.relay import relayed
 
-    past = relayed(fds, os.environ)
-    if past is None:
+    handover = relayed(fds, os.environ)
+    if handover is None:
         return
     _start_ahead()
     sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]  # what the SDK takes for HTTP, if it is there
@@ -92,15 +92,15 @@ def serve() -> None:
             instructions=served.instructions,
             more=served.more,
             behind=served.memories,
-            past=past,
+            handover=handover,
         )
 
     try:
         with asyncio.Runner(loop_factory=event_loop) as runner:
             runner.run(run())
     except PgengramError as error:
-        if past.first is not None:
-            past.first.give_up()
+        if handover.first is not None:
+            handover.first.give_up()
         sys.stderr.write(f"pgengram: {error.message} {error.hint}\n")
         raise SystemExit(2) from None
 

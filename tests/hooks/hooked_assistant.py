@@ -62,7 +62,7 @@ class Assistant:
 
     def late(self, event: str) -> None:
         """Leave an event for the next server, as a hook does that gave up."""
-        place = local_socket.Place(environment(**self.settings))
+        place = local_socket.Endpoints(environment(**self.settings))
         given = {"session_id": "s-1", "cwd": str(self.folder), **self.session, "hook_event_name": event}
         local_socket.keep_for_later(place, {"hook": self.name, "event": given, "keeps": True})
 

@@ -81,18 +81,18 @@ def test_a_server_for_the_moment_ends_by_itself_once_nobody_asks(assistant: Assi
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe has no path")
 def test_a_data_folder_that_is_too_deep_for_a_socket_has_a_private_one_elsewhere(assistant: Assistant) -> None:
     deep = assistant.folder / "deep" / ("d" * 90)
-    place = local_socket.Place(environment(**assistant.settings | {"data_dir": str(deep)}))
+    place = local_socket.Endpoints(environment(**assistant.settings | {"data_dir": str(deep)}))
     place.make()
     try:
         assert len(os.fsencode(place.socket(NOBODY))) <= local_socket.LONGEST_PATH
         assert os.stat(place.folder).st_mode & PRIVATE == 0
-        assert place.folder != local_socket.Place(environment(**assistant.settings | {"data_dir": f"{deep}2"})).folder
+        assert place.folder != local_socket.Endpoints(environment(**assistant.settings | {"data_dir": f"{deep}2"})).folder
     finally:
         os.rmdir(place.folder)
 
 
 def test_a_clock_that_was_set_back_keeps_no_server_from_starting(assistant: Assistant) -> None:
-    place = local_socket.Place(environment(**assistant.settings))
+    place = local_socket.Endpoints(environment(**assistant.settings))
     place.make()
     started = Path(place.starting)
     started.touch()
@@ -129,7 +129,7 @@ def test_a_hook_that_nobody_can_answer_lets_the_session_go_on(assistant: Assista
 
 @pytest.mark.skipif(sys.platform != "linux", reason="tells only how long the process has used the processor")
 def test_a_hook_waits_the_less_the_longer_its_own_start_has_taken(assistant: Assistant) -> None:
-    place = local_socket.Place(environment(**assistant.settings))
+    place = local_socket.Endpoints(environment(**assistant.settings))
     place.make()
     slowly = (
         f"import time; time.sleep({SLOW_S}); from pgengram.runtime import hook_client as h; h.main(['claude-code'])"

@@ -169,7 +169,7 @@ async def test_what_is_told_twice_is_kept_once_and_what_is_said_twice_is_kept_tw
 ) -> None:
     assistant.name = "codex"
     _, _, prompt, turn = PAYLOADS["codex"]
-    place = local_socket.Place(environment(**assistant.settings))
+    place = local_socket.Endpoints(environment(**assistant.settings))
     late = {"hook": "codex", "event": prompt, "keeps": True, "at": time.time() - 3_600, "version": __version__}
 
     await asyncio.to_thread(local_socket.ask, place, late, PATIENCE_S)

@@ -180,7 +180,7 @@ async def test_an_alias_holds_for_what_was_said_what_was_given_and_what_is_count
     async with connected(**assistant.settings, answers="short") as client:
         await remember(client, "The website is made of plain pages.", project="ark-website")
         await remember(client, "The ark needs a new mast.", project="Ark")
-        place = local_socket.Place(environment(**assistant.settings))
+        place = local_socket.Endpoints(environment(**assistant.settings))
         for event in ({"hook_event_name": "SessionStart"}, {"hook_event_name": "UserPromptSubmit", "prompt": SAID}):
             given = {"session_id": "a", "cwd": str(website), **event}
             asked = {"hook": "codex", "keeps": True, "event": given}

@@ -40,7 +40,7 @@ def test_a_question_is_answered_over_the_pipe_that_a_file_names(pipe: Path) -> N
 
 
 def test_hooks_and_commands_ask_over_the_pipe(pipe: Path) -> None:
-    place = local_socket.Place({"PGENGRAM_DATA_DIR": str(pipe.parents[1])})
+    place = local_socket.Endpoints({"PGENGRAM_DATA_DIR": str(pipe.parents[1])})
 
     answer = local_socket.ask(place, {"hook": "claude-code"}, 20)
 
@@ -89,7 +89,7 @@ def test_a_deep_data_folder_is_as_good_as_any_where_no_path_is_too_long(
     deep = tmp_path / ("folder" * 20)
     monkeypatch.setattr(local_socket, "PIPES", True)
 
-    assert local_socket.Place({"PGENGRAM_DATA_DIR": str(deep)}).folder == str(deep / "run")
+    assert local_socket.Endpoints({"PGENGRAM_DATA_DIR": str(deep)}).folder == str(deep / "run")
 
 
 async def test_a_server_that_cannot_make_its_pipe_goes_on_without(

@@ -52,9 +52,9 @@ PANELS: Final = {
         "reindex": ("store.reembedding", "Rebuild the index of the vectors."),
         "model": ("store.models", "Download an embedding model, or list those you have."),
         "reembed": ("store.reembedding", "Move all memories to another embedding model."),
-        "erase-namespace": ("store.erasing", "Permanently erase everything in a namespace."),
-        "erase-source": ("store.erasing", "Permanently erase everything from one source."),
-        "scrub": ("store.erasing", "Remove erased data from the database's files."),
+        "erase-namespace": ("store.erasure", "Permanently erase everything in a namespace."),
+        "erase-source": ("store.erasure", "Permanently erase everything from one source."),
+        "scrub": ("store.erasure", "Remove erased data from the database's files."),
     },
     "Servers": {
         "call": ("commands.serving", "Call one tool as an assistant would; print JSON."),

@@ -56,9 +56,9 @@ def in_commands(text: str) -> str:
 def _typed(command: Callable[..., Any]) -> dict[str, str]:
     """Return how a command's parameters are typed, by their names."""
     parameters = inspect.signature(command, eval_str=True).parameters
-    told = {name: getattr(one.annotation, "__metadata__", (None,))[0] for name, one in parameters.items()}
-    options = {name: _option(name, info) for name, info in told.items() if isinstance(info, OptionInfo)}
-    arguments = {name: info.metavar or name.upper() for name, info in told.items() if isinstance(info, ArgumentInfo)}
+    infos = {name: getattr(one.annotation, "__metadata__", (None,))[0] for name, one in parameters.items()}
+    options = {name: _option(name, info) for name, info in infos.items() if isinstance(info, OptionInfo)}
+    arguments = {name: info.metavar or name.upper() for name, info in infos.items() if isinstance(info, ArgumentInfo)}
     return options | arguments
 
 

@@ -188,8 +188,8 @@ def print_memory(memory: dict[str, Any]) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(ratio=1)
     for name, value in memory.items():
-        told = name not in APART | UNSAID and value not in EMPTY and value is not False and value != "active"
-        if told and (said := _field(name, value)):
+        is_shown = name not in APART | UNSAID and value not in EMPTY and value is not False and value != "active"
+        if is_shown and (said := _field(name, value)):
             table.add_row(name.replace("_", " ").removesuffix(" at"), Text(said))
     table.add_row("stored", Text(dated(memory["created_at"])))
     table.add_row("id", Text(memory["id"]))
@@ -202,8 +202,8 @@ def print_memory(memory: dict[str, Any]) -> None:
 def dated(moment: str) -> str:
     """Return a moment as a person reads it: the day and time here, and how long ago."""
     here = datetime.fromisoformat(moment).astimezone()
-    day, past = f"{here.day} {here:%b %Y}", ago(here)
-    return f"{day}, {here:%H:%M}" if past == day else f"{day}, {here:%H:%M} ({past})"
+    day, relative = f"{here.day} {here:%b %Y}", ago(here)
+    return f"{day}, {here:%H:%M}" if relative == day else f"{day}, {here:%H:%M} ({relative})"
 
 
 def _field(name: str, value: Any) -> str:

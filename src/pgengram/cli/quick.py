@@ -97,7 +97,7 @@ def quick(arguments: list[str]) -> int | None:
         called = _call(name, options)
         Settings.from_environment()
         with waiting():
-            answer = local_socket.ask(local_socket.Place(os.environ), called, ANSWER_S) if called else None
+            answer = local_socket.ask(local_socket.Endpoints(os.environ), called, ANSWER_S) if called else None
     except (InvalidInput, local_socket.Unanswered):
         return None
     text = (answer or {}).get("answer")

@@ -37,7 +37,7 @@ def main() -> int:
 
 async def _serve(settings: Settings) -> int:
     log_to_stderr(settings.log_level)
-    if local_socket.servers(local_socket.Place(settings.variables)):  # somebody else was faster
+    if local_socket.servers(local_socket.Endpoints(settings.variables)):  # somebody else was faster
         return 1
     store = Store(settings)
     opening = asyncio.create_task(store.open())  # the database comes up while the rest is imported

@@ -122,7 +122,7 @@ def read_event(client: str, given: Mapping[str, Any]) -> Event:
     name = _first(given, form.name)
     kind = form.kinds.get(name)
     prompt, reply = BY_HOOKS.sub("", _first(given, form.prompt)), _first(given, form.reply)
-    told = {"prompt": ("user", prompt), "turn": ("assistant", reply)}.get(kind or "", ("", ""))
+    turn = {"prompt": ("user", prompt), "turn": ("assistant", reply)}.get(kind or "", ("", ""))
     transcript = (_first(given, ("transcript_path",)) or None) if client in READ else None
     return Event(
         client,
@@ -133,7 +133,7 @@ def read_event(client: str, given: Mapping[str, Any]) -> Event:
         transcript,
         prompt,
         _first(given, ("source",)),
-        told if told[1] and transcript is None else None,
+        turn if turn[1] and transcript is None else None,
         kind in form.listens,
     )
 

@@ -15,7 +15,7 @@ from pgengram.local.transcripts import turns_after
 from pgengram.runtime.projects import Project
 from pgengram.service.answers import contexts, said, standing
 from pgengram.service.conversations import Conversations
-from pgengram.service.projects import told
+from pgengram.service.projects import instruction
 from pgengram.store.assistant import recall_receipts
 from pgengram.store.assistant.conversations import Conversation, cited
 from pgengram.text.fencing import fenced, one_line
@@ -154,7 +154,7 @@ class _Answer:
             missing = await self._not_stored()
         begun = f"{standing.today()} " + (COMPACTED if self._event.source == "compact" else BEGUN)
         if self._project is not None:
-            begun += f" {told(self._project)}"
+            begun += f" {instruction(self._project)}"
         begun += NOT_STORED if missing else ""
         lines += missing
         return f"{begun}\n\n{fenced(lines)}" if lines else begun

@@ -37,7 +37,7 @@ class LocalServer:
 
     def __init__(self, manager: MemoryManager) -> None:
         self.manager = manager
-        self.place = local_socket.Place(manager.settings.variables)
+        self.place = local_socket.Endpoints(manager.settings.variables)
         self._path = self.place.socket(os.getpid())
         self._server: asyncio.Server | PipeServer | None = None
         self._answering: set[asyncio.Task[None]] = set()

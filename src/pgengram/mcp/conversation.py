@@ -15,7 +15,7 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCRespo
 
 from pgengram.mcp.frames import Refused, frame
 from pgengram.mcp.stdio.lines import INTERNAL_ERROR, Line, refusal
-from pgengram.mcp.stdio.relay import Past
+from pgengram.mcp.stdio.relay import Handover
 
 MAX_IN_FLIGHT: Final = 256  # calls at once; further ones wait unread in the pipe
 DRAIN_S: Final = 1.0  # for calls in flight at the end; the SDK's client sends SIGTERM 2 s after closing the pipe
@@ -44,12 +44,14 @@ class Conversation:
         mark: stands before the number of each question to the client; empty for a conversation without a past.
     """
 
-    def __init__(self, channel: Lines, past: Past | None = None, mark: str = "") -> None:
+    def __init__(self, channel: Lines, handover: Handover | None = None, mark: str = "") -> None:
         self._channel = channel
-        begun, unanswered = ([], []) if past is None else past.told()
+        begun, unanswered = ([], []) if handover is None else handover.replayed()
         self._earlier: deque[Line] = deque([*begun, *unanswered])
         # The handshake that the client has had an answer to is gone through again without telling it.
-        self._silent: RequestId | None = json.loads(begun[0])["id"] if past is not None and past.is_greeted else None
+        self._silent: RequestId | None = (
+            json.loads(begun[0])["id"] if handover is not None and handover.is_greeted else None
+        )
         self._mark = mark
         self._unanswered: Counter[RequestId] = Counter()
         self._changed = asyncio.Event()

@@ -15,11 +15,11 @@ from pgengram.local.socket_server import LocalServer
 from pgengram.mcp.conversation import DRAIN_S, Conversation, converse
 from pgengram.mcp.server import INSTRUCTIONS, Manager, build_server
 from pgengram.mcp.stdio.lines import MAX_LINE, Line
-from pgengram.mcp.stdio.relay import CLOSED, OWN, RELAYED, FirstServer, Past
+from pgengram.mcp.stdio.relay import CLOSED, OWN, RELAYED, FirstServer, Handover
 from pgengram.postgres import status
 from pgengram.runtime.logs import trace
 from pgengram.service.manager import MemoryManager
-from pgengram.service.projects import told
+from pgengram.service.projects import instruction
 from pgengram.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Served:
             self.instructions = speaker.instructions
         elif here := self.memories.projects.worked_on(folder):
             self.memories.here = here
-            self.instructions = f"{INSTRUCTIONS}\n\n{told(here)}"
+            self.instructions = f"{INSTRUCTIONS}\n\n{instruction(here)}"
 
     def _answering(self, request: str) -> Callable[..., Awaitable[Any]]:
         """Return what answers a request for resources or prompts; it is imported when the first one comes."""
@@ -168,13 +168,13 @@ class Guests:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, channel: _Channel) -> None:
         try:
             hello = json.loads(await reader.readline())
-            past = Past(is_greeted=hello["is_greeted"], is_certain=hello["is_certain"])
+            handover = Handover(is_greeted=hello["is_greeted"], is_certain=hello["is_certain"])
             for _ in range(hello["begun"] + hello["unanswered"]):
-                past.heard_again(_cut(await reader.readline()), begun=len(past.begun) < hello["begun"])
+                handover.heard_again(_cut(await reader.readline()), begun=len(handover.begun) < hello["begun"])
             settings = Settings.from_environment(self._shared | hello["settings"])
             served = Served(settings, hello["folder"], self._host)
             channel.write(json.dumps(RELAYED).encode() + b"\n")
-            await self._serve(served, channel, past)
+            await self._serve(served, channel, handover)
         except (ValueError, LookupError, PgengramError):  # settings that cannot be: who has them says so itself
             channel.write(b"{}\n")
         except ConnectionError:  # it is gone
@@ -184,15 +184,15 @@ class Guests:
         finally:
             writer.close()
 
-    async def _serve(self, served: Served, channel: _Channel, past: Past) -> None:
-        conversation = Conversation(channel, past, f"{os.getpid()}-{next(self._numbers)}")
+    async def _serve(self, served: Served, channel: _Channel, handover: Handover) -> None:
+        conversation = Conversation(channel, handover, f"{os.getpid()}-{next(self._numbers)}")
         server = build_server(
             served.manager.tools,
             ready=served.manager.ready,
             instructions=served.instructions,
             short=served.settings.short_answers,
             more=served.more,
-            interrupted=past.perhaps_done,
+            interrupted=handover.perhaps_done,
         )
         self._there.append(served)
         opening = asyncio.create_task(self._open(served, conversation))

@@ -17,7 +17,7 @@ from pgengram.mcp.guests import Guests
 from pgengram.mcp.server import INSTRUCTIONS, Manager, build_server
 from pgengram.mcp.stdio.channel import Channel
 from pgengram.mcp.stdio.fds import claim_stdio
-from pgengram.mcp.stdio.relay import Past
+from pgengram.mcp.stdio.relay import Handover
 from pgengram.mcp.stdio.watchdog import ParentWatchdog
 from pgengram.runtime.logs import log_to_stderr, trace
 from pgengram.runtime.system import memory
@@ -41,7 +41,7 @@ async def serve_stdio(
     instructions: str = INSTRUCTIONS,
     more: Mapping[str, Any] | None = None,
     behind: MemoryManager | None = None,
-    past: Past | None = None,
+    handover: Handover | None = None,
 ) -> None:
     """Serve `manager` over the claimed stdio until the client leaves or a signal comes; then close it and return.
 
@@ -52,22 +52,22 @@ async def serve_stdio(
     """
     log_to_stderr(settings.log_level)
     memory.share_one_arena()
-    past = past or Past()
-    channel, watchdog = _connection(past)
-    conversation = Conversation(channel, past, f"{os.getpid()}-0" if past.watchdog else "")
+    handover = handover or Handover()
+    channel, watchdog = _connection(handover)
+    conversation = Conversation(channel, handover, f"{os.getpid()}-0" if handover.watchdog else "")
     server = build_server(
         manager.tools,
         ready=manager.ready,
         instructions=instructions,
         short=settings.short_answers,
         more=more,
-        interrupted=past.perhaps_done,
+        interrupted=handover.perhaps_done,
     )
-    if past.watchdog is None:
+    if handover.watchdog is None:
         watchdog.start()
     gc.freeze()  # what is imported stays: collecting it again and again costs a fifth of the start
     gc.enable()
-    local, guests = _doors(behind, past)
+    local, guests = _doors(behind, handover)
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
     if guests is not None:
         await guests.start()
@@ -78,11 +78,11 @@ async def serve_stdio(
     watchdog.finish(EXIT_S, 0 if closed else 1)
 
 
-def _doors(behind: MemoryManager | None, past: Past) -> tuple[LocalServer | None, Guests | None]:
+def _doors(behind: MemoryManager | None, handover: Handover) -> tuple[LocalServer | None, Guests | None]:
     """Return what answers hooks and commands, and what answers the clients of other servers."""
     if behind is None:
         return None, None
-    return LocalServer(behind), None if past.first is None else Guests(past.first, behind, os.environ)
+    return LocalServer(behind), None if handover.first is None else Guests(handover.first, behind, os.environ)
 
 
 async def _unwind(
@@ -96,14 +96,14 @@ async def _unwind(
     await asyncio.gather(*(_over(asyncio.create_task(one), HAND_OVER_S) for one in closing))
 
 
-def _connection(past: Past) -> tuple[Channel, ParentWatchdog]:
+def _connection(handover: Handover) -> tuple[Channel, ParentWatchdog]:
     """Return the way to the client, and what notices its end; where this process has passed on until now, it goes on
     from there.
     """
     loop, fds = asyncio.get_running_loop(), claim_stdio()
-    watchdog = past.watchdog or ParentWatchdog(fds, lambda: None)
-    channel = Channel(fds, lost=watchdog.stop, splitter=past.rest)
-    channel.write(past.unsent)
+    watchdog = handover.watchdog or ParentWatchdog(fds, lambda: None)
+    channel = Channel(fds, lost=watchdog.stop, splitter=handover.rest)
+    channel.write(handover.unsent)
     watchdog.ask = lambda: _soon(loop, channel.end)
     if watchdog.has_asked:
         channel.end()

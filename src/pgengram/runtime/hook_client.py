@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     if "--settings" in options:
         with open(options[options.index("--settings") + 1], encoding="utf-8") as file:
             os.environ.update(json.load(file))
-    place = local.Place(os.environ)
+    place = local.Endpoints(os.environ)
     printed = ""
     patience_s = PATIENCE_S - ENDING_S - running_s()
     try:
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _answered(place: local.Place, request: dict[str, object], patience_s: float) -> str:
+def _answered(place: local.Endpoints, request: dict[str, object], patience_s: float) -> str:
     """Return what is to be printed; a request that nobody has taken waits for the next server."""
     if not local.SUPPORTED:
         raise OSError(local.WITHOUT)

@@ -39,7 +39,7 @@ class Unanswered(Exception):
     """A server took the request and gave no answer in time; it may have done what was asked."""
 
 
-class Place:
+class Endpoints:
     """Where the servers of one store are found.
 
     Args:
@@ -92,7 +92,7 @@ class Place:
         return name.startswith(self.key) and name.endswith(ending)
 
 
-def ask(place: Place, request: dict[str, object], timeout_s: float) -> dict[str, object] | None:
+def ask(place: Endpoints, request: dict[str, object], timeout_s: float) -> dict[str, object] | None:
     """Return what the first server that answers says; None where no server listens.
 
     Raises:
@@ -107,7 +107,7 @@ def ask(place: Place, request: dict[str, object], timeout_s: float) -> dict[str,
     return None
 
 
-def ask_or_start(place: Place, request: dict[str, object], timeout_s: float) -> dict[str, object] | None:
+def ask_or_start(place: Endpoints, request: dict[str, object], timeout_s: float) -> dict[str, object] | None:
     """Return what a server says, started for the moment where none listens; None when it isn't up within `timeout_s`.
 
     Raises:
@@ -123,7 +123,7 @@ def ask_or_start(place: Place, request: dict[str, object], timeout_s: float) -> 
     return answer
 
 
-def start(place: Place) -> None:
+def start(place: Endpoints) -> None:
     """Start a server that ends by itself once nobody asks, unless somebody is doing that just now."""
     place.make()
     try:
@@ -142,7 +142,7 @@ def start(place: Place) -> None:
         )  # fmt: skip
 
 
-def keep_for_later(place: Place, request: dict[str, object]) -> None:
+def keep_for_later(place: Endpoints, request: dict[str, object]) -> None:
     """Leave a request for the next server of the store, which answers nobody.
 
     Raises:
@@ -157,7 +157,7 @@ def keep_for_later(place: Place, request: dict[str, object]) -> None:
     os.replace(f"{path}.new", path)
 
 
-def note(place: Place, text: str) -> None:
+def note(place: Endpoints, text: str) -> None:
     """Add a line to the log of hooks, which stays small."""
     os.makedirs(os.path.dirname(place.log), 0o700, exist_ok=True)
     if os.path.exists(place.log) and os.path.getsize(place.log) > LOG_BYTES:

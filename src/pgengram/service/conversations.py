@@ -163,8 +163,8 @@ class Conversations:
         async with self._store.transaction() as tx:
             keeping, counted = await store.keeping(tx), await store.counted(tx)
         oldest = counted.pop("oldest", None)
-        told = {**counted, "oldest": f.as_utc(oldest)} if oldest else counted
-        return {"kept": keeping.keeps, "keep_days": keeping.keep_days, **told}
+        counts = {**counted, "oldest": f.as_utc(oldest)} if oldest else counted
+        return {"kept": keeping.keeps, "keep_days": keeping.keep_days, **counts}
 
     async def listed(
         self, where: Mapping[str, str | None], *, limit: int = 20, offset: int = 0

@@ -31,7 +31,7 @@ LOCK_S: Final = 2.0
 MOST_SEEN: Final = 4_000  # remotes and places; the oldest are dropped
 
 
-def told(project: Project) -> str:
+def instruction(project: Project) -> str:
     """Say to a model how memories are told to be of a project."""
     part = f", collection={project.collection} too if it is only about that part" if project.collection else ""
     return f"What is only about this project belongs to project={project.name}{part}."

@@ -354,9 +354,11 @@ def _edited(row: Row | None, record: Mapping[str, Any], arrived: Arrival) -> dic
     """Return how a memory differs from its note, as a change; None where it does not, or is forgotten."""
     if row is None or row["status"] != "active":
         return None
-    told = {"content": arrived.rows["memories"]["content"], "tags": arrived.tags}
-    told |= {name: record[name] for name in ("kind", "importance", "project", "user") if name in record}
-    differs = {name: value for name, value in told.items() if value != row[name] and not (name == "tags" and not value)}
+    given = {"content": arrived.rows["memories"]["content"], "tags": arrived.tags}
+    given |= {name: record[name] for name in ("kind", "importance", "project", "user") if name in record}
+    differs = {
+        name: value for name, value in given.items() if value != row[name] and not (name == "tags" and not value)
+    }
     if not arrived.tags and row["tags"]:
         differs["clear"] = ["tags"]
     return {"id": str(row["id"]), **differs} if differs else None

@@ -93,6 +93,6 @@ def _name(record: Mapping[str, Any]) -> str:
 
 
 def _note(record: Mapping[str, Any], links: list[str]) -> Note:
-    told = {name: record[name] for name in FIELDS if record.get(name) not in (None, [], {}, False, "active")}
-    fields = {"id": record["id"], **told, "importance": record["activation"]["importance"]}
+    shown = {name: record[name] for name in FIELDS if record.get(name) not in (None, [], {}, False, "active")}
+    fields = {"id": record["id"], **shown, "importance": record["activation"]["importance"]}
     return Note(fields | ({"links": links} if links else {}), record["content"])

@@ -82,5 +82,5 @@ class Imported:
             for name, found in (("reasons", self.reasons), ("passed", self.passed))
         }
         left = [{"place": one.place, "reason": one.reason} for one in self.left]
-        told = {"from": self.system, "dry_run": self.dry_run, **counts, **period, "examples": self.examples}
-        return {**told, **groups, "left": left}
+        common = {"from": self.system, "dry_run": self.dry_run, **counts, **period, "examples": self.examples}
+        return {**common, **groups, "left": left}

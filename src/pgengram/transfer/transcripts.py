@@ -33,18 +33,18 @@ def claude_code(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 def codex(entry: Mapping[str, Any]) -> tuple[str, str]:
     """Return the role and the text of a line of Codex; events are left out, as they repeat what is said."""
-    told = entry.get("payload") if entry.get("type") == "response_item" else entry
-    if not isinstance(told, Mapping):
+    raw = entry.get("payload") if entry.get("type") == "response_item" else entry
+    if not isinstance(raw, Mapping):
         return NOBODY
-    match told.get("type"):
-        case "message" if told.get("role") in ("user", "assistant"):
-            return _said_or_done(str(told["role"]), told.get("content"))
+    match raw.get("type"):
+        case "message" if raw.get("role") in ("user", "assistant"):
+            return _said_or_done(str(raw["role"]), raw.get("content"))
         case "function_call" | "custom_tool_call":
-            return "tool", called(told.get("name"), told.get("arguments") or told.get("input"))
+            return "tool", called(raw.get("name"), raw.get("arguments") or raw.get("input"))
         case "local_shell_call":
-            return "tool", called("shell", told.get("action"))
+            return "tool", called("shell", raw.get("action"))
         case "function_call_output" | "custom_tool_call_output":
-            return "tool", _output(told.get("output"))
+            return "tool", _output(raw.get("output"))
     return NOBODY
 
 
@@ -90,8 +90,8 @@ def _said_or_done(role: str, content: Any) -> tuple[str, str]:
     said = "\n\n".join(texts_in(content)).strip()
     if said and not said.startswith(BY_THE_CLIENT):
         return role, said
-    told = "\n\n".join(done(content)).strip()
-    return ("tool", told) if told else NOBODY
+    raw = "\n\n".join(done(content)).strip()
+    return ("tool", raw) if raw else NOBODY
 
 
 def _blocks(content: Any) -> list[Mapping[str, Any]]:

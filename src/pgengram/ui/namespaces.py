@@ -35,7 +35,7 @@ class NamespacePages:
         self.first: Final = self._of(settings.namespace, manager)
 
     @property
-    def guard(self) -> SessionGuard:
+    def session_guard(self) -> SessionGuard:
         """What lets a browser in."""
         return self.first.session_guard
 
@@ -56,8 +56,8 @@ class NamespacePages:
         """
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         name = self._settings.namespace
-        if self.guard.knows(headers):
-            name = chosen_namespace(headers, self.guard.namespace_cookie) or name
+        if self.session_guard.knows(headers):
+            name = chosen_namespace(headers, self.session_guard.namespace_cookie) or name
         pages = self._pages.get(name)
         if pages is None and name in await self._namespaces():
             manager = MemoryManager(replace(self._settings, namespace=name), self._manager)

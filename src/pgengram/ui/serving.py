@@ -102,7 +102,7 @@ async def serve_ui(settings: Settings, port: int | None, announce: Callable[[str
                 server_header=False,
                 timeout_graceful_shutdown=STOP_S,
             )
-            link = f"http://{HOST}:{number}{SIGN_IN_PATH}?token={pages.guard.ticket}"
+            link = f"http://{HOST}:{number}{SIGN_IN_PATH}?token={pages.session_guard.ticket}"
             try:
                 await _Server(config, lambda: announce(link)).serve(sockets=[listener])
             finally:

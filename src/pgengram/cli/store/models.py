@@ -88,8 +88,10 @@ async def list_(as_json: AsJson = False) -> None:
         active = await model_of_state(store.database, "active")
     here = [{"name": BUILTIN, "embedder": f"{BUILTIN}:"}]
     for manifest in sorted((settings.data_path / MODELS).glob(f"*/{MANIFEST}")):
-        told = json.loads(manifest.read_bytes())
-        here.append({"name": f"{told['name']} at {told['revision'][:12]}", "embedder": f"onnx:{manifest.parent}"})
+        described = json.loads(manifest.read_bytes())
+        here.append(
+            {"name": f"{described['name']} at {described['revision'][:12]}", "embedder": f"onnx:{manifest.parent}"}
+        )
     used = active and active.embedder
     rows = [{**one, "used": one["embedder"] == used} for one in here]
     if as_json:

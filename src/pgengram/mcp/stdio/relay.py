@@ -64,9 +64,9 @@ class FirstServer:
             for name, value in sorted(environ.items())
             if value and name.startswith(OF_PROCESS) and name not in (*OWN, FOLDER)
         ]
-        told = "\0".join((__version__, sys.executable, os.path.abspath(__file__), *shared))
-        key = f"all-{hashlib.sha256(os.fsencode(told)).hexdigest()[:12]}"
-        self.place = local_socket.Place(environ)
+        decisive = "\0".join((__version__, sys.executable, os.path.abspath(__file__), *shared))
+        key = f"all-{hashlib.sha256(os.fsencode(decisive)).hexdigest()[:12]}"
+        self.place = local_socket.Endpoints(environ)
         self.path = os.path.join(self.place.folder, f"{key}.first")
         self._lock = os.path.join(self.place.folder, f"{key}.lock")
         self._held = -1
@@ -131,7 +131,7 @@ class FirstServer:
 
 
 @dataclass
-class Past:
+class Handover:
     """What a client has said to a server that is gone.
 
     Args:
@@ -188,7 +188,7 @@ class Past:
         if found is not None:
             self._settle(json.loads(found[1]))
 
-    def told(self) -> tuple[list[bytes], list[bytes]]:
+    def replayed(self) -> tuple[list[bytes], list[bytes]]:
         """Return the lines that a new server is told: the handshake, and what it is to answer."""
         open_ = [line for _, line in self.unanswered if line not in self.begun[:1]]
         return self.begun, open_
@@ -205,7 +205,7 @@ class _Alone(Exception):
     """Nobody can stand in for this server."""
 
 
-def relayed(fds: StdioFds, environ: Mapping[str, str]) -> Past | None:
+def relayed(fds: StdioFds, environ: Mapping[str, str]) -> Handover | None:
     """Pass everything on to the first server of the store until the client leaves, and return None then; or return what
     this process has to begin with, as it serves itself.
 
@@ -214,7 +214,7 @@ def relayed(fds: StdioFds, environ: Mapping[str, str]) -> Past | None:
     """
     first = FirstServer(environ)
     if not first.prepare():
-        return Past()
+        return Handover()
     return _Relay(fds, first, environ).run()
 
 
@@ -223,14 +223,14 @@ class _Relay:
         self._fds = fds
         self._first = first
         self._own = {name: environ[name] for name in OWN if environ.get(name)}
-        self._past = Past()
+        self._handover = Handover()
         self._to_client = bytearray()
         self._ended = False  # the client says no more
         self._lost = False  # it reads no more
         self._stopped = False  # there is a reason to end
         self._woken, self._wake = os.pipe()
 
-    def run(self) -> Past | None:
+    def run(self) -> Handover | None:
         try:
             while (connection := self._connected()) is not None:
                 with connection:
@@ -238,11 +238,11 @@ class _Relay:
                         return None
             if self._stopped:
                 return None
-            self._past.first = self._first
+            self._handover.first = self._first
         except _Alone:
             pass
-        self._past.unsent = bytes(self._to_client)
-        return self._past
+        self._handover.unsent = bytes(self._to_client)
+        return self._handover
 
     def _connected(self) -> socket.socket | None:
         """Return a connection to the first server; None once this process is it, or is to end."""
@@ -261,14 +261,14 @@ class _Relay:
 
     def _greet(self, connection: socket.socket) -> bool:
         """Tell a server whom it stands in for; False where it ended meanwhile."""
-        begun, unanswered = self._past.told()
+        begun, unanswered = self._handover.replayed()
         hello = {
             "settings": self._own,
             "folder": local_socket.working_folder(),
             "begun": len(begun),
-            "is_greeted": self._past.is_greeted,
+            "is_greeted": self._handover.is_greeted,
             "unanswered": len(unanswered),
-            "is_certain": self._past.is_certain,
+            "is_certain": self._handover.is_certain,
         }
         try:
             connection.sendall(b"\n".join((json.dumps(hello).encode(), *begun, *unanswered, b"")))
@@ -280,13 +280,13 @@ class _Relay:
             raise _Alone
         if not answer:
             connection.close()
-        self._past.is_certain = self._past.is_certain and not answer
+        self._handover.is_certain = self._handover.is_certain and not answer
         return bool(answer)
 
     def _watch(self) -> None:
-        if self._past.watchdog is None:
-            self._past.watchdog = ParentWatchdog(self._fds, self._stop)
-            self._past.watchdog.start()
+        if self._handover.watchdog is None:
+            self._handover.watchdog = ParentWatchdog(self._fds, self._stop)
+            self._handover.watchdog.start()
 
     def _stop(self) -> None:
         os.write(self._wake, b"\0")
@@ -302,7 +302,7 @@ class _Exchange:
 
     def __init__(self, relay: _Relay, connection: socket.socket) -> None:
         self._relay = relay
-        self._past = relay._past
+        self._handover = relay._handover
         self._to_client = relay._to_client
         self._fds = relay._fds
         self._connection = connection
@@ -320,7 +320,7 @@ class _Exchange:
         while self._turn():
             pass
         relay = self._relay
-        answered = self._is_closed or not self._past.unanswered
+        answered = self._is_closed or not self._handover.unanswered
         return relay._lost or relay._stopped or (relay._ended and answered)
 
     def _turn(self) -> bool:
@@ -341,7 +341,7 @@ class _Exchange:
 
     def _ready(self) -> tuple[list[Any], list[Any]]:
         """Return what can be read and what can be written; a side that does not read makes the other wait."""
-        held, patience_s = len(self._to_client), SILENT_S if self._past.unanswered else None
+        held, patience_s = len(self._to_client), SILENT_S if self._handover.unanswered else None
         reads: list[Any] = [self._relay._woken]
         if held < AHEAD:
             reads.append(self._connection)
@@ -357,7 +357,7 @@ class _Exchange:
             return
         except OSError:
             chunk = b""
-        for line in self._past.rest.feed(chunk) if chunk else self._past.rest.close():
+        for line in self._handover.rest.feed(chunk) if chunk else self._handover.rest.close():
             self._pass_on(line)
         if not chunk:
             self._end()
@@ -366,9 +366,9 @@ class _Exchange:
         if isinstance(line, Oversized):
             self._to_client += too_long(line)
             return
-        if not self._past.unanswered:
+        if not self._handover.unanswered:
             self._heard, self._questioned = time.monotonic(), False
-        self._past.asked(line)
+        self._handover.asked(line)
         self._to_server += line + b"\n"
 
     def _end(self) -> None:
@@ -399,9 +399,9 @@ class _Exchange:
         self._from_server[:] = rest
         for line in lines:
             if line == CLOSED:
-                self._is_closed = self._past.is_certain = True
+                self._is_closed = self._handover.is_certain = True
             elif line:
-                self._past.answered(line)
+                self._handover.answered(line)
                 self._to_client += line + b"\n"
         self._write_client()
         return bool(chunk)
@@ -424,7 +424,7 @@ class _Exchange:
             _Alone: it is stuck, perhaps suspended with the terminal of its client; it is still the first server.
         """
         now = time.monotonic()
-        if heard or not self._past.unanswered:
+        if heard or not self._handover.unanswered:
             self._heard, self._questioned = now, False
         elif not self._questioned and now - self._heard > SILENT_S:
             self._to_server += b"\n"

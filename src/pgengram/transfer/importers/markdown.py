@@ -69,13 +69,13 @@ def _record(place: str, stem: str, note: Note) -> dict[str, Any]:
     title = str(note.fields.get("title") or stem)
     own = uuid_of(note.fields.get("id"))
     kept = {name: value for name, value in note.fields.items() if name not in KNOWN}
-    told = _fields(note, kept)
+    known = _fields(note, kept)
     if own is None:
         key = str(note.fields.get("permalink") or place)
-        return memory(SYSTEM, key, _titled(note.body, title), metadata={"title": title} | kept, **told)
+        return memory(SYSTEM, key, _titled(note.body, title), metadata={"title": title} | kept, **known)
     metadata = note.fields.get("metadata")
     kept |= metadata if isinstance(metadata, dict) else {}
-    return {**memory(SYSTEM, str(own), note.body, metadata=kept, **told), "id": str(own), "metadata": kept}
+    return {**memory(SYSTEM, str(own), note.body, metadata=kept, **known), "id": str(own), "metadata": kept}
 
 
 def _titled(body: str, title: str) -> str:
@@ -85,14 +85,14 @@ def _titled(body: str, title: str) -> str:
 
 def _fields(note: Note, kept: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that a memory has here; a type that is none here is a kind, or is kept as `note_type`."""
-    told: dict[str, Any] = {name: note.fields[name] for name in OURS if name in note.fields}
-    told |= {name: _first(note, names) for name, names in TIMES.items()}
-    type_ = told.get("type")
+    known: dict[str, Any] = {name: note.fields[name] for name in OURS if name in note.fields}
+    known |= {name: _first(note, names) for name, names in TIMES.items()}
+    type_ = known.get("type")
     if type_ not in f.TYPES:
-        told.pop("type", None)
+        known.pop("type", None)
         kept |= {"note_type": type_} if type_ and kind(type_) is None else {}
-        told |= {"kind": type_} if type_ and "kind" not in told else {}
-    return told | {"tags": note.fields.get("tags")}
+        known |= {"kind": type_} if type_ and "kind" not in known else {}
+    return known | {"tags": note.fields.get("tags")}
 
 
 def _first(note: Note, names: tuple[str, ...]) -> Any:

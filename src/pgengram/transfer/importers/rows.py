@@ -100,16 +100,16 @@ def _check(source: Source, mapping: Mapped) -> None:
 
 
 def _item(place: str, row: Mapping[str, Any], mapping: Mapped) -> Item | Left:
-    told = {field: row.get(column) for field, column in mapping.items()}
-    text = told.pop("content")
+    cells = {field: row.get(column) for field, column in mapping.items()}
+    text = cells.pop("content")
     if not isinstance(text, str) or not text.strip():
         return Left(place, "it has no text")
     rest = {name: value for name, value in row.items() if name not in mapping.values() and value not in (None, "")}
-    tags = told.pop("tags", None)
+    tags = cells.pop("tags", None)
     tags = words(tags.replace(";", ",")) if isinstance(tags, str) else words(tags)
-    key = told.pop("id", None)
-    record = memory("rows", key, text, tags=tags, metadata=rest, **told)
-    return Item(place, record | {name: told[name] for name in TIMES if told.get(name) and name not in record})
+    key = cells.pop("id", None)
+    record = memory("rows", key, text, tags=tags, metadata=rest, **cells)
+    return Item(place, record | {name: cells[name] for name in TIMES if cells.get(name) and name not in record})
 
 
 def _rows(source: Source) -> Iterator[tuple[str, dict[str, Any] | Left]]:

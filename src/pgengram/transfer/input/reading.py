@@ -33,8 +33,8 @@ def project_folders(source: Source) -> dict[PurePosixPath, str]:
     found: dict[PurePosixPath, str] = {}
     for file in source.files:
         if file.path.name == "workspace.json" and not file.reason:
-            told = source.whole(file)
-            uri = told.get("folder") if isinstance(told, dict) else None
+            workspace = source.whole(file)
+            uri = workspace.get("folder") if isinstance(workspace, dict) else None
             if isinstance(uri, str):
                 path = unquote(urlsplit(uri).path)
                 found[file.path.parent] = path[1:].replace("/", "\\") if path[2:3] == ":" else path

@@ -203,13 +203,13 @@ class Points:
 
         places = np.rint(np.concatenate(self._places) * self._scale()).astype("<i2")
         columns = [places[:, 0].tobytes(), places[:, 1].tobytes(), bytes(self._region)]
-        told: dict[str, list[str]] = {}
+        names_of: dict[str, list[str]] = {}
         for name, values in self._named.items():
             names = [one for one, _ in Counter(values).most_common()]
             number = {one: min(place, NAMES) for place, one in enumerate(names)}
             columns.append(bytes(number[one] for one in values))
-            told[f"{name}_names"] = [*names[:NAMES], *(["other"] if names[NAMES:] else [])]
-        return b"".join(columns), told
+            names_of[f"{name}_names"] = [*names[:NAMES], *(["other"] if names[NAMES:] else [])]
+        return b"".join(columns), names_of
 
 
 @cache

@@ -30,15 +30,15 @@ def read(source: Source) -> Read:
 
 
 def _turns(record: Record) -> Iterator[Said | Left]:
-    told = record.value
-    nodes = told.get("mapping") if isinstance(told, dict) else None
-    id_ = told.get("conversation_id") or told.get("id") if isinstance(told, dict) else None
+    raw = record.value
+    nodes = raw.get("mapping") if isinstance(raw, dict) else None
+    id_ = raw.get("conversation_id") or raw.get("id") if isinstance(raw, dict) else None
     if not isinstance(nodes, dict) or not id_:
         yield Left(record.place, "it is not a conversation of ChatGPT")
         return
-    conversation = Conversation(CLIENT, str(id_), title=told.get("title") or None)
-    shown = _shown(nodes, told.get("current_node"))
-    time = moment(told.get("create_time"))
+    conversation = Conversation(CLIENT, str(id_), title=raw.get("title") or None)
+    shown = _shown(nodes, raw.get("current_node"))
+    time = moment(raw.get("create_time"))
     for number, (name, message) in enumerate(_in_order(nodes)):
         time = moment(message.get("create_time")) or time
         place = f"{record.place}, message {name}"

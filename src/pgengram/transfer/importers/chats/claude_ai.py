@@ -21,29 +21,29 @@ ROLES: Final = {"human": "user", "assistant": "assistant"}
 def read(source: Source) -> Read:
     """Read conversations as turns; the projects with their documents, and what Claude remembers, as memories."""
     for record in records_of(source, "conversations*.json", "projects*.json", "memories*.json", "projects/*.json"):
-        told = record.value if isinstance(record, Record) else None
+        raw = record.value if isinstance(record, Record) else None
         if isinstance(record, Left):
             yield record
-        elif not isinstance(told, dict):
+        elif not isinstance(raw, dict):
             yield Left(record.place, "it is not a JSON object")
-        elif isinstance(told.get("chat_messages"), list):
+        elif isinstance(raw.get("chat_messages"), list):
             yield from _turns(record)
-        elif "docs" in told or "prompt_template" in told:
+        elif "docs" in raw or "prompt_template" in raw:
             yield from _project(record)
-        elif "conversations_memory" in told or "project_memories" in told:
+        elif "conversations_memory" in raw or "project_memories" in raw:
             yield from _memories(record)
         else:
             yield Left(record.place, "it is neither a conversation, a project nor what Claude remembers")
 
 
 def _turns(record: Record) -> Iterator[Said | Left]:
-    told = record.value
-    project = told.get("project") if isinstance(told.get("project"), dict) else {}
+    raw = record.value
+    project = raw.get("project") if isinstance(raw.get("project"), dict) else {}
     conversation = Conversation(
-        SYSTEM, str(told.get("uuid") or record.place), project.get("name") or None, title=told.get("name") or None
+        SYSTEM, str(raw.get("uuid") or record.place), project.get("name") or None, title=raw.get("name") or None
     )
-    time = moment(told.get("created_at"))
-    for number, message in enumerate(told["chat_messages"]):
+    time = moment(raw.get("created_at"))
+    for number, message in enumerate(raw["chat_messages"]):
         place = f"{record.place}, message {number + 1}"
         if not isinstance(message, dict):
             yield Left(place, "it is not a JSON object")
@@ -67,27 +67,27 @@ def _said(message: dict[str, Any]) -> tuple[str, str]:
 
 
 def _project(record: Record) -> Iterator[Item | Left]:
-    told, place = record.value, record.place
-    name = str(told.get("name") or "")
-    about = "\n\n".join(str(told[one]) for one in ("description", "prompt_template") if told.get(one))
-    common = {"project": name or None, "created_at": told.get("created_at"), "updated_at": told.get("updated_at")}
+    raw, place = record.value, record.place
+    name = str(raw.get("name") or "")
+    about = "\n\n".join(str(raw[one]) for one in ("description", "prompt_template") if raw.get(one))
+    common = {"project": name or None, "created_at": raw.get("created_at"), "updated_at": raw.get("updated_at")}
     if about:
-        yield Item(place, memory(SYSTEM, told.get("uuid"), f"{name}: {about}" if name else about, **common))
-    for number, document in enumerate(told.get("docs") or []):
+        yield Item(place, memory(SYSTEM, raw.get("uuid"), f"{name}: {about}" if name else about, **common))
+    for number, document in enumerate(raw.get("docs") or []):
         where = f"{place}, document {number + 1}"
         if not isinstance(document, dict) or not document.get("content"):
             yield Left(where, "it is empty")
             continue
         title = document.get("filename")
         text = f"# {title}\n\n{document['content']}" if title else document["content"]
-        times = {"created_at": document.get("created_at") or told.get("created_at")}
+        times = {"created_at": document.get("created_at") or raw.get("created_at")}
         metadata = {"title": title} if title else {}
         yield Item(where, memory(SYSTEM, document.get("uuid"), text, **{**common, **times}, metadata=metadata))
 
 
 def _memories(record: Record) -> Iterator[Item | Left]:
-    told = record.value
-    texts = {"": told.get("conversations_memory"), **(told.get("project_memories") or {})}
+    raw = record.value
+    texts = {"": raw.get("conversations_memory"), **(raw.get("project_memories") or {})}
     for key, text in texts.items():
         if isinstance(text, str) and text.strip():
             place = f"{record.place}, {key or 'conversations_memory'}"

@@ -32,8 +32,8 @@ def _turns(source: Source, file: File, projects: Projects) -> Read:
             yield Left(entry.place, entry.reason)
             continue
         payload = entry.get("payload")
-        told = payload if isinstance(payload, dict) else entry
-        if (entry.get("type") == "session_meta" or number == 0) and told.get("id"):
-            conversation = Conversation(CLIENT, str(told["id"]), projects.named(told.get("cwd")))
+        raw = payload if isinstance(payload, dict) else entry
+        if (entry.get("type") == "session_meta" or number == 0) and raw.get("id"):
+            conversation = Conversation(CLIENT, str(raw["id"]), projects.named(raw.get("cwd")))
         role, text = codex(entry)
         yield said_or_left(f"{file.place}, line {number + 1}", conversation, number, role, text, time_of(entry))

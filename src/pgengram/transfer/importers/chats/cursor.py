@@ -99,8 +99,8 @@ def _earlier(database: sqlite3.Connection, place: str) -> Read:
     for tab in map(mapping, tabs if isinstance(tabs, list) else ()):
         conversation = Conversation(CLIENT, str(tab.get("tabId")), title=tab.get("chatTitle") or None)
         bubbles = tab.get("bubbles")
-        told = ((number, mapping(one)) for number, one in enumerate(bubbles if isinstance(bubbles, list) else ()))
-        yield from _turns(f"{place}, {tab.get('tabId')}", conversation, moment(tab.get("lastSendTime")), told)
+        raw = ((number, mapping(one)) for number, one in enumerate(bubbles if isinstance(bubbles, list) else ()))
+        yield from _turns(f"{place}, {tab.get('tabId')}", conversation, moment(tab.get("lastSendTime")), raw)
 
 
 def _messages(
@@ -111,8 +111,8 @@ def _messages(
     listed = chat.get("fullConversationHeadersOnly") or chat.get("conversation")
     for number, header in enumerate(map(mapping, listed if isinstance(listed, list) else ())):
         name = str(header.get("bubbleId"))
-        told = mapping(_value(database, MESSAGE, f"bubbleId:{id_}:{name}")) or mapping(inside.get(name))
-        yield number, told or (header if "text" in header else None)
+        raw = mapping(_value(database, MESSAGE, f"bubbleId:{id_}:{name}")) or mapping(inside.get(name))
+        yield number, raw or (header if "text" in header else None)
 
 
 def _turns(

@@ -23,7 +23,7 @@ def read(source: Source) -> Read:
         if isinstance(file, Left):
             yield file
             continue
-        told: dict[str, Any] = {}
+        raw: dict[str, Any] = {}
         messages: dict[str, tuple[str, dict[str, Any]]] = {}  # a message that grows is written again
         for place, entry in _entries(source, file):
             if isinstance(entry, Left):
@@ -31,8 +31,8 @@ def read(source: Source) -> Read:
             elif "type" in entry:
                 messages[str(entry.get("id") or place)] = place, entry
             else:
-                told |= entry
-        conversation = Conversation(CLIENT, str(told.get("sessionId") or file.path.stem), _project(file))
+                raw |= entry
+        conversation = Conversation(CLIENT, str(raw.get("sessionId") or file.path.stem), _project(file))
         for number, (place, entry) in enumerate(messages.values(), FROM_FILE):
             role, text = gemini_cli(entry)
             yield said_or_left(place, conversation, number, role, text, time_of(entry))
@@ -45,14 +45,14 @@ def _entries(source: Source, file: File) -> Iterator[tuple[str, dict[str, Any] |
             place = f"{file.place}, line {number + 1}"
             yield place, Left(entry.place, entry.reason) if isinstance(entry, Broken) else entry
         return
-    told = source.whole(file)
-    if isinstance(told, Broken):
-        yield file.place, Left(told.place, told.reason)
-    elif not isinstance(told, dict) or not isinstance(told.get("messages"), list):
+    raw = source.whole(file)
+    if isinstance(raw, Broken):
+        yield file.place, Left(raw.place, raw.reason)
+    elif not isinstance(raw, dict) or not isinstance(raw.get("messages"), list):
         yield file.place, Left(file.place, "it is not a session of Gemini CLI")
     else:
-        yield file.place, {name: value for name, value in told.items() if name not in ("messages", "type")}
-        for number, message in enumerate(told["messages"]):
+        yield file.place, {name: value for name, value in raw.items() if name not in ("messages", "type")}
+        for number, message in enumerate(raw["messages"]):
             place = f"{file.place}, message {number + 1}"
             yield place, message if isinstance(message, dict) else Left(place, "it is not a JSON object")
 

@@ -127,8 +127,8 @@ def _words(text: Any) -> str:
 def _session(source: Source, file: File) -> Iterator[dict[str, Any] | Left]:
     """Yield what could not be read, and at last the session."""
     if file.path.suffix != ".jsonl":
-        told = source.whole(file)
-        yield Left(told.place, told.reason) if isinstance(told, Broken) else told if isinstance(told, dict) else {}
+        raw = source.whole(file)
+        yield Left(raw.place, raw.reason) if isinstance(raw, Broken) else raw if isinstance(raw, dict) else {}
         return
     session: dict[str, Any] = {}
     for number, entry in source.objects(file):

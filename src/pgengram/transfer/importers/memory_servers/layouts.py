@@ -127,8 +127,8 @@ def _prompt(client: str, place: str, row: Row) -> Made:
         (row[name] for name in ("content_session_id", "claude_session_id", "session_id") if row.get(name)), ""
     )
     text = row.get("prompt_text") or row.get("content") or ""
-    told = row.get("prompt_number") or row.get("id")
-    number = FROM_FILE + (told if isinstance(told, int) else crc32(str(told).encode()) >> 2)
+    own = row.get("prompt_number") or row.get("id")
+    number = FROM_FILE + (own if isinstance(own, int) else crc32(str(own).encode()) >> 2)
     time = moment(row.get("created_at_epoch") or row.get("created_at"))
     conversation = Conversation(client, str(session), row.get("project") or None)
     return said_or_left(place, conversation, min(number, LAST), "user", str(text), time)
