@@ -64,7 +64,8 @@ def serve() -> None:
     if handover is None:
         return
     _start_ahead()
-    sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]  # what the SDK takes for HTTP, if it is there
+    # What the SDK takes for HTTP, if it is there.
+    sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]
     import gc
 
     gc.disable()  # until everything is imported: the server freezes what is there and enables it again

@@ -8,8 +8,8 @@ async with Memory(namespace="notes") as memory:
 ```
 
 A front of the same manager that assistants call: the same checks, the same errors (`pgengram.errors`), the same
-answers. On Windows run it in the loop of `pgengram.runtime.system.loop.event_loop`, as psycopg cannot use the default one
-there.
+answers. On Windows run it in the loop of `pgengram.runtime.system.loop.event_loop`, as psycopg cannot use the default
+one there.
 """
 
 from __future__ import annotations

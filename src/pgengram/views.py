@@ -88,8 +88,9 @@ class StoredMany(Answer):
 class Found(Answer):
     """Answer of search_memories.
 
-    in_detail: whether the caller asked for every field of the hits; period: the times that the question was read to name;
-    turns: what was said, where the caller asked for it; turns_match: how many turns match, where that is worth telling.
+    in_detail: whether the caller asked for every field of the hits; period: the times that the question was read to
+    name; turns: what was said, where the caller asked for it; turns_match: how many turns match, where that is
+    worth telling.
     """
 
     query: Annotated[str, Unlisted]
@@ -151,8 +152,8 @@ class Done(Answer):
 class Forgotten(Done):
     """Answer of forget_memories; not ok when none was found.
 
-    previewed: whether it only says what would be done; turns: how many turns of conversations those that would be erased
-    cite.
+    previewed: whether it only says what would be done; turns: how many turns of conversations those that would be
+    erased cite.
     """
 
     forgotten: Annotated[int, Unlisted]

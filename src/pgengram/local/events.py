@@ -112,7 +112,8 @@ FORMS: Final[Mapping[str, Form]] = {
     ),
 }  # fmt: skip
 UNKNOWN: Final = Form({})
-# What Gemini CLI, started with a prompt, puts before it: what the hook of the start has printed, its angle brackets escaped.
+# What Gemini CLI, started with a prompt, puts before it: what the hook of the start has printed, its angle brackets
+# escaped.
 BY_HOOKS: Final = re.compile(r"\A(<hook_context>[^<]*</hook_context>\s*)+")
 
 

@@ -39,8 +39,8 @@ COMPACTING: Final = (
     "with names and absolute dates and without secrets."
 )
 NOT_STORED: Final = (
-    " What is marked “not stored yet” was said last time: store what of it still holds, with the words in brackets among "
-    "its sources."
+    " What is marked “not stored yet” was said last time: store what of it still holds, with the words in brackets "
+    "among its sources."
 )
 KNOWN: Final = "Long-term memory knows this about it:"
 LAST_WORDS_CHARS: Final = 400  # of what each side said last
@@ -142,7 +142,9 @@ class _Answer:
             await conversations.catch_up(self._conversation, partial(turns_after, self._event.client))
 
     async def _start(self) -> str:
-        """Return the date, what always matters, what matters for this project, and where the last conversation about it ended."""
+        """Return the date, what always matters, what matters for this project, and where the last conversation about
+        it ended.
+        """
         project = self._conversation.project or ""
         rows = await standing.beginning(self._manager, None, contexts.MAX_CHARS, project=project)
         lines = await self._logged(rows)
@@ -179,7 +181,8 @@ class _Answer:
         """Return what the user said last time that is likely to last and that no memory has yet, as lines."""
         found = await said.not_stored(self._manager.store, self._conversation)
         return [
-            f"- Not stored yet, said on {row['time']:%Y-%m-%d} ({cited(row)}): {one_line(row['text'][:NOT_STORED_CHARS])}"
+            f"- Not stored yet, said on {row['time']:%Y-%m-%d} ({cited(row)}): "
+            + one_line(row["text"][:NOT_STORED_CHARS])
             for row in found
         ]
 

@@ -1,8 +1,8 @@
 """How programs of the same user ask a running server of a store: hooks of assistants, and commands.
 
 Each server listens on a socket of its own in a private folder below the data folder, on Windows on a pipe that a file
-there names; whoever asks takes the first that answers. One line of JSON goes each way. A hook must cost next to nothing, so this module knows the standard library
-only, and of that as little as possible.
+there names; whoever asks takes the first that answers. One line of JSON goes each way. A hook must cost next to
+nothing, so this module knows the standard library only, and of that as little as possible.
 """
 
 from __future__ import annotations

@@ -185,7 +185,8 @@ def _addresses(config: Path) -> list[str]:
 
 
 def _address_parts(address: str, folder: Path) -> tuple[str, ...]:
-    """Return host and path of an address: a URL, host:path, or a path of any system, perhaps from the repository's folder.
+    """Return host and path of an address: a URL, host:path, or a path of any system, perhaps from the repository's
+    folder.
 
     How it is reached, by whom and on which port doesn't count.
     """
@@ -208,7 +209,9 @@ def _place(folder: Path) -> str:
 
 
 def _cloned_at(folder: str | Path) -> int:
-    """Return when git made a folder, in seconds since 1970: it writes the description then and never again; 0 for others."""
+    """Return when git made a folder, in seconds since 1970: it writes the description then and never again; 0 for
+    others.
+    """
     if not os.path.isfile(os.path.join(folder, "HEAD")):
         return 0
     try:

@@ -251,8 +251,8 @@ class Core:
             return await ranked(tx, asked, embedded, place.offset)
 
     async def _embedded(self, question: Question, text: str) -> Embedded:
-        """Embed a question; where the embedder fails, or is still loading when whoever asks can wait no longer, words alone
-        are searched, unless meaning alone was asked for.
+        """Embed a question; where the embedder fails, or is still loading when whoever asks can wait no longer, words
+        alone are searched, unless meaning alone was asked for.
         """
         until = None if question.mode == "semantic" else EMBEDDED_BY.get()
         left = None if until is None else max(0.0, until - time.monotonic())

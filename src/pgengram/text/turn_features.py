@@ -15,8 +15,8 @@ ENDS_ASKING: Final = 16
 TURN: Final = 32  # belongs to a conversation that its caller named
 
 _TIME = re.compile(
-    r"\b(?:(?:yester|to|mon|tues|wednes|thurs|fri|satur|sun)days?|tonight|tomorrow|last|next|ago|weeks?|weekends?|months?|years?|"
-    r"january|february|march|april|may|june|july|august|september|october|november|december|recently|since|soon|"
+    r"\b(?:(?:yester|to|mon|tues|wednes|thurs|fri|satur|sun)days?|tonight|tomorrow|last|next|ago|weeks?|weekends?|"
+    r"months?|years?|january|february|march|april|may|june|july|august|september|october|november|december|recently|since|soon|"
     r"mornings?|evenings?|spring|summer|autumn|fall|winter|(?:19|20)\d\d)\b",
     re.IGNORECASE,
 )
@@ -24,15 +24,17 @@ _CAPITAL = re.compile(r"[a-z,;] [A-Z][a-z]+")
 _VOICE = re.compile(r"([A-Z][\w'’-]{0,30}(?: [A-Z][\w'’.-]{0,30}){0,2}):\s")
 # Lines of notes begin like lines of dialogue.
 _LABELS: Final = (
-    "answer bug fact fix hint idea issue note plan problem question reason reminder result rule solution step summary task "
-    "tip todo update warning"
+    "answer bug fact fix hint idea issue note plan problem question reason reminder result rule solution step summary "
+    "task tip todo update warning"
 )
 LABELS: Final = frozenset(KINDS) | frozenset(_LABELS.split())
 _OPENING = {"]": "[", ")": "("}
 
 
 def speaker_key_of(content: str, speaker: str | None) -> str | None:
-    """Return who speaks, in lower case: the speaker, else the name that a line of dialogue begins with; a label is no name."""
+    """Return who speaks, in lower case: the speaker, else the name that a line of dialogue begins with; a label is
+    no name.
+    """
     if speaker:
         return speaker.lower()
     found = _VOICE.match(content)

@@ -30,7 +30,8 @@ class Imported:
     """What an import came to, by the kind of record: added, there already, of those changed; and what was left, with
     its reason.
 
-    left: of what somebody would miss, the first MOST_LEFT; reasons: all of it by reason; passed: what nobody would miss.
+    left: of what somebody would miss, the first MOST_LEFT; reasons: all of it by reason; passed: what nobody would
+        miss.
     redacted: how many records had secrets taken out of them. since, until: from when to when the added ones are.
     """
 

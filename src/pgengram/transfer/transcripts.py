@@ -1,6 +1,7 @@
 """What the entries of the transcripts of coding assistants say: who said it, and what.
 
-A tool's call and its answer are what the role `tool` says. What a client puts into a conversation by itself nobody says.
+A tool's call and its answer are what the role `tool` says. What a client puts into a conversation by itself nobody
+says.
 """
 
 from __future__ import annotations

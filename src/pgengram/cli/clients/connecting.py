@@ -65,7 +65,8 @@ async def connect(
     hooks: Annotated[
         str,
         typer.Option(
-            help="Also have the assistant run hooks, which bring memories and keep conversations; --hooks=recall keeps none.",
+            help="Also have the assistant run hooks, which bring memories and keep conversations; "
+            "--hooks=recall keeps none.",
             metavar="[=recall]",
         ),
     ] = "",

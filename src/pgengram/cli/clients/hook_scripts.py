@@ -1,4 +1,6 @@
-"""Hooks of assistants that run a script for each event, which is called like the event: how ours get there and out again."""
+"""Hooks of assistants that run a script for each event, which is called like the event: how ours get there and out
+again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`pgengram hook`: what an assistant runs at its events. `__main__` goes past this module, which would take too long."""
+"""`pgengram hook`: what an assistant runs at its events. `__main__` goes past this module, which would take too
+long.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ class ParentWatchdog:
 
     Args:
         fds: the claimed descriptors.
-        ask: called once, from any thread or from a signal handler, to stop the loop cleanly; another may take its place.
+        ask: called once, from any thread or from a signal handler, to stop the loop cleanly; another may take its
+            place.
     """
 
     def __init__(self, fds: StdioFds, ask: Callable[[], None]) -> None:

@@ -36,8 +36,8 @@ async def opening(
 ) -> tuple[str, list[Row]]:
     """Return the text a conversation begins with, and the memories in it; empty where no memory fits.
 
-    Today's date, then what `beginning` chooses for the rest of the room; where neither a topic nor a project is named, for
-    the project of the folder where the client works.
+    Today's date, then what `beginning` chooses for the rest of the room; where neither a topic nor a project is named,
+    for the project of the folder where the client works.
     """
     if project is None and then is None and core.here is not None:
         project = core.here.name

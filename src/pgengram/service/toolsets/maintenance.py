@@ -167,8 +167,8 @@ class Maintenance(Toolset):
     ) -> Reviewed:
         """Find memories that need care, such as duplicates, and propose a plan for the sure ones. Changes nothing.
 
-        Use when asked to clean up; show the findings, then call tidy_memories (apply). To find memories by what they say:
-        search_memories. Error: DATABASE_ERROR.
+        Use when asked to clean up; show the findings, then call tidy_memories (apply). To find memories by what they
+        say: search_memories. Error: DATABASE_ERROR.
         """
         wanted = [name for name in FINDINGS if find is None or name in find]
         model = await self.core.current_model()

@@ -14,7 +14,8 @@ from pgengram import fields as f
 from pgengram.store.assistant import recall_receipts
 from pgengram.store.connection.database import Row, Transaction
 
-# Turns that an import numbers by a client's own file begin here, where hooks number the same conversation by its events.
+# Turns that an import numbers by a client's own file begin here, where hooks number the same conversation by its
+# events.
 FROM_FILE: Final = 1_000_000
 LAST: Final = 0x7FFFFFFF  # number that a turn can have
 # A client, a conversation or a project by all its names in small letters, or any.
@@ -57,7 +58,8 @@ class Turn:
     """What was said at once.
 
     Args:
-        number: its place in the conversation, as the client counts; see `FROM_FILE`. Turns are ordered by time, then this.
+        number: its place in the conversation, as the client counts; see `FROM_FILE`. Turns are ordered by time, then
+            this.
         role: one of `fields.ROLES`.
     """
 
@@ -233,7 +235,8 @@ BEGAN: Final = """
 SELECT count(*) AS turns, min(time) AS at FROM conversation_turns
 WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation = %(conversation)s
 """
-# Uses conversation_turns_pkey alone, and for the oldest conversation_turns_by_time: the texts of a long history are many pages.
+# Uses conversation_turns_pkey alone, and for the oldest conversation_turns_by_time: the texts of a long history are
+# many pages.
 COUNT: Final = f"""
 SELECT coalesce(sum(turns), 0)::bigint AS turns, count(*) AS conversations,
   (SELECT min(time) FROM conversation_turns WHERE {CHOSEN}) AS oldest
@@ -277,13 +280,14 @@ async def known(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> 
 
 
 async def same(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> list[tuple[int, int]]:
-    """Return the place of each turn that is there under a number of the other kind, with that number, those nearest in time
-    first; the texts are as they are kept.
+    """Return the place of each turn that is there under a number of the other kind, with that number, those nearest in
+    time first; the texts are as they are kept.
     """
     rows = [
         {**one.key, "place": place, "role": turn.role, "time": turn.time.isoformat(),
          "digest": md5(turn.text.encode(), usedforsecurity=False).hexdigest(),
-         "first": 0 if turn.number >= FROM_FILE else FROM_FILE, "last": FROM_FILE - 1 if turn.number >= FROM_FILE else LAST}
+         "first": 0 if turn.number >= FROM_FILE else FROM_FILE,
+         "last": FROM_FILE - 1 if turn.number >= FROM_FILE else LAST}
         for place, (one, turn) in enumerate(turns)
     ]  # fmt: skip
     return [(row["place"], row["number"]) for row in await tx.rows(FIND_SAME, {"turns": Jsonb(rows)})]

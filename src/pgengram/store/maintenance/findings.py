@@ -25,7 +25,8 @@ DIMENSIONS: Final = (
 
 # One pass over this namespace's memories; each dimension is counted in it, active memories and all of them. They are
 # counted by two groups of dimensions first, of which there are few combinations: ten dimensions at once take twice as
-# long over 100,000 memories. Uses memories_pkey, memory_activation_pkey, memory_vectors_pkey and memory_tags_pkey, mostly by reading them whole.
+# long over 100,000 memories. Uses memories_pkey, memory_activation_pkey, memory_vectors_pkey and memory_tags_pkey,
+# mostly by reading them whole.
 COUNTS: Final = """
 WITH counted AS (
   SELECT CASE WHEN m.status = 'active' AND m.expires_at <= now() THEN 'expired' ELSE m.status END AS state,

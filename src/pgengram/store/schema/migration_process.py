@@ -21,7 +21,8 @@ def migrate_apart(url: str) -> None:
     """
     command = [sys.executable, "-m", __name__]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = subprocess.Popen(command, text=True, encoding="utf-8", creationflags=NO_WINDOW, **pipes)  # type: ignore[call-overload]  # noqa: S603
+    how = {"text": True, "encoding": "utf-8", "creationflags": NO_WINDOW} | pipes
+    process = subprocess.Popen(command, **how)  # type: ignore[call-overload]  # noqa: S603
     answer, _ = process.communicate(json.dumps(url))
     if process.returncode != 0:
         raise NotReady("The process that updates the schema stopped.", "See the log (stderr).")

@@ -9,9 +9,9 @@ from pgengram.text.lexical.words import words
 
 # What such a text begins with, by language; several words for each of hello, goodbye, thanks, please, yes, no, fine.
 _OPENINGS: Final = """
-hello hi hey hiya howdy greetings good goodbye bye cheers thanks thank thx ty please welcome sorry yes yeah yep yup no nope
-ok okay k sure fine alright right great perfect nice cool awesome lovely wonderful excellent brilliant super understood noted
-agreed exactly correct done lol haha wow never
+hello hi hey hiya howdy greetings good goodbye bye cheers thanks thank thx ty please welcome sorry yes yeah yep yup no
+nope ok okay k sure fine alright right great perfect nice cool awesome lovely wonderful excellent brilliant super
+understood noted agreed exactly correct done lol haha wow never
 hallo servus moin grüezi tschüss guten gute guter schönen danke dankeschön bitte ja nein doch gut prima toll genau klar
 verstanden einverstanden passt perfekt wunderbar stimmt
 bonjour bonsoir salut coucou merci adieu oui non parfait super génial entendu compris bien voilà
@@ -38,10 +38,10 @@ xin chào cảm vâng không được tốt
 """
 # What else stands in one, beside the common words of its language.
 _COMPANIONS: Final = """
-morning afternoon evening night day weekend luck job work works everyone everybody folks guys friend again much lot lots so
-bunch really very indeed mind forget it worries problem later soon then there see you help helped looks sounds
-morgen abend tag nacht mittag zusammen allerseits schön sehr vielen dank dir ihnen passt klappt hilft bis bald später gerne so
-matin soir soirée journée nuit tous beaucoup infiniment c'est ça marche parfait bientôt aide
+morning afternoon evening night day weekend luck job work works everyone everybody folks guys friend again much lot lots
+so bunch really very indeed mind forget it worries problem later soon then there see you help helped looks sounds
+morgen abend tag nacht mittag zusammen allerseits schön sehr vielen dank dir ihnen passt klappt hilft bis bald später
+gerne so matin soir soirée journée nuit tous beaucoup infiniment c'est ça marche parfait bientôt aide
 días tardes noches todos mucho muchas mil así luego pronto ayuda
 mattina sera notte giornata tutti mille tanto così presto dopo
 dia tarde noite todos muito assim logo

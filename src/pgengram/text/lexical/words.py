@@ -15,8 +15,8 @@ MAX_EXTRA_TERMS: Final = 4_000
 # one.
 _MARKS = (
     r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8"
-    r"\u0711-\u074a\u07a6-\u07b0\u0900-\u0963\u0966-\u0df3\u0f18-\u0f3f\u0f71-\u0fbc\u1dc0-\u1dff\u20d0-\u20f0\u302a-\u302f"
-    r"\ufe20-\ufe2f\u200c\u200d"
+    r"\u0711-\u074a\u07a6-\u07b0\u0900-\u0963\u0966-\u0df3\u0f18-\u0f3f\u0f71-\u0fbc\u1dc0-\u1dff\u20d0-\u20f0"
+    r"\u302a-\u302f\ufe20-\ufe2f\u200c\u200d"
 )
 _WORD = re.compile(rf"(?:[^\W_]+|[{_MARKS}])+(?:['’](?:[^\W_]+|[{_MARKS}])+)*")
 # Identifiers whose punctuation the stemmer would cut: std::vector, PGENGRAM_X, v1.2.3, a-b.c, user@host.
@@ -28,7 +28,8 @@ _IDENTIFIER = re.compile(
 _JOINT = re.compile(r"[._/:@+#>-][\w@#$+]|#")
 # Scripts written without spaces, or whose words carry their endings with them: two characters at a time.
 _UNSPACED = re.compile(
-    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17d3\U00020000-\U0003134f]+"
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17d3"
+    r"\U00020000-\U0003134f]+"
 )
 _IDEOGRAPH = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 

@@ -91,8 +91,10 @@ _PLACE = r"(?i)[a-z][a-z+.-]*://.*|~?\.{0,2}/[\w./~-]+|[A-Z]:\\.*|.*@[\w-]+(?:\.
 _UUID = r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _HASH = r"(?i)(?:[a-z0-9]+[:-])?[0-9a-f]{7,128}"
 _ALGORITHM = (
-    r"(?i)(?:sha|md|rsa|aes|hmac|base|utf|ipv|argon|scrypt|bcrypt|pbkdf|oauth|tls|ssl|http|hs|rs|es|v|x|ed|totp|fido|webauthn|n)[-_]?\d+[a-z]*"
-    r"(?:[-_]\w+)*|\d+[-\w]*(?:characters?|chars?|digits?|bytes?|bits?|days?|hours?|times?|zeichen|stellig|x|%)|1password|\d{1,2}\.\d{1,2}\.\d{2,4}"
+    r"(?i)(?:sha|md|rsa|aes|hmac|base|utf|ipv|argon|scrypt|bcrypt|pbkdf|oauth|tls"
+    r"|ssl|http|hs|rs|es|v|x|ed|totp|fido|webauthn|n)[-_]?\d+[a-z]*"
+    r"(?:[-_]\w+)*|\d+[-\w]*(?:characters?|chars?|digits?|bytes?|bits?|days?|hours?|times?"
+    r"|zeichen|stellig|x|%)|1password|\d{1,2}\.\d{1,2}\.\d{2,4}"
 )
 _NO_PASSWORD = frozenset({
     "abgelaufen", "absent", "admin-only", "authelia", "available", "bcrypt", "bitwarden", "blank", "boolean",
@@ -204,7 +206,8 @@ def _is_url_password(match: re.Match[str]) -> bool:
 
 
 _ISSUERS = (
-    r"(?:4\d{3}|5[1-5]\d\d|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)|6(?:011|5\d\d|4[4-9]\d|2\d\d)|35(?:2[89]|[3-8]\d))\d{12}"
+    r"(?:4\d{3}|5[1-5]\d\d|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)"
+    r"|6(?:011|5\d\d|4[4-9]\d|2\d\d)|35(?:2[89]|[3-8]\d))\d{12}"
     r"|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"
 )  # Visa, Mastercard, Discover, UnionPay, JCB; American Express; Diners Club
 
@@ -221,16 +224,20 @@ def _is_card(match: re.Match[str]) -> bool:
 
 _B = r"(?<![A-Za-z0-9])"  # what has no - or _ in its body begins after anything else
 _BB = r"(?<![\w-])"
-_SAYS = r"(?P<says>[ \t]*(?::=|=>|->|→|==?|[:：])\s*|['’]s[ \t]+|[ \t]+(?=[\"'`“‘«„])|[ \t]+(?:is|was|ist|war|lautet|equals|es|est)[ \t]*:?[ \t]+)"
+_SAYS = (
+    r"(?P<says>[ \t]*(?::=|=>|->|→|==?|[:：])\s*|['’]s[ \t]+|[ \t]+(?=[\"'`“‘«„])|[ \t]+"
+    r"(?:is|was|ist|war|lautet|equals|es|est)[ \t]*:?[ \t]+)"
+)
 _ABOUT = r"""(?:\s?\([^)\n]{1,40}\)|[ \t]+(?:for|of|to|on|at|für|zum|zur|vom|von|bei|im|am)[ \t][^\n:=;,.]{1,40}?)?"""
 _VALUE = r"""(?P<quote>["'`“‘«„]?)(?P<secret>(?<=["'`“‘«„])[^"'`”’»“\n]{1,200}(?=["'`”’»“])|[^\s"'`“”]{1,200})"""
 _ANNOUNCED = (
-    r"(?:pass(?:word|wd|wort|phrase|code|e)|(?<![a-z])(?:pwd?|clave|senha|has[łl]o|parola)|kennwort|contraseña|wachtwoord"
-    r"|пароль|密码|密碼|口令|パスワード|비밀번호|암호)"
+    r"(?:pass(?:word|wd|wort|phrase|code|e)|(?<![a-z])(?:pwd?|clave|senha|has[łl]o|parola)|kennwort|contraseña"
+    r"|wachtwoord|пароль|密码|密碼|口令|パスワード|비밀번호|암호)"
 )
 _COMPOUND = (
-    r"(?i)(?:api|app(?:lication)?|access|account|auth(?:entication|orization)?|bearer|bot|client|consumer|deploy(?:ment)?|encryption"
-    r"|jwt|master|oauth2?|private|refresh|secret|service|session|shared|signing|storage|token|webhook)[ _-]?$"
+    r"(?i)(?:api|app(?:lication)?|access|account|auth(?:entication|orization)?|bearer|bot|client|consumer|"
+    r"deploy(?:ment)?|encryption|jwt|master|oauth2?|private|refresh|secret|service|session|shared|signing|storage"
+    r"|token|webhook)[ _-]?$"
 )
 
 

@@ -48,7 +48,9 @@ def markdown(text: str) -> Markup:
 
 
 def excerpt(text: str, query: str = "") -> str:
-    """Return the part of a text that holds the first word that was looked for, on one line and without Markdown's marks."""
+    """Return the part of a text that holds the first word that was looked for, on one line and without Markdown's
+    marks.
+    """
     line = one_line(MARKS.sub("", text))
     if len(line) <= EXCERPT:
         return line

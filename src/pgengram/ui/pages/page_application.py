@@ -78,8 +78,8 @@ Page = Callable[[Request], Awaitable[Response]]
 class PageApplication(ABC):
     """The pages of one run: how they are drawn, and what stands in place of one that cannot be.
 
-    views: what they show; namespace: whose memories; secret: what lets browsers in, see SessionGuard; namespaces: returns
-    the names of all; said: what the last change did, shown on the next page.
+    views: what they show; namespace: whose memories; secret: what lets browsers in, see SessionGuard; namespaces:
+    returns the names of all; said: what the last change did, shown on the next page.
     """
 
     views: ViewService
@@ -100,10 +100,11 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES, "KINDS": f.KINDS,
-            "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed, "query": urlencode,
-            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt,
-            "highlighted": markup.highlighted,
+            "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
+            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed,
+            "query": urlencode,
+            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS,
+            "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt, "highlighted": markup.highlighted,
         }  # fmt: skip
         self._templates.filters |= {
             "day": _day,

@@ -53,8 +53,8 @@ class Kept(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What was shown: the plan (or the memories to erase), its changes, the version of each memory, and how many turns of
-    conversations those cite.
+    """What was shown: the plan (or the memories to erase), its changes, the version of each memory, and how many turns
+    of conversations those cite.
     """
 
     plan: list[Shown]
