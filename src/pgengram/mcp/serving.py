@@ -48,7 +48,7 @@ async def serve_stdio(
     The first request is answered before the manager is opened. Calls in flight at the end have `DRAIN_S` to finish and
     are cancelled then. Programs of the same user may ask the memories `behind` it on the local socket, and other
     servers too where this one is the first of its store, as its `handover` says. Whatever is stuck, the process has
-    ended     `watchdog.STOP_S` seconds after the reason to end.
+    ended `watchdog.STOP_S` seconds after the reason to end.
     """
     log_to_stderr(settings.log_level)
     memory.share_one_arena()

@@ -16,8 +16,8 @@ TURN: Final = 32  # belongs to a conversation that its caller named
 
 _TIME = re.compile(
     r"\b(?:(?:yester|to|mon|tues|wednes|thurs|fri|satur|sun)days?|tonight|tomorrow|last|next|ago|weeks?|weekends?|"
-    r"months?|years?|january|february|march|april|may|june|july|august|september|october|november|december|recently|since|soon|"
-    r"mornings?|evenings?|spring|summer|autumn|fall|winter|(?:19|20)\d\d)\b",
+    r"months?|years?|january|february|march|april|may|june|july|august|september|october|november|december|recently|"
+    r"since|soon|mornings?|evenings?|spring|summer|autumn|fall|winter|(?:19|20)\d\d)\b",
     re.IGNORECASE,
 )
 _CAPITAL = re.compile(r"[a-z,;] [A-Z][a-z]+")

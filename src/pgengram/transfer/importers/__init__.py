@@ -1,15 +1,16 @@
-"""What reads the stores of other systems. To add one, add its line to `FORMATS` and a module with a function `read`, or
-for an export of plain records its rows to `layouts`.
+"""What reads the stores of other systems. To add one, add a module with a function `read` and its `FORMAT`, or for an
+export of plain records its line to `LISTED` and its rows to `layouts`. The formats of what is here are in `LISTED`, so
+that nothing is imported to know them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Final
 
 from pgengram.errors import InvalidInput
@@ -38,15 +39,8 @@ class Format:
 
     def reader(self) -> Reader:
         """Return what reads it: a `Source`, or where it does not stream a path."""
-        found: Reader = import_module(f"{__name__}.{self._path}").read
+        found: Reader = import_module(MODULES[self.module or self.name.replace("-", "_")]).read
         return partial(found, self.name) if self.module == "layouts" else found
-
-    @property
-    def _path(self) -> str:
-        """The module in this package, whichever folder it is in."""
-        name = self.module or self.name.replace("-", "_")
-        folders = [f"{one.name}." for one in iter_modules(__path__) if one.ispkg]
-        return next(path for path in (name, *(folder + name for folder in folders)) if find_spec(f"{__name__}.{path}"))
 
     def is_in(self, source: Source) -> bool:
         """Whether a source looks like it."""
@@ -61,8 +55,12 @@ class Format:
 LOOKED_AT: Final = 20  # files of a source, to recognise it
 OURS: Final = re.compile(rb'"(?:content|record)"\s*:')
 
+# In each folder of this package: the module's own name, and where it is.
+MODULES: Final = {
+    one.name.rpartition(".")[2]: one.name for one in walk_packages(__path__, f"{__name__}.") if not one.ispkg
+}
 # In the order in which they are tried.
-FORMATS: Final = (
+LISTED: Final = (
     Format("jsonl", "*.jsonl", rb'^\{"record": ?"', streams=True),
     Format("chatgpt", "conversations*.json", rb'"mapping"\s*:', streams=True),
     Format("claude-ai", "conversations*.json projects.json memories.json",
@@ -86,10 +84,22 @@ FORMATS: Final = (
     Format("ownsona", "*.json", rb'"provenance"|"source_provider"\s*:|"(?:capture_mode|forget_reason|last_confirmed_at|soft_deleted)"\s*:|"memories"\s*:\s*\[\s*\{[^{}]*"text"\s*:'),
     Format("crow", "*.db", rb"CREATE TABLE[^;]*\bmemories\b[^;]*\bcategory\b[^;]*\baccessed_at\b"),
     Format("mcp-memory", "*.json *.jsonl", rb'"type"\s*:\s*"(?:entity|relation)"'),
+)  # fmt: skip
+OF_ANY_SHAPE: Final = (
     Format("csv", "*.csv *.tsv", streams=True, module="rows"),
     Format("json", "*.json *.jsonl", streams=True, module="rows"),
     Format("markdown", "*.md", streams=True),
 )  # fmt: skip
+
+
+def _declared() -> Iterator[Format]:
+    """Yield the format of each module that is not listed, as the module has it."""
+    listed = {one.module or one.name.replace("-", "_") for one in (*LISTED, *OF_ANY_SHAPE)}
+    for name in sorted(MODULES.keys() - listed):
+        yield import_module(MODULES[name]).FORMAT
+
+
+FORMATS: Final = (*LISTED, *_declared(), *OF_ANY_SHAPE)
 SYSTEMS: Final = tuple(one.name for one in FORMATS)
 
 
