@@ -69,8 +69,6 @@ RETIRED = frozenset(
         "keeper",
         "wall",
         "folding",
-        "tell",
-        "tells",
     ]
 )
 
