@@ -26,7 +26,6 @@ KINDS = {  # of vectors: how `struct` calls their numbers, and what their functi
 }
 EMPTY = ctypes.create_string_buffer(1 << 16)
 SAME_AS = {"__error": "__errno_location"}
-EVERYTHING = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
 
 
 class Library:
@@ -43,7 +42,8 @@ class Library:
         self._kept: list[object] = []
         self._system = (ctypes.CDLL("libc.so.6"), ctypes.CDLL("libm.so.6"))
         last = self._binary.segments[-1]
-        self._memory = mmap.mmap(-1, last.virtual_address + last.virtual_size, prot=EVERYTHING)
+        everything = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC  # Windows has none of them
+        self._memory = mmap.mmap(-1, last.virtual_address + last.virtual_size, prot=everything)
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         data = path.read_bytes()
         for segment in self._binary.segments:
