@@ -199,7 +199,7 @@ def settings() -> Iterator[str]:
 
 def failures() -> Iterator[str]:
     yield (
-        "A tool that cannot do what it is asked answers with `ok` false and an `error` of `code`, `message` and `hint`: what is wrong, "
+        "A tool that can't do what it is asked returns `ok` false and an `error` of `code`, `message` and `hint`: what is wrong, "
         "and what to do next. None of them quotes what was sent or stored. The command line says the same with options and commands instead of arguments and tools, and exits with 2 for "
         "`INVALID_INPUT` and with 1 for the others. In Python they are exceptions of `pgengram.errors`."
     )
@@ -211,8 +211,8 @@ def failures() -> Iterator[str]:
             rows.append(f"| {code} | `{name}` | {cell(doc)} | {cell(one.default_hint)} |")
     yield "\n".join(["| code | in Python | meaning | usual hint |", "| --- | --- | --- | --- |", *rows])
     yield (
-        "Errors of the protocol are reported as it prescribes: frames that aren't JSON-RPC messages, unknown tools and methods "
-        "and resources that are not there are JSON-RPC errors; over HTTP, a request that is turned away has a status and a sentence."
+        "Protocol errors follow the specification: frames that aren't JSON-RPC messages, unknown tools and methods "
+        "and missing resources are JSON-RPC errors; over HTTP, a refused request gets a status and a sentence."
     )
 
 
