@@ -1,10 +1,11 @@
 """Prove the importers on real stores: python benchmarks/importers.py [RIVAL…] [--memories N] [--history MB] [--json PATH].
 
 With --history only a history is measured: a ChatGPT export of so many megabytes is made, its import is killed in the midst and
-repeated, and the table shows the rate, the most memory, and whether every message is there once.
+repeated, and the table shows the rate, what reading the file alone takes, the most memory, whether every message is
+there once, and whether every record is accounted for: added, there already, or left out.
 
-Installs the npm server-memory, mcp-memory-service, basic-memory and mem0 into a temporary folder, fills each through its own MCP
-tools or library, brings its store into an empty pgengram with the command, and compares counts and texts with what the rival
+Installs the npm server-memory and claude-mem, mcp-memory-service, basic-memory, mem0 and Letta into a temporary folder, fills each through
+its own MCP tools or library, brings its store into an empty pgengram with the command, and compares counts and texts with what the rival
 itself tells. Needs node, npm, the two package registries, a Python whose SQLite may load extensions (mcp-memory-service wants
 that) and one from 3.12 on (basic-memory).
 """
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ import psutil
 from mcp import Client, StdioServerParameters
 
 from pgengram.demo import load
+from pgengram.transfer.opening import Opened
 
 EXTENSIONS = "import sqlite3; raise SystemExit(not hasattr(sqlite3.Connection, 'enable_load_extension'))"
 FROM_3_12 = "import sys; raise SystemExit(sys.version_info < (3, 12))"
@@ -140,16 +142,16 @@ def python_that(can: str) -> str:
     raise SystemExit(f"No Python was found for: {can}")
 
 
-def installed(folder: Path, package: str, python: str) -> Path:
-    """Install a package into an environment of its own, and return the folder of its programs."""
+def installed(folder: Path, python: str, *packages: str) -> Path:
+    """Install packages into an environment of its own, and return the folder of its programs."""
     run(python, "-m", "venv", "--without-pip", folder / "venv")
-    run(sys.executable, "-m", "pip", "--python", folder / "venv" / "bin" / "python", "install", "--quiet", package)
+    run(sys.executable, "-m", "pip", "--python", folder / "venv" / "bin" / "python", "install", "--quiet", *packages)
     return folder / "venv" / "bin"
 
 
 async def mcp_memory_service(folder: Path, count: int) -> Compared:
     """Memories with tags and types, one of them deleted again."""
-    programs = installed(folder, "mcp-memory-service", python_that(EXTENSIONS))
+    programs = installed(folder, python_that(EXTENSIONS), "mcp-memory-service")
     file = folder / "sqlite_vec.db"
     variables = {
         "MCP_MEMORY_STORAGE_BACKEND": "sqlite_vec",
@@ -175,7 +177,7 @@ async def mcp_memory_service(folder: Path, count: int) -> Compared:
 
 async def basic_memory(folder: Path, count: int) -> Compared:
     """Notes with tags and a relation to the one before, written by its own tool."""
-    programs = installed(folder, "basic-memory", python_that(FROM_3_12))
+    programs = installed(folder, python_that(FROM_3_12), "basic-memory")
     notes = folder / "notes"
     notes.mkdir()
     variables = {"HOME": str(folder), "BASIC_MEMORY_HOME": str(notes), "BASIC_MEMORY_SEMANTIC_SEARCH_ENABLED": "false"}
@@ -225,12 +227,88 @@ print(json.dumps(memory.get_all(filters={"user_id": "ada"}, top_k=10000)))
 
 async def mem0(folder: Path, count: int) -> Compared:
     """Memories added without a model, one changed and one deleted again; what `get_all` returns is the export."""
-    programs = installed(folder, "mem0ai", sys.executable)
+    programs = installed(folder, sys.executable, "mem0ai")
     given = json.dumps(texts(count + 1))
     file = folder / "mem0.json"
     file.write_text(run(programs / "python", "-c", MEM0, folder, given=given, HOME=str(folder), MEM0_TELEMETRY="False"))
     told = [memory["memory"] for memory in json.loads(file.read_text())["results"]]
     return compared("mem0", folder, file, memories=len(told), wanted=told, edges=0)
+
+
+# -- npm: claude-mem -------------------------------------------------------------------------------------------------
+
+CLAUDE_MEM = """
+const [library, file] = process.argv.slice(2);
+const { SessionStore } = require(library);
+const texts = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const store = new SessionStore(file);
+store.ensureMemorySessionIdRegistered(store.createSDKSession("chat", "ark", texts[0]), "memory");
+texts.forEach((text, number) => {
+  store.saveUserPrompt("chat", number + 1, "Note this: " + text);
+  const seen = { type: "decision", title: "Note " + number, subtitle: null, facts: ["fact " + number], narrative: text };
+  store.storeObservation("memory", "ark", { ...seen, concepts: ["batch"], files_read: ["a.py"], files_modified: [] }, number + 1);
+});
+const all = (table, column) => store.db.prepare(`SELECT ${column} AS one FROM ${table}`).all().map((row) => row.one);
+console.log(JSON.stringify({ observations: all("observations", "narrative"), prompts: all("user_prompts", "prompt_text") }));
+"""
+
+
+async def claude_mem(folder: Path, count: int) -> Compared:
+    """Observations and prompts written by its own library, which runs in Bun; no model is asked."""
+    run("npm", "install", "--silent", "--prefix", folder, "bun")
+    packed = run("npm", "pack", "claude-mem", "--silent", "--pack-destination", folder).split()[-1]
+    run("tar", "-xzf", folder / packed, "-C", folder)
+    (folder / "fill.cjs").write_text(CLAUDE_MEM)
+    library, file = folder / "package" / "plugin" / "sqlite" / "SessionStore.js", folder / "claude-mem.db"
+    bun = folder / "node_modules" / ".bin" / "bun"
+    told = json.loads(run(bun, folder / "fill.cjs", library, file, given=json.dumps(texts(count)), HOME=str(folder)))
+    found = compared(
+        "claude-mem", folder, file, memories=len(told["observations"]), wanted=told["observations"], edges=0
+    )
+    return replace(found, texts_missing=found.texts_missing + abs(turns_in(folder) - len(told["prompts"])))
+
+
+# -- PyPI: letta -------------------------------------------------------------------------------------------------------
+
+LETTA = """
+import json, sys
+from openai.types.chat.chat_completion_message_tool_call import ChatCompletionMessageToolCall, Function
+from letta.schemas.agent_file import AgentFileSchema, AgentSchema, BlockSchema, MessageSchema
+from letta.schemas.letta_message_content import TextContent
+from letta.system import get_login_event, package_function_response, package_user_message
+
+def said(role, text, **more):
+    messages.append(MessageSchema(id=f"message-{len(messages)}", role=role, content=[TextContent(text=text)], **more))
+
+texts, messages = json.loads(sys.stdin.read()), []
+said("user", get_login_event("UTC"))
+for number, text in enumerate(texts):
+    told = Function(name="send_message", arguments=json.dumps({"message": f"Noted: {text}"}))
+    said("user", package_user_message(text, "UTC"))
+    said("assistant", "I think.", tool_calls=[ChatCompletionMessageToolCall(id=f"call-{number}", type="function", function=told)])
+    said("tool", package_function_response(True, None, "UTC"), tool_call_id=f"call-{number}")
+blocks = [BlockSchema(id=f"block-{number}", label=f"note-{number}", value=text) for number, text in enumerate(texts)]
+agent = AgentSchema(id="agent-0", name="Noah", messages=messages, block_ids=[one.id for one in blocks])
+rest = {"groups": [], "files": [], "sources": [], "tools": [], "mcp_servers": []}
+print(AgentFileSchema(agents=[agent], blocks=blocks, **rest).model_dump_json())
+"""
+LETTA_NEEDS = (
+    "letta==0.16.8",
+    "asyncpg",
+    "pgvector",
+    "sqlite-vec",
+    "psycopg2-binary",
+    "pg8000",
+)  # later ones are another program
+
+
+async def letta(folder: Path, count: int) -> Compared:
+    """An agent file with blocks and what was said, written by Letta's own schema; no model is asked."""
+    programs = installed(folder, sys.executable, *LETTA_NEEDS)
+    wanted, file = texts(count), folder / "agent.af"
+    file.write_text(run(programs / "python", "-c", LETTA, given=json.dumps(wanted), HOME=str(folder)))
+    found = compared("letta", folder, file, memories=count, wanted=wanted, edges=0)
+    return replace(found, texts_missing=found.texts_missing + abs(turns_in(folder) - 2 * count))
 
 
 # -- pgengram ----------------------------------------------------------------------------------------------------------
@@ -261,6 +339,13 @@ def compared(
     )
 
 
+def turns_in(folder: Path) -> int:
+    """Return how many turns of conversations there are."""
+    variables = {"PGENGRAM_DATA_DIR": str(folder / "pgengram"), "PGENGRAM_EMBEDDER": "none:"}
+    command = (sys.executable, "-m", "pgengram", "conversations", "list", "--json")
+    return int(json.loads(run(*command, **variables))["turns"])
+
+
 # -- a large history ---------------------------------------------------------------------------------------------------
 
 TEXTS = [memory.content for memory in load().memories]  # texts of the demo
@@ -279,10 +364,13 @@ class Measured:
     again_s: float
     again_added: int
     left: int
+    accounted: int
+    reading_s: float
 
     @property
     def complete(self) -> bool:
-        return (self.stored, self.again_added, self.left) == (self.turns, 0, 1)
+        told = (self.stored, self.again_added, self.left, self.accounted)
+        return told == (self.turns, 0, 1, self.turns + 1)
 
 
 def write_history(path: Path, megabytes: int) -> int:
@@ -330,10 +418,21 @@ def imported(path: Path, variables: dict[str, str], *, kill_after_s: float | Non
         return time.monotonic() - began, most / 1e6, printed.read()
 
 
+def reading(path: Path) -> float:
+    """Return how many seconds of processor it takes to read a file and to parse what is in it, which no import can do without."""
+    began = time.process_time()
+    opened = Opened("chatgpt", str(path), None, "", "")
+    while opened.batch():
+        pass
+    return time.process_time() - began
+
+
 def history(folder: Path, megabytes: int) -> Measured:
     """Import a large history, killed in the midst and repeated."""
     path = folder / "conversations.json"
     turns = write_history(path, megabytes)
+    alone = reading(path)
+    print(f"reading alone: {alone:,.0f} s of processor", flush=True)
     variables = {"PGENGRAM_DATA_DIR": str(folder / "pgengram"), "PGENGRAM_EMBEDDER": "none:"}
     run(sys.executable, "-m", "pgengram", "list", **variables)  # makes the store
     imported(path, variables, kill_after_s=max(8.0, megabytes / 20))
@@ -343,7 +442,7 @@ def history(folder: Path, megabytes: int) -> Measured:
     before = report["known"].get("turn", 0)
     again_s, _, printed = imported(path, variables)
     again = json.loads(printed)
-    stored = json.loads(run(sys.executable, "-m", "pgengram", "conversations", "list", "--json", **variables))["turns"]
+    stored = turns_in(folder)
     return Measured(
         path.stat().st_size / 1e6,
         turns,
@@ -354,6 +453,8 @@ def history(folder: Path, megabytes: int) -> Measured:
         again_s,
         again["added"].get("turn", 0),
         len(again["left"]),
+        sum(report["added"].values()) + before + sum(one["count"] for one in report["reasons"] + report["passed"]),
+        alone,
     )
 
 
@@ -364,8 +465,12 @@ def print_history(one: Measured) -> None:
     )
     print(f"{rate:.1f} MB/s, at most {one.most_mb:.0f} MB of memory; once more, all known: {one.again_s:.0f} s")
     print(
-        f"{one.stored:,} stored, {one.again_added:,} added again, {one.left} broken record told: {'complete' if one.complete else 'NOT COMPLETE'}"
+        f"reading alone: {one.megabytes / one.reading_s:.1f} MB/s, {one.megabytes / one.reading_s / rate:.1f} times as fast"
     )
+    print(
+        f"{one.accounted:,} accounted for; {one.stored:,} stored, {one.again_added:,} added again, {one.left} broken record told"
+    )
+    print("complete" if one.complete else "NOT COMPLETE")
 
 
 RIVALS = {
@@ -373,6 +478,8 @@ RIVALS = {
     "mcp-memory-service": mcp_memory_service,
     "basic-memory": basic_memory,
     "mem0": mem0,
+    "claude-mem": claude_mem,
+    "letta": letta,
 }
 
 

@@ -295,6 +295,33 @@ async def test_an_export_of_records_is_recognised_and_kept(
     assert len(turns(database)) == (1 if system in ("claude-mem", "engram", "letta") else 0)
 
 
+async def test_of_a_letta_agent_what_was_said_is_kept_and_neither_its_wrapping_nor_what_it_thought(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    asked = {"type": "user_message", "message": "What lasts?", "time": "2024-05-01 10:00:00 AM UTC+0000"}
+    call = {"id": "c", "type": "function", "function": {"name": "send_message", "arguments": '{"message": "Oak."}'}}
+    told: list[tuple[str, str, dict[str, Any]]] = [
+        ("user", json.dumps({"type": "login", "last_login": "Never"}), {}), ("user", json.dumps(asked), {}),
+        ("assistant", "I should answer.", {"tool_calls": [call]}), ("tool", json.dumps({"status": "OK", "message": None}), {}),
+        ("tool", json.dumps({"status": "OK", "message": "3 results"}), {}), ("assistant", "And tar.", {}),
+    ]  # fmt: skip
+    messages = [
+        {"role": role, "content": [{"type": "text", "text": text}], "created_at": f"2024-05-01T10:00:0{place}Z", **more}
+        for place, (role, text, more) in enumerate(told)
+    ]
+    path = tmp_path / "agent.af"
+    path.write_text(
+        json.dumps({"agents": [{"id": "agent-0", "block_ids": [], "messages": messages}]}), encoding="utf-8"
+    )
+
+    report = await brought_in(manager, path)
+
+    assert (report.system, reasons(report)) == ("letta", {})
+    said = database.rows("SELECT role, text FROM conversation_turns ORDER BY number")
+    wanted = [("user", "What lasts?"), ("assistant", "Oak."), ("tool", "3 results"), ("assistant", "And tar.")]
+    assert [(one["role"], one["text"]) for one in said] == wanted
+
+
 async def test_claude_mems_database_is_recognised_and_kept(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:

@@ -194,11 +194,26 @@ def _agent(place: str, row: Row) -> Made:
     conversation = Conversation("letta", str(row.get("id") or row.get("name") or place), title=row.get("name"))
     turns = []
     for number, message in enumerate(row.get("messages") or []):
-        role = {"user": "user", "assistant": "assistant", "tool": "tool"}.get(str(message.get("role")), "")
-        text = "\n\n".join(texts_in(message.get("content") or message.get("text"))).strip()
+        role, text = _said_to_letta(message)
         where = f"{place}, message {number + 1}"
         turns.append(said_or_left(where, conversation, number, role, text, moment(message.get("created_at"))))
     return turns
+
+
+def _said_to_letta(message: Row) -> tuple[str, str]:
+    """Return who said a message, and what: what users say is wrapped, and what an agent says may be a call of a tool; its
+    text is what it thinks then.
+    """
+    role = str(message.get("role"))
+    text = "\n\n".join(texts_in(message.get("content") or message.get("text"))).strip()
+    wrapped = mapping(text) if role in ("user", "tool") else {}
+    if role == "user" and wrapped.get("type", "user_message") != "user_message":
+        return "", ""  # a heartbeat or an alert
+    if "message" in wrapped:
+        text = "" if wrapped["message"] in (None, "None") else str(wrapped["message"])
+    calls = [mapping(call.get("function")) for call in message.get("tool_calls") or [] if isinstance(call, dict)]
+    spoken = [mapping(call.get("arguments")).get("message") for call in calls if call.get("name") == "send_message"]
+    return role if role in ("user", "assistant", "tool") else "", "\n\n".join(map(str, filter(None, spoken))) or text
 
 
 def _as_text(value: Any) -> str | None:
