@@ -9,6 +9,7 @@ import pytest
 from mcp import Client
 
 from helpers import Database, connected, database_of, said
+from pgengram.demo import load
 
 MODES: dict[str, tuple[str, dict[str, Any], str, str]] = {
     # how to store with tags, how to ask, and what an answer without a hit says
@@ -39,6 +40,33 @@ async def test_a_tag_that_is_none_is_told_and_nonsense_finds_nothing(postgres: s
     assert [one["dropped_tags"] for one in stored] == [["x"]] * 3
     assert not ask or FACTS[0] in found
     assert nothing in junk
+
+
+SEARCHES: dict[str, tuple[str, Any, str, str, str]] = {
+    # how to store, how to search, and under which name the question goes
+    "agi": ("create_memory", {"type": "semantic"}, "content", "search_memories_text", "query"),
+    "session-continuity": ("memory_store", {"type": "learning"}, "content", "memory_search", "query"),
+    "ownsona": ("remember", {}, "text", "build_context_prompt", "user_prompt"),
+    "crow": ("crow_store_memory", {}, "content", "crow_search_memories", "query"),
+}
+
+
+@pytest.mark.shows(17, 24)
+@pytest.mark.parametrize("mode", SEARCHES)
+async def test_a_search_is_not_filled_with_what_has_nothing_to_do_with_the_question(
+    postgres: str, template: str, mode: str
+) -> None:
+    store, more, name, search, question = SEARCHES[mode]
+    facts = [memory.content for memory in load().memories[:20]]
+    with database_of(postgres, template) as db:
+        async with connected(database_url=db.url, compat=mode) as client:
+            for fact in facts:
+                await says(client, store, **more, **{name: fact})
+            found = json.dumps(await says(client, search, **{question: "What is Fernway?"}), ensure_ascii=False)
+            junk = json.dumps(await says(client, search, **{question: NONSENSE}), ensure_ascii=False)
+
+    assert "Quillwort is Nadia Okafor's company" in found
+    assert not [fact for fact in facts if fact[:30] in junk]
 
 
 async def test_crow_keeps_texts_of_50_000_characters_whole(database: Database) -> None:

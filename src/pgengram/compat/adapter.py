@@ -18,7 +18,6 @@ from pgengram.service.tools import Tool, tools_of
 from pgengram.text.tags import normalised_tag
 from pgengram.views import Found
 
-ALIKE: Final = 0.3  # least cosine of a hit that has none of the words
 ID_DIGITS: Final = 12  # the last ones of an id, all random: a whole number that every JSON reader keeps exactly
 DIRECTIONS: Final[dict[str, Literal["in", "out", "both"]]] = {"incoming": "in", "outgoing": "out", "both": "both"}
 # A tool's name in a hint, and an id in a message.
@@ -83,10 +82,9 @@ def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def is_junk(hit: Mapping[str, Any]) -> bool:
-    """Whether a hit has none of the words of the question and does not mean nearly the same."""
-    words, similarity = hit["why"]["words"], hit["why"]["similarity"]
-    return not words and similarity is not None and similarity < ALIKE
+def fitting(found: Found) -> list[dict[str, Any]]:
+    """Return the hits of a search without those that have none of the words of the question and hardly answer it."""
+    return [hit for hit in found.results if hit["why"]["words"] or not hit.get("unlikely")]
 
 
 def dropped_tags(arguments: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pgengram import fields as f
 from pgengram.compat import agi_records as records
-from pgengram.compat.adapter import DIRECTIONS, CompatAdapter, Raw
+from pgengram.compat.adapter import DIRECTIONS, CompatAdapter, Raw, fitting
 from pgengram.compat.agi_records import AnyId, AnyVector, Criteria, HeldFor, Limit, Pruning, Query, Walked
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.inputs import checked
@@ -101,7 +101,7 @@ class Agi(CompatAdapter):
         INVALID_INPUT.
         """
         found = await self.find(query=query, limit=limit, detail=True)
-        return Raw([records.hit_of(hit, "textRank") for hit in found.results])
+        return Raw([records.hit_of(hit, "textRank") for hit in fitting(found)])
 
     @tool(READS, title="Search by many criteria")
     async def search_memories_advanced(
@@ -118,7 +118,8 @@ class Agi(CompatAdapter):
         types, vector = criteria.memory_types or None, await self._fitting(criteria.embedding)
         asked = {"query": criteria.text_query, "embedding": vector, "type": types, "limit": criteria.limit}
         found = await self.find(**asked, **importance, **period, detail=True)
-        return Raw([records.hit_of(hit, "textRank", "similarityScore") for hit in found.results])
+        hits = fitting(found) if criteria.text_query and vector is None else found.results
+        return Raw([records.hit_of(hit, "textRank", "similarityScore") for hit in hits])
 
     @tool(READS, title="Read a memory")
     async def get_memory(self, memory_id: AnyId) -> Raw:

@@ -14,7 +14,7 @@ from pgengram.compat.adapter import (
     OneToTen,
     Raw,
     TagText,
-    is_junk,
+    fitting,
     number_of,
     refuse_missing,
     share_of,
@@ -108,7 +108,7 @@ class Crow(CompatAdapter):
         """
         which = _which(category, tags, min_importance, project_id, instance_id)
         found = await self.find(query=query, limit=limit, mode=None if semantic else "text", **which, detail=True)
-        return _hits_answer(found.results, "No memories found matching that query.")
+        return _hits_answer(fitting(found), "No memories found matching that query.")
 
     @tool(READS, title="Recall by context")
     async def crow_recall_by_context(
@@ -126,9 +126,8 @@ class Crow(CompatAdapter):
         """
         which = _which(None, [], None, project_id, instance_id)
         found = await self.find(query=context, limit=min(2 * limit, f.MAX_LIMIT), **which, detail=True)
-        wanted = [hit for hit in found.results if include_maker_lab or hit.get("source") != MAKER_LAB]
-        fitting = [hit for hit in wanted if not is_junk(hit)]
-        return _hits_answer(fitting[:limit], "No relevant memories found for this context.")
+        wanted = [hit for hit in fitting(found) if include_maker_lab or hit.get("source") != MAKER_LAB]
+        return _hits_answer(wanted[:limit], "No relevant memories found for this context.")
 
     @tool(READS, title="List memories")
     async def crow_list_memories(

@@ -11,7 +11,15 @@ from pydantic import Field, WithJsonSchema
 
 from pgengram import fields as f
 from pgengram.compat import ownsona_records as records
-from pgengram.compat.adapter import CompatAdapter, NumericId, Raw, is_junk, number_of, refuse_missing, without_none
+from pgengram.compat.adapter import (
+    CompatAdapter,
+    NumericId,
+    Raw,
+    fitting,
+    number_of,
+    refuse_missing,
+    without_none,
+)
 from pgengram.compat.ownsona_records import (
     Counting,
     DedupPolicy,
@@ -158,8 +166,7 @@ class Ownsona(CompatAdapter):
         """
         found = await self._recalled(Recalling(query=user_prompt, limit=limit, min_score=min_score, tags=tags))
         facts: list[str] = []
-        fitting = [hit for hit in found.results if min_score is not None or not is_junk(hit)]
-        for hit in fitting:
+        for hit in fitting(found) if min_score is None else found.results:
             more = [*facts, records.fact_line(hit["content"])]
             if facts and len(records.envelope(more, user_prompt)) > max_chars:
                 break

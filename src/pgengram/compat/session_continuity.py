@@ -14,7 +14,7 @@ from pgengram.compat.adapter import (
     NumericId,
     OneToTen,
     Raw,
-    is_junk,
+    fitting,
     number_of,
     refuse_missing,
     share_of,
@@ -135,7 +135,7 @@ class SessionContinuity(CompatAdapter):
             min_importance=share_of(minImportance if minImportance > 1 else None),
             **(LIKE if by_meaning else {}),
         )
-        hits = [hit for hit in found.results if by_meaning or not is_junk(hit)]
+        hits = found.results if by_meaning else fitting(found)
         return Raw(search_answer(query, hits, detail=detail, by_meaning=by_meaning))
 
     @tool(READS, title="Read knowledge")
