@@ -1,10 +1,11 @@
-"""A word is found in another of its forms, in the languages that Snowball has rules for."""
+"""A word is found in another of its forms, in the languages that Snowball has rules for, and a name in another script."""
 
 from __future__ import annotations
 
 import pytest
 
 from helpers import Served, call, found, owned_tables
+from pgengram.text.lexical.sounds import asked_sounds, sounds_of_names
 from pgengram.text.lexical.stems import foreign_stems
 from pgengram.text.lexical.words import words
 
@@ -31,3 +32,29 @@ async def test_other_forms_of_its_words_find_a_memory_by_words_alone(serving: Se
 @pytest.mark.parametrize("text", ["The cats of Ines were eating.", "烏龍茶を飲みます", "std::vector", ""])
 def test_what_is_english_or_has_no_rules_gets_no_further_stems(text: str) -> None:
     assert foreign_stems(text, words(text)) == []
+
+
+# Names in another script than the memory that has them.
+NAMES = {
+    "ru": "Где живёт Катарина Лютер?",
+    "el": "Πού μένει η Κατερίνα Λούθηρος;",
+    "ar": "أين تسكن كاترين لوثر؟",
+    "hi": "कैथरीन लूथर कहाँ रहती है?",
+}
+
+
+@pytest.mark.parametrize("language", NAMES)
+async def test_a_name_in_another_script_finds_it_as_it_sounds(serving: Served, language: str) -> None:
+    serving.db.empty(owned_tables())
+    stored = [{"content": "Catherine Luther moved to Bergen."}, {"content": "Someone lives above the bakery."}]
+    [right, _] = (await call(serving.client, "create_memories", items=stored))["results"]
+    assert await found(serving.client, NAMES[language], mode="text") == [right["memory_id"]]
+
+
+@pytest.mark.parametrize("question", ["Who is Luther?", "Где живёт лютый зверь?", "¿Dónde vive Lutero?"])
+def test_only_what_may_be_a_name_in_another_script_is_asked_by_sound(question: str) -> None:
+    assert asked_sounds(question, words(question)) == []
+
+
+def test_words_that_only_begin_a_sentence_have_no_sound() -> None:
+    assert sounds_of_names("There she met Luther. Then they left with Luther's dog.") == ["sound:LTR"]

@@ -17,8 +17,9 @@ from pgengram.search.times.dates import Period, TimeRead, asks_for_time, times, 
 from pgengram.search.times.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.lexical.language import function_words, spoken
+from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
-from pgengram.text.lexical.words import extra_terms, words
+from pgengram.text.lexical.words import extra_terms, hashed, words
 
 # A word in more than a fifth of all memories (a name, mostly) says nothing about meaning: left in the text that is
 # embedded it pulls every memory of that person nearer. It stays in the search by words.
@@ -104,14 +105,15 @@ class Parsed:
 class AskedWord:
     """A word of the question that is not left out as a common one of its language.
 
-    weight: the inverse document frequency of its stems; known: whether a memory has one of them; is_speaker: whether a
-        speaker is called so.
+    weight: the inverse document frequency of its stems; known: whether a memory has one of them, or a name of its sound;
+        is_speaker: whether a speaker is called so; sounds: of a word that may be a name in another script.
     """
 
     text: str
     weight: float
     known: bool
     is_speaker: bool
+    sounds: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ def parse(question: Question, now: datetime) -> Parsed:
         text=sought or text,
         words=asked,
         names=[_spoken(word) for word in asked],
-        extra=extra_terms(sought) + foreign_stems(sought, asked),
+        extra=extra_terms(sought) + foreign_stems(sought, asked) + asked_sounds(sought, asked),
         periods=[one.period for one in found],
         wants_time=asks_for_time(text),
         phrases=phrases,
@@ -302,7 +304,13 @@ def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int],
             word = found.get(place, AskedWord(parsed.words[place], 0.0, known=False, is_speaker=row["is_name"]))
             weight = word.weight + inverse_document_frequency(memories, total)
             found[place] = replace(word, weight=weight, known=word.known or memories > 0)
-    return list(found.values())
+    return [_heard(word, counts) for word in found.values()]
+
+
+def _heard(word: AskedWord, counts: Mapping[int, int]) -> AskedWord:
+    """Return a word with what it sounds like as a name; it is known if a memory has such a name."""
+    sounds = asked_sounds(word.text, [word.text])
+    return replace(word, sounds=sounds, known=word.known or any(counts.get(hashed(one)) for one in sounds))
 
 
 async def _terms_of(tx: Transaction, words: Sequence[str]) -> list[int]:

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple, get_args
 
 from pgengram.fields import Evidence
@@ -18,6 +19,7 @@ from pgengram.search.question import Asked, AskedWord
 from pgengram.store.connection.database import Row
 from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS, spoken
 from pgengram.text.lexical.small_talk import is_small_talk
+from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.words import words
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
@@ -167,14 +169,19 @@ class _Text:
     """The words of a memory, to look for those of a question in."""
 
     def __init__(self, row: Row) -> None:
-        said = " ".join((row["content"], row["speaker"] or "", *row["tags"]))
-        self._words = {word.casefold() for word in words(said)}
+        self._said = " ".join((row["content"], row["speaker"] or "", *row["tags"]))
+        self._words = {word.casefold() for word in words(self._said)}
         self._stems = {word[:STEM] for word in self._words}
 
     def has(self, word: AskedWord) -> bool:
-        """Whether a form of the word is among them."""
+        """Whether a form of the word is among them, or a name that sounds like it."""
         plain = _POSSESSIVE.sub("", word.text.casefold())
-        return plain in self._words or (len(plain) >= STEM and plain[:STEM] in self._stems)
+        written = plain in self._words or (len(plain) >= STEM and plain[:STEM] in self._stems)
+        return written or (bool(word.sounds) and not self._sounds.isdisjoint(word.sounds))
+
+    @cached_property
+    def _sounds(self) -> frozenset[str]:
+        return frozenset(sounds_of_names(self._said))
 
 
 _POSSESSIVE: Final = re.compile(r"['’]s$")

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from datetime import datetime
+from hashlib import md5
 from typing import Any, Final
 
 MAX_DETAIL_CHARACTERS: Final = 4_000  # of metadata that is searched; more would drown the content
@@ -63,6 +64,11 @@ def extra_terms(text: str) -> list[str]:
 def speaker_terms(speaker: str | None) -> list[str]:
     """Return terms that say who spoke, so that a question's words can be known as names."""
     return [f"speaker:{word.lower()}" for word in words(speaker or "")]
+
+
+def hashed(term: str) -> int:
+    """Return a term as `pgengram_terms` does: the first 32 bits of its MD5."""
+    return int.from_bytes(md5(term.encode(), usedforsecurity=False).digest()[:4], "big", signed=True)
 
 
 def searched_text(
