@@ -58,3 +58,12 @@ def test_only_what_may_be_a_name_in_another_script_is_asked_by_sound(question: s
 
 def test_words_that_only_begin_a_sentence_have_no_sound() -> None:
     assert sounds_of_names("There she met Luther. Then they left with Luther's dog.") == ["sound:LTR"]
+
+
+async def test_what_names_sound_like_makes_no_memory_longer(serving: Served) -> None:
+    serving.db.empty(owned_tables())
+    texts = ["Walter met Catherine Luther near Bergen.", "near bergen walter met catherine luther."]
+    await call(serving.client, "create_memories", items=[{"content": text} for text in texts])
+    stored = serving.db.rows("SELECT length, cardinality(terms) AS terms FROM memory_words ORDER BY 2")
+    assert [row["length"] for row in stored] == [6, 6]
+    assert stored[0]["terms"] < stored[1]["terms"]

@@ -12,7 +12,10 @@ from __future__ import annotations
 from typing import Final
 
 from pgengram.fields import TYPES
+from pgengram.text.lexical.sounds import MARK
 
+# What names sound like adds no length to a text: a memory with names is found by its words as if it had no sounds.
+SOUNDS: Final = f"(SELECT count(*) FROM unnest(extra) AS e WHERE starts_with(e, '{MARK}'))::integer"
 # One statement writes everything of up to 200 memories, so there is no moment in which half of one exists. Rows are
 # inserted in the order of their hashes: two batches that share memories cannot wait for each other in a circle. Uses
 # memories_active_content and memories_by_idempotency_key to leave out what is there already, and memories_by_session to
@@ -97,7 +100,7 @@ WITH given AS MATERIALIZED (
   FROM terms GROUP BY id
 ), worded AS (
   INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length, segment)
-  SELECT %(namespace_id)s, id, terms, counts, length, CASE WHEN status <> 'active' THEN 0 END
+  SELECT %(namespace_id)s, id, terms, counts, greatest(1, length - [sounds]), CASE WHEN status <> 'active' THEN 0 END
   FROM lengths JOIN fresh USING (id) RETURNING 1
 ), history AS (
   INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id)
@@ -118,6 +121,7 @@ _SHOWN_WHOLE: Final = """stored.*, activation.importance, activation.rate_per_da
 def _create(*, whole: bool) -> str:
     """Return the statement that stores memories; it gives their ids, or them `whole` as `READ` does."""
     made = {
+        "[sounds]": SOUNDS,
         "[memory]": "*" if whole else "id",
         "[activation]": "memory_id, importance, rate_per_day, access_count, last_accessed_at, relevance_anchor"
         if whole
@@ -295,15 +299,15 @@ WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND segment I
 DROP_WORDS: Final = "DELETE FROM memory_words WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)"
 ADD_WORDS: Final = """
 WITH given AS MATERIALIZED (
-  SELECT * FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, active boolean, searched text, extra text[])
+  SELECT *, [sounds] AS sounds FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, active boolean, searched text, extra text[])
 ), terms AS MATERIALIZED (
-  SELECT given.id, given.active, t.term, t.count FROM given, pgengram_terms(given.searched, given.extra) AS t
+  SELECT given.id, given.active, given.sounds, t.term, t.count FROM given, pgengram_terms(given.searched, given.extra) AS t
 )
 INSERT INTO memory_words (namespace_id, memory_id, terms, counts, length, segment)
-SELECT %(namespace_id)s, id, array_agg(term ORDER BY term), array_agg(count ORDER BY term), sum(count)::integer,
-  CASE WHEN NOT active THEN 0 END
-FROM terms GROUP BY id, active RETURNING 1
-"""
+SELECT %(namespace_id)s, id, array_agg(term ORDER BY term), array_agg(count ORDER BY term),
+  greatest(1, sum(count)::integer - sounds), CASE WHEN NOT active THEN 0 END
+FROM terms GROUP BY id, active, sounds RETURNING 1
+""".replace("[sounds]", SOUNDS)
 
 ADD_HISTORY: Final = """
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
