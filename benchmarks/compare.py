@@ -411,7 +411,7 @@ def empty(name: str, given: argparse.Namespace, home: Path) -> Server:
 def spread(values: list[Any]) -> str:
     """Return the median of several runs with the least and the most; what is no number, or always the same, as it is."""
     if len(set(values)) <= 1:
-        return str(*values)
+        return str(values[0]) if values else ""
     if any(isinstance(value, str) for value in values):
         return ", ".join(map(str, values))
     return f"{median(values):g} ({min(values):g} to {max(values):g})"
