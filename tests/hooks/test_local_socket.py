@@ -86,7 +86,9 @@ def test_a_data_folder_that_is_too_deep_for_a_socket_has_a_private_one_elsewhere
     try:
         assert len(os.fsencode(place.socket(NOBODY))) <= local_socket.LONGEST_PATH
         assert os.stat(place.folder).st_mode & PRIVATE == 0
-        assert place.folder != local_socket.Endpoints(environment(**assistant.settings | {"data_dir": f"{deep}2"})).folder
+        assert (
+            place.folder != local_socket.Endpoints(environment(**assistant.settings | {"data_dir": f"{deep}2"})).folder
+        )
     finally:
         os.rmdir(place.folder)
 

@@ -192,7 +192,7 @@ def _exchange(path: str, line: bytes, deadline: float) -> bytes | None:
         return _read_line(connection, deadline)
 
 
-def servers(place: Place) -> list[str]:
+def servers(place: Endpoints) -> list[str]:
     """Return the sockets of this store behind which a server is."""
     return [path for path in place.files(SOCKET) if listens(path)]
 
