@@ -240,7 +240,7 @@ async def test_the_graph_is_zoomed_by_keys_and_buttons_and_a_click_tells_a_memor
     box = await network.bounding_box()
     for x, y in await page.evaluate(nodes):
         await page.mouse.click(box["x"] + x, box["y"] + y)
-        await page.locator("#chosen a").wait_for()
+        await page.locator("#chosen a").first.wait_for()
     assert page.url.endswith(browser.ids["stripe"])
     await page.mouse.dblclick(box["x"] + x, box["y"] + y)
     await page.wait_for_url(lambda address: not address.endswith(browser.ids["stripe"]))
