@@ -56,6 +56,7 @@ def commands_named(page: Path) -> Iterator[list[str]]:
     """Yield the words after `pgengram`, up to the first that is no command or option."""
     for piece in code(page):
         piece = re.sub(r"^Description=.*$", "", piece, flags=re.MULTILINE)  # of a service: words, no command
+        piece = re.sub(r"--only [\w -]+", "", piece)  # of a benchmark: names of servers
         for rest in re.findall(r"(?<![\w/.-])pgengram((?: +[a-z-]+(?=[\s`]|$))+)", piece):
             if rest.split()[0] != "--":  # then it is the name of a user or a service
                 yield rest.split()

@@ -118,7 +118,8 @@ def _start_ahead() -> None:
         settings = Settings.from_environment()
     except PgengramError:  # told once there is somebody to tell it
         return
-    if not settings.database_url:
+    # Another embedder may be one that cannot be used, and then nothing is to be made.
+    if not settings.database_url and settings.embedder == Settings().embedder:
         ahead.begin(settings.data_path)
 
 

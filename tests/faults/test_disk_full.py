@@ -70,7 +70,7 @@ async def test_on_a_full_disk_writes_are_refused_reads_go_on_and_all_is_well_whe
                 error = await refused(client, "create_memory", content=f"Note {number} on a full disk.")
                 assert error["code"] == "DATABASE_ERROR"
                 assert "disk is almost full" in error["message"]
-                assert "Free some room" in error["hint"]
+                assert "Free some space" in error["hint"]
             assert (await refused(client, "update_memory", id=kept[0], importance=0.9))["code"] == "DATABASE_ERROR"
             assert set(await found(client, "film", limit=50)) == set(kept)
             assert (await read(client, kept[3]))["content"] == "Note 3 before the film."

@@ -202,7 +202,7 @@ async def test_the_end_of_a_session_says_what_was_really_stored_since_it_began(
 
     ended = patiently(assistant, "SessionEnd", reason="exit")
 
-    assert json.loads(ended) == {"systemMessage": "pgengram: 1 memory stored, 1 changed, 1 turns kept."}
+    assert json.loads(ended) == {"systemMessage": "pgengram: 1 memory stored, 1 changed, 1 turn kept."}
 
 
 async def test_a_receipt_is_used_once_another_memory_cites_its_memory(assistant: Assistant, client: Client) -> None:

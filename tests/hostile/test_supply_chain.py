@@ -72,7 +72,7 @@ def test_every_workflow_is_one_and_its_jobs_end() -> None:
 
 def test_what_a_workflow_installs_from_elsewhere_is_bounded() -> None:
     installed = [
-        word for text in WORKFLOWS for line in re.findall(r"pip\"? install ([^\n]+)", text) for word in line.split()
+        word for text in WORKFLOWS for line in re.findall(r"pip\"? install ([^\n&]+)", text) for word in line.split()
     ]
     npm = [word for text in WORKFLOWS for line in re.findall(r"npx --yes (\S+)", text) for word in line.split()]
 

@@ -375,7 +375,7 @@ def test_without_tokens_programs_of_this_machine_are_served_and_nothing_that_com
         (["--no-auth", "--host", "0.0.0.0"], "Clients from other machines need a token"),
         (["--no-auth", "--host", "::"], "Clients from other machines need a token"),
         (["--host", "0.0.0.0"], "--allowed-host"),
-        (["--certfile", "README.md"], "go together"),
+        (["--certfile", "README.md"], "given together"),
         (["--host", "no.such.host.invalid"], "has no address"),
         (["--host", "192.0.2.1", "--allowed-host", "m.example.org"], "Give --host an address of this machine"),
         (["--issuer", "http://issuer.example.org", "--url", "https://m.example.org/mcp"], "https"),

@@ -386,7 +386,7 @@ def test_a_projects_own_file_is_written_when_a_folder_is_named(tmp_path: Path) -
 
     written = json.loads((tmp_path / ".vscode" / "mcp.json").read_text(encoding="utf-8"))
     assert [*written["servers"]] == ["memory"]
-    assert "no file for a project" in typed("connect", "codex", "--folder", str(tmp_path), expect=2).output
+    assert "has no project file" in typed("connect", "codex", "--folder", str(tmp_path), expect=2).output
 
 
 def test_any_other_client_is_shown_what_to_put_in() -> None:

@@ -184,7 +184,7 @@ def test_what_is_recalled_is_one_text_between_marks(store: dict[str, str]) -> No
         (["add", "x", "--type", "colour"], "type"),
         (["search", "x", "--since", "soon"], "2026-01-31"),
         (["list", "--sort", "beauty"], "sort"),
-        (["list", "--forgotten", "--archived"], "exclude"),
+        (["list", "--forgotten", "--archived"], "combined"),
         (["show", "xyz"], "last 8 digits"),
         (["graph", "0123456789abcdef", "--direction", "up"], "direction"),
     ],

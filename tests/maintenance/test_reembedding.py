@@ -438,7 +438,7 @@ async def test_only_one_move_is_made_at_a_time(database: Database, embedding: Em
         second = await asyncio.to_thread(pgengram, "reembed", embedding.setting, expect=1, database_url=database.url)
         assert "Another process" in second.stderr
     other = pgengram("reembed", f"onnx:{folder}", expect=1, database_url=database.url)
-    assert "on its way to" in other.stderr
+    assert "is being moved to" in other.stderr
     assert "--cancel" in other.stderr
 
 

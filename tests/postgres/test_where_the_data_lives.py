@@ -25,6 +25,7 @@ from pgengram.postgres import (
     supervisor,
     system,
 )
+from pgengram.runtime import local_socket
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets and modes of Unix")
 
@@ -187,6 +188,13 @@ def test_data_that_root_restored_from_a_backup_is_given_to_the_server_again(sett
     assert status(settled).running
 
 
+@pytest.mark.skipif(not AS_ROOT, reason="about root")
+def test_a_data_folder_that_a_hook_of_root_made_first_can_be_passed_by_the_server(folder: Path) -> None:
+    local_socket.note(local_socket.Endpoints({"PGENGRAM_DATA_DIR": str(folder)}), "a hook had nobody to ask")
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o711
+
+
 @pytest.fixture
 def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Binaries:
     """PostgreSQL in a virtual environment that only root can enter."""
@@ -211,7 +219,7 @@ def test_programs_that_the_server_user_cannot_reach_are_copied_once(
             ["mktemp", "-d", "/var/tmp/pgengram.XXXXXX"], capture_output=True, text=True, check=True
         ).stdout.strip()
     )
-    shelf.chmod(0o711)
+    shelf.chmod(0o700)  # closed, as whoever made it first may have left it
     monkeypatch.setattr(binaries, "COMMON", shelf)
     try:
         start_embedded(folder).stop()

@@ -190,7 +190,7 @@ async def test_the_primary_named_twice_is_not_taken_for_a_replica(store: Store) 
         id_ = await remember(client, "Two names, one server.")
 
         assert await found(client, "two names server") == [id_]
-        assert "no replica" in await state(client)
+        assert "doesn't point to a replica" in await state(client)
 
 
 @pytest.mark.nightly

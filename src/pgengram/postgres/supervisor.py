@@ -20,6 +20,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import pq
 
+from pgengram.data_folder import make_data_folder
 from pgengram.errors import Conflict, NotReady
 from pgengram.postgres import process_locks, system
 from pgengram.postgres.binaries import Binaries, find_binaries, settled
@@ -244,9 +245,8 @@ def _seen(home: Path) -> Status:
 
 
 def _prepared(data_dir: Path) -> Path:
-    as_root = sys.platform != "win32" and os.geteuid() == 0
     system.require_own_disk(data_dir)
-    data_dir.mkdir(mode=0o711 if as_root else 0o700, parents=True, exist_ok=True)
+    make_data_folder(str(data_dir))
     home = system.settled_home(data_dir)
     home.mkdir(mode=0o700, exist_ok=True)
     if sys.platform != "win32":

@@ -15,7 +15,7 @@ import sys
 import time
 
 from pgengram import __version__
-from pgengram.data_folder import default_data_folder
+from pgengram.data_folder import default_data_folder, make_data_folder
 
 TYPE_CHECKING = False  # as typing has it, which would take longer to import than all the rest
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Endpoints:
         Raises:
             OSError: it cannot be made, or others than this user may enter it.
         """
-        os.makedirs(os.path.dirname(self.folder), 0o700, exist_ok=True)
+        make_data_folder(os.path.dirname(self.folder))
         try:
             os.mkdir(self.folder, 0o700)
         except FileExistsError:
@@ -159,7 +159,7 @@ def keep_for_later(place: Endpoints, request: dict[str, object]) -> None:
 
 def note(place: Endpoints, text: str) -> None:
     """Add a line to the log of hooks, which stays small."""
-    os.makedirs(os.path.dirname(place.log), 0o700, exist_ok=True)
+    make_data_folder(os.path.dirname(place.log))
     if os.path.exists(place.log) and os.path.getsize(place.log) > LOG_BYTES:
         os.replace(place.log, f"{place.log}.1")
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

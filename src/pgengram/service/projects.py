@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from pgengram.data_folder import make_data_folder
 from pgengram.errors import InvalidInput
 from pgengram.postgres.process_locks import Lock
 from pgengram.runtime.projects import Project, Sighting, is_gone, is_worked_in, project_of, sighting_of
@@ -207,7 +208,7 @@ class Projects:
     @contextmanager
     def _edited(self) -> Iterator[Names]:
         """Yield the names to be changed, and write them; nobody else changes them meanwhile."""
-        os.makedirs(self._file.parent, 0o700, exist_ok=True)
+        make_data_folder(str(self._file.parent))
         lock = Lock(str(self._file.parent), LOCK)
         if not lock.take(LOCK_S):
             raise OSError(f"another program holds {lock.path}")

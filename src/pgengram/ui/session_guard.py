@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pgengram.data_folder import make_data_folder
 from pgengram.errors import InvalidInput, LimitExceeded, PgengramError
 from pgengram.runtime.context import ACTOR, PAGE
 
@@ -235,7 +236,7 @@ def remembered_secret(folder: Path) -> bytes:
         OSError: the folder cannot be written.
     """
     path = folder / KEPT_IN
-    folder.mkdir(parents=True, exist_ok=True)
+    make_data_folder(str(folder))
     with contextlib.suppress(FileExistsError), open(path, "xb", opener=_for_its_owner) as file:
         file.write(secrets.token_bytes(SECRET_BYTES))
     return path.read_bytes()
