@@ -207,7 +207,7 @@ def test_cline_gets_a_script_for_each_event_that_answers_whatever_happens_and_ke
     typed("connect", "cline", "--hooks", "--yes")
     ours = scripts(home).keys() - before
     answer = subprocess.run(
-        [folder / "TaskStart"], input=b"no event", capture_output=True, check=True, env={"HOME": str(home), "PATH": "/nowhere:/bin"}
+        [folder / "TaskStart"], input=b"no event", capture_output=True, check=True, env={"HOME": str(home), "PATH": "/nowhere:/bin", "PGENGRAM_DATA_DIR": str(home / "data")}
     )  # fmt: skip
     typed("connect", "cline", "--hooks=recall", "--yes")
     recalling = scripts(home).keys() - before
