@@ -9,11 +9,13 @@ import re
 import socket
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from html import unescape
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -908,6 +910,25 @@ async def test_a_file_is_looked_through_before_it_is_brought_in(ui: Ui) -> None:
     await ui.give(given)  # the same again adds nothing
     assert re.search(r"<th scope=\"row\">memory</th><td>0</td><td>2</td>", await ui.page("/import"))
     await ui.send("/import/other")
+
+
+async def test_notes_that_are_gone_from_an_export_are_told_and_their_memories_stay(ui: Ui) -> None:
+    jonas = ui.db.value("SELECT id::text FROM memories WHERE content LIKE '%%Jonas is allergic%%' LIMIT 1", [])
+    given = BytesIO()
+    with zipfile.ZipFile(given, "w") as archive:
+        archive.writestr("notes/Ferry.md", "The ferry has a bell.")
+        archive.writestr("notes/.pgengram-notes.json", json.dumps({jonas: "jonas.md"}))
+
+    await ui.give(given.getvalue(), name="notes.zip", system="markdown")
+    looked = await ui.page("/import")
+    await ui.send("/import/bring")
+    done = await ui.page("/import")
+    await ui.send("/import/other")
+
+    for page in (looked, done):
+        assert "1 note is gone since the export" in page
+        assert re.search(rf'<code>jonas.md</code> <a href="/memory/{jonas}">[^<]*Jonas is allergic', page)
+    assert ui.db.value("SELECT status FROM memories WHERE id = %s", [jonas]) == "active"
 
 
 async def test_the_columns_of_a_table_are_asked_once_with_a_guess_and_an_example(ui: Ui) -> None:

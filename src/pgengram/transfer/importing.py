@@ -28,6 +28,7 @@ from pgengram.store.graph.edges import normalised_type
 from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival
+from pgengram.transfer import gone
 from pgengram.transfer.arrivals import arrival, told_actor
 from pgengram.transfer.opening import Opened
 from pgengram.transfer.records import Item, Left, Said, uuid_of
@@ -72,6 +73,7 @@ async def import_from(
     """
     opened = await asyncio.to_thread(Opened, system, source, mapping, encoding, name)
     importing = _Import(core, Imported(opened.system, dry_run))
+    importing.look_for_gone(*await asyncio.to_thread(opened.gone))
     done = 0
     actor = ACTOR.set(ACTING)  # whoever runs it has not read what the file says
     try:
@@ -82,6 +84,7 @@ async def import_from(
             report(done, max(done, opened.estimated(done)))
             batch = following
         await importing.rest()
+        await importing.tell_gone()
         report(done, done)
     finally:
         ACTOR.reset(actor)
@@ -107,11 +110,30 @@ class _Import:
         self._others: dict[str, list[Item]] = {}
         self._same: dict[str, str] = {}  # memories that came under another id than the one they are there under
         self._coming: set[UUID] = set()  # that a dry run would have added
+        self._gone: dict[UUID, str] | None = None  # notes that were exported and have not turned up yet
 
     async def close(self) -> None:
         """Let go of what changed memories."""
         if "_manager" in vars(self):
             await self._manager.close()
+
+    # -- notes that are gone ---------------------------------------------------------------------------------------
+
+    def look_for_gone(self, gone: dict[UUID, str] | None, unreadable: Left | None) -> None:
+        """Begin with the notes that no file is called like; some may turn up under another name."""
+        self._gone = gone
+        if unreadable:
+            self.report.leave(unreadable)
+
+    def _turned_up(self, ids: Iterable[UUID | None]) -> None:
+        for id_ in ids if self._gone else ():
+            self._gone.pop(cast("UUID", id_), None)  # type: ignore[union-attr]
+
+    async def tell_gone(self) -> None:
+        """Note in the report which memories' notes are gone; they stay as they are."""
+        if self._gone is not None:
+            async with self._core.store.transaction() as tx:
+                self.report.gone = await gone.of_memories(tx, self._gone)
 
     # -- memories --------------------------------------------------------------------------------------------------
 
@@ -151,6 +173,7 @@ class _Import:
 
     async def _memories(self, items: Sequence[Item]) -> None:
         arrivals: list[tuple[Item, Arrival]] = []
+        self._turned_up(uuid_of(item.record.get("id")) for item in items)
         for item in items:
             try:
                 arrivals.append((item, await self._arrival(item)))
@@ -183,6 +206,7 @@ class _Import:
         arrived = [arrival for _, arrival in pairs]
         async with self._core.store.transaction() as tx:
             known = await transferring.known(tx, arrived)
+        self._turned_up(known.values())
         fresh = _apart([one for one in arrived if one.id not in known], known)
         if self.report.dry_run:
             self._coming |= {arrival.id for arrival in fresh}

@@ -14,6 +14,8 @@ from pgengram.service.core import Core
 from pgengram.store.reading import transferring
 from pgengram.text.notes import Note, slug
 from pgengram.transfer.exporting import Report
+from pgengram.transfer.gone import LIST, parsed_list, write_list
+from pgengram.transfer.records import uuid_of
 
 # In this order, where a memory has them.
 FIELDS: Final = (
@@ -44,16 +46,21 @@ def _write(
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file.", "Give a folder for the notes.")
     folder.mkdir(parents=True, exist_ok=True)
-    there = _there(folder)
-    paths = {id_: there.get(id_) or folder / _name(record) for id_, record in records.items()}
+    there, listed = _there(folder), _listed(folder)
+    deleted = {id_ for id_, record in records.items() if record["status"] == "invalidated" and id_ in listed} - set(
+        there
+    )
+    paths = {id_: there.get(id_) or folder / _name(records[id_]) for id_ in records.keys() - deleted}
     counts = {"written": 0, "unchanged": 0, "without a memory": len(there.keys() - records.keys())}
-    for id_, record in records.items():
+    for id_, path in paths.items():
         leads = sorted(f"{type_} [[{paths[to].stem}]]" for type_, to in links.get(id_, ()) if to in paths)
-        text = _note(record, leads).rendered()
-        same = paths[id_].exists() and paths[id_].read_text(encoding="utf-8") == text
+        text = _note(records[id_], leads).rendered()
+        same = path.exists() and path.read_text(encoding="utf-8") == text
         counts["unchanged" if same else "written"] += 1
         if not same:
-            paths[id_].write_text(text, encoding="utf-8", newline="\n")
+            path.write_text(text, encoding="utf-8", newline="\n")
+    kept = {id_: place for id_, place in listed.items() if id_ in records or (folder / place).exists()}
+    write_list(folder, kept | {id_: path.relative_to(folder).as_posix() for id_, path in paths.items()})
     return counts
 
 
@@ -79,13 +86,28 @@ async def _read(core: Core, report: Report) -> tuple[dict[str, dict[str, Any]], 
 
 
 def _there(folder: Path) -> dict[str, Path]:
-    """Return the notes that an earlier export wrote, by the ids of their memories."""
+    """Return the notes that an earlier export wrote, by the ids of their memories: also those that were renamed or
+    moved within the folder, but not a copy of one that is still called as the export called it.
+    """
     found: dict[str, Path] = {}
-    for path in sorted(folder.glob(f"*-{'[0-9a-f]' * DIGITS}.md")):
-        id_ = str(Note.parsed(path.read_text(encoding="utf-8")).fields.get("id", ""))
-        if id_.replace("-", "").endswith(path.stem[-DIGITS:]):
-            found.setdefault(id_, path)
+    for path in sorted(folder.rglob("*.md")):
+        if any(part.startswith(".") for part in path.relative_to(folder).parts) or not path.is_file():
+            continue
+        id_ = str(uuid_of(Note.parsed(path.read_text(encoding="utf-8", errors="replace")).fields.get("id")))
+        if id_ not in found or (_named_by_us(path, id_) and not _named_by_us(found[id_], id_)):
+            found[id_] = path
+    found.pop("None", None)
     return found
+
+
+def _named_by_us(path: Path, id_: str) -> bool:
+    return id_.replace("-", "").endswith(path.stem[-DIGITS:])
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """Return the notes of the list that an earlier export left."""
+    path = folder / LIST
+    return (parsed_list(path.read_bytes()) if path.is_file() else None) or {}
 
 
 def _name(record: Mapping[str, Any]) -> str:

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 from pgengram.errors import InvalidInput
+from pgengram.transfer.gone import LIST, missing
 from pgengram.transfer.importers import format_of, recognised
 from pgengram.transfer.importers.rows import columns, guessed
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Item, Left, Said
 
 MOST_ITEMS: Final = 1_000  # read at once
+NO_LIST: Final = "it can't be read, so deleted notes are not noticed"
 MOST_CHARS: Final = 2_000_000  # of turns that are read at once
 
 
@@ -56,6 +59,16 @@ class Opened:
         else:
             found = list(reader(source))
             self._items, self._total = iter(found), len(found)
+
+    def gone(self) -> tuple[dict[UUID, str] | None, Left | None]:
+        """Return the notes that an export listed and that no file is called like, by the ids of their memories; None
+        where there is no list, with why it can't be read if so.
+        """
+        content = self._source.beside(LIST) if self._source and self.system == "markdown" else None
+        if self._source is None or content is None:
+            return None, None
+        found = missing(self._source, content)
+        return found, None if found is not None else Left(LIST, NO_LIST)
 
     def batch(self) -> list[Item | Said | Left]:
         """Return the next items, no more than memory is good for."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pgengram import fields as f
 from pgengram.text.secrets.redaction import redacted
+from pgengram.transfer.gone import Gone
 from pgengram.transfer.records import Left
 
 MOST_LEFT: Final = 1_000  # of what was left out that are kept each for itself
@@ -32,6 +33,7 @@ class Imported:
 
     left: of what somebody would miss, the first MOST_LEFT; reasons: all of it by reason; passed: what nobody would
         miss.
+    gone: memories whose note is gone from the folder that it was exported to; None where no list tells.
     redacted: how many records had secrets taken out of them. since, until: from when to when the added ones are.
     """
 
@@ -44,6 +46,7 @@ class Imported:
     left: list[Left] = field(default_factory=list)
     reasons: dict[str, LeftOut] = field(default_factory=dict)
     passed: dict[str, LeftOut] = field(default_factory=dict)
+    gone: list[Gone] | None = None
     redacted: int = 0
     since: datetime | None = None
     until: datetime | None = None
@@ -84,4 +87,5 @@ class Imported:
         }
         left = [{"place": one.place, "reason": one.reason} for one in self.left]
         common = {"from": self.system, "dry_run": self.dry_run, **counts, **period, "examples": self.examples}
-        return {**common, **groups, "left": left}
+        gone = {} if self.gone is None else {"gone": [one.as_dict() for one in self.gone]}
+        return {**common, **groups, **gone, "left": left}

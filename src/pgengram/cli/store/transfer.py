@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, Literal, TextIO
+from typing import Annotated, Any, Final, Literal, TextIO
 
 import typer
 
@@ -29,9 +29,12 @@ from pgengram.cli.runtime import (
     say,
     screen,
 )
+from pgengram.cli.store.gone_notes import Fate, settle
+from pgengram.cli.store.gone_notes import command as forget_command
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.service.core import Core
 from pgengram.settings import Settings
+from pgengram.text.counting import counted
 from pgengram.transfer import SYSTEMS, export_notes, export_to, import_from
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import shape_of
@@ -117,6 +120,10 @@ async def import_(
     encoding: Annotated[
         str, typer.Option(help="Encoding of files that are not Unicode, such as cp1252 or shift_jis.")
     ] = "",
+    gone: Annotated[
+        Fate,
+        typer.Option(help="What becomes of memories whose notes you deleted from the folder of a Markdown export."),
+    ] = "ask",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -136,16 +143,26 @@ async def import_(
             imported = await import_from(
                 core, system, path, dry_run=dry_run, report=report, mapping=mapping, encoding=encoding
             )
+        if not as_json:
+            _show(imported)
+        forgotten = await settle(core.store, imported, gone, source, as_json=as_json)
     except asyncio.CancelledError:
         note(INTERRUPTED)
         raise
     finally:
         await core.close()
     if as_json:
-        print_json(imported.as_dict())
-    else:
-        _show(imported)
+        print_json(imported.as_dict() | _fate(imported, forgotten, gone, source))
+    elif forgotten:
+        say(f"Forgot {counted(forgotten)}. `pgengram restore` brings one back.")
     return FAILED if imported.left else 0
+
+
+def _fate(imported: Imported, forgotten: int, gone: Fate, source: str) -> dict[str, Any]:
+    """Return what became of memories whose notes are gone, or what forgets them."""
+    if not imported.gone:
+        return {}
+    return {"forgotten": forgotten} if gone != "ask" else {"forgotten": 0, "to_forget": forget_command(source)}
 
 
 def _asked(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]]:

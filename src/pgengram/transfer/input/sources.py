@@ -22,6 +22,7 @@ from pgengram.transfer.input.json_records import CHUNK, MOST_OF_ONE, Broken, Rec
 MOST_OF_ALL: Final = 64 << 30  # bytes of all files of a zip, unpacked
 MOST_FILES: Final = 200_000
 BOMB: Final = (64 << 20, 200)  # bytes of a file unpacked, and how many times its packed size, that together are a bomb
+MOST_BESIDE: Final = 48 << 20  # bytes of a hidden file that is asked for by its name
 HEAD: Final = 64 << 10  # bytes that tell which format a file has
 LEADS_OUT: Final = "it leads out of the folder"
 
@@ -162,6 +163,23 @@ class Source:
         for part in parts:
             yield decoder.decode(part).encode("utf-8", "replace")
         yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+    def beside(self, name: str) -> bytes | None:
+        """Return a hidden file of at most MOST_BESIDE bytes that lies beside the others, at the top of the folder or
+        in the one folder at the top of a zip; None where there is none.
+        """
+        if self.path.is_dir():
+            path = self.path / name
+            fits = path.is_file() and not path.is_symlink() and path.stat().st_size <= MOST_BESIDE
+            return path.read_bytes() if fits else None
+        if not self._zip:
+            return None
+        tops = {file.path.parts[0] for file in self.files if not file.reason}
+        with zipfile.ZipFile(self.path) as archive:
+            for place in (name, *(f"{top}/{name}" for top in tops if len(tops) == 1)):
+                if place in archive.NameToInfo and archive.getinfo(place).file_size <= MOST_BESIDE:
+                    return archive.read(place)
+        return None
 
     def head(self, file: File) -> bytes:
         """Return how a file begins; of a SQLite database the statements that made its tables."""
