@@ -31,6 +31,7 @@ async def test_it_has_these_24_tools(client: Client) -> None:
     assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
 
 
+@pytest.mark.shows(1, 43)
 async def test_a_memory_comes_back_as_its_row_without_the_vector(client: Client) -> None:
     row = await says(client, "create_memory", type="episodic", content="The release went out.", embedding=FOREIGN_VECTOR,
                      importance=0.4, metadata={"action_taken": {"did": "deploy"}, "emotional_valence": 0.0,
@@ -54,6 +55,7 @@ async def test_a_memory_comes_back_as_its_row_without_the_vector(client: Client)
         ("strategic", {}, {"confidenceScore": 0.7, "patternDescription": "Said so."}),
     ],
 )
+@pytest.mark.shows(1, 26)
 async def test_detail_has_the_documented_defaults_and_zero_stays_zero(
     client: Client, type_: str, metadata: dict[str, Any], expected: dict[str, Any]
 ) -> None:
@@ -63,6 +65,7 @@ async def test_detail_has_the_documented_defaults_and_zero_stays_zero(
     assert {name: row["typeSpecificData"].get(name) for name in expected} == expected
 
 
+@pytest.mark.shows(16)
 async def test_reading_counts_and_leaves_importance_alone(client: Client) -> None:
     id_ = await created(client, "Water boils at 100 degrees.", importance=0.8)
 
@@ -75,6 +78,7 @@ async def test_reading_counts_and_leaves_importance_alone(client: Client) -> Non
 
 
 @pytest.mark.parametrize("unknown", ["00000000-0000-7000-8000-000000000000", "invalid-id"])
+@pytest.mark.shows(22)
 async def test_of_what_is_not_there_null_or_nothing_is_told(client: Client, unknown: str) -> None:
     assert await says(client, "get_memory", memory_id=unknown) is None
     assert await says(client, "get_cluster_insights", cluster_id=unknown) is None
@@ -112,6 +116,7 @@ async def test_rows_have_the_columns_of_their_tables_null_where_nothing_is_known
     )
 
 
+@pytest.mark.shows(38)
 async def test_who_the_assistant_is_and_what_it_believes_are_rows(client: Client, db: Database) -> None:
     async with connected(database_url=db.url, toolsets="identity") as usual:
         await call(usual, "record_identity", self_concept={"role": "helper"})
@@ -129,6 +134,7 @@ async def test_who_the_assistant_is_and_what_it_believes_are_rows(client: Client
     assert belief["preferredClusters"] is None
 
 
+@pytest.mark.shows(17)
 async def test_searching_by_meaning_takes_words_and_says_when_a_vector_is_of_another_model(client: Client) -> None:
     id_ = await created(client, "My dog is called Mochi.")
 
@@ -140,6 +146,7 @@ async def test_searching_by_meaning_takes_words_and_says_when_a_vector_is_of_ano
     assert "query" in error["hint"]
 
 
+@pytest.mark.shows(18)
 async def test_searching_by_words_finds_what_a_question_means(client: Client) -> None:
     id_ = await created(client, "my dog is Mochi")
 
@@ -150,6 +157,7 @@ async def test_searching_by_words_finds_what_a_question_means(client: Client) ->
 
 @pytest.mark.parametrize("names", [("text_query", "memory_types", "importance_range", "date_range"),
                                    ("textQuery", "memoryTypes", "importanceRange", "dateRange")])  # fmt: skip
+@pytest.mark.shows(20)
 async def test_every_advanced_criterion_is_heeded_under_both_names(client: Client, names: tuple[str, ...]) -> None:
     wanted = await created(client, "Tea is brewed for four minutes.", "procedural", importance=0.6)
     await created(client, "Tea comes from China.", "semantic", importance=0.6)
@@ -164,6 +172,7 @@ async def test_every_advanced_criterion_is_heeded_under_both_names(client: Clien
     assert await says(client, "search_memories_advanced", criteria=past) == []
 
 
+@pytest.mark.shows(35)
 async def test_a_history_is_told_newest_first(client: Client) -> None:
     one, other = await created(client, "One."), await created(client, "Other.")
     await says(client, "create_memory_relationship", from_memory_id=one, to_memory_id=other, relationship_type="causal")
@@ -175,6 +184,7 @@ async def test_a_history_is_told_newest_first(client: Client) -> None:
     assert {change["memoryId"] for change in history} == {one}
 
 
+@pytest.mark.shows(30, 31)
 async def test_relationships_keep_their_strength_and_are_seen_from_both_ends(client: Client) -> None:
     one, two, three = [await created(client, text) for text in ("Rain.", "Flood.", "Damage.")]
     made = await says(client, "create_memory_relationship", from_memory_id=one, to_memory_id=two,
@@ -199,6 +209,7 @@ async def test_relationships_keep_their_strength_and_are_seen_from_both_ends(cli
     assert (seen["id"], seen["createdAt"]) == (made["id"], made["createdAt"])
 
 
+@pytest.mark.shows(32)
 async def test_an_empty_cluster_is_like_nothing_and_activation_counts_once(client: Client) -> None:
     await created(client, "The garden has roses.")
     cluster = await says(client, "create_memory_cluster", name="Garden", cluster_type="theme", keywords=["plants"])
@@ -216,6 +227,7 @@ async def test_an_empty_cluster_is_like_nothing_and_activation_counts_once(clien
     assert (insights["avgImportance"], insights["memoryTypes"]) == (None, [])
 
 
+@pytest.mark.shows(32)
 async def test_a_cluster_that_is_called_up_gives_its_memories_as_rows(client: Client, db: Database) -> None:
     cluster = await says(client, "create_memory_cluster", name="Garden", cluster_type="theme")
     id_ = await created(client, "Tulips need cold winters.")
@@ -241,6 +253,7 @@ async def test_a_cluster_that_is_called_up_gives_its_memories_as_rows(client: Cl
     )
 
 
+@pytest.mark.shows(13, 33)
 async def test_working_memory_is_held_consolidated_and_cleared(client: Client, db: Database) -> None:
     one = await says(client, "create_working_memory", content="The user likes tea.", context={"ttl": 60})
     two = await says(
@@ -260,6 +273,7 @@ async def test_working_memory_is_held_consolidated_and_cleared(client: Client, d
     assert await says(client, "get_working_memories") == []
 
 
+@pytest.mark.shows(37, 38)
 async def test_identity_worldview_and_health_answer_before_anything_is_recorded(client: Client) -> None:
     await created(client, "Water is wet.")
 
@@ -271,6 +285,7 @@ async def test_identity_worldview_and_health_answer_before_anything_is_recorded(
     }  # fmt: skip
 
 
+@pytest.mark.shows(34)
 async def test_archiving_and_pruning_act_after_a_preview(client: Client, db: Database) -> None:
     old = await created(client, "Long ago.", importance=0.05)
     kept = await created(client, "Long ago but important.", importance=0.9)
@@ -287,6 +302,7 @@ async def test_archiving_and_pruning_act_after_a_preview(client: Client, db: Dat
     assert await says(client, "get_memory", memory_id=old) is None
 
 
+@pytest.mark.shows(15)
 async def test_a_decay_rate_of_zero_never_fades_and_any_other_is_kept(client: Client) -> None:
     still = await says(client, "create_memory", type="semantic", content="Water is wet.", metadata={"decayRate": 0})
     slow = await says(client, "create_memory", type="semantic", content="Fire is hot.", metadata={"decayRate": 0.002})

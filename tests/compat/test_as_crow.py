@@ -25,6 +25,7 @@ async def test_it_has_these_seven_tools(client: Client) -> None:
     assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
 
 
+@pytest.mark.shows(12)
 async def test_everything_stored_comes_back_under_its_own_names(client: Client) -> None:
     id_ = await stored(
         client, "The deploy needs a VPN.", category="process", context="asked by the new colleague",
@@ -50,6 +51,7 @@ async def test_what_is_left_out_has_the_documented_default(client: Client) -> No
 @pytest.mark.parametrize(
     "query", ["why not use redis or postgres", "std::vector", 'NEAR("a b" c)', "50%_off*", "^x {y} [z]"]
 )
+@pytest.mark.shows(18)
 async def test_any_query_is_allowed_and_loses_nothing(client: Client, query: str) -> None:
     id_ = await stored(client, f"Somebody asked: {query}?")
     await stored(client, "The cat sleeps.")
@@ -57,6 +59,17 @@ async def test_any_query_is_allowed_and_loses_nothing(client: Client, query: str
     assert (await says(client, "crow_search_memories", query=query))["memories"][0]["id"] == id_
 
 
+@pytest.mark.shows(19)
+async def test_one_search_finds_a_rare_word_and_what_is_meant(client: Client) -> None:
+    ticket = await stored(client, "QX-7731 waits for an answer of the supplier.")
+    dog = await stored(client, "My dog is called Mochi.")
+    await stored(client, "Invoices are sent on Fridays.")
+
+    for query, wanted in (("qx-7731", ticket), ("the name of a pet", dog)):
+        assert (await says(client, "crow_search_memories", query=query))["memories"][0]["id"] == wanted
+
+
+@pytest.mark.shows(11, 20)
 async def test_filters_hold_for_searches_and_lists(client: Client) -> None:
     goal = await stored(client, "Run a marathon.", category="goal", tags="sport")
     await stored(client, "Ran ten kilometres.", category="learning", tags="sport,art")
@@ -69,6 +82,7 @@ async def test_filters_hold_for_searches_and_lists(client: Client) -> None:
     assert [one["content"] for one in art["memories"]] == ["Ran ten kilometres."]
 
 
+@pytest.mark.shows(24)
 async def test_a_context_in_a_sentence_recalls_what_belongs_to_it(client: Client) -> None:
     id_ = await stored(client, "The dog Mochi is afraid of thunder.")
     await stored(client, "Invoices are sent on Fridays.")
@@ -81,6 +95,7 @@ async def test_a_context_in_a_sentence_recalls_what_belongs_to_it(client: Client
 
 
 @pytest.mark.parametrize(("sort", "expected"), [("importance", ["high", "low"]), ("created_at", ["low", "high"])])
+@pytest.mark.shows(23)
 async def test_lists_are_sorted_and_paged(client: Client, sort: str, expected: list[str]) -> None:
     await stored(client, "high", importance=9)
     await stored(client, "low", importance=1)
@@ -92,6 +107,7 @@ async def test_lists_are_sorted_and_paged(client: Client, sort: str, expected: l
     assert [one["content"] for one in second["memories"]] == expected[1:]
 
 
+@pytest.mark.shows(25)
 async def test_an_update_changes_what_is_given_and_nothing_else(client: Client) -> None:
     id_ = await stored(client, "The shop opens at nine.", importance=7, tags="shop")
 
@@ -102,6 +118,7 @@ async def test_an_update_changes_what_is_given_and_nothing_else(client: Client) 
     assert (await says(client, "crow_search_memories", query="opens at ten"))["memories"][0]["id"] == id_
 
 
+@pytest.mark.shows(28)
 async def test_deleting_asks_first_with_a_token_for_one_use(client: Client) -> None:
     id_, other = await stored(client, "Obsolete."), await stored(client, "Also obsolete.")
 
@@ -149,6 +166,7 @@ async def test_any_word_is_a_category_and_a_memory_without_one_shows_its_type(cl
     assert (await says(client, "crow_list_memories", category="recipe"))["count"] == 0
 
 
+@pytest.mark.shows(24)
 async def test_of_what_nothing_is_known_nothing_is_recalled(client: Client) -> None:
     for text in ("The dog Mochi is afraid of thunder.", "Invoices are sent on Fridays.", "The shop opens at nine."):
         await stored(client, text)
@@ -163,6 +181,7 @@ async def test_of_what_nothing_is_known_nothing_is_recalled(client: Client) -> N
     assert [one["id"] for one in with_lab["memories"]] == [lab]
 
 
+@pytest.mark.shows(37)
 async def test_the_statistics_count_categories_and_tags(client: Client) -> None:
     await stored(client, "Run a marathon.", category="goal", tags="sport")
     await stored(client, "Swim a mile.", category="goal", tags="sport,water")
@@ -174,6 +193,7 @@ async def test_the_statistics_count_categories_and_tags(client: Client) -> None:
     assert answer["tags"] == {"sport": 2, "water": 1}
 
 
+@pytest.mark.shows(40)
 async def test_the_valid_categories_are_a_resource(client: Client) -> None:
     await stored(client, "Run a marathon.", category="goal")
 
@@ -192,6 +212,7 @@ async def test_an_error_speaks_of_its_tools_and_numbers(client: Client) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["session-start", "session-summary", "remember", "recall"])
+@pytest.mark.shows(41)
 async def test_no_prompt_names_a_tool_that_is_not_there(client: Client, prompt: str) -> None:
     needed = {"remember": {"what": "Tea."}, "recall": {"query": "Tea?"}}
 

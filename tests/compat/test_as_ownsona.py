@@ -18,6 +18,7 @@ from pgengram.transfer.importing import import_from
 SYSTEM = "ownsona"
 
 
+@pytest.mark.shows(12, 22)
 async def test_the_documented_example_is_remembered(client: Client, db: Database) -> None:
     answer = await says(
         client, "remember", text="My son Colby lives in Los Angeles.", tags=["family"], capture_mode="explicit"
@@ -30,6 +31,7 @@ async def test_the_documented_example_is_remembered(client: Client, db: Database
     assert (stored["importance"], stored["capture_mode"]) == (0.5, "explicit")
 
 
+@pytest.mark.shows(7)
 async def test_the_same_again_is_already_remembered(client: Client) -> None:
     first = await says(client, "remember", text="The router stands in the hall.")
     second = await says(client, "remember", text="  the router stands  in the hall. ")
@@ -39,6 +41,7 @@ async def test_the_same_again_is_already_remembered(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("policy", "stored"), [("ask", 2), ("skip_if_near", 1), ("insert", 2)])
+@pytest.mark.shows(8)
 async def test_a_near_duplicate_is_handled_as_the_policy_says(client: Client, policy: str, stored: int) -> None:
     first = await says(client, "remember", text="The cat likes to sleep on the red sofa in the living room.")
 
@@ -55,6 +58,7 @@ async def test_a_near_duplicate_is_handled_as_the_policy_says(client: Client, po
         assert (second["memory_id"], second["message"]) == (first["memory_id"], "Already remembered")
 
 
+@pytest.mark.shows(10)
 async def test_what_was_corrected_is_told_when_it_is_said_again(client: Client) -> None:
     wrong = await says(client, "remember", text="Lena's birthday is on the third of May.")
     right = await says(client, "remember", text="Lena's birthday is on the ninth of October.")
@@ -72,6 +76,7 @@ async def test_what_was_corrected_is_told_when_it_is_said_again(client: Client) 
     assert corrected["deleted_at"]
 
 
+@pytest.mark.shows(5, 6)
 async def test_a_secret_is_rejected_with_its_code(client: Client) -> None:
     error = await refuses(client, "remember", text="The key is sk-proj-Zx8Kq2mN4vB7cL1pR9tY6wE3uH5jF0aS.")
 
@@ -79,6 +84,7 @@ async def test_a_secret_is_rejected_with_its_code(client: Client) -> None:
     assert (await says(client, "count_memories"))["count"] == 0
 
 
+@pytest.mark.shows(4, 13)
 async def test_an_expired_fact_is_not_recalled_and_one_more_than_a_century_ahead_is_refused(client: Client) -> None:
     past = (datetime.now(UTC) - timedelta(days=1)).isoformat()
     await says(client, "remember", text="The parcel arrives today.", expires_at=past)
@@ -88,6 +94,7 @@ async def test_an_expired_fact_is_not_recalled_and_one_more_than_a_century_ahead
     assert (await refuses(client, "remember", text="Forever.", expires_at=far))["code"] == "INVALID_INPUT"
 
 
+@pytest.mark.shows(14)
 async def test_when_it_was_last_confirmed_is_kept_and_now_by_default(client: Client) -> None:
     then = "2024-05-01T10:00:00Z"
     outcome = await says(client, "remember", text="The lease ends in 2030.", last_confirmed_at=then)
@@ -100,6 +107,7 @@ async def test_when_it_was_last_confirmed_is_kept_and_now_by_default(client: Cli
     assert (await says(client, "get_memory", id=outcome["memory_id"]))["memory"]["last_confirmed_at"] > then
 
 
+@pytest.mark.shows(29)
 async def test_a_batch_answers_item_by_item(client: Client) -> None:
     answer = await says(client, "remember_batch", items=[{"text": "One."}, {"text": ""}, {"text": "Three."}])
 
@@ -109,6 +117,7 @@ async def test_a_batch_answers_item_by_item(client: Client) -> None:
     assert answer["summary"] == counts
 
 
+@pytest.mark.shows(17, 20)
 async def test_recall_and_its_other_name_give_the_same_matches(client: Client) -> None:
     outcome = await says(client, "remember", text="My dog is called Mochi.", tags=["pets"])
     await says(client, "remember", text="The car needs new tyres.")
@@ -123,6 +132,7 @@ async def test_recall_and_its_other_name_give_the_same_matches(client: Client) -
     assert [one["id"] for one in tagged["matches"]] == [outcome["memory_id"]]
 
 
+@pytest.mark.shows(5, 25)
 async def test_an_update_names_the_changed_fields_and_refuses_to_be_empty(client: Client) -> None:
     outcome = await says(client, "remember", text="The office is in Graz.")
 
@@ -135,6 +145,7 @@ async def test_an_update_names_the_changed_fields_and_refuses_to_be_empty(client
     assert (await refuses(client, "update_memory", id=outcome["memory_id"]))["code"] == "INVALID_INPUT"
 
 
+@pytest.mark.shows(27)
 async def test_forgetting_keeps_a_tombstone_and_twice_is_no_error(client: Client) -> None:
     outcome = await says(client, "remember", text="The office is in Graz.")
 
@@ -147,6 +158,7 @@ async def test_forgetting_keeps_a_tombstone_and_twice_is_no_error(client: Client
     assert (bool(gone["deleted_at"]), gone["forget_reason"]) == (True, "moved")
 
 
+@pytest.mark.shows(27)
 async def test_a_hard_delete_asks_first_and_leaves_nothing(client: Client) -> None:
     outcome = await says(client, "remember", text="The pin is in the drawer.")
 
@@ -159,6 +171,7 @@ async def test_a_hard_delete_asks_first_and_leaves_nothing(client: Client) -> No
     assert (await says(client, "count_memories", include_deleted=True))["count"] == 0
 
 
+@pytest.mark.shows(24)
 async def test_a_context_is_built_around_the_prompt_within_its_budget(client: Client) -> None:
     for number in range(5):
         await says(client, "remember", text=f"Fact {number} about the garden: " + "roses " * 30)
@@ -179,6 +192,7 @@ async def test_the_siblings_of_remember_are_all_there(client: Client) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.shows(6)
 async def test_a_secret_in_a_batch_is_refused_in_its_place(client: Client) -> None:
     items = [{"text": "The key is sk-proj-Zx8Kq2mN4vB7cL1pR9tY6wE3uH5jF0aS."}, {"text": "The key is in the safe."}]
 
@@ -194,6 +208,7 @@ async def test_a_secret_in_a_batch_is_refused_in_its_place(client: Client) -> No
     assert (await says(client, "count_memories"))["count"] == 1
 
 
+@pytest.mark.shows(29)
 async def test_many_facts_are_changed_at_once_and_a_dry_run_changes_none(client: Client) -> None:
     ids = [(await says(client, "remember", text=text))["memory_id"] for text in ("Tea is at four.", "Lunch is at one.")]
     items = [
@@ -219,6 +234,7 @@ async def test_many_facts_are_changed_at_once_and_a_dry_run_changes_none(client:
     assert (await says(client, "get_memory", id=ids[0]))["memory"]["text"] == "Tea is at five."
 
 
+@pytest.mark.shows(23)
 async def test_facts_are_listed_and_counted_by_what_they_lack_and_who_told_them(client: Client) -> None:
     tagged = await says(client, "remember", text="Short and tagged.", tags=["x-ray"], source_provider="mail")
     bare = await says(client, "remember", text="A longer fact without any tag at all.")
@@ -235,6 +251,7 @@ async def test_facts_are_listed_and_counted_by_what_they_lack_and_who_told_them(
     assert (await says(client, "count_memories", untagged_only=True))["count"] == 1
 
 
+@pytest.mark.shows(36)
 async def test_near_duplicates_are_grouped_and_what_differs_is_told_apart(client: Client) -> None:
     cats = [
         (await says(client, "remember", text=f"The cat likes {how} on the red sofa in the living room."))["memory_id"]
@@ -257,6 +274,7 @@ async def test_near_duplicates_are_grouped_and_what_differs_is_told_apart(client
     assert (await refuses(client, "find_near_duplicates", threshold=0.4))["code"] == "INVALID_INPUT"
 
 
+@pytest.mark.shows(37)
 async def test_facts_and_tags_are_counted(client: Client) -> None:
     for text, tags in [("One.", ["a1", "b2"]), ("Two.", ["a1"]), ("Three.", ["b2"])]:
         outcome = await says(
@@ -350,6 +368,7 @@ async def test_a_google_key_of_any_length_is_a_secret(client: Client) -> None:
         assert error["code"] == "SECRET_REJECTED"
 
 
+@pytest.mark.shows(39)
 async def test_an_export_holds_deleted_facts_has_pages_and_is_imported_again(
     client: Client, db: Database, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ async def test_importance_is_five_when_it_is_left_out(client: Client) -> None:
 
 
 @pytest.mark.parametrize("project", ["shop", None])
+@pytest.mark.shows(9)
 async def test_nearly_the_same_is_consolidated_and_found_by_its_new_words(client: Client, project: str | None) -> None:
     scope = {"project": project} if project else {}
     first = await says(client, "memory_store", content="The login page caches user sessions in Redis for speed.",
@@ -52,6 +53,7 @@ async def test_nearly_the_same_is_consolidated_and_found_by_its_new_words(client
         ("The team decided to use feature flags for the release.", "The team decided not to use feature flags for the release."),
     ],
 )  # fmt: skip
+@pytest.mark.shows(9)
 async def test_what_contradicts_is_never_consolidated(client: Client, one: str, other: str) -> None:
     assert await stored(client, one) != await stored(client, other)
 
@@ -65,6 +67,7 @@ async def test_identical_korean_text_is_consolidated(client: Client) -> None:
     )
 
 
+@pytest.mark.shows(21, 22)
 async def test_hits_are_short_and_memories_whole(client: Client) -> None:
     text = "The payment service retries three times. " + "It waits between the tries. " * 20
     id_ = await stored(client, text)
@@ -91,6 +94,7 @@ async def test_filters_hold_together(client: Client) -> None:
     assert [hit["id"] for hit in found["memories"]] == [wanted]
 
 
+@pytest.mark.shows(17)
 async def test_a_low_importance_match_is_found_by_meaning(client: Client) -> None:
     wanted = await stored(client, "The kitten drinks milk.", importance=1)
     for number in range(12):
@@ -139,6 +143,7 @@ async def test_a_relation_given_when_storing_is_found_again(client: Client) -> N
     assert [(one["id"], one["type"], one["source"]) for one in related["related"]] == [(cause, "error", "graph")]
 
 
+@pytest.mark.shows(30, 31)
 async def test_connections_are_told_once_and_explored(client: Client) -> None:
     one, two, three = [
         await stored(client, text) for text in ("Rain fell.", "The cellar flooded.", "The boiler broke.")
@@ -157,6 +162,7 @@ async def test_connections_are_told_once_and_explored(client: Client) -> None:
     assert (await refuses(client, "graph_connect", sourceId=one, targetId=99, relation="solves"))["code"] == "NOT_FOUND"
 
 
+@pytest.mark.shows(37)
 async def test_the_statistics_count_by_type_and_project(client: Client) -> None:
     await stored(client, "Sessions expire after an hour.", project="shop")
     await stored(client, "Posts are cached.", project="blog")
@@ -170,6 +176,7 @@ async def test_the_statistics_count_by_type_and_project(client: Client) -> None:
 
 
 @pytest.mark.parametrize("force", [False, True])
+@pytest.mark.shows(2)
 async def test_vectors_are_made_again(client: Client, db: Database, force: bool) -> None:
     id_ = await stored(client, "The kitten drinks milk.")
     await stored(client, "Budgets were discussed.")
@@ -182,6 +189,7 @@ async def test_vectors_are_made_again(client: Client, db: Database, force: bool)
     assert [hit["id"] for hit in found["memories"]] == [id_]
 
 
+@pytest.mark.shows(4)
 async def test_what_is_out_of_range_is_refused(client: Client) -> None:
     for wrong in ({"importance": 11}, {"importance": 0}, {"type": "rumour"}, {"content": ""}, {"tags": ["x" * 51]}):
         call = {"content": "x", "type": "learning", **wrong}

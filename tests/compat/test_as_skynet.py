@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from mcp import Client
 
 from compat.conftest import refuses, says
@@ -52,6 +53,7 @@ async def test_what_is_left_out_has_the_documented_default(client: Client) -> No
     assert answer["metadata"]["tags"] == []
 
 
+@pytest.mark.shows(17, 43)
 async def test_a_search_gives_the_nearest_first_with_their_distance(client: Client) -> None:
     await outcome(client)
 
@@ -64,6 +66,7 @@ async def test_a_search_gives_the_nearest_first_with_their_distance(client: Clie
     assert 0 <= distances[0] < distances[-1] <= 2
 
 
+@pytest.mark.shows(20)
 async def test_the_documented_filters_work_together(client: Client) -> None:
     await outcome(client)
 
