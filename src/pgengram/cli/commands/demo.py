@@ -109,7 +109,7 @@ def _show(asked: list[Asked], *, stored: int, good: int) -> None:
     for one in asked:
         screen.print(Text(f"\n{one.question}", style="bold"))
         print_hits(one.hits[:RANKED], {"score": lambda hit: hit.get("score")}, mark=one.expected_id)
-    say(f"\n{good} of {len(asked)} expected memories (✓) are among the first {SHOWN}.")
+    say(f"\n{good} of {len(asked)} expected memories are among the first {SHOWN}, marked ✓.")
 
 
 def _show_next_steps(settings: Settings, kept: Settings | None) -> None:
