@@ -439,7 +439,9 @@ def test_the_doctor_starts_what_is_connected_as_the_client_would_and_says_what_d
     database: Database,
 ) -> None:
     nowhere = "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2"
-    typed("connect", "codex", "--yes", settings={"PGENGRAM_DATABASE_URL": database.url, "PGENGRAM_EMBEDDER": "none:"})
+    somewhere = {"PGENGRAM_DATABASE_URL": database.url, "PGENGRAM_EMBEDDER": "none:"}
+    typed("add", "Zoë keeps the spare key.", settings=somewhere)
+    typed("connect", "codex", "--yes", settings=somewhere)
     typed("connect", "claude-code", "--yes", settings={"PGENGRAM_DATABASE_URL": nowhere, "PGENGRAM_EMBEDDER": "none:"})
     file_of("cursor", json.dumps({"mcpServers": {"memory": OURS}}))
     talker = {"command": sys.executable, "args": ["-c", "print('Welcome!')", "pgengram"]}
@@ -450,7 +452,7 @@ def test_the_doctor_starts_what_is_connected_as_the_client_would_and_says_what_d
     }
 
     assert findings["Codex"]["ok"] is True
-    assert "0 memories" in findings["Codex"]["seen"]
+    assert "1 memory" in findings["Codex"]["seen"]
     assert findings["Claude Code"]["ok"] is False
     assert "not its store" in findings["Claude Code"]["seen"]
     assert findings["Cursor"]["ok"] is False

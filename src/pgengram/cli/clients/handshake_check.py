@@ -14,6 +14,7 @@ from typing import IO, Any, Final, cast
 
 from pgengram import __version__
 from pgengram.settings import PREFIX
+from pgengram.text.counting import counted
 
 PATIENCE_S: Final = 60.0  # for everything; the first start of a store makes a database
 LEAVES_S: Final = 10.0  # after its input is closed
@@ -94,15 +95,15 @@ def _result(answers: Mapping[int, Any], code: int | None, notes: IO[bytes]) -> H
         last = (notes.read().decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
         return Handshake(ok=False, seen=f"ends with code {code} before it has answered: {last[:300]}")
     version = str(hello.get("serverInfo", {}).get("version", ""))
-    counted = answers.get(2)
-    if counted is None:
+    stats = answers.get(2)
+    if stats is None:
         return Handshake(False, f"answers, but its store is not ready within {PATIENCE_S:.0f} s", version)
-    if "error" in counted:
-        return Handshake(False, f"answers, but not its store: {counted['error'].get('message', '')[:300]}", version)
-    return Handshake(True, _memories(counted["result"]), version)
+    if "error" in stats:
+        return Handshake(False, f"answers, but not its store: {stats['error'].get('message', '')[:300]}", version)
+    return Handshake(True, _memories(stats["result"]), version)
 
 
 def _memories(result: Mapping[str, Any]) -> str:
     """Return what the resource memory://stats says of how many memories there are."""
     number = json.loads(result["contents"][0]["text"])["totals"]["active"]
-    return f"{number:,} memories"
+    return counted(number)
