@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -181,3 +182,20 @@ async def test_a_prompt_is_answered_by_words_alone_while_the_model_is_still_load
 
     assert LYON in found["print"]
     assert "the model was not loaded in time" in caplog.text
+
+
+async def test_what_a_busy_server_answers_too_late_comes_with_the_next_prompt(
+    assistant: Assistant, database: Database
+) -> None:
+    manager = MemoryManager(Settings(database_url=database.url, embedder="none:", data_dir=str(assistant.folder)))
+    await manager.create_memories([{"content": LYON}])
+    asked = {"hook_event_name": "UserPromptSubmit", "prompt": "From which office do we deploy the Ark project?"}
+    event = {"session_id": "s-1", "cwd": "/home/mara/ark", **asked}
+    request = {"hook": "claude-code", "event": event, "patience_s": PATIENCE_S}
+
+    late = await answers.answer(manager, {**request, "asked_at": time.time() - PATIENCE_S}, set())
+    again = await answers.answer(manager, {**request, "asked_at": time.time()}, set())
+    await manager.close()
+
+    assert late == {"print": ""}
+    assert LYON in again["print"]

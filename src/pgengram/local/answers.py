@@ -11,6 +11,8 @@ from pgengram.local import session_hooks
 from pgengram.runtime.context import ACTOR, COMMAND_LINE, EMBEDDED_BY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pgengram.service.manager import MemoryManager
 
 WORDS_S: Final = 0.5  # for an answer by words alone, where the model is still loading
@@ -26,15 +28,15 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
 
     Args:
         manager: the memories.
-        request: with it comes how many seconds whoever asks waits for the answer, none when nobody does.
+        request: with it comes how many seconds whoever asks waits for the answer, none when nobody does, and since
+            when.
         missed: conversations whose beginning was answered too late; their next prompt makes up for it.
 
     Raises:
         InvalidInput: it is none.
         PgengramError: the store cannot be read or written now.
     """
-    patience_s = request.get("patience_s")
-    until = time.monotonic() + patience_s if isinstance(patience_s, int | float) else None
+    until = _given_up(request)
     if "hook" in request:
         await (
             manager.store.open()
@@ -53,6 +55,15 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
         ACTOR.set(COMMAND_LINE)
         return {"answer": await _called(manager, request["call"], request.get("arguments"))}
     raise InvalidInput("Unknown request.", f"Ask for a hook, or call one of {', '.join(CALLED)}.")
+
+
+def _given_up(request: Mapping[str, Any]) -> float | None:
+    """Return when whoever asked waits no more, in monotonic seconds; a busy server reads a request late."""
+    patience_s, asked_at = request.get("patience_s"), request.get("asked_at")
+    if not isinstance(patience_s, int | float):
+        return None
+    waited_s = max(0.0, time.time() - asked_at) if isinstance(asked_at, int | float) else 0.0
+    return time.monotonic() + patience_s - waited_s
 
 
 async def _called(manager: MemoryManager, name: str, arguments: Any) -> str:
