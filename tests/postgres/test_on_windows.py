@@ -41,6 +41,16 @@ def test_a_pid_file_with_a_path_in_the_code_page_is_read(tmp_path: Path) -> None
     assert [lines[at] for at in (0, 3, 5, 7)] == ["4711", "5432", "127.0.0.1", "ready"]
 
 
+def test_a_start_waits_until_the_file_of_a_killed_server_cannot_be_taken_for_the_next_ones(tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    assert process_locks.mistakable_s(str(tmp_path), 1_795_382_201.5) == 0
+
+    (tmp_path / "cluster" / "postmaster.pid").write_text("\n".join(LINES) + "\n")
+
+    seconds = [process_locks.mistakable_s(str(tmp_path), 1_795_382_201 + passed) for passed in (0.5, 2.5, 3.0, 3_600)]
+    assert seconds == [2.5, 0.5, 0, 0]
+
+
 @pytest.mark.parametrize("name", ["日本", "OneDrive - Häuser & Söhne"])
 def test_data_lives_in_a_folder_of_any_name_and_its_server_ends_with_its_last_user(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name / "data"
@@ -66,6 +76,7 @@ def narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         put_out(folder)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="takes a link for the short form, which needs more rights there")
 def test_a_path_that_the_code_page_cannot_hold_is_said_in_its_short_form(
     narrow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +143,24 @@ def test_a_folder_is_removed_though_somebody_looks_at_it_for_a_while(
     (tmp_path / "former" / "base").mkdir(parents=True)
     monkeypatch.setattr(files, "PATIENCE_S", 60.0)
     monkeypatch.setattr(os, "rmdir", refused(os.rmdir, 9))
+
+    files.remove_tree(tmp_path / "former")
+
+    assert not (tmp_path / "former").exists()
+
+
+def test_a_folder_is_removed_though_somebody_else_removes_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "former" / "base").mkdir(parents=True)
+    (tmp_path / "former" / "base" / "2609").touch()
+    remove = os.unlink
+
+    def removed_before(path: str, **where: int) -> None:
+        remove(path, **where)
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    monkeypatch.setattr(os, "unlink", removed_before)
 
     files.remove_tree(tmp_path / "former")
 

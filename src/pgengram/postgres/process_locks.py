@@ -25,6 +25,7 @@ START, SERVER, SUPERVISOR, PRESENCE = "start.lock", "server.lock", "supervisor.l
 CLUSTER, LOG = "cluster", "server.log"
 POLL_S = 2.0  # the supervisor's only work: one listing and one attempt to lock each file in it
 LOG_LIMIT_BYTES = 2_000_000
+MISTAKABLE_S = 3.0  # a second more than pg_ctl's grace, as the file has whole seconds
 NO_WINDOW = 0x08000000 if sys.platform == "win32" else 0  # subprocess.CREATE_NO_WINDOW, which only Windows has
 PATIENCE_S = {"fast": 30, "immediate": 10}  # how long each way to stop may take; the second costs a recovery, no data
 
@@ -145,6 +146,15 @@ def announced(home: str) -> list[str]:
             return [line.decode(sys.getfilesystemencoding(), "surrogateescape").strip() for line in file]
     except FileNotFoundError:
         return []
+
+
+def mistakable_s(home: str, now: float) -> float:
+    """Return for how long pg_ctl would take the postmaster.pid that a killed server left for that of a new one.
+
+    On Windows it looks at the server's start only, and gives it two seconds' grace.
+    """
+    started = announced(home)[2:3]
+    return min(max(0.0, int(started[0]) + MISTAKABLE_S - now), MISTAKABLE_S) if started else 0.0
 
 
 def is_private(folder: str, owner: int) -> bool:

@@ -298,7 +298,8 @@ def _ensure_running(data_dir: Path, timeout_s: float, report: Callable[[str], No
     launched = False
     report_at = time.monotonic() + REPORT_S
     while (state := _ping(home)) != pq.Ping.OK:
-        if processes.take():  # no process of the server is left, or there was none
+        # No process of the server is left, or there was none. Windows gives that lock also while it recovers.
+        if state != pq.Ping.REJECT and processes.take():
             try:
                 if launched:
                     raise _failed(home, "PostgreSQL ended while it was starting.", _log_tail(home))
@@ -406,8 +407,9 @@ def _start(home: Path, programs: Binaries, uid: int | None, processes: Lock) -> 
     cluster = home / process_locks.CLUSTER
     if sys.platform == "win32":
         # pg_ctl lets an administrator's server run without those rights, which PostgreSQL demands.
+        time.sleep(process_locks.mistakable_s(str(home), time.time()))
         command = [programs.program("pg_ctl"), "start", "-w", "-D", str(cluster), "-l", str(home / process_locks.LOG)]
-        if process_locks.call(command) != 0:
+        if process_locks.call(command) != 0 and process_locks.is_gone(str(home)):  # else it recovers for longer
             raise NotReady(f"PostgreSQL could not be started.\n{_log_tail(home)}")
         return
     # We hold the lock of the server's processes, so the pid that a crash left behind is not a postmaster's, whoever

@@ -19,7 +19,7 @@ import psutil
 
 from pgengram.errors import NotReady
 from pgengram.postgres.process_locks import CLUSTER, LOG, NO_WINDOW, is_private
-from pgengram.runtime.system import files
+from pgengram.runtime.system import files, processes
 
 SERVER_UID = 60906  # run by root: neither a person's nor a service's, in a range that systemd keeps free
 SOCKET = ".s.PGSQL.5432"
@@ -198,8 +198,8 @@ def environment() -> dict[str, str]:
 
 
 def run(command: Sequence[str], *, cwd: Path, uid: int | None, keep: Sequence[int] = ()) -> tuple[int, str]:
-    """Run a program to its end and return its exit code and what it said."""
-    done = subprocess.run(
+    """Run a program to its end and return its exit code and what it said; on Windows it ends when we do."""
+    with subprocess.Popen(
         command,
         cwd=cwd,
         env=environment(),
@@ -208,14 +208,15 @@ def run(command: Sequence[str], *, cwd: Path, uid: int | None, keep: Sequence[in
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
-        check=False,
         pass_fds=keep,
         user=uid,
         group=uid,
         extra_groups=None if uid is None else [],
         creationflags=NO_WINDOW,
-    )
-    return done.returncode, done.stdout
+    ) as process:
+        processes.end_with_us(process)
+        said, _ = process.communicate()
+        return process.returncode, said
 
 
 def detach(

@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,14 @@ def move(source: Path, target: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder with all that is in it."""
-    _patiently(lambda: shutil.rmtree(folder))
+    """Remove a folder with all that is in it, whoever else removes some of it meanwhile."""
+
+    def remove() -> None:
+        while folder.exists():
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder)
+
+    _patiently(remove)
 
 
 def _patiently(change: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,6 +24,8 @@ WRAPPERS: Final = frozenset(
 # On Windows a console script starts Python, and the Python of a virtual environment starts another one.
 LAUNCHERS: Final = frozenset({"pgengram", "python", "pythonw", "py"}) if sys.platform == "win32" else frozenset()
 MAX_ANCESTORS: Final = 16
+# Of SetInformationJobObject: the kind of information, its size, where its flags are, and the flag that is wanted.
+EXTENDED_LIMITS, EXTENDED_LIMITS_BYTES, FLAGS_AT, KILL_ON_JOB_CLOSE = 9, 144, 16, 0x2000
 DEAD: Final = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
@@ -68,6 +71,25 @@ def end_tree(pid: int, patience_s: float) -> None:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
         psutil.wait_procs(tree, patience_s)
+
+
+def end_with_us(process: subprocess.Popen[str]) -> None:
+    """Have Windows end a process and what it starts when this one ends, however that comes about.
+
+    The handle of the job stays open until then: closing it is what ends the processes in it.
+    """
+    if sys.platform != "win32":
+        return
+    import ctypes
+    import struct
+
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    kernel.CreateJobObjectW.restype = ctypes.c_void_p
+    job = ctypes.c_void_p(kernel.CreateJobObjectW(None, None))
+    limits = ctypes.create_string_buffer(EXTENDED_LIMITS_BYTES)
+    struct.pack_into("<I", limits, FLAGS_AT, KILL_ON_JOB_CLOSE)
+    kernel.SetInformationJobObject(job, EXTENDED_LIMITS, limits, len(limits))
+    kernel.AssignProcessToJobObject(job, ctypes.c_void_p(int(process._handle)))
 
 
 def _family() -> list[psutil.Process]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -125,5 +124,4 @@ def _cleared(trial: Path) -> None:
         finally:
             start.release()
     for folder in (home, trial):
-        with suppress(FileNotFoundError):  # the supervisor may remove its own files
-            remove_tree(folder)
+        remove_tree(folder)
