@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -18,6 +19,19 @@ from pgengram.runtime.system import files
 from windows_like import refused
 
 LINES = ["4711", "{folder}", "1795382201", "5432", "", "127.0.0.1", "0 0", "ready"]
+
+
+def answers(*given: Any) -> Any:
+    """Return a function that goes like each of these in turn: an error is raised, a function called."""
+    left = iter(given)
+
+    def changed(*arguments: Any) -> Any:
+        one = next(left)
+        if one is open:
+            return open(*arguments)
+        raise one
+
+    return changed
 
 
 def store(folder: Path, sql: str) -> list[tuple[object, ...]]:
@@ -39,6 +53,20 @@ def test_a_pid_file_with_a_path_in_the_code_page_is_read(tmp_path: Path) -> None
     lines = process_locks.announced(str(tmp_path))
 
     assert [lines[at] for at in (0, 3, 5, 7)] == ["4711", "5432", "127.0.0.1", "ready"]
+
+
+def test_a_pid_file_that_is_just_being_removed_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_locks, "REFUSED_PAUSES_S", (0.01, 0.01, 0.01, 0.0))
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "postmaster.pid").write_text("\n".join(LINES) + "\n")
+
+    monkeypatch.setattr(process_locks, "open", answers(PermissionError, PermissionError, open), raising=False)
+    assert process_locks.announced(str(tmp_path))[0] == "4711"
+
+    monkeypatch.setattr(process_locks, "open", answers(PermissionError, FileNotFoundError), raising=False)
+    assert process_locks.announced(str(tmp_path)) == []
 
 
 def test_a_start_waits_until_the_file_of_a_killed_server_cannot_be_taken_for_the_next_ones(tmp_path: Path) -> None:

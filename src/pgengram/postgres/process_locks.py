@@ -25,6 +25,8 @@ START, SERVER, SUPERVISOR, PRESENCE = "start.lock", "server.lock", "supervisor.l
 CLUSTER, LOG = "cluster", "server.log"
 POLL_S = 2.0  # the supervisor's only work: one listing and one attempt to lock each file in it
 LOG_LIMIT_BYTES = 2_000_000
+# Windows refuses a file that is just being removed, as a server does at its end.
+REFUSED_PAUSES_S = (0.02, 0.1, 0.5, 1.0, 0.0) if sys.platform == "win32" else (0.0,)
 MISTAKABLE_S = 3.0  # a second more than pg_ctl's grace, as the file has whole seconds
 NO_WINDOW = 0x08000000 if sys.platform == "win32" else 0  # subprocess.CREATE_NO_WINDOW, which only Windows has
 PATIENCE_S = {"fast": 30, "immediate": 10}  # how long each way to stop may take; the second costs a recovery, no data
@@ -140,12 +142,18 @@ def announced(home: str) -> list[str]:
     They are pid, data folder, start time, port, socket folder, listening address, shared memory and state, written
     one after the other while the server starts. Left by a crash they describe a server that is gone.
     """
-    try:
-        with open(os.path.join(home, CLUSTER, "postmaster.pid"), "rb") as file:
-            # PostgreSQL for Windows writes the path in the code page, which is not what Python reads paths in.
-            return [line.decode(sys.getfilesystemencoding(), "surrogateescape").strip() for line in file]
-    except FileNotFoundError:
-        return []
+    for pause_s in REFUSED_PAUSES_S:
+        try:
+            with open(os.path.join(home, CLUSTER, "postmaster.pid"), "rb") as file:
+                # PostgreSQL for Windows writes the path in the code page, which is not what Python reads paths in.
+                return [line.decode(sys.getfilesystemencoding(), "surrogateescape").strip() for line in file]
+        except FileNotFoundError:
+            break
+        except PermissionError:
+            if not pause_s:
+                raise
+            time.sleep(pause_s)
+    return []
 
 
 def mistakable_s(home: str, now: float) -> float:
@@ -247,13 +255,14 @@ def _ask_to_stop(home: str, mode: str) -> None:
     call(["/bin/sh", "-c", 'kill -s "$0" "$1"', signal, pid], owner)
 
 
-def call(command: list[str], uid: int | None = None) -> int:
-    """Run a program in silence, as `uid` when given, and return its exit code."""
+def call(command: list[str], uid: int | None = None, env: dict[str, str] | None = None) -> int:
+    """Run a program in silence, as `uid` and with another environment when given, and return its exit code."""
     import subprocess
 
     return subprocess.run(
         command,
         cwd=os.path.abspath(os.sep),
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -409,7 +409,8 @@ def _start(home: Path, programs: Binaries, uid: int | None, processes: Lock) -> 
         # pg_ctl lets an administrator's server run without those rights, which PostgreSQL demands.
         time.sleep(process_locks.mistakable_s(str(home), time.time()))
         command = [programs.program("pg_ctl"), "start", "-w", "-D", str(cluster), "-l", str(home / process_locks.LOG)]
-        if process_locks.call(command) != 0 and process_locks.is_gone(str(home)):  # else it recovers for longer
+        started = process_locks.call(command, env=system.environment()) == 0
+        if not started and process_locks.is_gone(str(home)):  # else it recovers for longer than pg_ctl waits
             raise NotReady(f"PostgreSQL could not be started.\n{_log_tail(home)}")
         return
     # We hold the lock of the server's processes, so the pid that a crash left behind is not a postmaster's, whoever
