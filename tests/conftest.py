@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -34,10 +37,14 @@ from pgengram.settings import Settings
 
 SCRIPTS = frozenset(str(Path(__file__).parent / name) for name in ("protocol/toy.py", "postgres/one_user.py"))
 MOST_WORKERS = 6  # each has a PostgreSQL of its own
+IN_MEMORY = Path("/dev/shm")  # where Linux has a file system without a disk
+ROOM = 4 << 30  # bytes to be free in it
 # Whose tests take longest, in this order.
 LONG = (
     "faults", "postgres", "ui", "embedders", "http", "scale", "hooks", "journeys", "hostile", "maintenance", "protocol", "transfer",
 )  # fmt: skip
+
+gc.disable()  # until all tests are collected: of all that is imported and made until then, nothing goes away
 
 # In many containers nothing may be written; then every process would compile all that it imports, and all tests.
 if sys.dont_write_bytecode:
@@ -65,6 +72,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: rank.get(item.path.parent.name, len(rank)))
     shapes.skip_what_is_not_there(items)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but never more among what was made while collecting, which stays to the end."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter take all apart when it ends; some libraries complain of what is left."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -99,14 +117,24 @@ def _real_start(request: pytest.FixtureRequest, _forking: Forking) -> Iterator[N
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for many files that come and go: in memory if there is room, as making a database makes hundreds."""
+    if not IN_MEMORY.is_dir() or shutil.disk_usage(IN_MEMORY).free < ROOM:
+        yield tmp_path_factory.mktemp("postgres")
+        return
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY, prefix="pgengram-tests-", ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="session")
+def postgres(quick_folder: Path) -> Iterator[str]:
     """The URL of a PostgreSQL whose login may create databases: the one given from outside, else an embedded one."""
     if SERVER:
         yield SERVER
         return
     from pgengram.postgres import start_embedded
 
-    server = start_embedded(tmp_path_factory.mktemp("postgres"))
+    server = start_embedded(quick_folder)
     with psycopg.connect(server.url, autocommit=True) as connection:
         # No test cuts the power, and each database that is dropped would have to wait for the disk.
         connection.execute("ALTER SYSTEM SET fsync = off")
