@@ -10,10 +10,11 @@ from uuid import uuid4
 import psycopg
 import pytest
 from hypothesis import given
+from hypothesis import settings as effort
 from hypothesis import strategies as st
 from mcp import Client
 
-from helpers import Answer, Database, Served, call, found, hits, read, refused, remember, said, until
+from helpers import Answer, Database, Served, call, examples, found, hits, read, refused, remember, said, until
 from pgengram.inputs import CLEARABLE
 from pgengram.store.memory.changes import merge_patch
 
@@ -513,6 +514,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(st.text(), VALUES)
 
 
+@effort(max_examples=examples(30), deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_merging_the_same_patch_twice_is_merging_it_once(target: dict[str, Any], patch: dict[str, Any]) -> None:
     once = merge_patch(target, patch)
