@@ -32,23 +32,21 @@ from pgengram.postgres import start_embedded  # noqa: E402
 MOST_MB = 500
 AT_ONCE = 6  # calls in flight
 ROUND = 100  # examples between two looks at the clock
-EFFORT = settings(
-    max_examples=ROUND, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)
+EFFORT = settings(deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 screen = Console()
 
 
-def one_round(server: Fuzzed, number: int) -> None:
-    """Make `ROUND` handfuls of calls, and send a tenth as many lines."""
+def one_round(server: Fuzzed, number: int, handfuls: int = ROUND) -> None:
+    """Make `handfuls` of calls, and send a tenth as many lines."""
 
     @seed(number)
-    @EFFORT
+    @settings(EFFORT, max_examples=handfuls)
     @given(st.lists(calls(server.tools), min_size=1, max_size=AT_ONCE))
     def call(made: list[tuple[str, object]]) -> None:
         server.call(*made)
 
     @seed(number)
-    @settings(EFFORT, max_examples=ROUND // 10)
+    @settings(EFFORT, max_examples=handfuls // 10)
     @given(lines)
     def tell(line: bytes) -> None:
         server.tell(line)
