@@ -34,7 +34,6 @@ def test_the_help_names_every_command() -> None:
     assert all(command in outcome for command in ("demo", "doctor", "migrate", "call", "stats"))
 
 
-@pytest.mark.real_start
 def test_a_memory_is_stored_found_and_read_by_typing(database: Database) -> None:
     url = {"database_url": database.url}
 
@@ -51,6 +50,7 @@ def test_a_memory_is_stored_found_and_read_by_typing(database: Database) -> None
     assert read["memories"][0]["embedded"] is True
 
 
+@pytest.mark.real_start
 def test_lists_and_objects_are_typed_as_json(database: Database) -> None:
     items = json.dumps([{"content": "One."}, {"content": ""}])
 
@@ -201,6 +201,7 @@ def shown() -> Any:
     return answered("demo", "--json")
 
 
+@pytest.mark.nightly
 def test_the_demo_finds_nine_in_ten_among_the_first_three(shown: Any) -> None:
     assert shown["asked"] >= 10
     assert shown["in_first_three"] >= 0.9 * shown["asked"]

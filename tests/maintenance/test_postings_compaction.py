@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from helpers import Database, database_of, until
+from helpers import Database, database_of, nightly, until
 from pgengram.inputs import Change, NewMemory, Question
 from pgengram.search.question import COUNTED, WAITING, Frequencies
 from pgengram.service.manager import MemoryManager
@@ -185,7 +185,7 @@ class Twins:
         return found
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *nightly(2, 3)])
 async def test_whatever_happens_between_folds_a_folded_store_answers_like_one_that_never_folds(
     database: Database, low: None, seed: int
 ) -> None:
