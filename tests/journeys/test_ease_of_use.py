@@ -26,6 +26,7 @@ from pgengram.transfer import opening
 WORDS = {"embedder": "none:"}
 ENDED_BY_CTRL_C = 130
 MANY = 3_000
+KILLING = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has no such signal
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and terminals of this test are those of POSIX")
 
 
@@ -323,7 +324,7 @@ def test_who_saves_what_somebody_else_has_changed_meanwhile_is_told_and_loses_no
 
 
 @POSIX
-@pytest.mark.parametrize("by", [signal.SIGINT, *nightly(signal.SIGTERM, signal.SIGKILL)], ids=lambda by: by.name)
+@pytest.mark.parametrize("by", [signal.SIGINT, *nightly(signal.SIGTERM, KILLING)], ids=lambda by: by.name)
 def test_an_import_that_is_broken_off_leaves_whole_memories_and_takes_the_rest_later(
     store: dict[str, str], database: Database, tmp_path: Path, by: signal.Signals
 ) -> None:
