@@ -11,6 +11,8 @@ from psycopg.types.json import Jsonb
 
 from pgengram.store.connection.database import Row, Transaction
 
+MOST: Final = 20_000  # receipts of a namespace: over two hundred a day for ninety days
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -56,7 +58,8 @@ ORDER BY r.at DESC, r.memory_id LIMIT %(limit)s OFFSET %(offset)s
 """
 # Uses recall_receipts_by_conversation; there are a few for each conversation.
 FORGET_OLD: Final = """
-DELETE FROM recall_receipts WHERE namespace_id = %(namespace_id)s AND at <= now() - make_interval(days => %(keep_days)s)
+DELETE FROM recall_receipts WHERE namespace_id = %(namespace_id)s AND (at <= now() - make_interval(days => %(keep_days)s)
+  OR at < (SELECT at FROM recall_receipts WHERE namespace_id = %(namespace_id)s ORDER BY at DESC OFFSET %(most)s LIMIT 1))
 """
 
 
@@ -86,5 +89,5 @@ async def listed(tx: Transaction, *, conversation: str | None, limit: int, offse
 
 
 async def forget_old(tx: Transaction, keep_days: int) -> None:
-    """Take away receipts that were kept as long as turns are."""
-    await tx.run(FORGET_OLD, {"keep_days": keep_days})
+    """Take away receipts that were kept as long as turns are, and the oldest of more than `MOST`."""
+    await tx.run(FORGET_OLD, {"keep_days": keep_days, "most": MOST - 1})
