@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,6 +58,17 @@ def test_a_server_that_was_killed_in_a_long_folder_can_be_stopped_and_leaves_no_
 
         assert host
         assert not Path(host).exists()
+    finally:
+        put_out(folder)
+
+
+def test_a_server_in_a_long_folder_can_be_stopped_by_several_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" + "g" * 180)
+    home = str(folder / "postgres")
+    try:
+        start_embedded(folder)
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(process_locks.stop_server, [home] * 4))
     finally:
         put_out(folder)
 

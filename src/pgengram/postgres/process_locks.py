@@ -20,6 +20,7 @@ import os
 import stat
 import sys
 import time
+from contextlib import suppress
 
 START, SERVER, SUPERVISOR, PRESENCE = "start.lock", "server.lock", "supervisor.lock", "presence"
 CLUSTER, LOG = "cluster", "server.log"
@@ -229,13 +230,12 @@ def stop_server(home: str) -> bool:
 
 
 def _remove_socket_folder(folder: str, port: int) -> None:
-    """Remove the folder of a server that has gone; one that was killed has left its socket there."""
+    """Remove the folder of a server that has gone, unless another does; one that was killed has left its socket there."""
     for name in (f".s.PGSQL.{port}", f".s.PGSQL.{port}.lock"):
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, name))
-        except FileNotFoundError:
-            continue
-    os.rmdir(folder)
+    with suppress(FileNotFoundError):
+        os.rmdir(folder)
 
 
 def _ask_to_stop(home: str, mode: str) -> None:
