@@ -17,7 +17,7 @@ CITUS_URL = os.environ.get("PGENGRAM_TEST_CITUS_URL", "")
 
 
 @pytest.fixture(scope="session")
-def citus() -> str:
+def citus_url() -> str:
     """The URL of a database on a coordinator that knows two workers or more."""
     if not CITUS_URL:
         pytest.skip("no cluster: PGENGRAM_TEST_CITUS_URL names none (a coordinator of Citus with two workers)")
@@ -26,17 +26,17 @@ def citus() -> str:
 
 
 @pytest.fixture(scope="session")
-def spread(citus: str) -> Iterator[str]:
+def spread(citus_url: str) -> Iterator[str]:
     """The name of a database without memories that is spread over the workers."""
-    with database_of(citus) as database:
-        clustered(citus, database)
+    with database_of(citus_url) as database:
+        clustered(citus_url, database)
         yield psycopg.conninfo.conninfo_to_dict(database.url)["dbname"]
 
 
 @pytest.fixture
-def cluster_db(citus: str, spread: str) -> Iterator[Database]:
+def cluster_db(citus_url: str, spread: str) -> Iterator[Database]:
     """A database of the test's own, spread over the workers."""
-    with database_of(citus, spread) as made:
+    with database_of(citus_url, spread) as made:
         yield made
 
 

@@ -23,11 +23,11 @@ SHARDS = 4
 
 
 @pytest.fixture
-def apart(citus: str) -> Iterator[Database]:
+def apart(citus_url: str) -> Iterator[Database]:
     """A database on every machine with Citus in it, none of which knows another yet."""
-    with database_of(citus) as database:
+    with database_of(citus_url) as database:
         name = conninfo_to_dict(database.url)["dbname"]
-        for url in machines(citus):
+        for url in machines(citus_url):
             with psycopg.connect(make_conninfo(url, dbname=name), autocommit=True) as connection:
                 connection.execute("CREATE EXTENSION citus")
         yield database
@@ -42,14 +42,16 @@ async def contents(manager: MemoryManager, query: str) -> list[str]:
     return sorted(hit["content"] for hit in found.results)
 
 
-def places(citus: str) -> list[tuple[str, int]]:
+def places(citus_url: str) -> list[tuple[str, int]]:
     """Host and port of each machine, the coordinator first."""
-    return [(str(conninfo_to_dict(url)["host"]), int(str(conninfo_to_dict(url)["port"]))) for url in machines(citus)]
+    return [
+        (str(conninfo_to_dict(url)["host"]), int(str(conninfo_to_dict(url)["port"]))) for url in machines(citus_url)
+    ]
 
 
-def on_machine(citus: str, database: Database, place: tuple[str, int]) -> str:
+def on_machine(citus_url: str, database: Database, place: tuple[str, int]) -> str:
     name = conninfo_to_dict(database.url)["dbname"]
-    return make_conninfo(machines(citus)[places(citus).index(place)], dbname=name)
+    return make_conninfo(machines(citus_url)[places(citus_url).index(place)], dbname=name)
 
 
 def shard_of(database: Database, namespace: str) -> tuple[int, tuple[str, int]]:
@@ -60,8 +62,10 @@ def shard_of(database: Database, namespace: str) -> tuple[int, tuple[str, int]]:
     return shard, (host, port)
 
 
-async def test_a_store_with_memories_becomes_a_cluster_under_a_server_that_runs(citus: str, apart: Database) -> None:
-    coordinator, *workers = places(citus)
+async def test_a_store_with_memories_becomes_a_cluster_under_a_server_that_runs(
+    citus_url: str, apart: Database
+) -> None:
+    coordinator, *workers = places(citus_url)
     manager = manager_of(apart)
     try:
         await manager.create_memory(NewMemory(content="The harbour freezes in January."))
@@ -84,35 +88,35 @@ async def test_a_store_with_memories_becomes_a_cluster_under_a_server_that_runs(
 
 
 @pytest.fixture
-def owned(citus: str) -> Iterator[Database]:
+def owned(citus_url: str) -> Iterator[Database]:
     """A database on every machine, with the extensions in it, of a login that may do nothing else; the URL is the login's."""
     login = f"pgengram_test_{secrets.token_hex(6)}"
     commands = ["SET citus.enable_create_role_propagation = off", f"CREATE ROLE {login} LOGIN"]
-    for url in machines(citus):
+    for url in machines(citus_url):
         with psycopg.connect(url, autocommit=True) as connection:
             for command in commands:
                 connection.execute(command.encode())
     try:
-        with database_of(citus) as database:
+        with database_of(citus_url) as database:
             name = conninfo_to_dict(database.url)["dbname"]
-            for url in machines(citus):
+            for url in machines(citus_url):
                 with psycopg.connect(make_conninfo(url, dbname=name), autocommit=True) as connection:
                     connection.execute(f"ALTER DATABASE {name} OWNER TO {login}".encode())
                     connection.execute("CREATE EXTENSION citus")
                     connection.execute("CREATE EXTENSION vector")
             yield Database(make_conninfo(database.url, user=login))
     finally:
-        for url in machines(citus):
+        for url in machines(citus_url):
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute("SET citus.enable_create_role_propagation = off")
                 connection.execute(f"DROP ROLE {login}".encode())
 
 
 async def test_a_login_that_owns_the_database_is_enough_to_make_a_cluster_and_to_serve(
-    citus: str, owned: Database
+    citus_url: str, owned: Database
 ) -> None:
-    coordinator, *workers = places(citus)
-    administrator = conninfo_to_dict(citus)["user"]
+    coordinator, *workers = places(citus_url)
+    administrator = conninfo_to_dict(citus_url)["user"]
     for place in workers:
         await citus.add_node(make_conninfo(owned.url, user=administrator), *place, coordinator)
     ada = manager_of(owned, "ada")
@@ -133,10 +137,10 @@ async def test_a_login_that_owns_the_database_is_enough_to_make_a_cluster_and_to
         await manager.close()
 
 
-async def test_only_a_login_that_sees_all_rows_may_move_them(citus: str, owned: Database) -> None:
-    coordinator, *workers = places(citus)
+async def test_only_a_login_that_sees_all_rows_may_move_them(citus_url: str, owned: Database) -> None:
+    coordinator, *workers = places(citus_url)
     login = conninfo_to_dict(owned.url)["user"]
-    administrator = make_conninfo(owned.url, user=conninfo_to_dict(citus)["user"])
+    administrator = make_conninfo(owned.url, user=conninfo_to_dict(citus_url)["user"])
     for place in workers:
         await citus.add_node(administrator, *place, coordinator)
     await citus.init(owned.url, SHARDS)
@@ -149,7 +153,7 @@ async def test_only_a_login_that_sees_all_rows_may_move_them(citus: str, owned: 
         await citus.rebalance(owned.url)
     assert await contents(acme, "harbour") == ["The harbour freezes in January."]
 
-    for url in machines(citus):
+    for url in machines(citus_url):
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("SET citus.enable_alter_role_propagation = off")
             connection.execute(f"ALTER ROLE {login} BYPASSRLS".encode())
@@ -175,8 +179,8 @@ async def test_a_coordinator_without_workers_says_so(apart: Database) -> None:
         await citus.rebalance(apart.url)
 
 
-async def test_a_machine_that_comes_later_takes_its_share(citus: str, apart: Database) -> None:
-    coordinator, first, second = places(citus)[:3]
+async def test_a_machine_that_comes_later_takes_its_share(citus_url: str, apart: Database) -> None:
+    coordinator, first, second = places(citus_url)[:3]
     await citus.add_node(apart.url, *first, coordinator)
     await citus.init(apart.url, SHARDS)
     manager = manager_of(apart)
@@ -207,7 +211,7 @@ async def test_an_unknown_owner_or_machine_is_refused(cluster_db: Database) -> N
 
 
 async def test_an_owner_that_moves_to_a_machine_of_its_own_is_served_meanwhile(
-    citus: str, cluster_db: Database
+    citus_url: str, cluster_db: Database
 ) -> None:
     manager = manager_of(cluster_db, "acme")
     life = Life(manager)
@@ -253,10 +257,10 @@ async def test_an_owner_that_moves_to_a_machine_of_its_own_is_served_meanwhile(
 
 
 @pytest.fixture
-def of_one_shard(citus: str) -> Iterator[Database]:
+def of_one_shard(citus_url: str) -> Iterator[Database]:
     """A cluster in which all namespaces share a shard."""
-    with database_of(citus) as database:
-        clustered(citus, database, shards=1)
+    with database_of(citus_url) as database:
+        clustered(citus_url, database, shards=1)
         yield database
 
 
@@ -273,7 +277,7 @@ async def test_statements_that_forget_the_owner_are_held_by_the_worker(of_one_sh
     assert of_one_shard.rows("DELETE FROM memory_tags RETURNING 1", namespace=None) == []
 
 
-async def test_whoever_comes_to_a_shard_directly_stands_before_the_wall(citus: str, of_one_shard: Database) -> None:
+async def test_whoever_comes_to_a_shard_directly_stands_before_the_wall(citus_url: str, of_one_shard: Database) -> None:
     for namespace in ("ada", "ben"):
         manager = manager_of(of_one_shard, namespace)
         await manager.create_memory(NewMemory(content=f"{namespace} sails."))
@@ -281,19 +285,19 @@ async def test_whoever_comes_to_a_shard_directly_stands_before_the_wall(citus: s
     [(ada,)] = of_one_shard.as_login("SELECT id FROM namespaces WHERE name = 'ada'")
     shard, place = shard_of(of_one_shard, "ada")
 
-    with psycopg.connect(on_machine(citus, of_one_shard, place), autocommit=True) as worker:
+    with psycopg.connect(on_machine(citus_url, of_one_shard, place), autocommit=True) as worker:
         worker.execute(f"SET ROLE {APP_ROLE}")
         assert worker.execute(f"SELECT count(*) FROM memories_{shard}").fetchone() == (0,)
         worker.execute(f"SET pgengram.namespace_id = '{ada}'")
         assert worker.execute(f"SELECT content FROM memories_{shard}").fetchall() == [("ada sails.",)]
 
 
-async def test_an_open_wall_on_one_shard_is_seen(citus: str, cluster_db: Database) -> None:
+async def test_an_open_wall_on_one_shard_is_seen(citus_url: str, cluster_db: Database) -> None:
     manager = manager_of(cluster_db, "ada")
     await manager.create_memory(NewMemory(content="A note."))
     await manager.close()
     shard, place = shard_of(cluster_db, "ada")
-    with psycopg.connect(on_machine(citus, cluster_db, place), autocommit=True) as worker:
+    with psycopg.connect(on_machine(citus_url, cluster_db, place), autocommit=True) as worker:
         worker.execute("SET citus.enable_manual_changes_to_shards = on")
         worker.execute(f"ALTER TABLE memories_{shard} NO FORCE ROW LEVEL SECURITY")
 
