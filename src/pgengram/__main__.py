@@ -68,7 +68,7 @@ def serve() -> None:
     sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]
     import gc
 
-    gc.disable()  # until everything is imported: the server freezes what is there and enables it again
+    gc.disable()  # until everything is imported
     import asyncio
 
     from pydantic import BaseModel

@@ -14,6 +14,7 @@ from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer
 from pgengram.runtime import local_socket
 from pgengram.runtime.logs import log_to_stderr
+from pgengram.runtime.system import memory
 from pgengram.runtime.system.loop import event_loop
 from pgengram.settings import Settings
 from pgengram.store.store import Store
@@ -55,8 +56,7 @@ async def _serve(settings: Settings) -> int:
     try:
         await opening
         await local.settled()  # whoever waits comes before the model
-        gc.freeze()  # what is imported stays
-        gc.enable()
+        memory.collect_rarely()
         await manager.open()
         over = {asyncio.create_task(ended.wait()), asyncio.create_task(local.idle(IDLE_S))}
         await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)

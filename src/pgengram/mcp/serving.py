@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-COLLECTED_AFTER: Final = (20_000, 20, 50)  # objects of an answer are few in cycles; to look after each 700 costs 5 %
 UNWIND_S: Final = 1.0  # for cancelled calls to let go
 HAND_OVER_S: Final = 2.5  # for other servers to go on without this one
 CLOSE_S: Final = 3.0  # for the manager to close; with those above below watchdog.STOP_S
@@ -66,9 +64,7 @@ async def serve_stdio(
     )
     if handover.watchdog is None:
         watchdog.start()
-    gc.freeze()  # what is imported stays: collecting it again and again costs a fifth of the start
-    gc.set_threshold(*COLLECTED_AFTER)
-    gc.enable()
+    memory.collect_rarely()
     local, guests = _doors(behind, handover)
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
     if guests is not None:
