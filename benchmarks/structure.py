@@ -20,7 +20,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 LONGEST_MODULE = 400  # lines
 LONGEST_LINE = 120  # columns
 SQL = re.compile(r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|JOIN|WHERE|EXISTS|CASE WHEN)\b")
-# Identifiers for which there is a standard term; see the glossary in docs/architecture.md.
+# Identifiers for which there is a standard term; see docs/reference/glossary.md.
 RETIRED = frozenset(
     [
         "telling",
@@ -91,19 +91,23 @@ class Module:
         return len(self.lines) - sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in constants)
 
     @property
-    def long_lines(self) -> int:
-        """Lines that are too long, and no part of SQL text or of a table that the formatter leaves as it is."""
-        apart: set[int] = set()
+    def long_lines(self) -> list[int]:
+        """The lines that are too long, and no part of SQL text or of a table that the formatter leaves as it is."""
+        long = {number for number, line in enumerate(self.lines, 1) if len(line) > LONGEST_LINE}
         for node in self.tree.body:
-            last = node.end_lineno or node.lineno
-            if self.lines[last - 1].endswith("# fmt: skip"):
-                apart.update(range(node.lineno, last + 1))
+            if self.lines[(node.end_lineno or node.lineno) - 1].endswith("# fmt: skip"):
+                long -= _lines(node)
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Constant | ast.JoinedStr):
-                text = ast.get_source_segment(self.text, node) or ""
-                if SQL.search(text):
-                    apart.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        return sum(len(line) > LONGEST_LINE and number not in apart for number, line in enumerate(self.lines, 1))
+            if (
+                isinstance(node, ast.Constant | ast.JoinedStr)
+                and long & _lines(node)
+                and SQL.search(self._source(node))
+            ):
+                long -= _lines(node)
+        return sorted(long)
+
+    def _source(self, node: ast.expr) -> str:
+        return "\n".join(self.lines[number - 1] for number in sorted(_lines(node)))
 
     def imports(self, known: Mapping[str, Module]) -> Iterator[str]:
         """Yield the modules of the same tree that are imported while the program runs."""
@@ -123,6 +127,10 @@ class Module:
                 yield from (name for name in inner if name in known)
                 if node.module in known and not all(name in known for name in inner):
                     yield node.module
+
+
+def _lines(node: ast.stmt | ast.expr) -> set[int]:
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
 def complexity(modules: list[Module]) -> tuple[int, int, int, str]:
@@ -205,7 +213,10 @@ def measured(root: Path) -> dict[str, Any]:
         "files in the largest folder": (folders[largest], largest),
         "import cycles": (len(groups), "; ".join(f"{len(group)} from {group[0]}" for group in groups)),
         "lines": (sum(len(module.lines) for module in modules), f"{len(modules)} files"),
-        f"lines over {LONGEST_LINE} columns": (sum(module.long_lines for module in modules), ""),
+        f"lines over {LONGEST_LINE} columns": (
+            sum(len(module.long_lines) for module in modules),
+            ", ".join(f"{m.name}:{number}" for m in modules for number in m.long_lines),
+        ),
         "# fmt: skip": (sum(module.text.count("# fmt: skip") for module in modules), ""),
         "retired names": (
             sum(names.values()),
