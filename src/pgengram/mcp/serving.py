@@ -50,7 +50,6 @@ async def serve_stdio(
     ended `watchdog.STOP_S` seconds after the reason to end.
     """
     log_to_stderr(settings.log_level)
-    memory.share_one_arena()
     handover = handover or Handover()
     channel, watchdog = _connection(handover)
     conversation = Conversation(channel, handover, f"{os.getpid()}-0" if handover.watchdog else "")
