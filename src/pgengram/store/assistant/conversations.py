@@ -181,13 +181,15 @@ SELECT client, conversation, project, transcript FROM conversations
 WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation <> %(conversation)s AND transcript IS NOT NULL
 ORDER BY at DESC LIMIT %(limit)s
 """
-# Uses conversations_by_time and conversation_turns_pkey.
-LAST_WORDS: Final = """
-SELECT c.conversation, c.at, said.role, said.text FROM (
+# The latest other conversation about the same project. Uses conversations_by_time.
+LAST_OTHER: Final = """(
   SELECT client, conversation, at FROM conversations
   WHERE namespace_id = %(namespace_id)s AND conversation <> %(conversation)s
     AND CASE WHEN %(projects)s::text[] IS NULL THEN project IS NULL ELSE project = ANY(%(projects)s) END
-  ORDER BY at DESC LIMIT 1) AS c
+  ORDER BY at DESC LIMIT 1)"""
+# Uses conversation_turns_pkey.
+LAST_WORDS: Final = f"""
+SELECT c.conversation, c.at, said.role, said.text FROM {LAST_OTHER} AS c
 CROSS JOIN LATERAL (
   SELECT DISTINCT ON (role) role, text FROM conversation_turns t
   WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation AND t.role <> 'tool'
@@ -210,14 +212,9 @@ WITH asked AS MATERIALIZED (SELECT pgengram_turn_terms(%(words)s) AS terms), fou
 SELECT found.*, count(*) OVER () AS matching FROM found, asked WHERE share >= %(least)s * cardinality(asked.terms)
 ORDER BY share DESC, time DESC, number DESC LIMIT %(limit)s
 """
-# What the user said in the latest other conversation about the same project. Uses conversations_by_time and
-# conversation_turns_pkey.
-LAST_SAID: Final = """
-SELECT t.client, t.conversation, t.number, t.role, t.text, t.project, t.time FROM (
-  SELECT client, conversation FROM conversations
-  WHERE namespace_id = %(namespace_id)s AND conversation <> %(conversation)s
-    AND CASE WHEN %(projects)s::text[] IS NULL THEN project IS NULL ELSE project = ANY(%(projects)s) END
-  ORDER BY at DESC LIMIT 1) AS c
+# Uses conversation_turns_pkey.
+LAST_SAID: Final = f"""
+SELECT t.client, t.conversation, t.number, t.role, t.text, t.project, t.time FROM {LAST_OTHER} AS c
 JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation
 WHERE t.role = 'user' ORDER BY t.time DESC, t.number DESC LIMIT %(limit)s
 """
@@ -375,7 +372,7 @@ async def last_said(tx: Transaction, current: Conversation, limit: int) -> list[
 
 
 async def stored_since(tx: Transaction, since: datetime, conversation: Conversation) -> list[Row]:
-    """Return what was stored since a moment, and what of the conversation's project was changed: each `is_new` or not."""
+    """Return what was stored since a moment, and what of the conversation's project was changed; `is_new` tells which."""
     return await tx.rows(STORED_SINCE, {"since": since, **conversation.about})
 
 
