@@ -168,8 +168,8 @@ class Memory:
         return await self._call(Stored, self.manager, "create_memory", content=content, **said)
 
     async def add_many(self, items: Sequence[dict[str, Any]], *, atomic: bool = False) -> StoredMany:
-        """Store up to 200 memories, each with `content` and the arguments of `add`; an invalid one is reported and doesn't
-        affect the others.
+        """Store up to 200 memories, each with `content` and the arguments of `add`; an invalid one is reported and
+        doesn't affect the others.
 
         Raises:
             ItemRefused: with `atomic`, one of them is wrong; nothing was stored.

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import onnxruntime  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
-# Two make a short text no faster, with VNNI (1.3 against 1.2 ms) or without (7.9 against 8.3), at half as much CPU again;
-# a long one 9 against 14 ms.
+# Two make a short text no faster, with VNNI (1.3 against 1.2 ms) or without (7.9 against 8.3), at half as much CPU
+# again; a long one 9 against 14 ms.
 THREADS = 1
 TURN_S = 0.1  # work is done in turns this long, so that a question waits for one turn of an import, not for its end
 IDLE_S = 600.0  # unused for so long, the model is let go: about 50 MB, back within a tenth of a second

@@ -67,7 +67,7 @@ class LocalServer:
             self._server = None
 
     async def settled(self) -> None:
-        """Wait until those who ask now have their answers; before that, a moment for whoever started this server to ask."""
+        """Wait until those who ask now have their answers; first, a moment for whoever started this server to ask."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._asked.wait(), FIRST_S)
         if self._answering:

@@ -72,7 +72,7 @@ def _answered(place: local.Endpoints, request: dict[str, object], patience_s: fl
 
 
 def running_s() -> float:
-    """Return how long ago this process was started where the system says so, else how long it has used the processor."""
+    """Return how long ago this process started, where the system says so; else how long it has used the processor."""
     used = time.process_time()
     if sys.platform != "linux":
         return used

@@ -105,8 +105,8 @@ class Parsed:
 class AskedWord:
     """A word of the question that is not left out as a common one of its language.
 
-    weight: the inverse document frequency of its stems; known: whether a memory has one of them, or a name of its sound;
-        is_speaker: whether a speaker is called so; sounds: of a word that may be a name in another script.
+    weight: the inverse document frequency of its stems; known: whether a memory has one of them, or a name of its
+        sound; is_speaker: whether a speaker is called so; sounds: of a word that may be a name in another script.
     """
 
     text: str

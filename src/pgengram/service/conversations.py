@@ -182,7 +182,7 @@ class Conversations:
         return [{**row, "time": f.as_utc(row["time"])} for row in rows]
 
     async def receipts(self, conversation: str | None, **part: int) -> list[Row]:
-        """Return what was put before models, of one conversation or all, the latest first; see `recall_receipts.listed`."""
+        """Return what was put before models, of one conversation or all, latest first; see `recall_receipts.listed`."""
         rows = await self._store.read_transaction(
             lambda tx: recall_receipts.listed(tx, conversation=conversation, **part)
         )

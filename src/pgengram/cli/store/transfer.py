@@ -128,7 +128,8 @@ async def import_(
     as_json: AsJson = False,
 ) -> int:
     """Conversations become turns, everything else becomes memories. Of memories you already have, only those change
-    whose exported note you edited. Secrets are left out. You can repeat an interrupted import. The exit code is 1 if anything was not imported.
+    whose exported note you edited. Secrets are left out. You can repeat an interrupted import. The exit code is 1 if
+    anything was not imported.
 
     Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
     `pgengram export - | ssh ada@box pgengram import -`

@@ -1,7 +1,8 @@
 """What a name sounds like, in a few consonants, so that a question in another script finds it.
 
 "Лютер", "Λούθηρος" and "لوثر" share no letter with "Luther", but all are L, T, R. The letters are put together
-more coarsely than Soundex does, as scripts differ in the consonants they have: Arabic writes no P, and Greek neither B nor SH.
+more coarsely than Soundex does, as scripts differ in the consonants they have: Arabic writes no P, and Greek neither B
+nor SH.
 """
 
 from __future__ import annotations

@@ -201,8 +201,8 @@ def _agent(place: str, row: Row) -> Made:
 
 
 def _said_to_letta(message: Row) -> tuple[str, str]:
-    """Return who said a message, and what: what users say is wrapped, and what an agent says may be a call of a tool; its
-    text is what it thinks then.
+    """Return who said a message, and what: what users say is wrapped, and what an agent says may be a call of a
+    tool; its text is what it thinks then.
     """
     role = str(message.get("role"))
     text = "\n\n".join(texts_in(message.get("content") or message.get("text"))).strip()
