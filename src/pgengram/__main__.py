@@ -11,6 +11,9 @@ TYPE_CHECKING = False  # typing's own; a hook starts with this module, and impor
 if TYPE_CHECKING:
     from typing import Final
 
+    from pgengram.mcp.stdio.relay import Handover
+    from pgengram.settings import Settings
+
 FIRST_STEPS: Final = """\
 pgengram gives AI assistants a long-term memory. An assistant starts it; you don't have to.
 
@@ -63,7 +66,27 @@ def serve() -> None:
     handover = relayed(fds, os.environ)
     if handover is None:
         return
-    _start_ahead()
+    from pgengram.errors import PgengramError
+
+    try:
+        _serve(handover)
+    except PgengramError as error:
+        if handover.first is not None:
+            handover.first.give_up()
+        sys.stderr.write(f"pgengram: {error.message} {error.hint}\n")
+        raise SystemExit(2) from None
+
+
+def _serve(handover: Handover) -> None:
+    """Serve until the client leaves.
+
+    Raises:
+        PgengramError: a setting is not allowed.
+    """
+    from pgengram.settings import Settings
+
+    settings = Settings.from_environment()
+    _start_ahead(settings)
     # What the SDK takes for HTTP, if it is there.
     sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]
     import gc
@@ -75,16 +98,13 @@ def serve() -> None:
 
     # Of the SDK's models a session uses few; to make the validators of all of them takes a quarter of the imports.
     BaseModel.model_config["defer_build"] = True
-    from pgengram.errors import PgengramError
     from pgengram.mcp.guests import Served
     from pgengram.mcp.serving import serve_stdio
     from pgengram.runtime import telemetry
     from pgengram.runtime.local_socket import working_folder
     from pgengram.runtime.system.loop import event_loop
-    from pgengram.settings import Settings
 
     async def run() -> None:
-        settings = Settings.from_environment()
         telemetry.start()
         served = Served(settings, working_folder())
         await serve_stdio(
@@ -96,30 +116,18 @@ def serve() -> None:
             handover=handover,
         )
 
-    try:
-        with asyncio.Runner(loop_factory=event_loop) as runner:
-            runner.run(run())
-    except PgengramError as error:
-        if handover.first is not None:
-            handover.first.give_up()
-        sys.stderr.write(f"pgengram: {error.message} {error.hint}\n")
-        raise SystemExit(2) from None
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        runner.run(run())
 
 
-def _start_ahead() -> None:
+def _start_ahead(settings: Settings) -> None:
     """Have the embedded server started by another thread while this one imports what a server needs."""
-    from pgengram.errors import PgengramError
     from pgengram.runtime.system import memory
-    from pgengram.settings import Settings
     from pgengram.store import ahead
 
     memory.share_one_arena()  # before there are other threads
-    try:
-        settings = Settings.from_environment()
-    except PgengramError:  # told once there is somebody to tell it
-        return
     # Another embedder may be one that cannot be used, and then nothing is to be made.
-    if not settings.database_url and settings.embedder == Settings().embedder:
+    if not settings.database_url and settings.embedder == type(settings)().embedder:
         ahead.begin(settings.data_path)
 
 
