@@ -175,7 +175,7 @@ async def test_a_prompt_is_answered_by_words_alone_while_the_model_is_still_load
     monkeypatch.setattr(answers, "WORDS_S", PATIENCE_S - 0.2)
     asked = {"hook_event_name": "UserPromptSubmit", "prompt": "From which office do we deploy the Ark project?"}
     event = {"session_id": "s-1", "cwd": "/home/mara/ark", **asked}
-    request = {"hook": "claude-code", "event": event, "patience_s": PATIENCE_S}
+    request = {"hook": "claude-code", "event": event, "until": time.time() + PATIENCE_S}
 
     found = await answers.answer(manager, request, set())
     await manager.close()
@@ -191,10 +191,10 @@ async def test_what_a_busy_server_answers_too_late_comes_with_the_next_prompt(
     await manager.create_memories([{"content": LYON}])
     asked = {"hook_event_name": "UserPromptSubmit", "prompt": "From which office do we deploy the Ark project?"}
     event = {"session_id": "s-1", "cwd": "/home/mara/ark", **asked}
-    request = {"hook": "claude-code", "event": event, "patience_s": PATIENCE_S}
+    request = {"hook": "claude-code", "event": event}
 
-    late = await answers.answer(manager, {**request, "asked_at": time.time() - PATIENCE_S}, set())
-    again = await answers.answer(manager, {**request, "asked_at": time.time()}, set())
+    late = await answers.answer(manager, {**request, "until": time.time()}, set())
+    again = await answers.answer(manager, {**request, "until": time.time() + PATIENCE_S}, set())
     await manager.close()
 
     assert late == {"print": ""}

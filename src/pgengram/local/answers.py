@@ -22,14 +22,13 @@ CALLED: Final = ("search_memories", "get_memories", "create_memory")  # what com
 async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tuple[str, str]]) -> dict[str, Any]:
     """Return the answer to one request, once the store is open.
 
-    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept, "at": seconds since 1970}`, its
+    A request is `{"hook": client, "event": …, "keeps": whether conversations are kept, "at": when it happened}`, its
     answer `{"print": text}`; or `{"call": tool, "arguments": {…}}`, its answer `{"answer": the tool's whole answer, as
     lines of JSON}`.
 
     Args:
         manager: the memories.
-        request: with it comes how many seconds whoever asks waits for the answer, none when nobody does, and since
-            when.
+        request: if somebody waits for the answer, with `until`: when they give up; moments are seconds since 1970.
         missed: conversations whose beginning was answered too late; their next prompt makes up for it.
 
     Raises:
@@ -59,11 +58,8 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
 
 def _given_up(request: Mapping[str, Any]) -> float | None:
     """Return when whoever asked waits no more, in monotonic seconds; a busy server reads a request late."""
-    patience_s, asked_at = request.get("patience_s"), request.get("asked_at")
-    if not isinstance(patience_s, int | float):
-        return None
-    waited_s = max(0.0, time.time() - asked_at) if isinstance(asked_at, int | float) else 0.0
-    return time.monotonic() + patience_s - waited_s
+    until = request.get("until")
+    return time.monotonic() + until - time.time() if isinstance(until, int | float) else None
 
 
 async def _called(manager: MemoryManager, name: str, arguments: Any) -> str:

@@ -98,8 +98,7 @@ def ask(place: Endpoints, request: dict[str, object], timeout_s: float) -> dict[
     Raises:
         Unanswered: a server took the request and did not answer within `timeout_s`.
     """
-    said = {"version": __version__, "patience_s": timeout_s, "asked_at": time.time(), **request}
-    line = json.dumps(said).encode() + b"\n"
+    line = json.dumps({"version": __version__, "until": time.time() + timeout_s, **request}).encode() + b"\n"
     deadline = time.monotonic() + timeout_s
     for path in place.files(SOCKET):
         answer = _ask_at(path, line, deadline)
