@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from pgengram.data_folder import PASSABLE
+from pgengram.data_folder import PASSABLE, make_data_folder
 from pgengram.errors import NotReady
 from pgengram.runtime.system.files import UNREADABLE, for_c_programs
 
@@ -132,14 +132,18 @@ def settled(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binari
         return found
     place = COMMON if by_another_user and barrier(data_dir) else data_dir
     try:
-        place.mkdir(mode=PASSABLE, parents=True, exist_ok=True)
-        if place == COMMON and place.stat().st_uid == 0:
-            place.chmod(PASSABLE)  # it is ours by its name, whoever made it first
+        _make(place)
         if not by_another_user or _open_and_owned_by_root(place):
             return _copied(found, place / "runtime")
     except OSError as error:
         raise NotReady(f"PostgreSQL cannot be copied to {place}: {error}.", _opening(closed or place)) from error
     raise NotReady(f"The user that runs PostgreSQL cannot pass {closed or place}.", _opening(closed or place))
+
+
+def _make(place: Path) -> None:
+    make_data_folder(str(place))
+    if place == COMMON and place.stat().st_uid == 0:
+        place.chmod(PASSABLE)  # it is ours by its name, whoever made it first
 
 
 def _closed(found: Binaries) -> Path | None:
