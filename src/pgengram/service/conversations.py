@@ -83,13 +83,7 @@ class Conversations:
         brought = Brought()
         named = {conversation: _named(conversation) for conversation in {conversation for conversation, _ in said}}
         said = [(named[conversation], turn) for conversation, turn in said]
-        there = await self._store.read_transaction(lambda tx: store.known(tx, said))
-        places: list[int] = []
-        for place, (conversation, turn) in enumerate(said):
-            key = (conversation.client, conversation.id, turn.number)
-            if key not in there:
-                there.add(key)
-                places.append(place)
+        places = await self._new_numbers(said)
         kept = await asyncio.to_thread(lambda: [_fitted(said[place][1]) for place in places])
         fresh = [(said[place][0], turn) for place, (turn, _) in zip(places, kept, strict=True)]
         known = await self._known_otherwise(fresh)
@@ -106,6 +100,14 @@ class Conversations:
                 await store.bring(tx, turns)
             self._silence.note(spoken=True)
         return brought
+
+    async def _new_numbers(self, turns: Sequence[tuple[Conversation, Turn]]) -> list[int]:
+        """Return the places of turns whose number their conversation doesn't have yet, of each number the first."""
+        there = await self._store.read_transaction(lambda tx: store.known(tx, turns))
+        places: dict[tuple[str, str, int], int] = {}
+        for place, (conversation, turn) in enumerate(turns):
+            places.setdefault((conversation.client, conversation.id, turn.number), place)
+        return [place for key, place in places.items() if key not in there]
 
     async def _known_otherwise(self, turns: Sequence[tuple[Conversation, Turn]]) -> set[int]:
         """Return the places of turns that hooks have kept under numbers of their own, or the other way round; each of

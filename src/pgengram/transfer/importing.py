@@ -215,17 +215,16 @@ class _Import:
         await self._change([pair for pair in pairs if pair[0].edits and pair[1].id in known])
         self._same |= {str(id_): str(there) for id_, there in known.items() if id_ != there}
         self.report.known["memory"] += len(known)
-        self.report.added["memory"] += 0
-        dated = {arrival.id for item, arrival in pairs if item.record.get("created_at")}
-        for one in fresh:
-            self._tell(one, dated=one.id in dated)
+        self._report_added(fresh, dated={arrival.id for item, arrival in pairs if item.record.get("created_at")})
 
-    def _tell(self, one: Arrival, *, dated: bool) -> None:
-        """Note in the report that a memory was added; one that brought no date has only that of its import."""
-        row = one.rows["memories"]
-        said = row["occurred_at"] or (row["created_at"] if dated else None)
-        at = datetime.fromisoformat(said) if said else None
-        self.report.add("memory", str(row.get("kind") or "general"), row["content"], at, str(one.id))
+    def _report_added(self, fresh: Sequence[Arrival], *, dated: set[UUID]) -> None:
+        """Note in the report which memories were added; one that brought no date has only that of its import."""
+        self.report.added["memory"] += 0  # so that it is listed
+        for one in fresh:
+            row = one.rows["memories"]
+            said = row["occurred_at"] or (row["created_at"] if one.id in dated else None)
+            at = datetime.fromisoformat(said) if said else None
+            self.report.add("memory", str(row.get("kind") or "general"), row["content"], at, str(one.id))
 
     async def _change(self, pairs: Sequence[tuple[Item, Arrival]]) -> None:
         """Let memories that are there take over what their edited notes say."""

@@ -47,21 +47,31 @@ def _write(
         raise InvalidInput(f"{folder} is a file.", "Give a folder for the notes.")
     folder.mkdir(parents=True, exist_ok=True)
     there, listed = _there(folder), _listed(folder)
-    deleted = {id_ for id_, record in records.items() if record["status"] == "invalidated" and id_ in listed} - set(
-        there
-    )
-    paths = {id_: there.get(id_) or folder / _name(records[id_]) for id_ in records.keys() - deleted}
-    counts = {"written": 0, "unchanged": 0, "without a memory": len(there.keys() - records.keys())}
-    for id_, path in paths.items():
-        leads = sorted(f"{type_} [[{paths[to].stem}]]" for type_, to in links.get(id_, ()) if to in paths)
-        text = _note(records[id_], leads).rendered()
-        same = path.exists() and path.read_text(encoding="utf-8") == text
-        counts["unchanged" if same else "written"] += 1
-        if not same:
-            path.write_text(text, encoding="utf-8", newline="\n")
+    # A note that its reader deleted since does not come back once its memory is forgotten.
+    paths = {
+        id_: there.get(id_) or folder / _name(record)
+        for id_, record in records.items()
+        if id_ in there or id_ not in listed or record["status"] != "invalidated"
+    }
+    leads = {
+        id_: sorted(f"{type_} [[{paths[to].stem}]]" for type_, to in links.get(id_, ()) if to in paths) for id_ in paths
+    }
+    written = sum(_update(path, _note(records[id_], leads[id_]).rendered()) for id_, path in paths.items())
     kept = {id_: place for id_, place in listed.items() if id_ in records or (folder / place).exists()}
     write_list(folder, kept | {id_: path.relative_to(folder).as_posix() for id_, path in paths.items()})
-    return counts
+    return {
+        "written": written,
+        "unchanged": len(paths) - written,
+        "without a memory": len(there.keys() - records.keys()),
+    }
+
+
+def _update(path: Path, text: str) -> bool:
+    """Write a note unless its file says the same already; whether it was written."""
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return True
 
 
 async def _read(core: Core, report: Report) -> tuple[dict[str, dict[str, Any]], dict[str, list[tuple[str, str]]]]:

@@ -34,9 +34,9 @@ async def beside(core: Core, question: Question, evidence: f.Evidence | None) ->
     latest match, where the memories hold no strong evidence.
     """
     asks = "turns" in question.include
-    if question.queries == [""] or question.offset or question.cursor or (evidence == "strong" and not asks):
+    if question.queries == [""] or question.offset or question.cursor:
         return {}
-    if not asks and core.silence.lasts:
+    if not asks and (evidence == "strong" or core.silence.lasts):
         return {}
     asked = _words(question)
     projects = core.projects.names().in_small_letters(question.project)

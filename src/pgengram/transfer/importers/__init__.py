@@ -125,11 +125,17 @@ def recognised(source: Source) -> str:
         if one.is_in(source):
             return one.name
     for file in source.files[:LOOKED_AT]:
-        ending, begins = file.path.suffix.lower(), b"" if file.reason else source.head(file).lstrip()
-        if ending in (".md", ".csv", ".tsv"):
-            return "markdown" if ending == ".md" else "csv"
-        if ending in (".jsonl", ".ndjson") or begins[:1] in (b"{", b"["):
-            return "jsonl" if begins[:1] != b"[" and ending != ".json" and OURS.search(begins) else "json"
+        if shape := _shape(file.path.suffix.lower(), b"" if file.reason else source.head(file).lstrip()):
+            return shape
     raise InvalidInput(
         f"{source.path} is not in a known format.", f"Name the format with --from: {', '.join(SYSTEMS)}."
     )
+
+
+def _shape(ending: str, begins: bytes) -> str | None:
+    """Return the format of any shape that a file has by its name or how it begins."""
+    if ending in (".md", ".csv", ".tsv"):
+        return "markdown" if ending == ".md" else "csv"
+    if ending in (".jsonl", ".ndjson") or begins[:1] in (b"{", b"["):
+        return "jsonl" if begins[:1] != b"[" and ending != ".json" and OURS.search(begins) else "json"
+    return None

@@ -172,8 +172,9 @@ class Source:
             path = self.path / name
             fits = path.is_file() and not path.is_symlink() and path.stat().st_size <= MOST_BESIDE
             return path.read_bytes() if fits else None
-        if not self._zip:
-            return None
+        return self._beside_in_zip(name) if self._zip else None
+
+    def _beside_in_zip(self, name: str) -> bytes | None:
         tops = {file.path.parts[0] for file in self.files if not file.reason}
         with zipfile.ZipFile(self.path) as archive:
             for place in (name, *(f"{top}/{name}" for top in tops if len(tops) == 1)):

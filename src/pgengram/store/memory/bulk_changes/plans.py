@@ -187,19 +187,24 @@ class ChangePlan:
     def question(self) -> str:
         """What the user is asked: how many memories, the first of them, and whether they can be brought back."""
         done = {effect.made.operation for effect in self.effects}
+        only = done.pop() if len(done) == 1 else None
         number = counted(len(self.effects))
-        head = (
-            f"Permanently erase {number}" if done == {"erase"} else f"Forget {number}" if done == {"forget"} else None
-        )
+        head = {"erase": f"Permanently erase {number}", "forget": f"Forget {number}"}.get(only or "")
         lines = [f"{head or f'Tidy memories: {self.summary}'}?"]
         for effect in self.effects[:QUOTED]:
             text = cut(one_line(effect.row["content"]), EXCERPT)
             lines.append(f"- {text}" if head else f"- {effect.made.operation}: {text}")
         lines += [f"and {len(self.effects) - QUOTED} more"] if len(self.effects) > QUOTED else []
-        if "erase" in done and self.cited:
+        return "\n".join([*lines, *self._warnings()])
+
+    def _warnings(self) -> Iterator[str]:
+        """Yield what cannot be brought back."""
+        if not self._with_operation("erase"):
+            return
+        if self.cited:
             fate = "are erased, too" if any(step.turns for step in self.steps) else "stay"
-            lines.append(f"The turns of conversations that they cite {fate}.")
-        return "\n".join([*lines, *(["Erased memories cannot be restored."] if "erase" in done else [])])
+            yield f"The turns of conversations that they cite {fate}."
+        yield "Erased memories cannot be restored."
 
     @property
     def cited(self) -> list[Row]:
@@ -289,13 +294,7 @@ class ChangePlan:
         for step in self.steps:
             if step.action == "merge" and step.into is not None:
                 await _move(tx, step.into, step.ids, session_id)
-        erased = self._with_operation("erase")
-        if not erased:
-            return {}
-        with_turns = {id_ for step in self.steps if step.turns for id_ in step.ids}
-        cited = [turn for turn in self.cited if turn["memory_id"] in with_turns]
-        receipts = await deletion.erase(tx, erased, session_id=session_id, listed=listed, cited=cited)
-        return {receipt["id"]: receipt for receipt in receipts}
+        return await self._erase(tx, session_id=session_id, listed=listed)
 
     def _with_operation(self, operation: str) -> list[UUID]:
         return [effect.id for effect in self.effects if effect.made.operation == operation]
@@ -306,6 +305,15 @@ class ChangePlan:
             await self._forget(tx, effect, session_id)
         elif effect.made.operation not in ("archive", "erase"):
             await changes.apply(tx, effect.row, effect.made, parts=None, model_id=tx.model_id, session_id=session_id)
+
+    async def _erase(self, tx: Transaction, *, session_id: str | None, listed: bool) -> dict[UUID, dict[str, Any]]:
+        erased = self._with_operation("erase")
+        if not erased:
+            return {}
+        with_turns = {id_ for step in self.steps if step.turns for id_ in step.ids}
+        cited = [turn for turn in self.cited if turn["memory_id"] in with_turns]
+        receipts = await deletion.erase(tx, erased, session_id=session_id, listed=listed, cited=cited)
+        return {receipt["id"]: receipt for receipt in receipts}
 
     async def _forget(self, tx: Transaction, effect: Effect, session_id: str | None) -> None:
         instead = effect.step.instead
