@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from pgengram.embedders import Embedder
-from pgengram.errors import Conflict, EmbeddingFailed, InvalidInput, ModelSwitched, NotFound
+from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
-from pgengram.runtime.context import EMBEDDED_BY
 from pgengram.runtime.projects import Project
 from pgengram.search import listing
-from pgengram.search.question import Frequencies, parse, understand
-from pgengram.search.ranking import ranked
 from pgengram.search.results import cursors
-from pgengram.search.results.fusion import REACH, fused, parts_of
 from pgengram.search.results.hits import Hits
+from pgengram.search.retrieval import Retrieval
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.active_model import Models
 from pgengram.service.projects import Projects
@@ -29,7 +23,6 @@ from pgengram.service.session import Session, Silence
 from pgengram.settings import Settings
 from pgengram.store.assistant.working import WorkingMemoryExpirer
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.connection.replica import Begin
 from pgengram.store.maintenance.indexes import METHODS, choose_method, describe_index, maintain
 from pgengram.store.maintenance.postings_compaction import PostingsCompactor
 from pgengram.store.memory import duplicates, memories, upsert
@@ -59,6 +52,7 @@ class Core:
         self.settings = settings
         self.store: Store = (store or Store(settings)) if host is None else SharedStore(host.store, settings)
         self.models: Models = Models(self.store, settings) if host is None else host.models
+        self._retrieval = Retrieval(self.models)
         self._is_guest = host is not None
         self.session = Session()
         self._synonyms = SynonymBook(self.store)
@@ -66,7 +60,6 @@ class Core:
         self.projects = Projects(settings)
         self.here: Project | None = None  # that of the folder where the client works, if that is known
         self.silence = Silence()
-        self._frequencies = Frequencies()
         self.accesses = AccessLog(self.store)
         self._words = PostingsCompactor(self.store)
         self.working = WorkingMemoryExpirer(self.store)
@@ -188,27 +181,7 @@ class Core:
         question = await self.as_stored(question)
         if question.lists:
             return await self.store.read_transaction(lambda tx: listing.listed(tx, question, place))
-        if question.mode == "text":  # whose signs hold for the whole of a text
-            asked = [(1.0, query) for query in question.queries]
-        else:
-            asked = [part for query in question.queries for part in parts_of(query)]
-        if len(asked) == 1:
-            return await self.store.read(lambda begin: self._found(begin, question, place))
-        return await self.store.read(lambda begin: self._found_together(begin, question, asked, place))
-
-    async def _found_together(
-        self, begin: Begin, question: Question, asked: Sequence[tuple[float, str]], place: cursors.Cursor
-    ) -> Hits:
-        """Ask several texts one after the other, as each would be asked alone, and rank what they find as one by their
-        weights.
-        """
-        reach = {"further_queries": [], "limit": max(REACH, place.offset + question.limit)}
-        start = replace(place, offset=0)
-        answers = [
-            (weight, await self._found(begin, question.model_copy(update={"query": text, **reach}), start))
-            for weight, text in asked
-        ]
-        return fused(answers, place.offset, question.limit)
+        return await self.store.read(lambda begin: self._retrieval.hits(begin, question, place))
 
     async def as_stored(self, question: Question) -> Question:
         """Return `question` asking for tags by all the words, and for names in all the spellings they may be stored
@@ -228,44 +201,6 @@ class Core:
         meant = self.projects.names().all_of(name) if what == "project" else [name]
         found = [stored for one in meant for stored in await self.names.spellings(what, one)]
         return [*dict.fromkeys(found)]
-
-    async def _found(self, begin: Begin, question: Question, place: cursors.Cursor) -> Hits:
-        """Embed what the question most likely means, and anew where the look-up of its words shows that it means
-        another.
-
-        No transaction is open while a text is embedded.
-        """
-        parsed = parse(question, place.now)
-        if question.mode == "text":
-            embedded = Embedded()
-        elif question.embedding is not None:
-            embedded = await self.models.given(question.embedding)
-        else:
-            embedded = await self._embedded(question, self._frequencies.likely_meaning(parsed))
-        async with begin() as tx:
-            asked = await understand(tx, parsed, self._frequencies)
-            if embedded.failed or embedded.question in (None, asked.meaning):
-                return await ranked(tx, asked, embedded, place.offset)
-        embedded = await self._embedded(question, asked.meaning)
-        async with begin() as tx:
-            return await ranked(tx, asked, embedded, place.offset)
-
-    async def _embedded(self, question: Question, text: str) -> Embedded:
-        """Embed a question; where the embedder fails, or is still loading when whoever asks can wait no longer, words
-        alone are searched, unless meaning alone was asked for.
-        """
-        until = None if question.mode == "semantic" else EMBEDDED_BY.get()
-        left = None if until is None else max(0.0, until - time.monotonic())
-        try:
-            return await asyncio.wait_for(self.models.question(text), left)
-        except TimeoutError:
-            log.warning("Searched by words only: the model was not loaded in time.")
-            return Embedded(question=text, failed=True)
-        except EmbeddingFailed as error:
-            if question.mode == "semantic":
-                raise
-            log.warning("Searched by words only: %s %s", error.message, error.hint)
-            return Embedded(question=text, failed=True)
 
     # -- ids and vectors -------------------------------------------------------------------------------------------
 

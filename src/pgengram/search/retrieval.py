@@ -1,0 +1,106 @@
+"""From a question to its hits: embedded while no transaction is open, looked up and ranked in one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from pgengram.errors import EmbeddingFailed
+from pgengram.inputs import Question
+from pgengram.runtime.context import EMBEDDED_BY
+from pgengram.search.question import Frequencies, parse, understand
+from pgengram.search.ranking import ranked
+from pgengram.search.results.cursors import Cursor
+from pgengram.search.results.fusion import REACH, fused, parts_of
+from pgengram.search.results.hits import Hits
+from pgengram.search.vector_index import Embedded
+from pgengram.store.connection.replica import Begin
+
+log = logging.getLogger(__name__)
+
+
+class QuestionEmbedder(Protocol):
+    """What embeds questions with the model in use."""
+
+    async def question(self, text: str) -> Embedded:
+        """Embed a text."""
+
+    async def given(self, vector: list[float]) -> Embedded:
+        """Take a caller's own vector."""
+
+
+class Retrieval:
+    """Finds the memories that answer a question, best first."""
+
+    def __init__(self, embedder: QuestionEmbedder) -> None:
+        self._embedder = embedder
+        self._frequencies = Frequencies()
+
+    async def hits(self, begin: Begin, question: Question, place: Cursor) -> Hits:
+        """Return the hits of a question from `place` on.
+
+        Args:
+            begin: begins a transaction.
+            question: with the names of its filters as they are stored.
+            place: where the page begins.
+        """
+        if question.mode == "text":  # whose signs hold for the whole of a text
+            asked = [(1.0, query) for query in question.queries]
+        else:
+            asked = [part for query in question.queries for part in parts_of(query)]
+        if len(asked) == 1:
+            return await self._found(begin, question, place)
+        return await self._found_together(begin, question, asked, place)
+
+    async def _found_together(
+        self, begin: Begin, question: Question, asked: Sequence[tuple[float, str]], place: Cursor
+    ) -> Hits:
+        """Ask several texts one after the other, as each would be asked alone, and rank what they find as one by their
+        weights.
+        """
+        reach = {"further_queries": [], "limit": max(REACH, place.offset + question.limit)}
+        start = replace(place, offset=0)
+        answers = [
+            (weight, await self._found(begin, question.model_copy(update={"query": text, **reach}), start))
+            for weight, text in asked
+        ]
+        return fused(answers, place.offset, question.limit)
+
+    async def _found(self, begin: Begin, question: Question, place: Cursor) -> Hits:
+        """Embed what the question most likely means, and anew where the look-up of its words shows that it means
+        another.
+        """
+        parsed = parse(question, place.now)
+        if question.mode == "text":
+            embedded = Embedded()
+        elif question.embedding is not None:
+            embedded = await self._embedder.given(question.embedding)
+        else:
+            embedded = await self._embedded(self._frequencies.likely_meaning(parsed), question.mode)
+        async with begin() as tx:
+            asked = await understand(tx, parsed, self._frequencies)
+            if embedded.failed or embedded.question in (None, asked.meaning):
+                return await ranked(tx, asked, embedded, place.offset)
+        embedded = await self._embedded(asked.meaning, question.mode)
+        async with begin() as tx:
+            return await ranked(tx, asked, embedded, place.offset)
+
+    async def _embedded(self, text: str, mode: str) -> Embedded:
+        """Embed a question; where the embedder fails, or is still loading when whoever asks can wait no longer, words
+        alone are searched, unless meaning alone was asked for.
+        """
+        until = None if mode == "semantic" else EMBEDDED_BY.get()
+        left = None if until is None else max(0.0, until - time.monotonic())
+        try:
+            return await asyncio.wait_for(self._embedder.question(text), left)
+        except TimeoutError:
+            log.warning("Searched by words only: the model was not loaded in time.")
+        except EmbeddingFailed as error:
+            if mode == "semantic":
+                raise
+            log.warning("Searched by words only: %s %s", error.message, error.hint)
+        return Embedded(question=text, failed=True)
