@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,7 +53,6 @@ class LocalServer:
         except OSError as error:
             log.warning("no local socket in %s: %s", self.place.folder, error.strerror or type(error).__name__)
             return False
-        os.replace(f"{self._path}.new", self._path)  # so that whoever sees it is not refused
         self._begin(self._answer_waiting())
         return True
 
@@ -89,23 +88,13 @@ class LocalServer:
         for path in self.place.files(local_socket.SOCKET):
             if not local_socket.listens(path):
                 _unlink(path)
-        _unlink(f"{self._path}.new")
         if local_socket.PIPES:
             pipe = PipeServer(self._replied)
             pipe.start()
             await asyncio.to_thread(Path(f"{self._path}.new").write_text, pipe.name, encoding="ascii")
+            os.replace(f"{self._path}.new", self._path)
             return pipe
-        return await asyncio.start_unix_server(self._serve, sock=self._bound(), limit=local_socket.LONGEST_LINE)
-
-    def _bound(self) -> socket.socket:
-        bound = socket.socket(socket.AF_UNIX)
-        try:
-            bound.bind(f"{self._path}.new")
-            os.chmod(f"{self._path}.new", 0o600)
-        except OSError:
-            bound.close()
-            raise
-        return bound
+        return await listening(self._path, self._serve, local_socket.LONGEST_LINE)
 
     def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._begin(self._exchange(reader, writer))
@@ -167,6 +156,27 @@ class LocalServer:
         except Exception as error:  # noqa: BLE001 - the edge: the text of a library's error may quote content
             log.error("a local request failed: %s", trace(error))  # noqa: TRY400
             return {"error": UNFORESEEN}
+
+
+async def listening(
+    path: str, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], None], longest_line: int
+) -> asyncio.Server:
+    """Listen on a socket for this user only; it gets its name once it answers, so that nobody who sees it is refused.
+
+    Raises:
+        OSError: that is not possible there.
+    """
+    _unlink(f"{path}.new")
+    bound = socket.socket(socket.AF_UNIX)
+    try:
+        bound.bind(f"{path}.new")
+        os.chmod(f"{path}.new", 0o600)
+        server = await asyncio.start_unix_server(serve, sock=bound, limit=longest_line)
+    except OSError:
+        bound.close()
+        raise
+    os.replace(f"{path}.new", path)
+    return server
 
 
 def _read(path: str) -> dict[str, Any]:

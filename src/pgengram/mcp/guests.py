@@ -11,12 +11,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import PgengramError
-from pgengram.local.socket_server import LocalServer
+from pgengram.local.socket_server import LocalServer, listening
 from pgengram.mcp.conversation import DRAIN_S, Conversation, converse
 from pgengram.mcp.server import INSTRUCTIONS, Manager, build_server
 from pgengram.mcp.stdio.lines import MAX_LINE, Line
 from pgengram.mcp.stdio.relay import CLOSED, OWN, RELAYED, FirstServer, Handover
 from pgengram.postgres import status
+from pgengram.runtime.local_socket import Endpoints
 from pgengram.runtime.logs import trace
 from pgengram.service.manager import MemoryManager
 from pgengram.service.projects import instruction
@@ -124,18 +125,13 @@ class Guests:
         self._server: asyncio.Server | None = None
         self._numbers = count(1)
         self._channels: dict[asyncio.Task[None], _Channel] = {}
-        self._doors: dict[str, LocalServer] = {}  # for hooks and commands of namespaces that are not the host's
+        self._local: dict[str, LocalServer] = {}  # for hooks and commands of namespaces that are not the host's
         self._there: list[Served] = []
 
     async def start(self) -> None:
         """Listen. Where that is not possible others serve for themselves."""
-        path = self._first.path
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
         try:
-            self._server = await asyncio.start_unix_server(self._accept, f"{path}.new", limit=MAX_LINE + 2)
-            os.chmod(f"{path}.new", 0o600)
-            os.rename(f"{path}.new", path)  # so that whoever sees it is not refused
+            self._server = await listening(self._first.path, self._accept, MAX_LINE + 2)
         except OSError as error:
             log.warning("no socket for other servers: %s", error.strerror or type(error).__name__)
 
@@ -212,30 +208,33 @@ class Guests:
     async def _open(self, served: Served, conversation: Conversation) -> None:
         """Open what a client needs once it has its first answer; a failure is told to each call."""
         await conversation.answered.wait()
-        await self._open_door(served)
+        await self._serve_locally(served)
         try:
             await served.memories.open()
         except PgengramError as error:
             log.warning("not ready: %s %s", error.message, error.hint)
 
-    async def _open_door(self, served: Served) -> None:
+    async def _serve_locally(self, served: Served) -> None:
         """Answer hooks and commands of a namespace that nobody here answers yet."""
-        door = LocalServer(served.memories)
-        key = door.place.key
-        if key not in self._doors and key != LocalServer(self._host).place.key:
-            self._doors[key] = door
-            await door.start()
+        key = _key(served.memories)
+        if key not in self._local and key != _key(self._host):
+            self._local[key] = LocalServer(served.memories)
+            await self._local[key].start()
 
     async def _leave(self, served: Served) -> None:
         """Let a client's manager go; another of its namespace answers hooks and commands then."""
-        mine = [key for key, door in self._doors.items() if door.manager is served.memories]
-        for key in mine:
-            await self._doors.pop(key).close()
-            for other in self._there:
-                if LocalServer(other.memories).place.key == key:
-                    await self._open_door(other)
-                    break
+        key = _key(served.memories)
+        if key in self._local and self._local[key].manager is served.memories:
+            await self._local.pop(key).close()
+            other = next((one for one in self._there if _key(one.memories) == key), None)
+            if other is not None:
+                await self._serve_locally(other)
         await served.manager.close()
+
+
+def _key(memories: MemoryManager) -> str:
+    """Return what is the same for all servers of a namespace."""
+    return Endpoints(memories.settings.variables).key
 
 
 def _cut(line: bytes) -> bytes:

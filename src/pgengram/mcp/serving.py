@@ -64,7 +64,7 @@ async def serve_stdio(
     if handover.watchdog is None:
         watchdog.start()
     memory.collect_rarely()
-    local, guests = _doors(behind, handover)
+    local, guests = _socket_servers(behind, handover)
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
     if guests is not None:
         await guests.start()
@@ -75,7 +75,7 @@ async def serve_stdio(
     watchdog.finish(EXIT_S, 0 if closed else 1)
 
 
-def _doors(behind: MemoryManager | None, handover: Handover) -> tuple[LocalServer | None, Guests | None]:
+def _socket_servers(behind: MemoryManager | None, handover: Handover) -> tuple[LocalServer | None, Guests | None]:
     """Return what answers hooks and commands, and what answers the clients of other servers."""
     if behind is None:
         return None, None
