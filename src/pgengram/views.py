@@ -89,8 +89,8 @@ class Found(Answer):
     """Answer of search_memories.
 
     in_detail: whether the caller asked for every field of the hits; period: the times that the question was read to
-    name; turns: what was said, where the caller asked for it; turns_match: how many turns match, where that is
-    worth telling.
+    name; turns: what was said, where the caller asked for it; turns_match: how many turns match, unless `turns` has
+    all of them.
     """
 
     query: Annotated[str, Unlisted]

@@ -48,7 +48,7 @@ class Conversation:
         self._channel = channel
         begun, unanswered = ([], []) if handover is None else handover.replayed()
         self._earlier: deque[Line] = deque([*begun, *unanswered])
-        # The handshake that the client has had an answer to is gone through again without telling it.
+        # The handshake, if the client has had the answer: it is repeated, and the second answer not sent.
         self._silent: RequestId | None = (
             json.loads(begun[0])["id"] if handover is not None and handover.is_greeted else None
         )

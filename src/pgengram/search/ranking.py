@@ -37,7 +37,7 @@ from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME,
 WEIGHT_MEANING: Final = 0.6  # cosine of question and memory
 WEIGHT_WORDS: Final = 0.25  # words as a share of the best candidate's; 0.4 where nothing else is known of a memory
 WEIGHT_WORDS_ALONE: Final = 0.4
-WEIGHT_AROUND: Final = 0.4  # the best turn near by: what a turn leaves out stands in its neighbours
+WEIGHT_AROUND: Final = 0.4  # the best turn near by, as a turn leaves out what was said just before it
 WEIGHT_SPEAKER: Final = 0.2  # said by the one person whom the question names
 WEIGHT_REPLY: Final = 0.15  # the turn before asked something: how well that fits
 WEIGHT_ASKING: Final = -0.06  # a question answers nothing
@@ -93,7 +93,7 @@ def by_speaker() -> str:
 
 
 def by_traits() -> str:
-    """How much a turn looks like one that tells something: a time, a digit, a name; the usual for what is no turn."""
+    """How much a turn looks like one that states a fact: a time, a digit, a name; the average for what is no turn."""
     return f"""CASE WHEN b.traits = 0 AND NOT {PLACED} THEN {USUAL_TRAITS}
       ELSE {has(TIME)} + {has(DIGIT)} + {has(CAPITAL)} END"""
 

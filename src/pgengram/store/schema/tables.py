@@ -191,7 +191,7 @@ memories = Table(
     Column("session_sequence", BigInteger),
     Column("speaker", Text),
     Column("voice", Text),  # who speaks, in lower case, also when only the text says so; helps ranking
-    Column("traits", SmallInteger, nullable=False, server_default=text("0")),  # bits of text/traits.py
+    Column("traits", SmallInteger, nullable=False, server_default=text("0")),  # bits of text/turn_features.py
     Column("user", Text),
     Column("project", Text),
     Column("collection", Text),
