@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 SHORT_DIGITS: Final = 8  # the last ones of an id, by which there is an index; random, as the first ones are the time
+BEFORE_ALL: Final = UUID(int=0)  # where reading in the order of ids begins
 
 _lock = threading.Lock()
 _last = 0

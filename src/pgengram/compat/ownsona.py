@@ -34,6 +34,7 @@ from pgengram.compat.ownsona_records import (
     Which,
 )
 from pgengram.errors import InvalidInput, NotFound, PgengramError
+from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import Change, NewMemory, Question, checked
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.counts import NONE_GIVEN
@@ -404,11 +405,12 @@ class Ownsona(CompatAdapter):
         rows: list[dict[str, Any]] = []
         async with self.memory.store.snapshot() as tx:
             await transferring.begin_reading(tx)
-            last: UUID | None = (await self.memory.one(tx, after))["id"] if after else transferring.BEFORE_ALL
-            while last is not None and len(rows) <= limit:
-                lines, last = await transferring.memories_after(tx, last)
+            last: UUID = (await self.memory.one(tx, after))["id"] if after else BEFORE_ALL
+            async for lines in transferring.memory_pages(tx, last):
                 read = map(json.loads, lines)
                 rows += [record for record in read if include_deleted or records.is_shown(record)]
+                if len(rows) > limit:
+                    break
         page = [records.exported(record) for record in rows[:limit]]
         more = {"next_after": page[-1]["id"]} if len(rows) > limit else {}
         return Raw({"ok": True, "count": len(page), "memories": page, **more})

@@ -150,11 +150,11 @@ def _history(record: Mapping[str, Any], version: int, actor: str | None) -> list
         return [{"version": version, "operation": "import", "actor": actor, "at": now}]
     if not (isinstance(history, list) and all(isinstance(row, Mapping) for row in history)):
         raise InvalidInput("history must be a list of objects.")
-    return [{**row, "actor": told_actor(row.get("actor"))} for row in history]
+    return [{**row, "actor": imported_actor(row.get("actor"))} for row in history]
 
 
-def told_actor(name: Any) -> Any:
-    """Return who acted as a file tells it, but never a person's door: a file vouches for nobody."""
+def imported_actor(name: Any) -> Any:
+    """Return who acted, as a file says; what only a person can be is marked, as a file vouches for nobody."""
     return f"imported {name}" if name in PEOPLE else name
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, TextIO
-from uuid import UUID
 
 from pgengram.service.core import Core
 from pgengram.store.reading import transferring
@@ -34,20 +33,15 @@ async def export_to(file: TextIO, core: Core, report: Report) -> dict[str, int]:
         }
         file.write(json.dumps(header) + "\n")
         report(0, total)
-        after: UUID | None = transferring.BEFORE_ALL
-        while after is not None:
-            lines, after = await transferring.memories_after(tx, after)
+        async for lines in transferring.memory_pages(tx):
             _write(file, "memory", lines, counts)
-            report(counts.get("memory", 0), total)
+            report(counts["memory"], total)
         for table in transferring.TABLES:
-            lines, key = await transferring.rows_after(tx, table, None)
-            while key is not None:
+            async for lines in transferring.row_pages(tx, table):
                 _write(file, table.record, lines, counts)
-                lines, key = await transferring.rows_after(tx, table, key)
     return counts
 
 
 def _write(file: TextIO, record: str, lines: list[str], counts: dict[str, int]) -> None:
     file.writelines(line + "\n" for line in lines)
-    if lines:
-        counts[record] = counts.get(record, 0) + len(lines)
+    counts[record] = counts.get(record, 0) + len(lines)

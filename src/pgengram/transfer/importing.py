@@ -29,7 +29,7 @@ from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival
 from pgengram.transfer import gone
-from pgengram.transfer.arrivals import arrival, told_actor
+from pgengram.transfer.arrivals import arrival, imported_actor
 from pgengram.transfer.opening import Opened
 from pgengram.transfer.records import Item, Left, Said, uuid_of
 from pgengram.transfer.report import Imported
@@ -293,7 +293,7 @@ class _Import:
         if record == "relationship" and item.foreign:
             row["type"] = normalised_type(str(row["type"]))
         if record == "history":
-            row["actor"] = told_actor(row.get("actor"))
+            row["actor"] = imported_actor(row.get("actor"))
         if record == "belief":
             row["belief_hash"] = "\\x" + belief_hash(str(row.get("belief"))).hex()
         return row

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-from uuid import UUID
 
 from pgengram.errors import InvalidInput
 from pgengram.service.core import Core
@@ -80,18 +79,14 @@ async def _read(core: Core, report: Report) -> tuple[dict[str, dict[str, Any]], 
     links: dict[str, list[tuple[str, str]]] = {}
     async with core.store.snapshot() as tx:
         total = await transferring.begin_reading(tx)
-        after: UUID | None = transferring.BEFORE_ALL
-        while after is not None:
-            lines, after = await transferring.memories_after(tx, after)
+        async for lines in transferring.memory_pages(tx):
             read = map(json.loads, lines)
             records |= {record["id"]: record for record in read if record["status"] != "working"}
             report(len(records), total)
         [table] = [table for table in transferring.TABLES if table.record == "relationship"]
-        lines, key = await transferring.rows_after(tx, table, None)
-        while key is not None:
+        async for lines in transferring.row_pages(tx, table):
             for row in map(json.loads, lines):
                 links.setdefault(row["from_id"], []).append((row["type"].replace("_", " "), row["to_id"]))
-            lines, key = await transferring.rows_after(tx, table, key)
     return records, links
 
 

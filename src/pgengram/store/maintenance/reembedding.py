@@ -21,6 +21,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from pgengram.embedders import Embedder
 from pgengram.errors import Conflict, DatabaseFailed
+from pgengram.ids import BEFORE_ALL
 from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.connection.begin import set_local
@@ -93,7 +94,6 @@ WITH batch AS MATERIALIZED (
 )
 SELECT (SELECT id FROM batch ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM gone) AS removed
 """
-BEFORE_ALL: Final = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)

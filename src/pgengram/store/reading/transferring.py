@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -10,13 +10,13 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from pgengram.ids import BEFORE_ALL
 from pgengram.store.connection.database import Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
 
 PAGE: Final = 500  # records read or looked up at once
-BEFORE_ALL: Final = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +157,15 @@ async def begin_reading(tx: Transaction) -> int:
     return row["memories"] if row else 0
 
 
-async def memories_after(tx: Transaction, after: UUID) -> tuple[list[str], UUID | None]:
-    """Return a page of memories as JSON, oldest id first, and the last id of it."""
-    rows = await tx.rows(READ_MEMORIES, {"after": after, "limit": PAGE})
-    return [row["record"] for row in rows], rows[-1]["id"] if rows else None
+async def memory_pages(tx: Transaction, after: UUID = BEFORE_ALL) -> AsyncIterator[list[str]]:
+    """Yield the memories after an id as JSON, oldest first, a page at a time."""
+    while rows := await tx.rows(READ_MEMORIES, {"after": after, "limit": PAGE}):
+        yield [row["record"] for row in rows]
+        after = rows[-1]["id"]
 
 
-async def rows_after(tx: Transaction, table: Table, after: Sequence[Any] | None) -> tuple[list[str], list[Any] | None]:
-    """Return a page of a table's rows as JSON in the order of its key, and the last key of it."""
+async def row_pages(tx: Transaction, table: Table) -> AsyncIterator[list[str]]:
+    """Yield a table's rows as JSON in the order of its key, a page at a time."""
     names = [name for name, _ in table.key]
     key = sql.SQL(", ").join(sql.SQL("t.") + sql.Identifier(name) for name in names)
     places = sql.SQL(", ").join(
@@ -178,10 +179,10 @@ async def rows_after(tx: Transaction, table: Table, after: Sequence[Any] | None)
         derived=sql.Literal(["namespace_id", *table.derived]),
         more=ERASED_ONLY if table.record == "history" else sql.SQL(""),
     )
-    bounds = {f"key_{name}": value for name, value in zip(names, after or [None] * len(names), strict=True)}
-    given = bounds | {"first": after is None, "limit": PAGE}
-    rows = await tx.rows(statement, given)
-    return [row["record"] for row in rows], [rows[-1][name] for name in names] if rows else None
+    given = {**{f"key_{name}": None for name in names}, "first": True, "limit": PAGE}
+    while rows := await tx.rows(statement, given):
+        yield [row["record"] for row in rows]
+        given |= {**{f"key_{name}": rows[-1][name] for name in names}, "first": False}
 
 
 async def known(tx: Transaction, arrivals: Sequence[Arrival]) -> dict[UUID, UUID]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 MAX_DAYS: Final = 20_000
-BEFORE_ALL: Final = UUID(int=0)
 
 # Reads all of the namespace's memories, as memories without a day of their own count on the day they were stored. Uses
 # memories_by_time for finding the namespace's.

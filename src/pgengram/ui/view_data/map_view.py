@@ -11,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
+from pgengram.ids import BEFORE_ALL
 from pgengram.service.manager import MemoryManager
 from pgengram.store.reading import ui_queries
 from pgengram.ui.view_data import islands
@@ -84,7 +85,7 @@ class MapView:
         if len(some) < 3:
             return Drawn()
         points = islands.Points(await asyncio.to_thread(islands.Regions.of, some))
-        after = ui_queries.BEFORE_ALL
+        after = BEFORE_ALL
         while len(points) < MAX_POINTS and (
             rows := await read(partial(ui_queries.vectors, after=after, limit=AT_ONCE))
         ):

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound
+from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import NewMemory, Question, checked
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
@@ -227,7 +228,7 @@ class ViewService:
 
     async def _alike(self) -> Network:
         """Return memories with the one nearest to each by meaning, for want of links."""
-        read = partial(ui_queries.vectors, after=ui_queries.BEFORE_ALL, limit=NEIGHBOURS_OF)
+        read = partial(ui_queries.vectors, after=BEFORE_ALL, limit=NEIGHBOURS_OF)
         rows = await self.manager.store.read_transaction(read)
         pairs = await asyncio.to_thread(drawing.nearest, [row["embedding"].to_numpy() for row in rows])
         ids = [str(row["id"]) for row in rows]
