@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 import uvicorn
 
 from pgengram.errors import InvalidInput
+from pgengram.runtime.web_server import WebServer
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.ui.namespaces import NamespacePages
@@ -24,31 +24,9 @@ from pgengram.ui.session_guard import SECRET_BYTES, SIGN_IN_PATH, remembered_sec
 HOST: Final = "127.0.0.1"  # and no other: the page is for this machine
 PORT: Final = 8822  # the usual one: links and bookmarks hold from one run to the next
 STOP_S: Final = 3
-STOPPING: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 log = logging.getLogger(__name__)
-
-
-class _Server(uvicorn.Server):
-    """A server that says when it listens, and lets its caller close everything after a signal."""
-
-    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._listening = listening
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._listening()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        kept = [(one, signal.signal(one, self.handle_exit)) for one in STOPPING]
-        try:
-            yield
-        finally:
-            for one, before in kept:
-                signal.signal(one, before)
 
 
 def bound(port: int | None) -> socket.socket:
@@ -104,7 +82,7 @@ async def serve_ui(settings: Settings, port: int | None, announce: Callable[[str
             )
             link = f"http://{HOST}:{number}{SIGN_IN_PATH}?token={pages.session_guard.ticket}"
             try:
-                await _Server(config, lambda: announce(link)).serve(sockets=[listener])
+                await WebServer(config, lambda: announce(link)).serve(sockets=[listener])
             finally:
                 await pages.close()
     finally:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
-import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -17,55 +15,24 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.local.socket_server import LocalServer
+from pgengram.mcp.http.middleware import MAX_BODY, MAX_HEADERS, PATH, AuthMiddleware
 from pgengram.mcp.http.namespaces import NamespaceServers
+from pgengram.mcp.http.requests import Rules
+from pgengram.mcp.http.sockets import PatientConnection
 from pgengram.runtime.logs import log_to_stderr
+from pgengram.runtime.web_server import WebServer
 from pgengram.store.clients import rates
 
 if TYPE_CHECKING:
     from pgengram.settings import Settings
-
-from pgengram.mcp.http.middleware import MAX_BODY, MAX_HEADERS, PATH, AuthMiddleware
-from pgengram.mcp.http.requests import Rules
-from pgengram.mcp.http.sockets import PatientConnection
 
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 900  # of the 1,024 files that a process may usually open
 KEEP_ALIVE_S: Final = 20
 STOP_S: Final = 5  # for calls in flight at the end
-HANDLED: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 Said = TypeVar("Said")
-
-
-class _Server(uvicorn.Server):
-    """A server that ends in order on a signal, instead of dying of it once it has ended.
-
-    Args:
-        config: how to serve.
-        started: called once clients can come.
-    """
-
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._started = started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
-        await super().startup(sockets)
-        self._started()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        before = {one: signal.getsignal(one) for one in HANDLED}
-        heard = [one for one, handler in before.items() if handler is not signal.SIG_IGN]  # as nohup has it
-        for one in heard:
-            signal.signal(one, self.handle_exit)
-        try:
-            yield
-        finally:
-            for one in heard:
-                signal.signal(one, before[one])
 
 
 async def serve_http(
@@ -95,7 +62,9 @@ async def serve_http(
         streamable_http_path=PATH,
         stateless_http=True,
         max_request_body_size=MAX_BODY,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door has done that
+        transport_security=TransportSecuritySettings(
+            enable_dns_rebinding_protection=False
+        ),  # the middleware has done that
     )
     config = uvicorn.Config(
         AuthMiddleware(inner, namespaces, rules),
@@ -123,7 +92,7 @@ async def serve_http(
     local = LocalServer(namespaces.own_manager)
     opening = asyncio.create_task(_open(namespaces, local), name="opening the store")
     try:
-        await _Server(config, lambda: announce(_address(listener, config.is_ssl))).serve(sockets=[listener])
+        await WebServer(config, lambda: announce(_address(listener, config.is_ssl))).serve(sockets=[listener])
     finally:
         opening.cancel()
         await asyncio.wait({opening})

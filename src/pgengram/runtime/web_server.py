@@ -1,0 +1,44 @@
+"""The server behind MCP over HTTP and behind the web app: it says when it listens, and ends in order on a signal."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import uvicorn
+
+HANDLED: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class WebServer(uvicorn.Server):
+    """A server that lets its caller close everything after a signal, instead of dying of it once it has ended.
+
+    Args:
+        config: how to serve.
+        started: called once clients can come.
+    """
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle the signals that nobody ignores, as nohup does with one."""
+        before = {one: signal.getsignal(one) for one in HANDLED}
+        heard = [one for one, handler in before.items() if handler is not signal.SIG_IGN]
+        for one in heard:
+            signal.signal(one, self.handle_exit)
+        try:
+            yield
+        finally:
+            for one in heard:
+                signal.signal(one, before[one])
