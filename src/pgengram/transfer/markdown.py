@@ -52,10 +52,8 @@ def _write(
         for id_, record in records.items()
         if id_ in there or id_ not in listed or record["status"] != "invalidated"
     }
-    leads = {
-        id_: sorted(f"{type_} [[{paths[to].stem}]]" for type_, to in links.get(id_, ()) if to in paths) for id_ in paths
-    }
-    written = sum(_update(path, _note(records[id_], leads[id_]).rendered()) for id_, path in paths.items())
+    names = {id_: path.stem for id_, path in paths.items()}
+    written = sum(_update(path, _note(records[id_], _leads(links, id_, names))) for id_, path in paths.items())
     kept = {id_: place for id_, place in listed.items() if id_ in records or (folder / place).exists()}
     write_list(folder, kept | {id_: path.relative_to(folder).as_posix() for id_, path in paths.items()})
     return {
@@ -65,8 +63,14 @@ def _write(
     }
 
 
-def _update(path: Path, text: str) -> bool:
+def _leads(links: Mapping[str, list[tuple[str, str]]], id_: str, names: Mapping[str, str]) -> list[str]:
+    """Return where a memory's links lead, of those that have a note."""
+    return sorted(f"{type_} [[{names[to]}]]" for type_, to in links.get(id_, ()) if to in names)
+
+
+def _update(path: Path, note: Note) -> bool:
     """Write a note unless its file says the same already; whether it was written."""
+    text = note.rendered()
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
     path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""How memory is kept: the garbage collector, and the C library of Linux (elsewhere, and with musl, nothing is done there)."""
+"""How memory is kept: by the garbage collector, and by the C library of Linux; elsewhere and with musl, that is left."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ COLLECTED_AFTER: Final = (20_000, 20, 50)  # objects of an answer are few in cyc
 
 
 def collect_rarely() -> None:
-    """Look for garbage from now on, though not often, and never again among what is imported: that would cost a fifth of
-    the start. Until then a server has the collector disabled.
+    """Look for garbage from now on, though not often, and never among what is imported: a fifth of the start is saved.
+
+    Until then a server has the collector disabled.
     """
     gc.freeze()
     gc.set_threshold(*COLLECTED_AFTER)

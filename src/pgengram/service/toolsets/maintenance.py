@@ -41,9 +41,7 @@ Action = Literal["apply", "archive", "prune", "merge", "synonyms"]
 
 
 def _within(low: float, high: float) -> AfterValidator:
-    """Return a check that is told when it fails; among the schemas in tools/list, which every model reads, it is
-    not.
-    """
+    """Return a check whose bounds are named when it fails, but not in tools/list, which every model reads."""
 
     def check(value: float | None) -> float | None:
         if value is not None and not low <= value <= high:

@@ -372,7 +372,7 @@ async def last_said(tx: Transaction, current: Conversation, limit: int) -> list[
 
 
 async def stored_since(tx: Transaction, since: datetime, conversation: Conversation) -> list[Row]:
-    """Return what was stored since a moment, and what of the conversation's project was changed; `is_new` tells which."""
+    """Return what was stored since a moment, and what of the conversation's project was changed; see `is_new`."""
     return await tx.rows(STORED_SINCE, {"since": since, **conversation.about})
 
 

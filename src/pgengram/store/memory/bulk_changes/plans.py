@@ -187,24 +187,19 @@ class ChangePlan:
     def question(self) -> str:
         """What the user is asked: how many memories, the first of them, and whether they can be brought back."""
         done = {effect.made.operation for effect in self.effects}
-        only = done.pop() if len(done) == 1 else None
         number = counted(len(self.effects))
-        head = {"erase": f"Permanently erase {number}", "forget": f"Forget {number}"}.get(only or "")
+        head = (
+            f"Permanently erase {number}" if done == {"erase"} else f"Forget {number}" if done == {"forget"} else None
+        )
         lines = [f"{head or f'Tidy memories: {self.summary}'}?"]
         for effect in self.effects[:QUOTED]:
             text = cut(one_line(effect.row["content"]), EXCERPT)
             lines.append(f"- {text}" if head else f"- {effect.made.operation}: {text}")
         lines += [f"and {len(self.effects) - QUOTED} more"] if len(self.effects) > QUOTED else []
-        return "\n".join([*lines, *self._warnings()])
-
-    def _warnings(self) -> Iterator[str]:
-        """Yield what cannot be brought back."""
-        if not self._with_operation("erase"):
-            return
-        if self.cited:
+        if "erase" in done and self.cited:
             fate = "are erased, too" if any(step.turns for step in self.steps) else "stay"
-            yield f"The turns of conversations that they cite {fate}."
-        yield "Erased memories cannot be restored."
+            lines.append(f"The turns of conversations that they cite {fate}.")
+        return "\n".join([*lines, *(["Erased memories cannot be restored."] if "erase" in done else [])])
 
     @property
     def cited(self) -> list[Row]:
