@@ -131,6 +131,11 @@ class Settings:
         return Path(self.data_dir).expanduser().absolute() if self.data_dir else Path(default_data_folder())
 
 
+def environment_without_settings() -> dict[str, str]:
+    """Return the environment of this process without settings, for a program that gets others."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+
+
 def settings_table() -> str:
     """Return the settings as a Markdown table, for the reference."""
     rows = ["| variable | default | meaning |", "| --- | --- | --- |"]

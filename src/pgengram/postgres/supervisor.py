@@ -1,7 +1,7 @@
 """The life of an embedded server: made once, started by the first of its users, stopped after the last.
 
 A server lives where its users can connect; no pid is ever taken as a sign of life. Everything that changes its state
-happens under the start lock of its home, see `presence`.
+happens under the start lock of its home, see `process_locks`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -162,30 +162,32 @@ def exchange(server: EmbeddedPostgres, other: Path, unchanged: Callable[[], bool
         Conflict: somebody else uses the server, or has written since.
     """
     home = home_of(server.data_dir)
-    start = Lock(str(home), process_locks.START)
-    if not start.take(LOCK_S):
-        raise Conflict("Another process is starting or stopping the database.", IN_USE)
-    try:
+    with _start_lock(home):
         if len(process_locks.present(str(home))) > 1 or not unchanged():
             raise Conflict("The store is in use.", IN_USE)
         _leave(str(home), server._here)
         move(home / process_locks.CLUSTER, home / FORMER)
         move(home_of(other) / process_locks.CLUSTER, home / process_locks.CLUSTER)
-    finally:
-        start.release()
 
 
 def take_back(data_dir: Path) -> None:
     """Put the data that an exchange replaced back into its place."""
     home = home_of(data_dir)
-    start = Lock(str(home), process_locks.START)
-    if not start.take(LOCK_S):
-        raise Conflict("Another process is starting or stopping the database.", IN_USE)
-    try:
+    with _start_lock(home):
         process_locks.stop_server(str(home))
         if (home / FORMER).exists():
             remove_tree(home / process_locks.CLUSTER)
             move(home / FORMER, home / process_locks.CLUSTER)
+
+
+@contextmanager
+def _start_lock(home: Path) -> Iterator[None]:
+    """Keep everybody else from starting or stopping the server."""
+    start = Lock(str(home), process_locks.START)
+    if not start.take(LOCK_S):
+        raise Conflict("Another process is starting or stopping the database.", IN_USE)
+    try:
+        yield
     finally:
         start.release()
 

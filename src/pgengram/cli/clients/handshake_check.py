@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -13,7 +12,7 @@ from threading import Timer
 from typing import IO, Any, Final, cast
 
 from pgengram import __version__
-from pgengram.settings import PREFIX
+from pgengram.settings import environment_without_settings
 from pgengram.text.counting import counted
 
 PATIENCE_S: Final = 60.0  # for everything; the first start of a store makes a database
@@ -47,8 +46,8 @@ def shake_hands(entry: Mapping[str, Any]) -> Handshake:
     if program is None:
         return Handshake(ok=False, seen="does not exist or cannot be run")
     extra = entry.get("env")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    env = {**inherited, **({str(k): str(v) for k, v in extra.items()} if isinstance(extra, dict) else {})}
+    given = {str(k): str(v) for k, v in extra.items()} if isinstance(extra, dict) else {}
+    env = environment_without_settings() | given
     words = [program, *(str(one) for one in entry.get("args") or [])]
     with tempfile.TemporaryFile() as notes:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import sysconfig
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from pgengram import __version__
 from pgengram.errors import PgengramError
-from pgengram.settings import PREFIX, Settings
+from pgengram.settings import Settings, environment_without_settings
 
 PROGRAM: Final = "pgengram.exe" if sys.platform == "win32" else "pgengram"
 UNPACKED: Final = {"archive-v0", "environments-v2"}  # folders of uv's cache in which what uvx runs lies
@@ -31,10 +30,8 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
     from mcp.client.stdio import StdioServerParameters
     from mcp_types import Implementation
 
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    server = StdioServerParameters(
-        command=sys.executable, args=["-m", "pgengram"], env={**inherited, **settings.variables}
-    )
+    env = environment_without_settings() | settings.variables
+    server = StdioServerParameters(command=sys.executable, args=["-m", "pgengram"], env=env)
     try:
         async with Client(server, client_info=Implementation(name="cli", version=__version__)) as client:
             yield client

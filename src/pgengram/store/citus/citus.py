@@ -204,8 +204,7 @@ async def rebalance(url: str) -> Status:
         NotReady: this database has no Citus, a machine refuses, or the login does not see all namespaces' rows.
     """
     async with _coordinator(url) as connection:
-        await _expect_distributed(connection)
-        await _expect_to_see_all(connection)
+        await _expect_movable(connection)
         await connection.execute(
             "SELECT rebalance_table_shards('memories', shard_transfer_mode => %(mode)s)",
             {"mode": MODE},
@@ -231,8 +230,7 @@ async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None)
         NotReady: this database has no Citus, a machine refuses, or the login does not see all namespaces' rows.
     """
     async with _coordinator(url) as connection:
-        await _expect_distributed(connection)
-        await _expect_to_see_all(connection)
+        await _expect_movable(connection)
         found = await _row(connection, FIND_NAMESPACE, {"name": namespace})
         if found is None:
             raise InvalidInput(f"There is no namespace {namespace!r}.", "Names are compared letter by letter.")
@@ -423,15 +421,12 @@ async def _of_type(connection: psycopg.AsyncConnection[dict[str, Any]], type_: s
     return [row["name"] for row in await _rows(connection, KNOWN_TABLES) if row["type"] == type_]
 
 
-async def _expect_distributed(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
+async def _expect_movable(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
+    """Refuse to move shards where there are none, or as a login that row-level security holds: Citus copies what that
+    sees, which is nothing, and drops the rest.
+    """
     if "memories" not in await _of_type(connection, "distributed"):
         raise Conflict("Nothing is distributed yet.", "Run `pgengram citus init` first.")
-
-
-async def _expect_to_see_all(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
-    """Refuse to move shards as a login that row-level security holds: Citus copies what that sees, which is nothing,
-    and drops the rest.
-    """
     if any(row["result"] != "t" for row in await _rows(connection, SEES_ALL)):
         raise NotReady(
             "Row-level security applies to this login, so not all rows would be moved.",

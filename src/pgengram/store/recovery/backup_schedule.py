@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pgengram.errors import NotReady
 from pgengram.postgres.process_locks import NO_WINDOW
 from pgengram.runtime.system.processes import end_tree
-from pgengram.settings import PREFIX, Settings
+from pgengram.settings import Settings, environment_without_settings
 from pgengram.store.connection import background
 
 if TYPE_CHECKING:
@@ -106,11 +104,9 @@ class BackupScheduler:
             return False
 
     async def _make(self) -> None:
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
-        ours = {PREFIX + key.upper(): str(value) for key, value in asdict(self._settings).items() if value}
         process = subprocess.Popen(  # noqa: ASYNC220 # Windows' loop for psycopg starts no processes; ours alone
             [sys.executable, "-m", "pgengram", "backup", "--if-due"],
-            env=inherited | ours,
+            env=environment_without_settings() | self._settings.variables,
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
