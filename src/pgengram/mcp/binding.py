@@ -9,16 +9,13 @@ from __future__ import annotations
 import inspect
 import re
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pydantic import BaseModel, RootModel
 
 from pgengram.json_schema import FlatJsonSchema, Schema
 from pgengram.mcp.listing import listed, listed_answer
 from pgengram.service.calls.arguments import Arguments
-
-if TYPE_CHECKING:
-    from mcp_types import Tool as ListedTool
 
 
 def paragraphs(docstring: str) -> str:
@@ -30,28 +27,24 @@ class ToolBinding(Arguments):
     """A tool as clients see it, made from the method's signature, docstring and returned view."""
 
     @cached_property
-    def listed(self) -> ListedTool:
+    def listed(self) -> dict[str, Any]:
         """The tool's entry in tools/list."""
-        from mcp_types import Tool as ListedTool  # here, as commands that only call a tool need none of it
-        from mcp_types import ToolAnnotations
-
         hints = self.tool.hints
         schema, also = self.input_schema, ""
         if not self._is_foreign:
             schema, also = listed(self.tool.name, schema, self.tool.essential)
-        return ListedTool(
-            name=self.tool.name,
-            title=self.tool.title,
-            description=f"{paragraphs(inspect.getdoc(self.tool.method) or '')} {also}".strip(),
-            input_schema=schema,
-            output_schema=self._output_schema(),
-            annotations=ToolAnnotations(
-                read_only_hint=hints.read_only,
-                destructive_hint=None if hints.read_only else hints.destructive,  # of what only reads they say nothing
-                idempotent_hint=None if hints.read_only else hints.idempotent,
-                open_world_hint=False,
-            ),
-        )
+        answer = self._output_schema()
+        annotations = {"readOnlyHint": hints.read_only, "openWorldHint": False}
+        if not hints.read_only:  # of what only reads they say nothing
+            annotations |= {"destructiveHint": hints.destructive, "idempotentHint": hints.idempotent}
+        return {
+            "name": self.tool.name,
+            "title": self.tool.title,
+            "description": f"{paragraphs(inspect.getdoc(self.tool.method) or '')} {also}".strip(),
+            "inputSchema": schema,
+            **({} if answer is None else {"outputSchema": answer}),
+            "annotations": annotations,
+        }
 
     @property
     def _is_foreign(self) -> bool:

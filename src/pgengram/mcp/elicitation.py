@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any
 
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
@@ -16,33 +16,18 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pgengram.json_schema import Schema
+from pgengram.mcp.offer import FORM, QUESTION, Unanswered, agreed
 from pgengram.runtime.context import Asker
 
 log = logging.getLogger(__name__)
 
 Context = ServerRequestContext[Any]
 
-QUESTION: Final = "confirm"  # the name of our only question, and of the only field of its form
-FORM: Final[Schema] = {
-    "type": "object",
-    "properties": {QUESTION: {"type": "boolean", "title": "Yes, do it", "default": True}},
-}
 
-
-class Unanswered(Exception):
-    """A question that the client takes to its user and answers by repeating the call (from protocol 2026-07-28 on)."""
-
-    def __init__(self, question: ElicitRequestFormParams, token: str) -> None:
-        super().__init__()
-        self._question = question
-        self._token = token
-
-    def as_result(self) -> InputRequiredResult:
-        """Return the answer that has the client put the question."""
-        return InputRequiredResult(
-            input_requests={QUESTION: ElicitRequest(params=self._question)}, request_state=self._token
-        )
+def input_required(question: Unanswered) -> InputRequiredResult:
+    """Return the answer that has the client put the question."""
+    form = ElicitRequestFormParams(message=question.question, requested_schema=FORM)
+    return InputRequiredResult(input_requests={QUESTION: ElicitRequest(params=form)}, request_state=question.token)
 
 
 class _Elicitation:
@@ -60,16 +45,17 @@ class _Elicitation:
     def answer(self) -> tuple[str, bool] | None:
         answer = (self._params.input_responses or {}).get(QUESTION)
         token = self._params.request_state
-        return (token, _agreed(answer)) if token and isinstance(answer, ElicitResult) else None
+        return (token, agreed(answer.action, answer.content)) if token and isinstance(answer, ElicitResult) else None
 
     async def ask(self, question: str, token: str) -> bool | None:
         if self._context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            raise Unanswered(ElicitRequestFormParams(message=question, requested_schema=FORM), token)
+            raise Unanswered(question, token)
         try:
-            return _agreed(await self._context.session.elicit_form(question, FORM, self._context.request_id))
+            answer = await self._context.session.elicit_form(question, FORM, self._context.request_id)
         except MCPError as error:  # it said that it can ask, and cannot: there is still the token
             log.warning("the client could not ask its user: error %s", error.error.code)
             return None
+        return agreed(answer.action, answer.content)
 
 
 def asker_of(context: Context, params: CallToolRequestParams) -> Asker | None:
@@ -80,7 +66,3 @@ def asker_of(context: Context, params: CallToolRequestParams) -> Asker | None:
     ways = None if context.session.client_capabilities is None else context.session.client_capabilities.elicitation
     can_ask = ways is not None and (ways.form is not None or ways.url is None)
     return _Elicitation(context, params) if can_ask else None
-
-
-def _agreed(answer: ElicitResult) -> bool:
-    return answer.action == "accept" and (answer.content or {}).get(QUESTION, True) is True

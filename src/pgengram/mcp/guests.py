@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer, listening
-from pgengram.mcp.conversation import DRAIN_S, Conversation, converse
-from pgengram.mcp.server import INSTRUCTIONS, Manager, build_server
+from pgengram.mcp.conversation import DRAIN_S, Conversation
+from pgengram.mcp.offer import INSTRUCTIONS, Manager, Offer
+from pgengram.mcp.speaking import converse
 from pgengram.mcp.stdio.lines import MAX_LINE, Line
 from pgengram.mcp.stdio.relay import CLOSED, OWN, RELAYED, FirstServer, Handover
 from pgengram.postgres import status
@@ -182,18 +183,17 @@ class Guests:
 
     async def _serve(self, served: Served, channel: _Channel, handover: Handover) -> None:
         conversation = Conversation(channel, handover, f"{os.getpid()}-{next(self._numbers)}")
-        server = build_server(
+        offer = Offer(
             served.manager.tools,
             ready=served.manager.ready,
             instructions=served.instructions,
             short=served.settings.short_answers,
-            more=served.more,
             interrupted=handover.perhaps_done,
         )
         self._there.append(served)
         opening = asyncio.create_task(self._open(served, conversation))
         try:
-            serving = await converse(server, conversation)
+            serving = await converse(offer, conversation, served.more)
             _, late = await asyncio.wait({serving}, timeout=UNWIND_S)
             for one in late:
                 one.cancel()

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer
-from pgengram.mcp.conversation import Conversation, converse
+from pgengram.mcp.conversation import Conversation
 from pgengram.mcp.guests import Guests
-from pgengram.mcp.server import INSTRUCTIONS, Manager, build_server
+from pgengram.mcp.offer import INSTRUCTIONS, Manager, Offer
+from pgengram.mcp.speaking import converse
 from pgengram.mcp.stdio.channel import Channel
 from pgengram.mcp.stdio.fds import claim_stdio
 from pgengram.mcp.stdio.relay import Handover
@@ -53,12 +54,11 @@ async def serve_stdio(
     handover = handover or Handover()
     channel, watchdog = _connection(handover)
     conversation = Conversation(channel, handover, f"{os.getpid()}-0" if handover.watchdog else "")
-    server = build_server(
+    offer = Offer(
         manager.tools,
         ready=manager.ready,
         instructions=instructions,
         short=settings.short_answers,
-        more=more,
         interrupted=handover.perhaps_done,
     )
     if handover.watchdog is None:
@@ -68,7 +68,7 @@ async def serve_stdio(
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
     if guests is not None:
         await guests.start()
-    serving = await converse(server, conversation)
+    serving = await converse(offer, conversation, more)
     await _unwind(serving, opening, [one.close() for one in (local, guests) if one is not None])
     closed = await _over(asyncio.create_task(manager.close()), CLOSE_S)
     await channel.close(UNWIND_S / 2)

@@ -21,8 +21,9 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
+from pgengram.mcp.offer import FRESH_MS, INSTRUCTIONS, Manager, Offer, Progress
 from pgengram.mcp.resources import Handlers
-from pgengram.mcp.server import FIXED, INSTRUCTIONS, TOOLS_FRESH_MS, Manager, Progress, build_server
+from pgengram.mcp.server import FIXED, build_server
 from pgengram.runtime.context import ACTOR, client_named
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
@@ -128,13 +129,13 @@ class NamespaceServer:
 
     def _server(self, *, reading: bool) -> Server[Any]:
         handlers = Handlers(self.manager)
-        return build_server(
+        offer = Offer(
             [tool for tool in self._spoken.tools if tool.hints.read_only or not reading],
             ready=self._ready,
             instructions=self.instructions,
             short=self.manager.settings.short_answers,
-            more={f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY},
         )
+        return build_server(offer, {f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY})
 
     async def _ready(self, report: Progress) -> None:
         grant = _GRANT.get()
@@ -170,7 +171,7 @@ class NamespaceServers:
             entry = front.get_request_handler(method)
             if entry is not None:
                 front.add_request_handler(method, entry.params_type, self._answering(method))
-        front.cache_hints = {method: CacheHint(ttl_ms=TOOLS_FRESH_MS, scope="private") for method in FIXED}
+        front.cache_hints = {method: CacheHint(ttl_ms=FRESH_MS, scope="private") for method in FIXED}
         return front
 
     @asynccontextmanager

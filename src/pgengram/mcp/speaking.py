@@ -1,0 +1,49 @@
+"""Serving one conversation: the plain part of the protocol here, the rest by the SDK once a client needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pgengram.mcp.conversation import Conversation
+from pgengram.mcp.offer import Offer
+from pgengram.mcp.plain import Plain
+
+
+async def converse(
+    offer: Offer, conversation: Conversation, more: Mapping[str, Any] | None = None
+) -> asyncio.Task[None]:
+    """Serve until nothing more is read, and return the task of calls that may still be under way.
+
+    Args:
+        offer: the tools.
+        conversation: with the client.
+        more: handlers of other requests, by the names of the SDK's parameters.
+    """
+    serving = asyncio.create_task(_served(offer, conversation, more))
+    ended = asyncio.create_task(conversation.ended.wait())
+    try:
+        await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        ended.cancel()
+    return serving
+
+
+async def _served(offer: Offer, conversation: Conversation, more: Mapping[str, Any] | None) -> None:
+    plain = Plain(offer, conversation, more or ())
+    try:
+        # The SDK makes a span of each request where somebody has set OpenTelemetry up.
+        if "opentelemetry.sdk" in sys.modules or not await plain.serve():
+            await _by_the_sdk(offer, conversation, more)
+    finally:
+        await plain.close()
+
+
+async def _by_the_sdk(offer: Offer, conversation: Conversation, more: Mapping[str, Any] | None) -> None:
+    from pgengram.mcp.sdk_streams import Incoming, Outgoing
+    from pgengram.mcp.server import build_server
+
+    server = build_server(offer, more)
+    await server.run(Incoming(conversation), Outgoing(conversation), server.create_initialization_options())
