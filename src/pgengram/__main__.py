@@ -121,13 +121,23 @@ def _serve(handover: Handover) -> None:
 
 
 def _start_ahead(settings: Settings) -> None:
-    """Have the embedded server started by another thread while this one imports what a server needs."""
+    """Have other threads start the embedded server and load the model while this one imports what a server needs."""
+    from pgengram.embedders import builtin
+    from pgengram.errors import PgengramError
     from pgengram.runtime.system import memory
     from pgengram.store import ahead
 
     memory.share_one_arena()  # before there are other threads
+    # numpy would start one for each core, which waits busily for work that a vector of 384 numbers never is.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Another embedder may be one that cannot be used, and then nothing is to be made.
-    if not settings.database_url and settings.embedder == type(settings)().embedder:
+    if settings.embedder != type(settings)().embedder:
+        return
+    try:
+        builtin.begin()
+    except PgengramError:  # told once there is somebody to tell it
+        return
+    if not settings.database_url:
         ahead.begin(settings.data_path)
 
 

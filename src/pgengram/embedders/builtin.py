@@ -36,6 +36,9 @@ DIMENSIONS: Final = 384
 REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."
 
 
+_begun: Final[list[BuiltinEmbedder]] = []
+
+
 class BuiltinEmbedder:
     """Embeds English with all-MiniLM-L6-v2 and other languages with multilingual-e5-small, mapped into the space of the
     first.
@@ -123,7 +126,18 @@ def _mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 def _builtin(rest: str, _: str) -> Embedder:
     if rest:
         raise InvalidInput("PGENGRAM_EMBEDDER: builtin: takes no name.")
-    return BuiltinEmbedder()
+    return _begun.pop() if _begun else BuiltinEmbedder()
+
+
+def begin() -> None:
+    """Begin to load the English encoder for the next embedder that is made, before anything else is there.
+
+    Raises:
+        EmbeddingFailed: its files are incomplete.
+    """
+    embedder = BuiltinEmbedder()
+    embedder.english.begin()
+    _begun.append(embedder)
 
 
 SCHEMES = {"builtin": Scheme("builtin:", _builtin)}

@@ -113,8 +113,12 @@ class OnnxEmbedder:
 
     def load_ahead(self) -> None:
         """Begin to load the model while something else is waited for; the first text that needs it tells a failure."""
-        self._worker.submit(self._loaded)
+        self.begin()
         self._let_go_later()
+
+    def begin(self) -> None:
+        """Do so before there is an event loop, which lets the model go when nothing needs it."""
+        self._worker.submit(self._loaded)
 
     async def _embed(self, texts: Sequence[str], prefix: str) -> list[NDArray[np.float32]]:
         run = asyncio.get_running_loop().run_in_executor
