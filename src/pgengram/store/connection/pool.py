@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import psycopg
@@ -15,18 +16,30 @@ Connection = psycopg.AsyncConnection[dict[str, Any]]
 POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
 POOL_IDLE_S: Final = 10.0  # until a connection that nobody needed is closed: each holds 20 MB in PostgreSQL
+GROWN_AFTER_S: Final = 0.05  # somebody has waited for so long: most calls are over sooner than another is opened
 REUSED_AFTER: Final = 1  # a statement is prepared when it comes again; to plan the ranking takes as long as to run it
 
 
 class Pool(AsyncConnectionPool[Connection]):
     """Lends the connection that was given back last, which has planned the statements and has their tables at hand.
 
-    By turns, each connection would have to plan and to keep what one of them is enough for.
+    By turns, each connection would have to plan and to keep what one of them is enough for. Another one is opened when
+    somebody has waited for a while: what is written behind an answer would else cost 20 MB and a start of a process.
     """
 
     async def _get_ready_connection(self, timeout: float | None) -> Connection | None:  # noqa: ASYNC109 - the pool's
         self._pool.rotate(1)
         return await super()._get_ready_connection(timeout)
+
+    def _maybe_grow_pool(self) -> None:
+        if self._nconns < self._min_size:
+            super()._maybe_grow_pool()
+        else:
+            asyncio.get_running_loop().call_later(GROWN_AFTER_S, self._grow_for_who_waits)
+
+    def _grow_for_who_waits(self) -> None:
+        if self._waiting and not self._closed:
+            super()._maybe_grow_pool()
 
 
 def new_pool(url: str) -> Pool:
