@@ -134,11 +134,12 @@ def _start_ahead(settings: Settings) -> None:
     if settings.embedder != type(settings)().embedder:
         return
     try:
-        builtin.begin()
+        encoder = builtin.ahead()
+        if not settings.database_url:
+            ahead.begin(settings.data_path)
+        encoder.begin()
     except PgengramError:  # told once there is somebody to tell it
         return
-    if not settings.database_url:
-        ahead.begin(settings.data_path)
 
 
 if __name__ == "__main__":

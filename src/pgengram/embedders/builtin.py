@@ -36,7 +36,7 @@ DIMENSIONS: Final = 384
 REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."
 
 
-_begun: Final[list[BuiltinEmbedder]] = []
+_ahead: Final[list[BuiltinEmbedder]] = []
 
 
 class BuiltinEmbedder:
@@ -126,18 +126,17 @@ def _mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
 def _builtin(rest: str, _: str) -> Embedder:
     if rest:
         raise InvalidInput("PGENGRAM_EMBEDDER: builtin: takes no name.")
-    return _begun.pop() if _begun else BuiltinEmbedder()
+    return _ahead.pop() if _ahead else BuiltinEmbedder()
 
 
-def begin() -> None:
-    """Begin to load the English encoder for the next embedder that is made, before anything else is there.
+def ahead() -> OnnxEmbedder:
+    """Return the English encoder of the next embedder that is made, before anybody needs it.
 
     Raises:
         EmbeddingFailed: its files are incomplete.
     """
-    embedder = BuiltinEmbedder()
-    embedder.english.begin()
-    _begun.append(embedder)
+    _ahead.append(BuiltinEmbedder())
+    return _ahead[-1].english
 
 
 SCHEMES = {"builtin": Scheme("builtin:", _builtin)}

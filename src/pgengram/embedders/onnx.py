@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pgengram.embedders.dense import Dense
@@ -113,11 +114,15 @@ class OnnxEmbedder:
 
     def load_ahead(self) -> None:
         """Begin to load the model while something else is waited for; the first text that needs it tells a failure."""
-        self.begin()
+        self._worker.submit(self._loaded)
         self._let_go_later()
 
     def begin(self) -> None:
-        """Do so before there is an event loop, which lets the model go when nothing needs it."""
+        """Do so before there is an event loop, which lets the model go when nothing needs it.
+
+        The runtime is imported here and now: two threads that import take turns, and to load the model takes none.
+        """
+        _runtime()
         self._worker.submit(self._loaded)
 
     async def _embed(self, texts: Sequence[str], prefix: str) -> list[NDArray[np.float32]]:
@@ -278,7 +283,7 @@ def _pooled(tokens: NDArray[np.float32], pooling: str) -> NDArray[np.float32]:
     return np.asarray(tokens.mean(axis=0))
 
 
-def _session(model: Path) -> onnxruntime.InferenceSession:
+def _runtime() -> ModuleType:
     # As of 1.31 it would keep a device's id in the home directory and tell its maker of each model that is loaded. It
     # looks at this when it is loaded itself; what it offers to call comes too late.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
@@ -287,6 +292,12 @@ def _session(model: Path) -> onnxruntime.InferenceSession:
             f"The embedding model needs {' and '.join(lacking)}, which Windows does not bring.", libraries.INSTALL
         )
     import onnxruntime
+
+    return onnxruntime  # type: ignore[no-any-return]
+
+
+def _session(model: Path) -> onnxruntime.InferenceSession:
+    onnxruntime = _runtime()
     from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 
     options = onnxruntime.SessionOptions()
