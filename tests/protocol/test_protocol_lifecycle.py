@@ -44,7 +44,7 @@ HEAVY = {"numpy", "psycopg", "sqlalchemy", "alembic", "onnxruntime", "tokenizers
 
 
 def test_serving_imports_nothing_heavy() -> None:
-    code = f"import sys, pgengram.mcp.server; print(*{HEAVY} & set(sys.modules))"
+    code = f"import sys, pgengram.mcp.sdk.server; print(*{HEAVY} & set(sys.modules))"
 
     assert subprocess.check_output([sys.executable, "-c", code]).strip() == b""
 

@@ -42,8 +42,8 @@ async def _served(offer: Offer, conversation: Conversation, more: Mapping[str, A
 
 
 async def _by_the_sdk(offer: Offer, conversation: Conversation, more: Mapping[str, Any] | None) -> None:
-    from pgengram.mcp.sdk_streams import Incoming, Outgoing
-    from pgengram.mcp.server import build_server
+    from pgengram.mcp.sdk.server import build_server
+    from pgengram.mcp.sdk.streams import Incoming, Outgoing
 
     server = build_server(offer, more)
     await server.run(Incoming(conversation), Outgoing(conversation), server.create_initialization_options())

@@ -25,10 +25,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import ConnectionLost, DatabaseFailed
-from pgengram.mcp.frames import Refused, frame
 from pgengram.mcp.http.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.http.oauth import Issuer
 from pgengram.mcp.http.requests import Gone, HTTPRejection, Rates, Request, Rules, json_response, replayed, with_headers
+from pgengram.mcp.sdk.frames import Refused, frame
 from pgengram.runtime.logs import trace
 from pgengram.store.clients import rates, tokens
 from pgengram.store.connection.pool import POOL_MAX

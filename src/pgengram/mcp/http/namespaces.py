@@ -23,7 +23,7 @@ from mcp.server.lowlevel import Server
 
 from pgengram.mcp.offer import FRESH_MS, INSTRUCTIONS, Manager, Offer, Progress
 from pgengram.mcp.resources import Handlers
-from pgengram.mcp.server import FIXED, build_server
+from pgengram.mcp.sdk.server import FIXED, build_server
 from pgengram.runtime.context import ACTOR, client_named
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager

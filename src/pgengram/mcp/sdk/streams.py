@@ -9,7 +9,7 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 
 from pgengram.mcp.conversation import MAX_IN_FLIGHT, Conversation
-from pgengram.mcp.frames import Refused, frame
+from pgengram.mcp.sdk.frames import Refused, frame
 from pgengram.mcp.stdio.lines import INTERNAL_ERROR, refusal
 
 

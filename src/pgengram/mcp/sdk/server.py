@@ -19,8 +19,8 @@ from mcp_types import (
 )
 from mcp_types import Tool as ListedTool
 
-from pgengram.mcp.elicitation import Context, asker_of, input_required
 from pgengram.mcp.offer import FRESH_MS, NAME, TITLE, Offer, Progress, Unanswered
+from pgengram.mcp.sdk.elicitation import Context, asker_of, input_required
 
 FIXED: Final[tuple[CacheableMethod, ...]] = (
     "tools/list", "server/discover", "resources/list", "resources/templates/list", "prompts/list",
