@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,6 +149,11 @@ def captured(lab: Lab) -> tuple[float, str]:
     return lab.hook("Stop")
 
 
+def commands(lab: Lab, runs: int, lines: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Time commands, each many times."""
+    return {f"pgengram {line}": timed(runs, lambda line=line: lab.command(line)) for line in lines}  # type: ignore[misc]
+
+
 async def fill(settings: Settings, memories: int) -> None:
     """Store memories to be found among."""
     manager = MemoryManager(settings)
@@ -184,14 +189,16 @@ def main() -> None:
             results["recall with a prompt"] = timed(
                 given.runs, lambda: lab.hook("UserPromptSubmit", prompt=QUESTION, session_id=str(random.random()))
             )
-            for line in COMMANDS:
-                results[f"pgengram {line}"] = timed(given.runs // 4 or 1, lambda line=line: lab.command(line))  # type: ignore[misc]
+            results |= commands(lab, given.runs // 4 or 1, COMMANDS)
+            [newest] = json.loads(lab.command("list --json -n 1")[1])["results"]
+        cold_commands = commands(lab, given.runs // 4 or 1, (*COMMANDS[1:], f"show {newest['id'][-8:]}"))
+        results |= {f"{name}, cold": result for name, result in cold_commands.items()}
         deadline = time.monotonic() + PATIENCE_S
         while lab.processes() and time.monotonic() < deadline:
             time.sleep(0.5)  # PostgreSQL is being stopped
         results["processes left"] = len(lab.processes())
     for name, result in results.items():
-        print(f"{name:38}{result}")
+        print(f"{name:46}{result}")
     print(json.dumps(results))
 
 

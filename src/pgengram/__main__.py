@@ -130,13 +130,11 @@ def _start_ahead(settings: Settings) -> None:
     memory.share_one_arena()  # before there are other threads
     # numpy would start one for each core, which waits busily for work that a vector of 384 numbers never is.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Another embedder may be one that cannot be used, and then nothing is to be made.
     if settings.embedder != type(settings)().embedder:
         return
     try:
         encoder = builtin.ahead()
-        if not settings.database_url:
-            ahead.begin(settings.data_path)
+        ahead.begin(settings)
         encoder.begin()
     except PgengramError:  # told once there is somebody to tell it
         return

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -16,7 +17,9 @@ from mcp import Client
 from typer.testing import CliRunner
 
 from helpers import PATIENCE_S, connected, environment, remember
+from machine import copied
 from pgengram.cli.app import app
+from pgengram.postgres import status
 from pgengram.runtime.context import COMMAND_LINE
 
 # Runs the command, then says which of the libraries were imported that only a whole server needs.
@@ -38,6 +41,13 @@ async def client(assistant: Assistant) -> AsyncIterator[Client]:
         await remember(made, LYON, kind="decision", tags=["deploy"], project="ark")
         await remember(made, "Mara prefers short answers — 短い答え.", importance=0.9)
         yield made
+
+
+@pytest.fixture
+def own(prepared: Path, tmp_path: Path) -> Assistant:
+    """An assistant with an embedded server of its own, which does not run."""
+    copied(prepared, tmp_path)
+    return Assistant({"data_dir": str(tmp_path)})
 
 
 def quickly(assistant: Assistant, *words: str, **settings: str) -> tuple[int, str, str]:
@@ -105,6 +115,30 @@ async def test_what_is_refused_is_refused_in_the_same_words(
     assert full.exit_code != 0
     assert (code, printed) == (full.exit_code, full.stdout)
     assert full.stderr.splitlines()[-2:] == said.splitlines()[:-1][-2:]
+
+
+@pytest.mark.parametrize("line", [
+    "add Mara-takes-tea.", "search tea", "list --json", "show 00000000", "list --limit 0", "search tea --mode odd",
+])  # fmt: skip
+async def test_without_a_server_a_command_says_what_the_full_one_does_and_reads_no_options_first(
+    own: Assistant, line: str
+) -> None:
+    await fully(own, "add", "Ravi drinks tea in the garden.")
+    code, printed, said = quickly(own, *line.split())
+    full = await fully(own, *line.split())
+
+    assert code == full[0]
+    if not line.startswith("add"):  # it stores the same text again
+        assert steady(printed) == steady(full[1])
+    assert ("typer" in said.split()) == (code == 2)
+    assert not status(own.folder).running
+
+
+async def test_a_wrong_command_makes_no_store(tmp_path: Path) -> None:
+    own = Assistant({"data_dir": str(tmp_path / "none")})
+
+    assert quickly(own, "list", "--since", "nonsense")[0] == 2
+    assert not own.folder.exists()
 
 
 async def test_a_server_of_another_namespace_is_not_asked(assistant: Assistant, client: Client) -> None:

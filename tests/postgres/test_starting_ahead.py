@@ -21,8 +21,8 @@ def mine(prepared: Path, tmp_path: Path) -> Path:
 
 
 async def test_the_store_takes_the_server_that_was_begun_ahead(mine: Path) -> None:
-    settings = Settings(data_dir=str(mine), embedder="none:")
-    ahead.begin(settings.data_path)
+    settings = Settings(data_dir=str(mine))
+    ahead.begin(settings)
     store = Store(settings)
 
     await store.open()
@@ -34,8 +34,8 @@ async def test_the_store_takes_the_server_that_was_begun_ahead(mine: Path) -> No
 
 
 async def test_a_server_that_was_begun_for_a_store_that_nobody_opened_ends_with_it(mine: Path) -> None:
-    settings = Settings(data_dir=str(mine), embedder="none:")
-    ahead.begin(settings.data_path)
+    settings = Settings(data_dir=str(mine))
+    ahead.begin(settings)
 
     await Store(settings).close()
 
@@ -45,8 +45,8 @@ async def test_a_server_that_was_begun_for_a_store_that_nobody_opened_ends_with_
 async def test_a_start_that_fails_ahead_is_told_to_the_first_who_asks_and_tried_again_then(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.write_text("This is no folder.")
-    settings = Settings(data_dir=str(folder), embedder="none:")
-    ahead.begin(settings.data_path)
+    settings = Settings(data_dir=str(folder))
+    ahead.begin(settings)
     store = Store(settings)
 
     with pytest.raises(NotReady, match="cannot be used"):

@@ -35,9 +35,9 @@ PART: Final = re.compile(r"(?:^|(?<=; ))(\w+)(?:\[\d+\])?(?= (?:must|is|holds|co
 SINGULAR: Final = {"tags": "tag", "types": "type", "ids": "id"}  # an option that is repeated has one name
 
 
-def spoken(error: Mapping[str, str], command: Callable[..., Any]) -> dict[str, str]:
+def spoken(error: Mapping[str, str], command: Callable[..., Any] | None) -> dict[str, str]:
     """Return an error of a tool as it is told to whoever typed a command."""
-    names = _typed(command)
+    names = _typed(command) if command else {}
 
     def typed(found: re.Match[str]) -> str:
         name = found[1]

@@ -1,13 +1,14 @@
-"""`pgengram search`, `list`, `show` and `add` as a running server of the store answers them, in a fraction of the time.
+"""`pgengram search`, `list`, `show` and `add`, plainly typed, in a fraction of the full command's time.
 
-Only what is plainly typed is read here. Where no server runs, or an option or value is not as it should be, the full
-command does the work and explains what is wrong. Nothing is imported on the way that takes long.
+A running server of the store answers them. Where none runs, PostgreSQL starts while the rest is imported, and nothing
+is that reads options. An option or value that is not as it should be is left to the full command, which explains it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from pgengram.runtime import local_socket
 from pgengram.settings import Settings
 
 Options = dict[str, Any]
+Request = dict[str, Any]  # the tool that is called, and with which arguments
 
 ANSWER_S: Final = 30.0  # for a server to answer; a call that takes longer is made again, which stores nothing twice
 TEXT, LIST, FLAG, NUMBER = "text", "list", "flag", "number"
@@ -83,52 +85,99 @@ CALLS: Final[Mapping[str, tuple[str, Callable[..., Options]]]] = {
 
 
 def quick(arguments: list[str]) -> int | None:
-    """Run a command if it is one of these and a server answers.
+    """Run a command if it is one of these and plainly typed.
 
     Returns:
         The exit code; None where the full command has to do it.
     """
     name, *words = arguments
     options = _read(OPTIONS[name], words) if name in OPTIONS else None
-    if options is None or not local_socket.SUPPORTED:
-        return None
-    as_json = options.pop("json", False)
     try:
-        called = _call(name, options)
-        Settings.from_environment()
-        with waiting():
-            answer = local_socket.ask(local_socket.Endpoints(os.environ), called, ANSWER_S) if called else None
+        called = _call(name, options) if options is not None else None
+        if options is None or called is None:
+            return None
+        settings = Settings.from_environment()
+        answer = _asked(called) if local_socket.SUPPORTED else None
     except (InvalidInput, local_socket.Unanswered):
         return None
-    text = (answer or {}).get("answer")
+    if answer is None:
+        return _alone(name, options, called, settings)
+    text = answer.get("answer")
     if not isinstance(text, str):  # an error, which changed nothing: the full command says it in its own words
         return None
-    return _shown(name, options, text, as_json=as_json)
+    found = json.loads(text)
+    if "read" in found:
+        from pgengram.cli import runtime
+
+        runtime.note_readings(found)
+    return _shown(name, options, found, text)
 
 
-def _call(name: str, options: Options) -> dict[str, object] | None:
+def _asked(called: Request) -> dict[str, object] | None:
+    """Return what a running server answers, None where there is none."""
+    with waiting():
+        return local_socket.ask(local_socket.Endpoints(os.environ), called, ANSWER_S)
+
+
+def _alone(name: str, options: Options, called: Request, settings: Settings) -> int | None:
+    """Run a command without a server; return None for what the full command has to explain."""
+    import atexit
+    import gc
+
+    from pgengram.store import ahead
+
+    ended: list[int] = []
+    atexit.register(_end_at_once, ended)  # before anything that registers more, so that it comes after that
+    gc.disable()  # the process is over before there is much to collect
+    if settings.data_path.exists():  # a command that is wrong makes no store
+        ahead.begin(settings)
+    from pydantic import BaseModel
+
+    BaseModel.model_config["defer_build"] = True  # a command uses few of the models
+    from pgengram.cli import runtime
+
+    async def work() -> int | None:
+        async with runtime.opened_manager() as manager:
+            if manager.models.configured is not None and (name == "add" or called["arguments"].get("query")):
+                manager.models.configured.load_ahead()  # beside PostgreSQL's start
+            try:
+                answer = await runtime.call_tool(manager, called["call"], called["arguments"])
+            except InvalidInput:
+                return None
+            return _shown(name, options, answer.model_dump(), answer.model_dump_json(indent=2, exclude_none=True))
+
+    code = runtime.finished(work())
+    ended.extend([] if code is None else [code])
+    return code
+
+
+def _end_at_once(codes: list[int]) -> None:
+    """End with the code of a command that was run; taking apart what was imported would take as long as a search."""
+    if codes:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(codes[0])
+
+
+def _call(name: str, options: Options) -> Request | None:
     """Return the request that a command makes; None for what is typed otherwise than it should be."""
     tool, arguments_of = CALLS[name]
     words = options[WORDS]
     if bool(words) == (name == "list") or (name == "add" and (len(words) > 1 or words == ["-"])):
         return None
     first = words if name == "add" else [words] if words else []
-    given = arguments_of(*first, **{key: value for key, value in options.items() if key != WORDS})
+    given = arguments_of(*first, **{key: value for key, value in options.items() if key not in (WORDS, "json")})
     return {"call": tool, "arguments": {key: value for key, value in given.items() if value is not None}}
 
 
-def _shown(name: str, options: Options, text: str, *, as_json: bool) -> int:
-    """Print what a server answered as the full command does; return the exit code."""
-    found = json.loads(text)
-    if as_json and not found.get("read"):
+def _shown(name: str, options: Options, found: Mapping[str, Any], text: str) -> int:
+    """Print an answer, and its text as JSON, as the full command does; return the exit code."""
+    if options.get("json"):
         print(text)  # noqa: T201 - as it is
         return 1 if found.get("missing") else 0
-    from pgengram.cli import output, runtime
+    from pgengram.cli import output
 
-    runtime.note_readings(found)
-    if as_json:
-        print(text)  # noqa: T201
-    elif name == "search":
+    if name == "search":
         output.print_search(found, why=options.get("why", False))
     elif name == "list":
         output.print_list(found, options.get("offset", 0) + options.get("limit", 20))
@@ -136,6 +185,7 @@ def _shown(name: str, options: Options, text: str, *, as_json: bool) -> int:
         output.print_read(found)
     else:
         output.print_stored(found)
+    sys.stdout.flush()  # here, where it is told that nobody reads
     return 1 if found.get("missing") else 0
 
 

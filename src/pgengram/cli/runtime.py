@@ -40,28 +40,37 @@ def command(function: Callable[Parameters, Coroutine[Any, Any, int | None]]) -> 
 
     @wraps(function)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
-        import asyncio
-
         import typer
 
-        from pgengram.runtime.system.loop import event_loop
-
-        try:
-            with asyncio.Runner(loop_factory=event_loop) as runner:
-                code = runner.run(function(*args, **kwargs))
-        except PgengramError as error:
-            from pgengram.cli.error_words import spoken
-
-            raise typer.Exit(print_error(spoken(error.as_dict(), function))) from None
-        except KeyboardInterrupt:
-            note("Ended by Ctrl+C.")
-            raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:  # the reader has seen enough, as `head` has
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(UNREAD) from None
-        raise typer.Exit(code or 0)
+        raise typer.Exit(finished(function(*args, **kwargs), function) or 0)
 
     return run
+
+
+def finished(work: Coroutine[Any, Any, int | None], typed: Callable[..., Any] | None = None) -> int | None:
+    """Return what a command's work comes to: its own answer, or the exit code of what ended it, which is told.
+
+    Args:
+        work: the work.
+        typed: the command, whose options an error names.
+    """
+    import asyncio
+
+    from pgengram.runtime.system.loop import event_loop
+
+    try:
+        with asyncio.Runner(loop_factory=event_loop) as runner:
+            return runner.run(work)
+    except PgengramError as error:
+        from pgengram.cli.error_words import spoken
+
+        return print_error(spoken(error.as_dict(), typed))
+    except KeyboardInterrupt:
+        note("Ended by Ctrl+C.")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
 
 
 # -- printing ----------------------------------------------------------------------------------------------------------

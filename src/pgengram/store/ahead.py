@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pgengram.postgres import EmbeddedPostgres
+    from pgengram.settings import Settings
 
 _begun: Final[dict[Path, Begun]] = {}
 
@@ -60,9 +61,15 @@ class Begun:
                 self._report(message)
 
 
-def begin(folder: Path) -> None:
-    """Begin to start the server of a folder; the first store that needs it takes it."""
-    _begun[folder] = Begun(folder)
+def begin(settings: Settings) -> None:
+    """Begin to start the server of a store; the first store of its folder that needs it takes it.
+
+    Another embedder than the usual one may be one that cannot be used, and then nothing is to be made.
+    """
+    if not settings.database_url and settings.embedder == type(settings)().embedder:
+        import pgengram.postgres  # noqa: F401 - two threads that import slow each other down
+
+        _begun[settings.data_path] = Begun(settings.data_path)
 
 
 def taken(folder: Path) -> Begun | None:
