@@ -1,7 +1,7 @@
 """Make the pictures of the web app under docs/img, from the demo's invented company: python tests/screenshots.py
 
 `--every FOLDER` writes every view instead, in three sizes, light and dark, with texts that are hard to show: Chinese, Arabic, emoji,
-HTML, 16,000 characters. It needs Playwright (`pip install playwright`) and a Chromium, and fonts for these scripts. A run starts the
+HTML, many tags, 16,000 characters. It needs Playwright (`pip install playwright`) and a Chromium, and fonts for these scripts. A run starts the
 embedded PostgreSQL in a temporary folder.
 """
 
@@ -57,6 +57,7 @@ HARD: Final = {  # to show
     )[:15_900],
 }  # fmt: skip
 
+TAGS: Final = tuple(f"{word} \u202e{n}" for n, word in enumerate(["<b>tag</b>", "ציפור", "标签", "a" * 56] * 3))
 DISAGREEING: Final = (  # for the review
     "The printer in the office in Bern needs toner 305 and stands beside the green door.",
     "The printer in the office in Bern needs toner 415 and stands beside the green door.",
@@ -73,7 +74,10 @@ async def fill(data_dir: str, *, hard: bool) -> dict[str, str]:
         ids = {"memory": str(stored.results[0]["memory_id"])}
         if hard:
             made = await manager.create_memories(
-                [{"content": text, "tags": [name, "hard to show"]} for name, text in HARD.items()]
+                [
+                    {"content": text, "tags": [name, "hard to show", *(TAGS if name == "hostile" else ())]}
+                    for name, text in HARD.items()
+                ]
             )
             ids |= {name: str(one["memory_id"]) for name, one in zip(HARD, made.results, strict=True)}
         return ids

@@ -84,7 +84,7 @@ async def test_ten_tasks_are_done_by_the_keyboard_alone(browser: Browser) -> Non
 
     # 6: add a memory
     await keys.press("n")
-    await page.get_by_label("Text").wait_for()
+    await page.locator("[name=content]:focus").wait_for()
     await keys.type("The cellar key hangs behind the door.")
     await press(page, "Save")
     await page.locator(".prose", has_text="The cellar key").wait_for()

@@ -777,7 +777,7 @@ async def test_an_edit_of_what_changed_meanwhile_is_refused_and_not_lost(ui: Ui)
     )
 
     assert answer.status_code == 409
-    assert "not 999" in answer.text
+    assert "changed while you were editing it" in answer.text
     assert "Typed in vain." in answer.text
     assert (
         ui.db.value("SELECT content FROM memories WHERE id = %s", [ui.ids["stripe"]]) == "Mara moved billing to Stripe."

@@ -23,6 +23,24 @@ MARKS: Final = re.compile(
     r"^ {0,3}(?:(?:#{1,6}|[-*+>]) +|(?:```|~~~).*$)|\*\*|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)", re.MULTILINE
 )
 WORD: Final = re.compile(r"\w+")
+CALLS: Final = (  # what an assistant is told of its arguments and calls, and what whoever is at the page is told
+    (r"^(\w+)\[\d+\] ", r"\1 "),
+    (r"^content is required: .*", "The text is missing."),
+    (r"^content must be text of at most", "The text may have at most"),
+    (r"^content ", "The text "),
+    (r"^occurred_at ", "Happened on "),
+    (r"; to store all of it call create_memories\(.*\), each part in full with the other fields of this call",
+     ", or import a file with the whole text"),
+    (r"The memory is at version \d+, not \d+\.", "This memory was changed while you were editing it."),
+    (r"Read the memory again with get_memories and repeat the change on what is there now\.",
+     "Below is your text, not saved; saving it again replaces what is there now."),
+    (r"Correct the argument and call again; nothing was changed\.", "Nothing was changed. Correct it and try again."),
+    (r"The call can be retried: a repeated create stores nothing twice\.", "Try again: nothing is stored twice."),
+    (r"the call can be retried", "you can try again"),
+    (r"Use search_memories to find the right id\.", "Search for it in its own words."),
+    (r"\bCall again\b", "Try again"),
+    (r"\bcall again\b", "try again"),
+)  # fmt: skip
 Pieces = list[tuple[bool, str]]  # whether it was looked for, and a text
 
 
@@ -45,6 +63,13 @@ def markdown(text: str) -> Markup:
     html = re.sub(r"<(p|h[2-6]|ul|ol|blockquote|table)>", r'<\1 dir="auto">', html)
     html = html.replace("<pre>", '<pre tabindex="0">')
     return Markup(html.replace("<a href=", '<a rel="noreferrer noopener" target="_blank" href='))  # noqa: S704
+
+
+def on_page(text: str) -> str:
+    """Return what an error says, for whoever is at the page and calls no tool."""
+    for call, meant in CALLS:
+        text = re.sub(call, meant, text, flags=re.DOTALL)
+    return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "?", "…")) else ".")
 
 
 def excerpt(text: str, query: str = "") -> str:

@@ -112,6 +112,7 @@ class PageApplication(ABC):
             "moment": _moment,
             "duration": _duration,
             "markdown": markup.markdown,
+            "on_page": markup.on_page,
         }
         self.session_guard = SessionGuard(self._application(), self.port, self._error, self.secret, self.namespace)
 

@@ -16,6 +16,7 @@ from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.store.memory import memories
 from pgengram.store.reading import history
+from pgengram.ui.view_data.query_values import filled
 from pgengram.views import EMPTY, Shown, memory_view
 
 MAX_KEPT: Final = 200  # previews, and changes that can be undone
@@ -155,7 +156,7 @@ class Changes:
 
     async def update(self, fields: Mapping[str, Any]) -> Done:
         """Change one memory."""
-        updated = await self._manager.update_memory(checked(Change, dict(fields)))
+        updated = await self._manager.update_memory(filled(Change, fields))
         if not updated.changed_fields:
             return Done("Nothing changed.")
         return await self._last(UUID(updated.memory_id))

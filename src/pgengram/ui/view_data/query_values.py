@@ -1,19 +1,36 @@
-"""What an address says, read: days, numbers, ids and names of findings."""
+"""What an address or a form says, read: days, numbers, ids, names of findings, memories."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Final
+from functools import cache
+from typing import Any, Final, TypeVar
 from uuid import UUID
+
+from pydantic import BaseModel
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound
+from pgengram.service.calls.arguments import Reader
 
 PAIRED: Final = ("duplicates", "contradictions", "outdated")
 PLAN: Final = "plan"
 FIND_IT: Final = "It may have been erased. Search for it in its own words."
 MAX_WHOLE: Final = 10_000_000
+Model = TypeVar("Model", bound=BaseModel)
+_reader: Final = cache(lambda model: Reader(model, liberal=False))
+
+
+def filled(model: type[Model], fields: Mapping[str, Any]) -> Model:
+    """Return the request that a form or an address asks for.
+
+    Raises:
+        InvalidInput: a field cannot be as it is; the message names it and says what is allowed.
+        LimitExceeded: a text or a list is too long.
+    """
+    found: Model = _reader(model).read(fields)[0]
+    return found
 
 
 def chosen_finding(given: str | None, names: Sequence[str], found: Mapping[str, int]) -> str:

@@ -15,7 +15,7 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.ids import BEFORE_ALL
-from pgengram.inputs import NewMemory, Question, checked
+from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
 from pgengram.service.toolsets.graph import Graph
@@ -32,7 +32,7 @@ from pgengram.ui.view_data.background_cache import BackgroundCache
 from pgengram.ui.view_data.changes import Changes, Done
 from pgengram.ui.view_data.jobs import Export, Import
 from pgengram.ui.view_data.map_view import MapView
-from pgengram.ui.view_data.query_values import moment_of, whole_number
+from pgengram.ui.view_data.query_values import filled, moment_of, whole_number
 from pgengram.views import Found, Shown, Stored, around_view, cut, memory_view
 
 PAGE: Final = 20  # memories on a page
@@ -187,7 +187,7 @@ class ViewService:
         given = {name: fields[name] for name in NEW if fields.get(name, "").strip(" ,")}
         if "occurred_at" in given:
             given["occurred_at"] += "T00:00:00Z"
-        stored = await self.manager.create_memory(checked(NewMemory, given))
+        stored = await self.manager.create_memory(filled(NewMemory, given))
         self.cache.forget()
         return stored
 
@@ -254,7 +254,7 @@ class ViewService:
 
     async def make_cluster(self, name: str, ids: Sequence[str]) -> str:
         """Make a cluster of memories, and return its id."""
-        made = await self.clusters.create_memory_cluster(checked(NewCluster, {"name": name, "memory_ids": list(ids)}))
+        made = await self.clusters.create_memory_cluster(filled(NewCluster, {"name": name, "memory_ids": list(ids)}))
         self.cache.forget()
         return str(made.cluster_id)
 
@@ -351,7 +351,7 @@ def _question(asked: Mapping[str, str], **fixed: Any) -> Question:
         given["since"] = moment_of(asked.get("at")) - timedelta(days=PERIODS[asked["period"]])
     if until := given.get("until"):
         given["until"] = f"{until}T23:59:59.999999Z"
-    return checked(Question, given | fixed).without_counting_hidden()
+    return filled(Question, given | fixed).without_counting_hidden()
 
 
 def _step(given: str) -> Shown:
