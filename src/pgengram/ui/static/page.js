@@ -430,7 +430,8 @@ function sizeOf(text) {
 function labels(graph, radius) {
   const shown = graph.nodes().filter((node) => !node.hasClass("hidden"));
   const dots = shown.map((node) => ({ node, ...node.renderedPosition(), reach: radius * (node.hasClass("start") ? 1.7 : 1) + 2 }));
-  const taken = [];
+  const [canvas, buttons] = [graph.container(), graph.container().parentElement.querySelector(".zoom")].map((one) => one.getBoundingClientRect());
+  const taken = [{ left: buttons.left - canvas.left, right: buttons.right - canvas.left, top: buttons.top - canvas.top, bottom: buttons.bottom - canvas.top }];
   const free = (box, own) => !taken.some((other) => box.left < other.right && box.right > other.left && box.top < other.bottom && box.bottom > other.top)
     && !dots.some(({ node, x, y, reach }) => node !== own && x + reach > box.left && x - reach < box.right && y + reach > box.top && y - reach < box.bottom);
   const [width, height] = [graph.width(), graph.height()];
@@ -454,7 +455,7 @@ function labels(graph, radius) {
       break;
     }
   }
-  return taken;
+  return taken.length - 1;
 }
 
 // What is selected, with its links, beside the graph.
@@ -478,10 +479,11 @@ function panel(node, choose) {
 
 const MOST_FIT = 1.4;
 const RADIUS = 7; // pixels of a memory
+const CROWD = 80; // of more memories each is smaller
 
 function network(element) {
   const given = data(element);
-  const many = Object.keys(given.nodes).length > 400;
+  const own = RADIUS * Math.min(1, Math.sqrt(CROWD / Object.keys(given.nodes).length)); // so that links between many stay in sight
   const graph = cytoscape({
     container: element,
     elements: [
@@ -493,9 +495,6 @@ function network(element) {
       ...given.edges.map((edge, number) => ({ data: { id: `e${number}`, source: edge.from, target: edge.to, type: edge.type.replaceAll("_", " "), strength: edge.strength } })),
     ],
     layout: { name: "preset", padding: 40 },
-    hideEdgesOnViewport: many,
-    textureOnViewport: many,
-    pixelRatio: many ? 1 : "auto",
     minZoom: 0.02,
     maxZoom: 4,
   });
@@ -507,16 +506,16 @@ function network(element) {
       fitted = graph.zoom();
     }
     const zoom = graph.zoom();
-    const radius = (many ? RADIUS / 2 : RADIUS) * Math.min(1.6, Math.max(1, zoom / fitted) ** 0.3); // zooming moves memories apart more than it makes them large
+    const radius = own * Math.min(1.6, Math.max(1, zoom / fitted) ** 0.3); // zooming moves memories apart more than it makes them large
     const [size, letters] = [2 * radius / zoom, LETTERS / zoom]; // as large on the screen whatever the number of memories
     const away = letters / 3;
-    element.dataset.labels = labels(graph, radius).length;
+    element.dataset.labels = labels(graph, radius);
     graph.style([
       { selector: "node", style: { width: size, height: size, "background-color": (node) => colour(node.data("type")), color: colour("text"), "font-size": letters, "line-height": 1.25, "text-wrap": "wrap", "text-max-width": LABEL_WIDTH / zoom, "text-outline-color": colour("raised"), "text-outline-width": 3 / zoom } },
       ...Object.entries(SIDES).map(([side, [across, upright]]) => ({ selector: `node.${side}`, style: { label: "data(short)", "text-halign": across, "text-valign": upright, "text-margin-x": { right: away, left: -away }[side] ?? 0, "text-margin-y": { below: away, above: -away }[side] ?? 0 } })),
       { selector: "node.start", style: { width: size * 1.7, height: size * 1.7, "border-width": 3 / zoom, "border-color": colour("text") } },
       { selector: "node:selected", style: { "border-width": 3 / zoom, "border-color": colour("focus") } },
-      { selector: "edge", style: { width: (edge) => (0.5 + 1.5 * edge.data("strength")) / zoom, opacity: many ? 0.35 : 1, "line-color": colour("edge"), "target-arrow-color": colour("soft"), "target-arrow-shape": many ? "none" : "triangle", "arrow-scale": 0.7, "curve-style": many ? "haystack" : "bezier" } },
+      { selector: "edge", style: { width: (edge) => (0.5 + 1.5 * edge.data("strength")) / zoom, "line-color": colour("edge"), "target-arrow-color": colour("soft"), "target-arrow-shape": "triangle", "arrow-scale": 0.7, "curve-style": "bezier" } },
       { selector: "edge.near", style: { "line-color": colour("focus"), "target-arrow-color": colour("focus"), opacity: 1 } },
       { selector: ".hidden", style: { display: "none" } },
       { selector: "edge[type = 'alike']", style: { "line-style": "dashed", "target-arrow-shape": "none" } },
