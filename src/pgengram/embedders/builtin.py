@@ -26,8 +26,8 @@ SHA256: Final[Mapping[str, Mapping[str, str]]] = {
         "tokenizer.json": "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
     },
     OTHERS: {
-        "model.onnx": "cc873121a2be5d7a5bc29d0aeae168ff01ec1313f0ade4744ce496dd4a2fe5f6",
-        "vocabulary.txt": "d037b506f04cde5611953fa3c12d98a5c7bef698e3715b7067bffc793d6a84ab",
+        "model.onnx": "948e44689f56ac4a0fd1915734b53c50fe8a89d310e3ace19bbcac9d952ad0ae",
+        "vocabulary.txt": "49d7fd3fff1b466f8cea2760ccf4049d05b374a9313824be49cf8d30d0fb9029",
     },
 }
 _DIGEST: Final = hashlib.sha256("".join(SHA256[part]["model.onnx"] for part in (ENGLISH, OTHERS)).encode()).hexdigest()

@@ -1,10 +1,9 @@
-"""A unigram tokenizer of 28 MB and a tenth of a second, where the usual library takes 160 MB for the same
-vocabulary.
-"""
+"""A unigram tokenizer of 40 MB and a third of a second, where the usual library takes several times as much."""
 
 from __future__ import annotations
 
 import re
+from array import array
 from functools import lru_cache
 from math import inf
 from pathlib import Path
@@ -26,10 +25,12 @@ class Unigram:
     """
 
     def __init__(self, file: Path) -> None:
-        lines = file.read_text(encoding="utf-8").split("\n")
-        pieces = [line.rpartition("\t") for line in lines if line]
-        self._scores = [float(score) for _, _, score in pieces]
-        self._ids = {piece: index for index, (piece, _, _) in enumerate(pieces)}
+        self._scores, self._ids = array("d"), dict[str, int]()
+        with file.open(encoding="utf-8", newline="\n") as lines:  # read line by line, half the memory is enough
+            for line in lines:
+                piece, _, score = line.rpartition("\t")
+                self._ids[piece] = len(self._scores)
+                self._scores.append(float(score))
         begin, _, end, self._unknown = (self._ids.pop(mark) for mark in MARKS)  # in a text they are plain characters
         self.head, self.tail = [begin], [end]
         self._longest = max(map(len, self._ids))
