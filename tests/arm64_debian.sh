@@ -4,7 +4,8 @@
 #
 # usage: tests/arm64_debian.sh FOLDER [TEST...]        as root; needs debootstrap, qemu-user-static, a C compiler, pip and the network
 #
-# FOLDER gets the system, which is kept for the next time. TEST is tests/postgres when left out. Takes over an hour on two processors.
+# FOLDER gets the system, which is kept for the next time, as are the packages of others in it. TEST is a file of tests, and all of
+# tests/postgres when left out; each runs by itself, the others also if one fails. Takes over an hour on two processors.
 set -euo pipefail
 checkout=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
 [ $# -ge 1 ] || { sed -n '2,/^set/s/^# \?//p' "$0" >&2; exit 2; }
@@ -62,13 +63,21 @@ cp "$emulator" "$root/qemu-aarch64"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 mkdir -p "$root/etc/ssl/certs"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" # what this machine trusts, the other one trusts
-rm -rf "$root/checkout" "$root/venv" "$root/wheel" "$root/root/.local"
+rm -rf "$root/checkout" "$root/wheel" "$root/root/.local" "$root/var/lib/pgengram"
 mkdir "$root/checkout"
 git -C "$checkout" ls-files -z | tar -C "$checkout" --null --files-from - --create | tar -C "$root/checkout" --extract
 python3 -m pip wheel --quiet --no-deps --wheel-dir "$root/wheel" "$checkout"
 
-enter "python3 -m venv /venv && pip install --quiet --only-binary=:all: \"\$(ls /wheel/*.whl)[dev]\""
+# Ours is new each time; of the others pip gets what is missing or no longer fits.
+enter "[ -e /venv/bin/pip ] || python3 -m venv /venv"
+enter "pip uninstall --quiet --yes pgengram && pip install --quiet --only-binary=:all: \"\$(ls /wheel/*.whl)[dev]\" && pip check"
 enter "uname -m && ! grep -o -m1 sve /proc/cpuinfo"
 enter "pgengram demo && pgengram doctor"
-enter "pytest -n 0 ${*:-tests/postgres}"
+cd "$checkout"
+[ $# -gt 0 ] || set -- tests/postgres/test_*.py
+failed=()
+for test in "$@"; do
+    enter "date && pytest -n 0 -v -rs $test" || failed+=("$test")
+done
+[ ${#failed[@]} = 0 ] || { printf '\nFailed there: %s\n' "${failed[*]}"; exit 1; }
 printf '\nIt installs and runs there.\n'

@@ -7,13 +7,16 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from helpers import PATIENCE_S, call, connected, environment, found, hits, read, remember, until
-from machine import closed_in_the_end, copied, is_over
+from machine import closed_in_the_end, copied, is_over, pgengram
+from pgengram.postgres import status
 
 
 @pytest.fixture
@@ -87,18 +90,20 @@ async def test_a_fact_that_changes_is_corrected_and_the_old_one_is_told_as_old(s
         assert await found(client, "Where does Tomas live?") == [old]
 
 
-@pytest.mark.real_start
-def test_process_and_database_are_gone_after_stdin_closes(store: Path) -> None:
+@contextmanager
+def one_that_was_told_something(store: Path) -> Iterator[subprocess.Popen[str]]:
+    """A server of `store` that has stored a memory."""
     server = subprocess.Popen(
         [sys.executable, "-m", "pgengram"],
         env=environment(data_dir=str(store)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
     assert server.stdin is not None
     assert server.stdout is not None
-    try:
+    with server:
         for message in (
             {"id": 1, "method": "initialize", "params": {
                 "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}},
@@ -113,17 +118,45 @@ def test_process_and_database_are_gone_after_stdin_closes(store: Path) -> None:
             answers[answer.get("id")] = answer
         assert "Remembered." in json.dumps(answers[2])
         assert not is_over(store)
+        try:
+            yield server
+        finally:
+            server.kill()
 
-        server.stdin.close()
-        server.wait(PATIENCE_S)
+
+@pytest.mark.real_start
+async def test_process_and_database_are_gone_after_stdin_closes(store: Path) -> None:
+    with one_that_was_told_something(store) as server:
+        said, _ = server.communicate(timeout=PATIENCE_S)
 
         assert server.returncode == 0
-        assert is_over(store)
-        assert server.stdout.read() == ""
-    finally:
-        server.kill()
-        server.wait()
-        server.stdout.close()
+        assert said == ""
+        await until(over(store))
+
+
+@pytest.mark.real_start
+async def test_a_database_that_takes_its_time_to_stop_is_told_of_and_is_no_failure(store: Path) -> None:
+    with one_that_was_told_something(store) as server:
+        database = psutil.Process(status(store).pid)
+        database.suspend()
+        try:
+            _, warned = server.communicate(timeout=PATIENCE_S)
+        finally:
+            database.resume()
+
+        assert "It ends without this server, and nothing is lost." in warned
+        assert server.returncode == 0
+        await until(over(store))
+    assert "Once." in pgengram("list", data_dir=str(store)).stdout
+
+
+def over(store: Path) -> Callable[[], Awaitable[bool]]:
+    """Return a question: is nothing of a store's server left?"""
+
+    async def asked() -> bool:
+        return is_over(store)
+
+    return asked
 
 
 async def test_a_server_whose_database_was_killed_answers_again(store: Path) -> None:

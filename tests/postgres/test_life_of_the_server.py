@@ -4,12 +4,15 @@ import os
 import signal
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from server_users import Users, supervisor_of, until
 
-from pgengram.postgres import start_embedded, status
+from pgengram.errors import NotReady
+from pgengram.postgres import process_locks, start_embedded, status, turns
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
 
@@ -91,3 +94,46 @@ def test_stopping_twice_and_stopping_after_the_folder_has_gone_change_nothing(se
     other.stop()
     (settled / "postgres").rename(settled / "elsewhere")
     other.stop()
+
+
+@pytest.fixture
+def somebody_at_work(settled: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[process_locks.Lock]:
+    """The lock of somebody who is starting or stopping the server; whoever waits for it looks often."""
+    monkeypatch.setattr(turns, "LOOK_S", 0.1)
+    start = process_locks.Lock(str(settled / "postgres"), process_locks.START)
+    assert start.take()
+    yield start
+    start.release()
+
+
+def test_whoever_comes_meanwhile_waits_for_another_who_gets_on(
+    settled: Path, somebody_at_work: process_locks.Lock
+) -> None:
+    somebody_at_work.release()
+    running = start_embedded(settled)
+    assert somebody_at_work.take()
+
+    def work() -> None:
+        for written in range(60):
+            (settled / "postgres" / "draft").write_text("x" * written)
+            time.sleep(0.05)
+        somebody_at_work.release()
+
+    worker, heard = threading.Thread(target=work), list[str]()
+    worker.start()
+    came = start_embedded(settled, timeout_s=1, report=heard.append)  # a third of what the work takes
+    worker.join()
+    came.stop()
+    running.stop()
+
+    assert heard == ["Another process is preparing the database…"]
+
+
+def test_somebody_who_does_not_get_on_is_waited_for_no_longer(
+    settled: Path, somebody_at_work: process_locks.Lock
+) -> None:
+    with pytest.raises(NotReady, match="does not get on") as told:
+        start_embedded(settled, timeout_s=1)
+
+    assert "Close the assistants" in told.value.hint
+    assert not status(settled).running

@@ -28,12 +28,12 @@ from pgengram.postgres import (
 )
 from pgengram.runtime import local_socket
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets and modes of Unix")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="sockets, modes and users of Unix")
 
-NAMES = ['it\'s "quoted" $HOME `x`, 100%2F?&#', "Gedächtnis 記憶", "long" + "g" * 180]
+QUOTED = "it's 'quoted' $HOME `x`, 100%2F&#" if sys.platform == "win32" else 'it\'s "quoted" $HOME `x`, 100%2F?&#'
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [QUOTED, "Gedächtnis 記憶", pytest.param("long" + "g" * 180, marks=posix)])
 def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     try:
@@ -46,6 +46,7 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
         put_out(folder)
 
 
+@posix
 def test_a_server_that_was_killed_in_a_long_folder_can_be_stopped_and_leaves_no_socket(tmp_path: Path) -> None:
     folder = tmp_path / ("long" + "g" * 180)
     home = str(folder / "postgres")
@@ -62,6 +63,7 @@ def test_a_server_that_was_killed_in_a_long_folder_can_be_stopped_and_leaves_no_
         put_out(folder)
 
 
+@posix
 def test_a_server_in_a_long_folder_can_be_stopped_by_several_at_once(tmp_path: Path) -> None:
     folder = tmp_path / ("long" + "g" * 180)
     home = str(folder / "postgres")
@@ -73,6 +75,7 @@ def test_a_server_in_a_long_folder_can_be_stopped_by_several_at_once(tmp_path: P
         put_out(folder)
 
 
+@posix
 def test_the_folder_is_closed_to_other_users_and_those_above_are_left_alone(tmp_path: Path) -> None:
     above = tmp_path / "above"
     above.mkdir(mode=0o700)
@@ -87,6 +90,7 @@ def test_the_folder_is_closed_to_other_users_and_those_above_are_left_alone(tmp_
         put_out(folder)
 
 
+@posix
 @pytest.mark.parametrize("squat", ["link", "open"])
 def test_a_short_folder_that_another_could_enter_is_not_used(tmp_path: Path, squat: str) -> None:
     folder = tmp_path / ("long" + "g" * 180)
@@ -116,6 +120,7 @@ def test_a_short_folder_that_another_could_enter_is_not_used(tmp_path: Path, squ
         short.unlink() if squat == "link" else short.rmdir()
 
 
+@posix
 def test_a_pid_file_that_points_to_a_folder_of_another_is_not_believed(settled: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     trap.mkdir()
@@ -150,7 +155,15 @@ def test_a_folder_that_is_not_one_is_refused_with_the_setting_to_change(tmp_path
     assert "PGENGRAM_DATA_DIR" in refused.value.hint
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="asks the drive's letter there")
+@pytest.mark.skipif(sys.platform != "win32", reason="the shares of Windows")
+def test_a_share_of_another_machine_is_refused() -> None:
+    with pytest.raises(NotReady, match="network drive") as refused:
+        start_embedded(Path(r"\\localhost\pgengram\data"))
+
+    assert "PGENGRAM_DATA_DIR" in refused.value.hint
+
+
+@posix
 def test_a_network_drive_is_refused_and_left_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     share = SimpleNamespace(mountpoint=str(folder.parent.resolve()), fstype="nfs4")
     monkeypatch.setattr(psutil, "disk_partitions", lambda **_: [SimpleNamespace(mountpoint="/", fstype="ext4"), share])

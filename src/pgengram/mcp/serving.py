@@ -70,7 +70,8 @@ async def serve_stdio(
         await guests.start()
     serving = await converse(offer, conversation, more)
     await _unwind(serving, opening, [one.close() for one in (local, guests) if one is not None])
-    closed = await _over(asyncio.create_task(manager.close()), CLOSE_S)
+    closing = asyncio.create_task(manager.close())
+    closed = await _over(closing, CLOSE_S) or _ends_without_us(closing, behind)
     await channel.close(UNWIND_S / 2)
     watchdog.finish(EXIT_S, 0 if closed else 1)
 
@@ -80,6 +81,14 @@ def _socket_servers(behind: MemoryManager | None, handover: Handover) -> tuple[L
     if behind is None:
         return None, None
     return LocalServer(behind), None if handover.first is None else Guests(handover.first, behind, os.environ)
+
+
+def _ends_without_us(closing: asyncio.Task[None], behind: MemoryManager | None) -> bool:
+    """Return whether nothing is left to wait for but PostgreSQL, which its supervisor stops once we have gone."""
+    if closing.done() or behind is None or behind.store.is_open:
+        return False
+    log.warning("PostgreSQL takes long to start or to stop. It ends without this server, and nothing is lost.")
+    return True
 
 
 async def _unwind(

@@ -26,11 +26,14 @@ from pgengram.postgres import process_locks, system
 from pgengram.postgres.binaries import Binaries, find_binaries, settled
 from pgengram.postgres.process_locks import Lock
 from pgengram.postgres.system import home_of
+from pgengram.postgres.turns import turn
 from pgengram.runtime.system.files import CODE_PAGE, move, remove_tree
 
 USER = DATABASE = "pgengram"
 MAINTENANCE = "template1"  # the database that every server has
 FORMER = "cluster.former"  # beside the data that took its place
+OTHERS = "Another process is preparing the database…"
+STUCK = "Close the assistants and other programs that use it, then call again."
 IN_USE = "Close the assistants and other programs that use it, then call again; nothing was changed."
 RECOVERY_S = 600  # a server that replays its log is making progress: interrupted, it would begin anew
 LOCK_S = 90  # longer than anybody holds the start lock while stopping
@@ -209,7 +212,8 @@ def start_embedded(
     """Join the server of `data_dir`; make and start it first where necessary. Blocks.
 
     Raises:
-        NotReady: the folder cannot be used, or the server does not come up within `timeout_s` of its start.
+        NotReady: the folder cannot be used, the server does not come up within `timeout_s` of its start, or somebody
+            else who starts or stops it does not get on for as long.
     """
     data_dir = data_dir.absolute()
     try:
@@ -262,9 +266,9 @@ def _prepared(data_dir: Path) -> Path:
 
 
 def _started(home: Path, data_dir: Path, timeout_s: float, report: Callable[[str], None]) -> EmbeddedPostgres:
-    start = Lock(str(home), process_locks.START)
-    if not start.take(timeout_s):
-        raise NotReady(f"Another process has been starting or stopping the database for {timeout_s:.0f} seconds.")
+    start = turn(home, timeout_s, lambda: report(OTHERS))
+    if start is None:
+        raise NotReady("Another process is starting or stopping the database and does not get on.", STUCK)
     try:
         process_locks.sweep(str(home))
         here = process_locks.join(str(home))
