@@ -1,4 +1,4 @@
-"""How memory is kept: by the garbage collector, and by the C library of Linux; elsewhere and with musl, that is left."""
+"""How memory is kept: by the garbage collector, and on Linux by the C library (with musl, that is left alone)."""
 
 from __future__ import annotations
 

@@ -99,11 +99,10 @@ class Step:
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Step:
         """Return what `as_json` wrote."""
-        into = kept.get("into")
         return cls(
             kept["action"],
             [UUID(id_) for id_ in kept["ids"]],
-            None if into is None else UUID(into),
+            UUID(into) if (into := kept.get("into")) else None,
             kept.get("tags", []),
             kept.get("reason"),
             [UUID(id_) for id_ in kept.get("replaced_by", [])],
@@ -302,8 +301,7 @@ class ChangePlan:
             await changes.apply(tx, effect.row, effect.made, parts=None, model_id=tx.model_id, session_id=session_id)
 
     async def _erase(self, tx: Transaction, *, session_id: str | None, listed: bool) -> dict[UUID, dict[str, Any]]:
-        erased = self._with_operation("erase")
-        if not erased:
+        if not (erased := self._with_operation("erase")):
             return {}
         with_turns = {id_ for step in self.steps if step.turns for id_ in step.ids}
         cited = [turn for turn in self.cited if turn["memory_id"] in with_turns]
