@@ -37,189 +37,189 @@ class Shown:
 
 FEATURES: dict[int, Feature] = {
     1: Feature(
-        "Memories of four types, each with its detail, written together",
+        "Four types of memory, each with its own details, stored in one step",
         (AGI,),
-        "`create_memory` with `type`; detail goes into `metadata`, what is no detail of the type is kept there and reported.",
+        "`create_memory` with `type`. Put the details into `metadata`; other keys are kept there and reported.",
     ),
     2: Feature(
-        "Vectors are made from the text",
+        "Vectors computed from the text",
         (CONTINUITY, SKYNET, OWNSONA, CROW),
-        "Nothing to do. `embedding` takes a vector of one's own when its length fits.",
+        "Automatic. Pass your own vector in `embedding` if its length fits.",
     ),
     3: Feature(
-        "Any embedding model, a change of it while searches go on, or none",
+        "Any embedding model, switched while searches go on, or none at all",
         (OWNSONA, CROW),
-        "`PGENGRAM_EMBEDDER`; `pgengram reembed` moves a store to another model. With `none:` answers say `degraded`.",
+        "Set `PGENGRAM_EMBEDDER`; `pgengram reembed` moves a store to another model. With `none:`, answers say `degraded`.",
     ),
     4: Feature(
-        "Limits that are told and kept",
+        "Documented, enforced limits",
         (CONTINUITY, OWNSONA),
-        "They stand in each tool's schema, and in the message when something does not fit.",
+        "Each tool's schema states them, and so does the error when a value exceeds one.",
     ),
     5: Feature(
-        "Errors with a code, a message and the next step",
+        "Errors with a code, a message and a next step",
         (OWNSONA,),
-        "`ok` is false and `error` has `code`, `message` and `hint`; after `INVALID_INPUT` nothing was changed.",
+        "`ok` is false, and `error` has `code`, `message` and `hint`. After `INVALID_INPUT`, nothing was changed.",
     ),
     6: Feature(
-        "Secrets are refused wherever they stand",
+        "Secrets are refused in every field",
         (OWNSONA,),
-        "Nothing to do: `SECRET_REJECTED`, and nothing is stored. `PGENGRAM_SECRETS` set to `redact` stores the rest.",
+        "Automatic: the call fails with `SECRET_REJECTED` and stores nothing. With `PGENGRAM_SECRETS` set to `redact`, the rest is stored.",
     ),
     7: Feature(
-        "The same said again is the same memory",
+        "Saying the same again creates no second memory",
         (OWNSONA,),
-        "`create_memory` answers `created` false, confirms what is there, unites tags and revives what had expired.",
+        "`create_memory` returns `created: false`, confirms the existing memory, merges tags, and revives it if it had expired.",
     ),
     8: Feature(
-        "What is nearly the same is recognised",
+        "Near duplicates are detected",
         (OWNSONA,),
-        "`dedup_policy` of `create_memory`: `ask` stores and reports, `skip_if_near` stores only what differs, `insert` does not look.",
+        "`dedup_policy` of `create_memory`: `ask` stores and reports them, `skip_if_near` stores only what differs, `insert` skips the check.",
     ),
     9: Feature(
-        "A new text is merged into what is nearly the same",
+        "Near duplicates can be merged",
         (CONTINUITY,),
-        "`dedup_policy` `merge`; never when numbers, dates, names or a negation differ. The old text stays in the history.",
+        "`dedup_policy: merge`, but never if numbers, dates, names or a negation differ. The history keeps the old text.",
     ),
     10: Feature(
-        "A warning when something was corrected before",
+        "A warning if something was corrected before",
         (OWNSONA,),
-        "`create_memory` answers `previously_corrected`: what was forgotten, why, and what holds instead.",
+        "`create_memory` returns `previously_corrected`: what was forgotten, why, and what replaced it.",
     ),
     11: Feature(
-        "Tags in one spelling",
+        "Consistent tags",
         (OWNSONA, CONTINUITY, CROW),
-        "`tags` as a list or with commas, in writing and in filters; synonyms are edited with `tidy_memories` or `pgengram tags`.",
+        "Pass `tags` as a list or separated by commas, both to store and to filter. Edit synonyms with `tidy_memories` or `pgengram tags`.",
     ),
     12: Feature(
-        "Where a memory comes from",
+        "Provenance",
         (OWNSONA, CROW, AGI),
-        "`source`, `source_provider`, `capture_mode`, `session_id`, `speaker`, and `sources`, each with the trust it deserves.",
+        "`source`, `source_provider`, `capture_mode`, `session_id`, `speaker`, and `sources`, each with a level of trust.",
     ),
     13: Feature(
         "Memories that expire",
         (OWNSONA, AGI),
-        "`expires_at`; searches say in `hidden` how many they left out, `get_memories` shows them, `clear` takes the end away.",
+        "`expires_at`. Searches report in `hidden` how many they left out; `get_memories` still shows them; `clear` removes the expiry.",
     ),
     14: Feature(
-        "Confirming that something still holds",
+        "Confirming that something is still true",
         (OWNSONA,),
-        "`update_memory` with `confirm`; of memories that say nearly the same the newly confirmed one comes first, and hits that disagree name each other.",
+        "`update_memory` with `confirm`. Among near duplicates, the one confirmed last ranks first, and hits that disagree name each other.",
     ),
     15: Feature(
-        "Importance that fades",
+        "Importance that fades over time",
         (AGI, CONTINUITY),
-        "By `kind` and `type`, exact at every moment: `relevance` and `half_life_days` are shown, `pinned` ones do not fade.",
+        "Automatic, at a rate set by `kind` and `type`. Answers show `relevance` and `half_life_days`; pinned memories don't fade.",
     ),
     16: Feature(
-        "Use is counted and strengthens",
+        "Use is counted and strengthens a memory",
         (AGI, CONTINUITY, CROW),
-        "Reading, confirming and changing strengthen for a while; being shown is only counted, and a reading with touch set to false not at all. `importance` stays as it was given.",
+        "Automatic: reading, confirming and changing strengthen a memory for a while; appearing in results is only counted. A reading with touch set to false isn't counted. `importance` never changes by itself.",
     ),
     17: Feature(
         "Search by meaning",
         SYSTEMS,
-        "`search_memories`, `mode` `semantic` for meaning alone; `min_similarity` bounds the cosine.",
+        "`search_memories` with `mode: semantic` for meaning only; `min_similarity` sets a minimum cosine similarity.",
     ),
     18: Feature(
         "Search by words",
         (AGI, CONTINUITY, CROW),
-        '`mode` `text` knows "phrases" and -without, `substring` takes each character for itself; no sign is an error.',
+        '`mode: text` supports "phrases" and -exclusions; `mode: substring` matches exact characters. No character in a query is an error.',
     ),
     19: Feature(
-        "Search by both at once",
+        "Search by meaning and words together",
         (AGI, CROW),
-        "`search_memories` without a `mode`; `why` shows the parts of each score.",
+        "`search_memories` without `mode`; `why` shows the parts of each score.",
     ),
     20: Feature(
-        "Filters that apply before the best are taken",
+        "Filters that apply before ranking",
         (AGI, SKYNET, OWNSONA, CROW),
-        "`type`, `kind`, `tags`, `min_importance`, `since`, `until`, `user`, `project`, `emotion`, `source` and more; bounds count in, and names in camel case are understood.",
+        "`type`, `kind`, `tags`, `min_importance`, `since`, `until`, `user`, `project`, `emotion`, `source` and more. Bounds are inclusive, and names in camel case work too.",
     ),
     21: Feature(
         "Short answers",
         (CONTINUITY,),
-        "Contents are cut at 300 characters; `detail` shows all, `max_chars` sets a budget, no vector is ever shown.",
+        "Contents are cut at 300 characters; `detail` shows them whole, `max_chars` sets a budget. Vectors are never returned.",
     ),
     22: Feature(
-        "Reading memories whole",
+        "Reading complete memories",
         (AGI, CONTINUITY, OWNSONA),
-        "`get_memories` with up to 20 `ids`, which may be shortened; `include` adds `history`, `relations` and `clusters`.",
+        "`get_memories` with up to 20 `ids`, which can be shortened; `include` adds `history`, `relations` and `clusters`.",
     ),
     23: Feature(
         "Lists, pages and counts",
         (OWNSONA, CROW),
-        "`search_memories` without a `query`, with `sort`, `offset` or `cursor`; `count_only` gives the number.",
+        "`search_memories` without `query`, with `sort`, `offset` or `cursor`; `count_only` returns the number.",
     ),
     24: Feature(
-        "What fits a task, as one text",
+        "Context for a task, as one text",
         (CROW, OWNSONA, CONTINUITY),
-        "`recall_context` with the task or message and `max_chars`; the ranking is that of a search.",
+        "`recall_context` with the task or message and `max_chars`; it ranks as a search does.",
     ),
     25: Feature(
         "Changing any field",
         (OWNSONA, CROW),
-        "`update_memory`; `clear` empties, `metadata` is merged, `expected_version` spares others' changes, `dry_run` only reports.",
+        "`update_memory`: `clear` empties fields, `metadata` is merged, `expected_version` protects changes by others, `dry_run` only reports.",
     ),
     26: Feature(
-        "Procedures that know how often they worked",
+        "Success rates of procedures",
         (AGI,),
-        "`update_memory` with `outcome` `success` or `failure`, and `failure_point`.",
+        "`update_memory` with `outcome: success` or `failure`, and `failure_point`.",
     ),
     27: Feature(
-        "Forgetting, and taking it back",
+        "Forgetting that can be undone",
         (OWNSONA,),
-        "`forget_memories` with `reason` and `replaced_by_ids`; `update_memory` with `status` `active` restores. `hard` erases.",
+        "`forget_memories` with `reason` and `replaced_by_ids`; `update_memory` with `status: active` restores. `hard` erases permanently.",
     ),
     28: Feature(
-        "No loss without a yes",
+        "Confirmation before anything is lost",
         (CROW,),
-        "What erases or changes many first shows what would go: the client asks its user, or `confirm_token` confirms within 60 s.",
+        "Erasing, and changing many at once, first shows a preview. The client asks its user, or you pass `confirm_token` within 60 seconds.",
     ),
     29: Feature(
-        "Many at once",
+        "Batches",
         (OWNSONA,),
-        "`create_memories` with up to 200 `items`; a bad one spares the others, or with `atomic` none is stored. `forget_memories` with `replacements` splits one in a single step.",
+        "`create_memories` with up to 200 `items`. An invalid item doesn't affect the others, unless `atomic` is set. `forget_memories` with `replacements` splits a memory in one step.",
     ),
     30: Feature(
         "Typed links between memories",
         (AGI, CONTINUITY, SKYNET),
-        "`link_memories` with `type`, `strength` and `properties`; `related_to` links on creating.",
+        "`link_memories` with `type`, `strength` and `properties`; `related_to` links a new memory.",
     ),
     31: Feature(
-        "Walking along the links",
+        "Exploring the links",
         (AGI, CONTINUITY),
-        "`explore_memories` with `depth`, `direction`, `types` and `min_strength`; what means nearly the same is shown as well.",
+        "`explore_memories` with `depth`, `direction`, `types` and `min_strength`. It also shows similar memories.",
     ),
     32: Feature(
         "Clusters of memories",
         (AGI,),
-        "`create_memory_cluster`, `update_cluster_members`, `activate_cluster`; `get_memory_clusters` with `insights` and similar ones.",
+        "`create_memory_cluster`, `update_cluster_members`, `activate_cluster`; `get_memory_clusters` with `insights` and similar clusters.",
     ),
     33: Feature(
         "Working memory",
         (AGI,),
-        "`create_working_memory` with `ttl_seconds`, `get_working_memories`, `consolidate_working_memory`; what matters is kept.",
+        "`create_working_memory` with `ttl_seconds`, `get_working_memories`, `consolidate_working_memory`. Important ones are kept when their time is over.",
     ),
     34: Feature(
-        "Archiving and pruning what is old",
+        "Archiving and pruning old memories",
         (AGI,),
-        "`tidy_memories` with `action` `archive` or `prune`, and thresholds; it first shows what would go.",
+        "`tidy_memories` with `action: archive` or `prune`, and thresholds; it shows a preview first.",
     ),
     35: Feature(
         "A history of every change",
         (AGI,),
-        "`get_memories` with `include` `history`: old and new values, who and in which session. It survives erasing, without texts.",
+        "`get_memories` with `include: history` shows old and new values, who changed them and in which session. After erasing, only the names of the changed fields are left.",
     ),
     36: Feature(
-        "A review that finds what needs tidying",
+        "A review that finds what to tidy up",
         (OWNSONA, CROW),
-        "`review_memories` proposes a plan; `tidy_memories` with `plan` shows it, then does it in one transaction.",
+        "`review_memories` proposes a plan; `tidy_memories` with `plan` shows it, then applies it in one transaction.",
     ),
     37: Feature(
         "Counts and health",
         SYSTEMS,
-        "`memory_stats`: states, types, kinds, projects, tags, histograms, the newest and most read, vectors and index.",
+        "`memory_stats`: states, types, kinds, projects, tags, histograms, newest and most read memories, vectors and index.",
     ),
     38: Feature(
         "Themes, identity and worldview",
@@ -229,7 +229,7 @@ FEATURES: dict[int, Feature] = {
     39: Feature(
         "Export and import",
         (OWNSONA,),
-        "`pgengram export` and `pgengram import`, which also reads what other systems left.",
+        "`pgengram export` and `pgengram import`, which also reads the data of other systems.",
     ),
     40: Feature(
         "Resources",
@@ -239,27 +239,27 @@ FEATURES: dict[int, Feature] = {
     41: Feature(
         "Prompts",
         (CONTINUITY, CROW, AGI),
-        "For the beginning and the end of a session, to remember and to recall; a client offers them to its user.",
+        "To begin and end a session, to remember and to recall. Clients offer them to their users.",
     ),
     42: Feature(
-        "Remembered text stays data",
+        "Remembered text is data, never instructions",
         (OWNSONA, CROW),
-        "Nothing to do: recalled text stands in a fence that no content can close, and values are always parameters.",
+        "Automatic: recalled text is fenced so that no content can close the fence, and SQL values are always parameters.",
     ),
     43: Feature(
         "Emotion and confidence",
         (SKYNET, AGI),
-        "`emotion`, `confidence`, and `emotional_valence` in `metadata`; hits tell distance as well as similarity.",
+        "`emotion`, `confidence`, and `emotional_valence` in `metadata`. Hits include distance as well as similarity.",
     ),
     44: Feature(
-        "A schema that keeps itself up to date",
+        "Automatic schema updates",
         (OWNSONA,),
-        "Nothing to do: a server brings it up to date when it starts, one of several at a time, wholly or not at all.",
+        "Automatic: a server updates the schema when it starts, one server at a time, completely or not at all.",
     ),
     45: Feature(
-        "Nothing but the protocol on its output",
+        "Clean protocol output",
         (),
-        "Nothing to do; calls without arguments are fine.",
+        "Automatic. Calls without arguments work too.",
     ),
 }
 
@@ -293,9 +293,9 @@ def page() -> str:
 HEAD = f"""\
 # What pgengram can do
 
-Each row names which of five other memory systems promise the capability, by their names for `PGENGRAM_COMPAT`
-({", ".join(f"`{name}`" for name in SYSTEMS)}), how it is used here, and the tests that show it. Written by
-`python tests/features.py` from the markers of the tests.
+For each capability, this table lists which of five other memory systems promise it (by their values of `PGENGRAM_COMPAT`:
+{", ".join(f"`{name}`" for name in SYSTEMS)}), how to use it, and the tests that show it.
+`python tests/features.py` writes this page from the markers of the tests.
 
 | | capability | promised by | how to use it | shown by |
 | --- | --- | --- | --- | --- |"""

@@ -39,13 +39,13 @@ def test_every_tool_argument_command_and_setting_that_is_named_exists() -> None:
     )
 
     for feature in FEATURES.values():
-        named = set(re.findall(r"`([^`]+)`", feature.use))
+        named = {word for written in re.findall(r"`([^`]+)`", feature.use) for word in written.split(": ")}
         assert named <= known, f"{feature.words}: {', '.join(sorted(named - known))}"
 
 
 ANSWERED = {
     "ok", "error", "code", "message", "hint", "INVALID_INPUT", "SECRET_REJECTED", "created", "degraded", "hidden", "relevance",
-    "half_life_days", "why", "previously_corrected", "emotional_valence", "redact", "none:",
+    "half_life_days", "why", "previously_corrected", "emotional_valence", "redact", "none:", "false",
     "memory://categories", "memory://stats", "memory://context",
 }  # fmt: skip
 
