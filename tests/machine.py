@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from helpers import PATIENCE_S, environment
 from pgengram.postgres import process_locks, start_embedded, status
+
+COMMAND = shutil.which(
+    "pgengram", path=os.pathsep.join((os.path.dirname(sys.executable), sysconfig.get_path("scripts")))
+)
+by_its_command = pytest.mark.skipif(
+    sys.platform == "win32" and COMMAND is None, reason="`pip install --target` leaves the command out there"
+)
 
 
 def pgengram(*arguments: str, expect: int = 0, **settings: str) -> subprocess.CompletedProcess[str]:

@@ -19,6 +19,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from helpers import PATIENCE_S, Database, environment, nightly
+from machine import COMMAND, by_its_command
 from pgengram.cli import progress, waiting
 from pgengram.cli.app import app
 from pgengram.transfer import opening
@@ -89,10 +90,11 @@ def test_every_help_has_an_example_that_the_command_line_understands(words: tupl
     assert any(f"pgengram {' '.join(words)}" in example for example in examples)
 
 
+@by_its_command
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_offered_for_a_shell(shell: str) -> None:
     shown = subprocess.run(
-        [str(Path(sys.executable).with_name("pgengram")), "--show-completion", shell],
+        [str(COMMAND), "--show-completion", shell],
         env=environment() | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip

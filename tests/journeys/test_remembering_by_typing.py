@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from helpers import PATIENCE_S, Database, database_of, owned_tables
+from machine import COMMAND, by_its_command
 from pgengram.cli.app import app
 from pgengram.cli.output import ago
 
@@ -196,14 +196,14 @@ def test_what_is_wrong_is_said_in_a_line_with_a_hint(store: dict[str, str], word
     assert ended.stdout == ""
 
 
+@by_its_command
 def test_a_shell_completes_commands_and_words() -> None:
     surroundings = {**os.environ, "_PGENGRAM_COMPLETE": "complete_bash"}
-    command = [str(Path(sys.executable).with_name("pgengram"))]
 
     def completed(line: str) -> list[str]:
         words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
         return subprocess.run(
-            command, env=surroundings | words, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            [str(COMMAND)], env=surroundings | words, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         ).stdout.split()
 
     assert completed("pgengram reca") == ["recall"]
