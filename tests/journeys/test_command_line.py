@@ -245,7 +245,10 @@ def test_a_demo_asks_three_questions_and_what_is_kept_can_be_looked_at_by_the_li
         assert outcome.count("?\n") == 3
         assert "3 of 3 expected memories" in outcome
         [line] = re.findall(r"^  (.*) pgengram ui$", outcome, re.MULTILINE)
-        named = dict(word.split("=", 1) for word in shlex.split(line))
+        if sys.platform == "win32":
+            named = dict(re.findall(r"\$env:(\w+) = '(.*?)';", line))
+        else:
+            named = dict(word.split("=", 1) for word in shlex.split(line))
         settings = {name.removeprefix("PGENGRAM_").lower(): value for name, value in named.items()}
         found = answered("list", "--limit", "100", "--json", **settings)
 
