@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Timer
 from typing import IO, Any, Final, cast
@@ -64,18 +65,17 @@ def _asked(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Handshake:
     patience = Timer(PATIENCE_S, process.kill)
     patience.start()
     answers: dict[int, Any] = {}
+    stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
     try:
-        stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
-        stdin.write(b"".join(json.dumps(frame).encode() + b"\n" for frame in FRAMES))
-        stdin.flush()
+        with suppress(OSError):  # it has ended already: what it said before is read all the same
+            stdin.write(b"".join(json.dumps(frame).encode() + b"\n" for frame in FRAMES))
+            stdin.flush()
         for line in stdout:
             answer = dict(json.loads(line))
             answers[answer.get("id", 0)] = answer
             if 2 in answers:
                 break
-        stdin.close()
-        process.wait(LEAVES_S)
-    except BrokenPipeError:
+        _close(stdin)
         process.wait(LEAVES_S)
     except (TypeError, ValueError):  # no JSON, or no object
         return Handshake(ok=False, seen="writes something else than MCP to its standard output")
@@ -84,7 +84,13 @@ def _asked(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Handshake:
     finally:
         patience.cancel()
         process.kill()
+        _close(stdin)
     return _result(answers, process.returncode, notes)
+
+
+def _close(stdin: IO[bytes]) -> None:
+    with suppress(OSError):  # nobody reads what is left
+        stdin.close()
 
 
 def _result(answers: Mapping[int, Any], code: int | None, notes: IO[bytes]) -> Handshake:
