@@ -65,7 +65,7 @@ async def test_two_servers_started_at_once_on_an_empty_folder_share_one_database
 async def test_what_one_assistant_was_told_another_remembers_in_the_next_session(store: Path) -> None:
     async with connected(data_dir=str(store)) as client:
         id_ = await remember(client, "Mira is allergic to walnuts.", type="semantic", metadata={"category": ["health"]})
-    assert is_over(store)
+    await until(over(store))
 
     async with connected(data_dir=str(store)) as client:
         [first, *_] = await hits(client, "May I bake her a cake with nuts?")
