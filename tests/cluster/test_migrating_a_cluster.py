@@ -47,7 +47,7 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     shutil.copytree(migrating.migrations_folder(), folder)
     (folder / "versions" / "0005_moods.py").write_text(NEXT)
     monkeypatch.setattr(migrating, "migrations_folder", lambda: folder)
-    monkeypatch.setattr(migrating, "SCHEMA_HEAD", "0005")
+    monkeypatch.setattr(migrating, "newest_version", lambda: "0005")
     return "0005"
 
 

@@ -25,8 +25,8 @@ from pgengram.runtime.system import processes
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection import locks
-from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.recovery import backup, backup_schedule
+from pgengram.store.schema.migrate import newest_version
 from windows_like import WindowsLoop
 
 MEMORIES = 60
@@ -115,7 +115,7 @@ def test_a_backup_is_for_its_owner_alone_and_says_what_it_holds(kept: Path) -> N
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert list(kept.parent.glob("kept.backup.*")) == []
     manifest = backup.read(kept)
-    assert (manifest.schema, manifest.memories) == (SCHEMA_HEAD, 1)
+    assert (manifest.schema, manifest.memories) == (newest_version(), 1)
     with tarfile.open(kept) as packed:
         assert packed.getnames() == ["manifest.json", "database.dump"]
 
@@ -149,7 +149,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_removed(kept: Path, stor
 
 def test_a_backup_of_a_newer_version_is_refused(kept: Path, store: Database) -> None:
     whole = kept.read_bytes()
-    kept.write_bytes(whole.replace(f'"schema": "{SCHEMA_HEAD}"'.encode(), b'"schema": "9999"'))
+    kept.write_bytes(whole.replace(f'"schema": "{newest_version()}"'.encode(), b'"schema": "9999"'))
 
     ended = pgengram("restore", str(kept), "--yes", database_url=store.url, expect=1)
 

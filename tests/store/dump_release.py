@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the other tests' helpers, 
 
 from helpers import Database, call, connected, remember
 from pgengram.postgres import programs, start_embedded
-from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.schema import migrate
 
 RELEASES: Final = Path(__file__).parent / "releases"
@@ -118,7 +117,7 @@ def main() -> None:
             text = dumped(server.url, login)
         finally:
             server.stop()
-    path = RELEASES / f"{SCHEMA_HEAD}.sql"
+    path = RELEASES / f"{migrate.newest_version()}.sql"
     path.write_text(text, encoding="utf-8")
     sys.stdout.write(f"{path}: {len(text):,} characters\n")
 

@@ -15,7 +15,7 @@ from pgengram.runtime.retry import retried
 from pgengram.settings import Settings
 from pgengram.store import ahead
 from pgengram.store.connection.begin import PROBES
-from pgengram.store.connection.database import SCHEMA_HEAD, Database, Row, Transaction
+from pgengram.store.connection.database import Database, Row, Transaction
 from pgengram.store.connection.replica import Begin, Replica
 
 if TYPE_CHECKING:
@@ -226,16 +226,16 @@ class Store:
         return shutil.disk_usage(self._settings.data_path).free >= RESERVE_BYTES
 
     async def _migrate(self, url: str) -> None:
-        from pgengram.store.schema.migrate import current_version, make_new
+        from pgengram.store.schema.migrate import current_version, make_new, newest_version
         from pgengram.store.schema.migration_process import migrate_apart
 
         version = await asyncio.to_thread(current_version, url)
-        if version != SCHEMA_HEAD:
+        if version != newest_version():
             await self._tell("Bringing the database's schema up to date")
         if version is None:
             await asyncio.to_thread(make_new, url)
             version = await asyncio.to_thread(current_version, url)
-        if version != SCHEMA_HEAD:
+        if version != newest_version():
             await asyncio.to_thread(migrate_apart, url)
 
     async def _tell(self, message: str) -> None:

@@ -19,9 +19,9 @@ from pgengram.cli.runtime import FAILED, command, confirmed, opened_store, print
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.settings import Settings
 from pgengram.store.connection import locks
-from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.recovery import backup as archive
 from pgengram.store.recovery import backup_schedule, upgrading
+from pgengram.store.schema.migrate import newest_version
 
 
 @command
@@ -86,7 +86,7 @@ async def migrate(as_json: AsJson = False) -> None:
     with ProgressBar("Migrating", quiet=as_json):
         async with opened_store():
             pass
-    print_answer("The schema is up to date.", {"schema": SCHEMA_HEAD}, as_json=as_json)
+    print_answer("The schema is up to date.", {"schema": newest_version()}, as_json=as_json)
 
 
 def _back_up(settings: Settings, path: Path | None, *, as_json: bool) -> None:

@@ -23,7 +23,6 @@ from pgengram.store.connection.pool import POOL_MAX, POOL_TIMEOUT_S, Pool, new_p
 from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
 from pgengram.store.connection.translation import our_errors
 
-SCHEMA_HEAD: Final = "0004"  # the newest migration; a test compares it with the migrations folder
 PROBE_TIMEOUT_S: Final = 5
 # A pooler without a server, or a network that went away, would let a call wait for minutes.
 ENTER_TIMEOUT_S: Final = 10.0

@@ -29,10 +29,16 @@ from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.postgres import programs
 from pgengram.runtime.system.files import move
 from pgengram.store.connection import locks, pooler
-from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.connection.server import HAS_CITUS
 from pgengram.store.recovery import deletion_log
-from pgengram.store.schema.migrate import FIND_VERSION, HAS_VERSION, IS_DISTRIBUTED, known_versions, migrate
+from pgengram.store.schema.migrate import (
+    FIND_VERSION,
+    HAS_VERSION,
+    IS_DISTRIBUTED,
+    known_versions,
+    migrate,
+    newest_version,
+)
 
 FORMAT: Final = 1
 MANIFEST, DUMP = "manifest.json", "database.dump"
@@ -179,7 +185,7 @@ def _replace(
         _fill(fresh, path, manifest)
         report("Comparing every row")
         _compare(fresh, manifest)
-        if manifest.schema != SCHEMA_HEAD:
+        if manifest.schema != newest_version():
             report("Bringing the schema up to date")
             migrate(fresh)
         with psycopg.connect(url) as connection:

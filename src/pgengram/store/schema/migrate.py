@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,6 @@ import psycopg
 
 from pgengram.errors import NotReady
 from pgengram.store.connection import locks
-from pgengram.store.connection.database import SCHEMA_HEAD
 from pgengram.store.connection.server import HAS_CITUS
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ def migrations_folder() -> Path:
         if (folder / "env.py").is_file():
             return folder
     raise NotReady("The migrations are missing from the installation.", "Reinstall pgengram.")
+
+
+@cache
+def newest_version() -> str:
+    """Return the schema version that the migrations lead to: the number that the name of the last one begins with."""
+    return max(file.name for file in (migrations_folder() / "versions").glob("[0-9]*.py")).partition("_")[0]
 
 
 def current_version(url: str) -> str | None:
@@ -80,7 +86,7 @@ def migrate(url: str) -> str | None:
         NotReady: the database cannot be reached, is newer than this program, or refuses the change.
     """
     before = current_version(url)
-    if before == SCHEMA_HEAD:
+    if before == newest_version():
         return before
     try:
         return _upgrade(url)
@@ -135,7 +141,7 @@ def _upgrade(url: str) -> str | None:
             before = current_version(url)
             if before is not None and before not in known:
                 raise NotReady(
-                    f"The store was written by a newer pgengram (schema {before}); this one knows up to {SCHEMA_HEAD}.",
+                    f"The store was written by a newer pgengram (schema {before}); this one knows up to {newest_version()}.",
                     "Install the newer version; nothing was changed.",
                 )
             config.attributes["connection"] = connection
