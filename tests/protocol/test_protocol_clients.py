@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from protocol_peer import ENVELOPE, TOY, Peer
 
-from pgengram.mcp.offer import INSTRUCTIONS
+from pgengram.mcp.tool_registry import INSTRUCTIONS
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 

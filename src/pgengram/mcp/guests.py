@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer, listening
 from pgengram.mcp.conversation import DRAIN_S, Conversation
-from pgengram.mcp.offer import INSTRUCTIONS, Manager, Offer
 from pgengram.mcp.speaking import converse
 from pgengram.mcp.stdio.lines import MAX_LINE, Line
 from pgengram.mcp.stdio.relay import CLOSED, OWN, RELAYED, FirstServer, Handover
+from pgengram.mcp.tool_registry import INSTRUCTIONS, Manager, ToolRegistry
 from pgengram.postgres import status
 from pgengram.runtime.local_socket import Endpoints
 from pgengram.runtime.logs import trace
@@ -183,7 +183,7 @@ class Guests:
 
     async def _serve(self, served: Served, channel: _Channel, handover: Handover) -> None:
         conversation = Conversation(channel, handover, f"{os.getpid()}-{next(self._numbers)}")
-        offer = Offer(
+        registry = ToolRegistry(
             served.manager.tools,
             ready=served.manager.ready,
             instructions=served.instructions,
@@ -193,7 +193,7 @@ class Guests:
         self._there.append(served)
         opening = asyncio.create_task(self._open(served, conversation))
         try:
-            serving = await converse(offer, conversation, served.more)
+            serving = await converse(registry, conversation, served.more)
             _, late = await asyncio.wait({serving}, timeout=UNWIND_S)
             for one in late:
                 one.cancel()

@@ -13,12 +13,12 @@ from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer
 from pgengram.mcp.conversation import Conversation
 from pgengram.mcp.guests import Guests
-from pgengram.mcp.offer import INSTRUCTIONS, Manager, Offer
 from pgengram.mcp.speaking import converse
 from pgengram.mcp.stdio.channel import Channel
 from pgengram.mcp.stdio.fds import claim_stdio
 from pgengram.mcp.stdio.relay import Handover
 from pgengram.mcp.stdio.watchdog import ParentWatchdog
+from pgengram.mcp.tool_registry import INSTRUCTIONS, Manager, ToolRegistry
 from pgengram.runtime.logs import log_to_stderr, trace
 from pgengram.runtime.system import memory
 
@@ -54,7 +54,7 @@ async def serve_stdio(
     handover = handover or Handover()
     channel, watchdog = _connection(handover)
     conversation = Conversation(channel, handover, f"{os.getpid()}-0" if handover.watchdog else "")
-    offer = Offer(
+    registry = ToolRegistry(
         manager.tools,
         ready=manager.ready,
         instructions=instructions,
@@ -68,7 +68,7 @@ async def serve_stdio(
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
     if guests is not None:
         await guests.start()
-    serving = await converse(offer, conversation, more)
+    serving = await converse(registry, conversation, more)
     await _unwind(serving, opening, [one.close() for one in (local, guests) if one is not None])
     closing = asyncio.create_task(manager.close())
     closed = await _over(closing, CLOSE_S) or _ends_without_us(closing, behind)

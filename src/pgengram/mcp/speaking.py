@@ -8,21 +8,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from pgengram.mcp.conversation import Conversation
-from pgengram.mcp.offer import Offer
-from pgengram.mcp.plain import Plain
+from pgengram.mcp.fast_path import FastPath
+from pgengram.mcp.tool_registry import ToolRegistry
 
 
 async def converse(
-    offer: Offer, conversation: Conversation, more: Mapping[str, Any] | None = None
+    registry: ToolRegistry, conversation: Conversation, more: Mapping[str, Any] | None = None
 ) -> asyncio.Task[None]:
     """Serve until nothing more is read, and return the task of calls that may still be under way.
 
     Args:
-        offer: the tools.
+        registry: the tools.
         conversation: with the client.
         more: handlers of other requests, by the names of the SDK's parameters.
     """
-    serving = asyncio.create_task(_served(offer, conversation, more))
+    serving = asyncio.create_task(_served(registry, conversation, more))
     ended = asyncio.create_task(conversation.ended.wait())
     try:
         await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -31,19 +31,19 @@ async def converse(
     return serving
 
 
-async def _served(offer: Offer, conversation: Conversation, more: Mapping[str, Any] | None) -> None:
-    plain = Plain(offer, conversation, more or ())
+async def _served(registry: ToolRegistry, conversation: Conversation, more: Mapping[str, Any] | None) -> None:
+    path = FastPath(registry, conversation, more or ())
     try:
         # The SDK makes a span of each request where somebody has set OpenTelemetry up.
-        if "opentelemetry.sdk" in sys.modules or not await plain.serve():
-            await _by_the_sdk(offer, conversation, more)
+        if "opentelemetry.sdk" in sys.modules or not await path.serve():
+            await _by_the_sdk(registry, conversation, more)
     finally:
-        await plain.close()
+        await path.close()
 
 
-async def _by_the_sdk(offer: Offer, conversation: Conversation, more: Mapping[str, Any] | None) -> None:
+async def _by_the_sdk(registry: ToolRegistry, conversation: Conversation, more: Mapping[str, Any] | None) -> None:
     from pgengram.mcp.sdk.server import build_server
     from pgengram.mcp.sdk.streams import Incoming, Outgoing
 
-    server = build_server(offer, more)
+    server = build_server(registry, more)
     await server.run(Incoming(conversation), Outgoing(conversation), server.create_initialization_options())

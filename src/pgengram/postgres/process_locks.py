@@ -230,7 +230,7 @@ def stop_server(home: str) -> bool:
 
 
 def _remove_socket_folder(folder: str, port: int) -> None:
-    """Remove the folder of a server that has gone, unless another does; one that was killed has left its socket there."""
+    """Remove the folder of a server that has gone, if it is still there; a killed one has left its socket in it."""
     for name in (f".s.PGSQL.{port}", f".s.PGSQL.{port}.lock"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, name))

@@ -9,15 +9,15 @@ from typing import Final
 
 from pgengram.postgres.process_locks import GONE, START, Lock
 
-LOOK_S: Final = 1.0  # between two looks
-REPORT_AT: Final = 2  # looks; an ordinary start is over by then
-MOST_LOOKS: Final = 900  # a slow machine takes minutes to make the data, and so does a recovery
+ATTEMPT_S: Final = 1.0
+REPORT_AT: Final = 2  # attempts; an ordinary start is over by then
+MOST_ATTEMPTS: Final = 900  # a slow machine takes minutes to make the data, and so does a recovery
 
 
 def turn(home: Path, patience_s: float, waits: Callable[[], None]) -> Lock | None:
     """Return the start lock of a home once it is ours, None when its holder has written nothing for `patience_s`.
 
-    Looks are counted, not seconds: who slept meanwhile with the whole machine has not waited.
+    Attempts are counted, not seconds: who slept meanwhile with the whole machine has not waited.
 
     Args:
         home: of the server.
@@ -25,14 +25,14 @@ def turn(home: Path, patience_s: float, waits: Callable[[], None]) -> Lock | Non
         waits: called once when it takes longer than usual.
     """
     start, seen, still = Lock(str(home), START), (-1, 0, 0), 0
-    for look in range(1, MOST_LOOKS):
-        if start.take(LOOK_S):
+    for attempt in range(1, MOST_ATTEMPTS):
+        if start.take(ATTEMPT_S):
             return start
         found = _traces(home)
         still, seen = (still + 1 if found == seen else 0), found
-        if look == REPORT_AT:
+        if attempt == REPORT_AT:
             waits()
-        if still * LOOK_S >= patience_s:
+        if still * ATTEMPT_S >= patience_s:
             break
     return None
 

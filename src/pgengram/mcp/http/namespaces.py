@@ -21,9 +21,9 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from pgengram.mcp.offer import FRESH_MS, INSTRUCTIONS, Manager, Offer, Progress
 from pgengram.mcp.resources import Handlers
 from pgengram.mcp.sdk.server import FIXED, build_server
+from pgengram.mcp.tool_registry import FRESH_MS, INSTRUCTIONS, Manager, Progress, ToolRegistry
 from pgengram.runtime.context import ACTOR, client_named
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
@@ -129,13 +129,13 @@ class NamespaceServer:
 
     def _server(self, *, reading: bool) -> Server[Any]:
         handlers = Handlers(self.manager)
-        offer = Offer(
+        registry = ToolRegistry(
             [tool for tool in self._spoken.tools if tool.hints.read_only or not reading],
             ready=self._ready,
             instructions=self.instructions,
             short=self.manager.settings.short_answers,
         )
-        return build_server(offer, {f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY})
+        return build_server(registry, {f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY})
 
     async def _ready(self, report: Progress) -> None:
         grant = _GRANT.get()

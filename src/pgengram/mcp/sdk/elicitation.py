@@ -16,7 +16,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from pgengram.mcp.offer import FORM, QUESTION, Unanswered, agreed
+from pgengram.mcp.tool_registry import FORM, QUESTION, Unanswered, agreed
 from pgengram.runtime.context import Asker
 
 log = logging.getLogger(__name__)

@@ -19,31 +19,31 @@ from mcp_types import (
 )
 from mcp_types import Tool as ListedTool
 
-from pgengram.mcp.offer import FRESH_MS, NAME, TITLE, Offer, Progress, Unanswered
 from pgengram.mcp.sdk.elicitation import Context, asker_of, input_required
+from pgengram.mcp.tool_registry import FRESH_MS, NAME, TITLE, Progress, ToolRegistry, Unanswered
 
 FIXED: Final[tuple[CacheableMethod, ...]] = (
     "tools/list", "server/discover", "resources/list", "resources/templates/list", "prompts/list",
 )  # fmt: skip
 
 
-def build_server(offer: Offer, more: Mapping[str, Any] | None = None) -> Server[Any]:
+def build_server(registry: ToolRegistry, more: Mapping[str, Any] | None = None) -> Server[Any]:
     """Return an MCP server of both protocol eras for what is offered.
 
     Args:
-        offer: the tools.
+        registry: the tools.
         more: handlers of other requests, by the names of the SDK's parameters.
     """
 
     async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[ListedTool.model_validate(one.listed) for one in offer.bindings.values()])
+        return ListToolsResult(tools=[ListedTool.model_validate(one.listed) for one in registry.bindings.values()])
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        if params.name not in offer.bindings:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool. Use one of {', '.join(offer.bindings)}.")
+        if params.name not in registry.bindings:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool. Use one of {', '.join(registry.bindings)}.")
         client = context.session.client_params
         try:
-            answer = await offer.call(
+            answer = await registry.call(
                 params.name,
                 params.arguments or {},
                 id_=context.request_id,
@@ -58,8 +58,8 @@ def build_server(offer: Offer, more: Mapping[str, Any] | None = None) -> Server[
     return Server(
         NAME,
         title=TITLE,
-        version=offer.version,
-        instructions=offer.instructions,
+        version=registry.version,
+        instructions=registry.instructions,
         cache_hints={method: CacheHint(ttl_ms=FRESH_MS, scope="public") for method in FIXED},
         on_list_tools=list_tools,
         on_call_tool=call_tool,

@@ -140,8 +140,9 @@ def _upgrade(url: str) -> str | None:
             turn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": locks.MIGRATION})
             before = current_version(url)
             if before is not None and before not in known:
+                known_to_us = f"this one knows up to {newest_version()}"
                 raise NotReady(
-                    f"The store was written by a newer pgengram (schema {before}); this one knows up to {newest_version()}.",
+                    f"The store was written by a newer pgengram (schema {before}); {known_to_us}.",
                     "Install the newer version; nothing was changed.",
                 )
             config.attributes["connection"] = connection

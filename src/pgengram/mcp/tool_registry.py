@@ -105,8 +105,8 @@ class Unanswered(Exception):
         self.token = token
 
 
-class Offer:
-    """The tools of one manager, and how they are told and called.
+class ToolRegistry:
+    """The tools of one manager, and how they are listed and called.
 
     Args:
         tools: methods of one manager, in the order in which they are listed.

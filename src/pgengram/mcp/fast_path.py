@@ -1,8 +1,8 @@
 """What most clients say, answered without the SDK: the handshake, pings, the list of tools, calls and their ends.
 
 To import the SDK takes half of a start and 20 MB. It is there for everything else: a client that says what is not
-understood here, be it resources, an older version or an invalid message, is left to it from then on, with the handshake gone through
-once more.
+understood here, be it resources, an older version or an invalid message, is left to it from then on, with the
+handshake gone through once more.
 """
 
 from __future__ import annotations
@@ -17,8 +17,19 @@ import anyio
 from pydantic_core import from_json, to_json
 
 from pgengram.mcp.conversation import MAX_IN_FLIGHT, Conversation, Id
-from pgengram.mcp.offer import FORM, FRESH_MS, NAME, QUESTION, TITLE, Answer, Offer, Progress, Unanswered, agreed
 from pgengram.mcp.stdio.lines import Line, has_too_much
+from pgengram.mcp.tool_registry import (
+    FORM,
+    FRESH_MS,
+    NAME,
+    QUESTION,
+    TITLE,
+    Answer,
+    Progress,
+    ToolRegistry,
+    Unanswered,
+    agreed,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,17 +49,17 @@ CAN: Final[Mapping[str, tuple[str, Object]]] = {
 ACTIONS: Final = ("accept", "decline", "cancel")
 
 
-class Plain:
+class FastPath:
     """Answers one conversation for as long as it understands it.
 
     Args:
-        offer: the tools.
+        registry: the tools.
         conversation: with the client.
         more: which other requests the SDK would answer, by the names of its parameters.
     """
 
-    def __init__(self, offer: Offer, conversation: Conversation, more: Collection[str] = ()) -> None:
-        self._offer = offer
+    def __init__(self, registry: ToolRegistry, conversation: Conversation, more: Collection[str] = ()) -> None:
+        self._registry = registry
         self._conversation = conversation
         self._can = dict(CAN[name] for name in CAN if name in more) | {"tools": {"listChanged": False}}
         self._begun: list[bytes] = []
@@ -89,9 +100,9 @@ class Plain:
         elif self._is_understood(method, params):
             if method == "tools/call":
                 await self._conversation.below(MAX_IN_FLIGHT)
-                self._begin(id_, self._offer_call(id_, params))
+                self._begin(id_, self._call_tool(id_, params))
                 return True
-            answer = self._told(method, line)
+            answer = self._listing(method, line)
         else:
             answer = None
         if answer is not None:
@@ -134,7 +145,7 @@ class Plain:
         self._begun, self._version, self._client = [line], version, params
         return {
             "capabilities": self._can,
-            "instructions": self._offer.instructions,
+            "instructions": self._registry.instructions,
             "protocolVersion": version,
             "serverInfo": self._server,
         }
@@ -142,48 +153,49 @@ class Plain:
     def _is_understood(self, method: str, params: Object) -> bool:
         """Whether a request belongs to the client's era, and has no part that is not known here."""
         meta = params.get("_meta", {})
-        if not isinstance(meta, dict):
+        if not isinstance(meta, dict) or not self._is_of_its_era(method, meta):
             return False
-        if self._version:
-            is_known = method != "server/discover" and not any(name.startswith(PREFIX) for name in meta)
-        else:
-            ours = {name for name in meta if name.startswith(PREFIX)}
-            is_known = (
-                method != "ping"
-                and meta.get(VERSION) == MODERN
-                and ours <= {VERSION, CLIENT, CAPABILITIES}
-                and _are_capabilities(meta.get(CAPABILITIES))
-                and (CLIENT not in meta or _is_client(meta[CLIENT]))
-            )
         if method == "tools/call":
-            return is_known and self._is_call(params)
-        return is_known and method in ("ping", "tools/list", "server/discover") and params.keys() <= {"_meta"}
+            return self._is_call(params)
+        return method in ("ping", "tools/list", "server/discover") and params.keys() <= {"_meta"}
+
+    def _is_of_its_era(self, method: str, meta: Object) -> bool:
+        ours = {name for name in meta if name.startswith(PREFIX)}
+        if self._version:
+            return method != "server/discover" and not ours
+        return (
+            method != "ping"
+            and meta.get(VERSION) == MODERN
+            and ours <= {VERSION, CLIENT, CAPABILITIES}
+            and _are_capabilities(meta.get(CAPABILITIES))
+            and (CLIENT not in meta or _is_client(meta[CLIENT]))
+        )
 
     def _is_call(self, params: Object) -> bool:
         also = set() if self._version else {"inputResponses", "requestState"}
         answers = params.get("inputResponses", {})
         return (
             params.keys() <= {"name", "arguments", "_meta"} | also
-            and params.get("name") in self._offer.bindings
+            and params.get("name") in self._registry.bindings
             and isinstance(params.get("arguments") or {}, dict)
             and isinstance(params.get("requestState", ""), str)
             and (isinstance(answers, dict) and all(map(_is_answer, answers.values())))
         )
 
-    def _told(self, method: str, line: Line) -> Object:
+    def _listing(self, method: str, line: Line) -> Object:
         if method == "server/discover":
             if not self._begun and isinstance(line, bytes):
                 self._begun = [line]
-            told: Object = {
+            listing: Object = {
                 "capabilities": self._can,
-                "instructions": self._offer.instructions,
+                "instructions": self._registry.instructions,
                 "supportedVersions": [MODERN],
             }
         elif method == "tools/list":
-            told = {"tools": [one.listed for one in self._offer.bindings.values()]}
+            listing = {"tools": [one.listed for one in self._registry.bindings.values()]}
         else:
             return {}
-        return told if self._version else self._stamped({**told, "cacheScope": "public", "ttlMs": FRESH_MS})
+        return listing if self._version else self._stamped({**listing, "cacheScope": "public", "ttlMs": FRESH_MS})
 
     def _stamped(self, answer: Object) -> Object:
         """Return a result with what the newer era wants in each."""
@@ -191,7 +203,7 @@ class Plain:
 
     @property
     def _server(self) -> Object:
-        return {"name": NAME, "title": TITLE, "version": self._offer.version}
+        return {"name": NAME, "title": TITLE, "version": self._registry.version}
 
     def _begin(self, id_: Id, call: Coroutine[Any, Any, Answer]) -> None:
         """Run a call in a task of its own, which the client may cancel."""
@@ -213,12 +225,12 @@ class Plain:
         else:
             await self._conversation.reply(id_, answer)
 
-    async def _offer_call(self, id_: Id, params: Object) -> Answer:
+    async def _call_tool(self, id_: Id, params: Object) -> Answer:
         meta = params.get("_meta", {})
         client = self._client.get("clientInfo") if self._version else meta.get(CLIENT)
         can = self._client["capabilities"] if self._version else meta[CAPABILITIES]
         try:
-            answer = await self._offer.call(
+            answer = await self._registry.call(
                 params["name"],
                 params.get("arguments") or {},
                 id_=id_,
@@ -274,8 +286,8 @@ class Plain:
 class _Asking:
     """Asks the user of one call's client, in the way of its protocol's era."""
 
-    def __init__(self, plain: Plain, params: Object) -> None:
-        self._plain = plain
+    def __init__(self, path: FastPath, params: Object) -> None:
+        self._path = path
         self._params = params
 
     @property
@@ -284,9 +296,9 @@ class _Asking:
         return (token, agreed(found["action"], found.get("content"))) if token and found else None
 
     async def ask(self, question: str, token: str) -> bool | None:
-        if self._plain.is_modern:
+        if self._path.is_modern:
             raise Unanswered(question, token)
-        return await self._plain.ask(question)
+        return await self._path.ask(question)
 
 
 def _form(question: str) -> Object:

@@ -16,8 +16,8 @@ from toy import Manager, Said
 
 from pgengram.mcp import speaking
 from pgengram.mcp.conversation import Conversation
-from pgengram.mcp.offer import Offer
-from pgengram.mcp.plain import Plain
+from pgengram.mcp.fast_path import FastPath
+from pgengram.mcp.tool_registry import ToolRegistry
 from pgengram.runtime.context import ACTOR, ASKER
 from pgengram.service.tools import READS, tool, tools_of
 
@@ -78,8 +78,8 @@ async def heard(
     )
     manager = Asking()
     channel.talk = Conversation(channel)
-    offer = Offer(tools_of(manager), ready=manager.ready)
-    await (serve or speaking._served)(offer, channel.talk, None)
+    registry = ToolRegistry(tools_of(manager), ready=manager.ready)
+    await (serve or speaking._served)(registry, channel.talk, None)
     return channel.heard
 
 
@@ -146,8 +146,8 @@ LEFT: dict[str, list[Frame | bytes]] = {
 }
 
 
-async def by_the_sdk(offer: Offer, conversation: Conversation, more: Any) -> None:
-    await speaking._by_the_sdk(offer, conversation, more)
+async def by_the_sdk(registry: ToolRegistry, conversation: Conversation, more: Any) -> None:
+    await speaking._by_the_sdk(registry, conversation, more)
 
 
 @pytest.mark.parametrize("talk", [*PLAIN, *LEFT])
@@ -161,9 +161,9 @@ async def test_a_client_hears_what_the_sdk_would_say(talk: str) -> None:
 async def test_what_most_clients_say_is_understood_without_the_sdk(talk: str) -> None:
     understood = []
 
-    async def plainly(offer: Offer, conversation: Conversation, more: Any) -> None:
+    async def plainly(registry: ToolRegistry, conversation: Conversation, more: Any) -> None:
         del more
-        understood.append(await Plain(offer, conversation).serve())
+        understood.append(await FastPath(registry, conversation).serve())
 
     await heard(PLAIN[talk], plainly)
 
