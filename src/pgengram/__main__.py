@@ -130,7 +130,7 @@ def _start_ahead(settings: Settings) -> None:
     memory.share_one_arena()  # before there are other threads
     # numpy would start one for each core, which waits busily for work that a vector of 384 numbers never is.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if settings.embedder != type(settings)().embedder:
+    if not settings.has_default_embedder:
         return
     try:
         encoder = builtin.ahead()

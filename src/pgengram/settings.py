@@ -115,6 +115,11 @@ class Settings:
         return self.answers == "short" and not self.compat
 
     @property
+    def has_default_embedder(self) -> bool:
+        """Whether no other embedder was chosen; another may be one that cannot be used."""
+        return self.embedder == type(self)().embedder
+
+    @property
     def backups_kept(self) -> int:
         """How many daily backups are kept; 0 when none are made."""
         return int(self.backup_days)

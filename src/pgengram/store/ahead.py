@@ -66,7 +66,7 @@ def begin(settings: Settings) -> None:
 
     Another embedder than the usual one may be one that cannot be used, and then nothing is to be made.
     """
-    if not settings.database_url and settings.embedder == type(settings)().embedder:
+    if not settings.database_url and settings.has_default_embedder:
         import pgengram.postgres  # noqa: F401 - two threads that import slow each other down
 
         _begun[settings.data_path] = Begun(settings.data_path)

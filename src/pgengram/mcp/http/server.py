@@ -62,9 +62,8 @@ async def serve_http(
         streamable_http_path=PATH,
         stateless_http=True,
         max_request_body_size=MAX_BODY,
-        transport_security=TransportSecuritySettings(
-            enable_dns_rebinding_protection=False
-        ),  # the middleware has done that
+        # The middleware has done that.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     config = uvicorn.Config(
         AuthMiddleware(inner, namespaces, rules),
