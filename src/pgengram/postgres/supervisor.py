@@ -6,9 +6,7 @@ happens under the start lock of its home, see `process_locks`.
 
 from __future__ import annotations
 
-import errno
 import os
-import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,14 +20,14 @@ from psycopg import pq
 
 from pgengram.data_folder import make_data_folder
 from pgengram.errors import Conflict, NotReady
-from pgengram.postgres import process_locks, system
+from pgengram.postgres import new_data, process_locks, system
 from pgengram.postgres.binaries import Binaries, find_binaries, settled
+from pgengram.postgres.new_data import DATABASE, USER
 from pgengram.postgres.process_locks import Lock
 from pgengram.postgres.system import home_of
 from pgengram.postgres.turns import turn
 from pgengram.runtime.system.files import CODE_PAGE, move, remove_tree
 
-USER = DATABASE = "pgengram"
 MAINTENANCE = "template1"  # the database that every server has
 FORMER = "cluster.former"  # beside the data that took its place
 OTHERS = "Another process is preparing the database…"
@@ -38,8 +36,6 @@ IN_USE = "Close the assistants and other programs that use it, then call again; 
 RECOVERY_S = 600  # a server that replays its log is making progress: interrupted, it would begin anew
 LOCK_S = 90  # longer than anybody holds the start lock while stopping
 REPORT_S = 2  # an ordinary start is over by then
-LOG_TAIL = 8
-CTYPES = ("en-US", "C") if sys.platform == "win32" else ("C.UTF-8", "en_US.UTF-8", "C")
 
 CONFIGURATION = """\
 # Written by pgengram at each start. Your own settings belong into postgresql.auto.conf, by ALTER SYSTEM.
@@ -97,10 +93,6 @@ log_disconnections = off
 log_autovacuum_min_duration = -1
 """
 NEWER = "io_method = sync  # no idle helper processes\n"  # from 18 on
-
-BUILTIN_LOCALES = 17  # the first version with locales of its own
-# Segments of the log have 16 MB otherwise, and initdb leaves 8 MB of used ones; the server itself uses them again.
-SMALL = ("--wal-segsize=1", "--set=min_wal_size=2MB", "--set=wal_recycle=off")
 
 
 @dataclass(frozen=True)
@@ -308,7 +300,7 @@ def _ensure_running(data_dir: Path, timeout_s: float, report: Callable[[str], No
         if state != pq.Ping.REJECT and processes.take():
             try:
                 if launched:
-                    raise _failed(home, "PostgreSQL ended while it was starting.", _log_tail(home))
+                    raise system.failed(home, "PostgreSQL ended while it was starting.", _log_tail(home))
                 _launch(data_dir, processes, report)
                 launched = True
                 deadline = time.monotonic() + timeout_s  # a slow machine may have made the data for longer than that
@@ -337,52 +329,10 @@ def _launch(data_dir: Path, processes: Lock, report: Callable[[str], None]) -> N
     programs = settled(programs, data_dir, by_another_user=uid is not None)
     if not cluster.exists():
         report("Preparing the database…")
-        _initialise(home, programs, uid, processes)
+        new_data.make(home, programs, uid, _kept(processes))
     report("Starting the database…")
     _configure(home, programs, uid)
     _start(home, programs, uid, processes)
-
-
-def _initialise(home: Path, programs: Binaries, uid: int | None, processes: Lock) -> None:
-    """Make the data folder beside its final place, so that it is there as a whole or not at all."""
-    draft = home / "cluster.new"
-    if draft.exists():
-        remove_tree(draft)  # an earlier attempt was interrupted; its processes have gone, we hold their lock
-    draft.mkdir(mode=0o700)
-    maker = system.maker(uid)
-    if maker is not None:
-        system.give(draft, maker)
-    _initdb(home, draft, programs, maker, processes)
-    with (draft / "postgresql.conf").open("a", encoding="utf-8") as file:
-        file.write("\ninclude 'pgengram.conf'\n")
-    (draft / "pgengram.conf").touch(mode=0o600)
-    if uid is not None:
-        system.give(draft, uid)
-    move(draft, home / process_locks.CLUSTER)
-
-
-def _initdb(home: Path, draft: Path, programs: Binaries, maker: int | None, processes: Lock) -> None:
-    command = [programs.program("initdb"), "-D", system.folder_argument(draft, maker), f"--username={USER}"]
-    command += ["--no-instructions", "--data-checksums", "--encoding=UTF8", "--locale=C", *SMALL]
-    if programs.major >= BUILTIN_LOCALES:
-        command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    if sys.platform == "win32":
-        command += ["--auth=scram-sha-256", f"--pwfile={_new_password(home)}"]
-    else:
-        command += ["--auth-local=trust", "--auth-host=reject"]  # nobody else can enter the socket's folder
-    cwd = Path(home.anchor) if sys.platform == "win32" else draft  # Windows renames no folder that somebody is in
-    said = ""
-    for ctype in CTYPES:  # full text search cuts words by it, and not every system has the good one
-        code, said = system.run([*command, f"--lc-ctype={ctype}"], cwd=cwd, uid=maker, keep=_kept(processes))
-        if code == 0:
-            return
-    raise _failed(home, "PostgreSQL could not make its data folder.", _tail(said))
-
-
-def _failed(home: Path, what: str, said: str) -> NotReady:
-    if system.FULL in said:
-        return NotReady(f"The disk is full on which PostgreSQL's data lies: {home}.", system.HINTS[errno.ENOSPC])
-    return NotReady(f"{what}\n{said}")
 
 
 def _configure(home: Path, programs: Binaries, uid: int | None) -> None:
@@ -470,14 +420,6 @@ def _password(home: Path) -> str:
     return (home / "password").read_text(encoding="ascii").strip()
 
 
-def _new_password(home: Path) -> Path:
-    secret = home / "password"
-    secret.touch(mode=0o600)
-    system.protect(secret)
-    secret.write_text(secrets.token_urlsafe(32), encoding="ascii")
-    return secret
-
-
 def _major(cluster: Path) -> int:
     try:
         return int((cluster / "PG_VERSION").read_text(encoding="ascii"))
@@ -496,8 +438,4 @@ def _size(folder: Path) -> int:
 
 def _log_tail(home: Path) -> str:
     log = home / process_locks.LOG
-    return _tail(log.read_text(encoding="utf-8", errors="replace")) if log.exists() else ""
-
-
-def _tail(text: str) -> str:
-    return "\n".join(text.rstrip().splitlines()[-LOG_TAIL:])
+    return system.tail(log.read_text(encoding="utf-8", errors="replace")) if log.exists() else ""

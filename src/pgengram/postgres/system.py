@@ -39,6 +39,7 @@ HINTS = {
     errno.ENOSPC: "Free some room there, or set PGENGRAM_DATA_DIR to a folder on another disk.",
 }
 FULL = os.strerror(errno.ENOSPC)  # as PostgreSQL says it
+LOG_TAIL = 8  # lines of what a program said
 KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "SYSTEMROOT", "WINDIR", "COMSPEC", "PATHEXT", "TEMP", "TMP")
 
 
@@ -100,6 +101,18 @@ def require_own_disk(data_dir: Path) -> None:
 def unusable(data_dir: Path, error: OSError) -> NotReady:
     """Return what to say of a data folder in which the system refuses something."""
     return NotReady(f"The data folder {data_dir} cannot be used: {error}.", HINTS.get(error.errno or 0, ELSEWHERE))
+
+
+def failed(home: Path, what: str, said: str) -> NotReady:
+    """Return what to say of a program that could not do its work, by what it said itself."""
+    if FULL in said:
+        return NotReady(f"The disk is full on which PostgreSQL's data lies: {home}.", HINTS[errno.ENOSPC])
+    return NotReady(f"{what}\n{said}")
+
+
+def tail(text: str) -> str:
+    """Return the last lines of what a program said."""
+    return "\n".join(text.rstrip().splitlines()[-LOG_TAIL:])
 
 
 def _network_drive(folder: Path) -> str | None:
