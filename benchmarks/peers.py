@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
 from importers import EXTENSIONS, run
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -260,9 +261,12 @@ SERVERS = {kind.name: kind for kind in (Pgengram, ServerMemory, McpMemoryService
 
 
 def lend_model(folder: Path) -> None:
-    """Copy our model into a folder, its tokenizer made to cut off what the model cannot read, as the published one does."""
-    for name in ("model.onnx", "config.json"):
-        shutil.copy(MODEL / name, folder)
+    """Copy our model into a folder: in one file, and its tokenizer cuts off what the model cannot read, as published."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.optimized_model_filepath = str(folder / "model.onnx")
+    onnxruntime.InferenceSession(str(MODEL / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    shutil.copy(MODEL / "config.json", folder)
     tokenizer = json.loads((MODEL / "tokenizer.json").read_text(encoding="utf-8"))
     cut = {"direction": "Right", "max_length": WINDOW, "strategy": "LongestFirst", "stride": 0}
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer | {"truncation": cut}), encoding="utf-8")

@@ -7,7 +7,7 @@ Not used at run time. To rebuild, in a virtual environment of its own (torch as 
     python packaging/models/all_minilm_l6_v2.py FOLDER
 
 The same versions give the same bytes. The source's hash is verified first, the result is compared with torch last;
-after a rebuild, put the printed hash into `SHA256` (embedders/builtin.py) and into SOURCE.md.
+after a rebuild, put the printed hashes into `SHA256` (embedders/builtin.py) and into SOURCE.md.
 """
 
 # mypy: disable-error-code="import-not-found,import-untyped,no-untyped-call,no-any-return,misc,unused-ignore"
@@ -27,6 +27,7 @@ import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from tokenizers import Tokenizer
 from transformers import AutoModel
+from weights_beside import put_weights_beside
 
 SOURCE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 COPIED = (
@@ -125,7 +126,7 @@ def cosines(model: TokenVectors, onnx_file: Path, tokenizer: Tokenizer) -> np.nd
 
 
 def build(target: Path) -> None:
-    """Write model.onnx, tokenizer.json and the configuration files into `target`; exit if the model drifted."""
+    """Write model.onnx with its weights, tokenizer.json and the configuration files into `target`; exit if the model drifted."""
     source, model_file = source_folder(), target / "model.onnx"
     (target / "1_Pooling").mkdir(parents=True, exist_ok=True)
     for name in COPIED:
@@ -139,8 +140,10 @@ def build(target: Path) -> None:
         full = Path(scratch) / "float32.onnx"
         export(model, full)
         quantize_dynamic(full, model_file, per_channel=True, weight_type=QuantType.QInt8)
+    put_weights_beside(model_file)
     found = cosines(model, model_file, tokenizer)
-    sys.stdout.write(f"sha256 {sha256_of(model_file)}\n{model_file.stat().st_size / 1e6:.1f} MB\n")
+    for file in (model_file, target / "model.onnx_data"):
+        sys.stdout.write(f"{file.name}: sha256 {sha256_of(file)}, {file.stat().st_size / 1e6:.1f} MB\n")
     sys.stdout.write(f"cosine to float32: mean {found.mean():.4f}, least {found.min():.4f}\n")
     if found.mean() < LEAST_MEAN_COSINE or found.min() < LEAST_COSINE:
         sys.exit("The quantised model drifted too far from the original.")

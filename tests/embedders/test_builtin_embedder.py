@@ -119,7 +119,7 @@ def damage(file: Path) -> None:
     file.write_bytes(damaged)
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
+@pytest.mark.parametrize("name", ["model.onnx", "model.onnx_data", "tokenizer.json"])
 async def test_a_damaged_file_of_the_package_is_refused(copied: Path, name: str) -> None:
     damage(copied / ENGLISH / name)
     embedder = BuiltinEmbedder(copied)
@@ -131,7 +131,7 @@ async def test_a_damaged_file_of_the_package_is_refused(copied: Path, name: str)
     assert embedder.describe()["loaded"] is False
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "vocabulary.txt"])
+@pytest.mark.parametrize("name", ["model.onnx_data", "vocabulary.txt"])
 async def test_a_damaged_encoder_of_other_languages_is_refused_and_english_goes_on(copied: Path, name: str) -> None:
     damage(copied / OTHERS / name)
     embedder = BuiltinEmbedder(copied)

@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(raw) - start))
         self.end_headers()
         most = len(raw)
-        if name.endswith(".onnx") and self.hub.hang_up_after is not None:
+        if name.endswith(".onnx_data") and self.hub.hang_up_after is not None:
             most, self.hub.hang_up_after = self.hub.hang_up_after, None
         self.wfile.write(raw[start : start + most])
         self.close_connection = True
@@ -130,13 +130,13 @@ async def test_a_model_from_a_hub_gives_the_vectors_of_its_files(hub: StandIn, t
 async def test_a_broken_download_goes_on_where_it_ended(hub: StandIn, tmp_path: Path) -> None:
     hub.hang_up_after = 3_000_000
     folder = await bring(hub, tmp_path / "models")
-    ranges = [asked for name, asked in hub.served if name.endswith(".onnx")]
+    ranges = [asked for name, asked in hub.served if name.endswith("model.onnx_data")]
     assert ranges[0] is None
     assert re.fullmatch(r"bytes=[1-9]\d+-", ranges[1] or "")
     np.testing.assert_array_equal(await embedded(folder), await embedded(hub.folder))
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "config.json"])
+@pytest.mark.parametrize("name", ["model.onnx", "model.onnx_data", "config.json"])
 async def test_a_file_that_is_not_what_its_hash_says_is_refused(hub: StandIn, tmp_path: Path, name: str) -> None:
     hub.damaged.add(name)
     with pytest.raises(EmbeddingFailed, match=f"{name}.*hash"):

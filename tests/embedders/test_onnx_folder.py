@@ -52,6 +52,7 @@ async def test_the_graph_is_found_in_its_usual_places(folder: Path, place: str) 
     expected = await query(folder)
     (folder / "onnx").mkdir()
     (folder / "model.onnx").rename(folder / place)
+    (folder / "model.onnx_data").rename(folder / "onnx" / "model.onnx_data")  # as the graph calls it
 
     np.testing.assert_array_equal(await query(folder), expected)
 

@@ -98,8 +98,8 @@ class ModelFolder:
 
     def sums(self) -> dict[str, str]:
         """Return the SHA-256, in hex, of each file that decides about vectors, by file name."""
-        weights = self.model.with_name(self.model.name + "_data")  # where graphs above 2 GB keep them
-        sums = {file.name: _sha256(file) for file in (self.model, weights, self.tokenizer) if file.exists()}
+        weights = [self.model.with_name(self.model.name + end) for end in ("_data", ".data")]  # beside the graph
+        sums = {file.name: _sha256(file) for file in (self.model, *weights, self.tokenizer) if file.exists()}
         return sums | {f"{step.name}/{WEIGHTS}": _sha256(step / WEIGHTS) for step in self.dense}
 
     def identity(self, sums: Mapping[str, str]) -> str:

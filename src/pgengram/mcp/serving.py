@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 UNWIND_S: Final = 1.0  # for cancelled calls to let go
 HAND_OVER_S: Final = 2.5  # for other servers to go on without this one
 CLOSE_S: Final = 3.0  # for the manager to close; with those above below watchdog.STOP_S
+SETTLED_S: Final = 2.0  # after the start, by when nobody imports or reads a model any more: what both left is 15 MB
 EXIT_S: Final = 1.0  # for the interpreter once all is closed
 
 
@@ -125,6 +126,7 @@ async def _open_after(first_answer: asyncio.Event, manager: Manager, local: Loca
         await manager.open()
     except PgengramError as error:
         log.warning("not ready: %s %s", error.message, error.hint)
+    asyncio.get_running_loop().call_later(SETTLED_S, memory.return_what_is_free)
 
 
 async def _over(task: asyncio.Task[None], timeout_s: float) -> bool:

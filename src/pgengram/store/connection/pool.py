@@ -16,7 +16,7 @@ Connection = psycopg.AsyncConnection[dict[str, Any]]
 POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
 POOL_IDLE_S: Final = 10.0  # until a connection that nobody needed is closed: each holds 20 MB in PostgreSQL
-GROWN_AFTER_S: Final = 0.05  # somebody has waited for so long: most calls are over sooner than another is opened
+GROWN_AFTER_S: Final = 0.2  # somebody has waited for so long; most calls are over sooner, also the first ones
 REUSED_AFTER: Final = 1  # a statement is prepared when it comes again; to plan the ranking takes as long as to run it
 
 
