@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from helpers import Database, connected, database_of, said
+from helpers import Database, connected, database_of, nightly, said
 from pgengram.demo import load
 
 MODES: dict[str, tuple[str, dict[str, Any], str, str]] = {
@@ -52,7 +52,7 @@ SEARCHES: dict[str, tuple[str, Any, str, str, str]] = {
 
 
 @pytest.mark.shows(17, 24)
-@pytest.mark.parametrize("mode", SEARCHES)
+@pytest.mark.parametrize("mode", ["agi", "ownsona", *nightly("session-continuity", "crow")])
 async def test_a_search_is_not_filled_with_what_has_nothing_to_do_with_the_question(
     postgres: str, template: str, mode: str
 ) -> None:

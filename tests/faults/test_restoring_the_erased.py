@@ -88,6 +88,7 @@ async def test_an_owner_erased_since_the_backup_stays_erased_and_whoever_takes_t
     assert database.value("SELECT content FROM memories", namespace=CANARY) == "Somebody else."
 
 
+@pytest.mark.nightly
 async def test_what_was_imported_again_after_it_was_erased_comes_back_with_a_restore(
     database: Database, tmp_path: Path, paths: tuple[str, str]
 ) -> None:

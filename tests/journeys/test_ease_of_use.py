@@ -174,7 +174,7 @@ def in_a_terminal(store: dict[str, str], *words: str, **more: str) -> str:
 # -- measuring one's own store -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("embedder", ["none:", "builtin:"])
+@pytest.mark.parametrize("embedder", ["builtin:", *nightly("none:")])
 def test_a_bench_measures_beside_floors_and_changes_nothing(database: Database, embedder: str) -> None:
     store = {"database_url": database.url, "embedder": embedder}
     for text in ("The office is in Lyon.", "Mara prefers green tea.", "The train leaves at eight."):

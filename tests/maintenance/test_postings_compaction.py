@@ -395,7 +395,7 @@ async def overlapping(manager: MemoryManager) -> list[list[str]]:
     return [ids[start : start + 10] for start in range(0, 80, 10)]
 
 
-@pytest.mark.parametrize("what", ["forget", "erase", "tag", "tell again"])
+@pytest.mark.parametrize("what", ["erase", "tell again", *nightly("forget", "tag")])
 async def test_batches_that_change_memories_with_the_same_words_at_once_never_wait_in_a_circle(
     database: Database, low: None, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

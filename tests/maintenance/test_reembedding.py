@@ -390,6 +390,7 @@ async def waiting_for(db: Database, writers: int) -> bool:
     return bool(count >= writers)
 
 
+@pytest.mark.nightly
 async def test_old_vectors_that_a_killed_move_left_behind_go_with_the_next(database: Database, folder: Path) -> None:
     async with connected(database_url=database.url) as client:
         await filled(client)
@@ -463,6 +464,7 @@ async def test_a_server_that_is_set_to_another_embedder_uses_the_store_s_and_say
     assert "PGENGRAM_EMBEDDER" in answered("stats", "--json", database_url=database.url)["vectors"]["setting"]
 
 
+@pytest.mark.nightly
 async def test_none_always_means_none(database: Database) -> None:
     async with connected(database_url=database.url) as client:
         await filled(client)

@@ -241,6 +241,7 @@ class Caller:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.nightly
 async def test_a_replica_that_is_promoted_under_load_is_followed_without_a_restart() -> None:
     with replication.replicated(synchronous=True) as pair:
         store = Store(pair, "pgengram")
