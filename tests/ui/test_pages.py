@@ -35,7 +35,7 @@ from pgengram.ui.pages.markup import excerpt
 from pgengram.ui.pages.routes import Pages
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.islands import region_names
-from pgengram.ui.view_data.view_service import Results, ViewService
+from pgengram.ui.view_data.view_service import PAGE, Results, ViewService
 from pgengram.views import Found
 
 STATIC = Path(drawing.__file__).parents[1] / "static"
@@ -257,7 +257,7 @@ async def test_filters_that_take_their_time_come_by_themselves(
 async def test_a_list_does_not_wait_until_it_is_counted(
     manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await manager.create_memory(NewMemory(content="The old gate has 14 locks."))
+    await manager.create_memories([{"content": f"The old gate has {number} locks."} for number in range(PAGE + 1)])
     counting, search = asyncio.Event(), manager.search_memories
 
     async def slow(question: Question) -> Found:
@@ -270,10 +270,28 @@ async def test_a_list_does_not_wait_until_it_is_counted(
         page, asked = "", {"at": datetime.now(UTC).isoformat(timespec="seconds")}
         while not shown(page):  # a slow machine looks for a while, and says so
             page = (await client.get("/", params=asked)).text
-        assert shown(page) == ["The old gate has 14 locks."]
+        assert len(shown(page)) == PAGE
         assert "Counting …" in page
         counting.set()
-        assert (await client.get("/count")).text.strip() == '<p id="count">1 memory</p>'
+        assert (await client.get("/count")).text.strip() == f'<p id="count">{PAGE + 1} memories</p>'
+
+
+async def test_a_list_that_fits_on_its_page_is_not_counted_again(
+    manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await manager.create_memory(NewMemory(content="The old gate has 14 locks."))
+    search = manager.search_memories
+
+    async def without_counting(question: Question) -> Found:
+        assert not question.count_only
+        return await search(question)
+
+    monkeypatch.setattr(manager, "search_memories", without_counting)
+    async with inside(ViewService(manager, tmp_path)) as client:
+        page, asked = "", {"q": "GATE", "mode": "substring"}
+        while not shown(page):
+            page = (await client.get("/", params=asked)).text
+        assert '<p id="count">1 memory</p>' in page
 
 
 @pytest.mark.parametrize("target", ["hits", "more"])

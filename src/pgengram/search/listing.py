@@ -25,21 +25,26 @@ SORT_KEYS: Final[dict[str, str]] = {
 # Which they are is found with few columns; only what is shown is read whole. Uses memories_by_time when sorted by
 # creation, memories_by_occurrence when sorted by that, a sort of what matches otherwise.
 LIST: Final = f"""
-WITH listed AS MATERIALIZED (
-  SELECT m.id, {{key}} AS key FROM memories m {{activation}}
-  WHERE m.namespace_id = %(namespace_id)s AND {{conditions}}
-  ORDER BY {{key}} DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s
-)
+WITH {{listed}}
 SELECT {HIT_COLUMNS}, listed.key::text AS sort_key FROM listed
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = listed.id {WITH_ACTIVATION}
 ORDER BY listed.key DESC, m.id DESC
 """
+FILTERED: Final = """listed AS MATERIALIZED (
+  SELECT m.id, {key} AS key FROM memories m {activation}
+  WHERE m.namespace_id = %(namespace_id)s AND {conditions}
+  ORDER BY {key} DESC, m.id DESC LIMIT %(limit)s OFFSET %(offset)s)"""
+# Without filters, an order that memory_activation knows needs no memory that is not shown: reads that small table, and
+# sorts no more of it than a page. Uses memories_hidden.
+ALL_BY_ACTIVATION: Final = f"""{HIDDEN_IDS}, listed AS MATERIALIZED (
+  SELECT a.memory_id AS id, {{key}} AS key FROM memory_activation a
+  WHERE a.namespace_id = %(namespace_id)s AND a.memory_id NOT IN (SELECT id FROM hidden){{conditions}}
+  ORDER BY {{key}} DESC, a.memory_id DESC LIMIT %(limit)s OFFSET %(offset)s)"""
 # Said twice: subject to row-level security only the first is looked up in an index, as comparing ids might tell what it
 # sees.
-AFTER: Final = "{key} <= %(after_key)s::{kind} AND ({key}, m.id) < (%(after_key)s::{kind}, %(after_id)s)"
+AFTER: Final = " AND {key} <= %(after_key)s::{kind} AND ({key}, {id}) < (%(after_key)s::{kind}, %(after_id)s)"
 COUNT: Final = (
-    f"SELECT count(*) AS matches FROM memories m {WITH_ACTIVATION} "
-    "WHERE m.namespace_id = %(namespace_id)s AND {conditions}"
+    "SELECT count(*) AS matches FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions}"
 )
 
 
@@ -63,14 +68,21 @@ async def listed(tx: Transaction, question: Question, place: Cursor) -> Hits:
 
 
 async def _sorted(tx: Transaction, scope: Scope, sort: Sort, limit: int, place: Cursor) -> list[Row]:
-    key, conditions = SORT_KEYS[sort], scope.conditions
+    key = SORT_KEYS[sort]
+    activated = "a." in key
+    whole = activated and not scope.narrowed
     given = {**scope.parameters, "now": place.now, "limit": limit, "offset": place.offset}
+    after = ""
     if place.after is not None:
         kind = "double precision" if sort in ("importance", "relevance") else "timestamptz"
-        conditions += " AND " + AFTER.format(key=key, kind=kind)
+        after = AFTER.format(key=key, kind=kind, id="a.memory_id" if whole else "m.id")
         given |= {"after_key": place.after[0], "after_id": place.after[1]}
-    activation = WITH_ACTIVATION if "a." in key else scope.activation
-    return await tx.rows(LIST.format(conditions=conditions, key=key, activation=activation), given)
+    if whole:
+        chosen = ALL_BY_ACTIVATION.format(key=key, conditions=after)
+    else:
+        activation = WITH_ACTIVATION if activated else scope.activation
+        chosen = FILTERED.format(key=key, conditions=scope.conditions + after, activation=activation)
+    return await tx.rows(LIST.format(listed=chosen), given)
 
 
 # The best of each rate of fading are the first of its index, whatever the time is; a page begins near its place in the
@@ -110,5 +122,5 @@ async def most_relevant(
 async def counted(tx: Transaction, question: Question) -> int:
     """Return how many memories pass the filters."""
     scope = scope_of(question)
-    row = await tx.row(COUNT.format(conditions=scope.conditions), scope.parameters)
+    row = await tx.row(COUNT.format(conditions=scope.conditions, activation=scope.activation), scope.parameters)
     return int(row["matches"]) if row else 0

@@ -64,16 +64,14 @@ class MemoryPages(PageApplication):
         part = target in LISTS
         if asked.get("period"):
             asked.setdefault("at", datetime.now(UTC).isoformat(timespec="seconds"))  # its pages count from one moment
-        lists = self.views.lists(asked)
-        if lists:
-            await self.views.total(asked)  # counted beside the search
         found = await self.views.hits(asked)
         address, looking = "/?" + urlencode(asked), found is None and target != "more"
         if looking and part:
             answer = self._page("_looking.html", address=address, looking=True)
             answer.headers.update({"hx-retarget": "#looking", "hx-reswap": "outerHTML"})
             return answer
-        total = await self.views.total(asked, COUNT_AT_ONCE_S) if lists else None
+        lists = found is not None and self.views.lists(asked)
+        total = await self.views.total(asked, found, patience_s=COUNT_AT_ONCE_S) if lists else None
         shown: dict[str, Any] = {"asked": asked, "found": found, "address": address, **_onward(asked, found)}
         shown |= {"total": total, "counting": lists and total is None}
         if not part:
@@ -83,7 +81,7 @@ class MemoryPages(PageApplication):
     async def count(self, request: Request) -> Response:
         """Tell how many memories pass the filters, where that took longer than the list itself."""
         asked = _asked(request)
-        total = await self.views.total(asked, patience_s=COUNTING_S)
+        total = await self.views.total(asked, None, patience_s=COUNTING_S)
         return self._page("_count.html", found=None, total=total, counting=False, part=False)
 
     async def live(self, request: Request) -> Response:

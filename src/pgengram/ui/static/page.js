@@ -842,13 +842,26 @@ function map(element) {
 
 // -- drawing, at first and anew ------------------------------------------------------------------------------------
 
-function start() {
+// The page is painted before anything is drawn into it: a library is fetched by the page that needs it, after that.
+const painted = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+const fetchedLibraries = {};
+
+function library(name) {
+  fetchedLibraries[name] ??= new Promise((resolve) => {
+    const script = Object.assign(document.createElement("script"), { src: `/static/vendor/${name}`, onload: resolve, onerror: lost });
+    document.head.append(script);
+  });
+  return fetchedLibraries[name];
+}
+
+async function start() {
   for (const element of [...drawn.keys()]) if (!element.isConnected) drawn.delete(element);
-  const kinds = [["[data-chart=days]", days, "uPlot"], ["[data-chart=fading]", fading, "uPlot"], ["#network", network, "cytoscape"], ["#map", map, "document"]];
-  for (const [selector, make, library] of kinds) {
-    if (!(library in window)) continue;
+  const kinds = [["[data-chart=days]", days, "uPlot.iife.min.js"], ["[data-chart=fading]", fading, "uPlot.iife.min.js"], ["#network", network, "cytoscape.min.js"], ["#map", map, ""]];
+  for (const [selector, make, script] of kinds) {
     for (const element of document.querySelectorAll(selector)) {
-      if (!drawn.has(element)) {
+      await painted();
+      if (script) await library(script);
+      if (element.isConnected && !drawn.has(element)) {
         drawn.set(element, make(element));
         drawn.get(element)();
       }

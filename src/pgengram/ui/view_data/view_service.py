@@ -132,10 +132,19 @@ class ViewService:
         question = _question(asked)
         return question.lists and not question.cursor
 
-    async def total(self, asked: Mapping[str, str], patience_s: float = 0.0) -> int | None:
-        """Return how many memories pass the filters; None while they are counted."""
+    async def total(self, asked: Mapping[str, str], listed: Results | None, *, patience_s: float) -> int | None:
+        """Return how many memories pass the filters; None while they are counted.
+
+        Args:
+            asked: the filters; listed: the list from its beginning, which needs no counting where it is complete.
+            patience_s: how long to wait.
+        """
         counting = _question(asked, count_only=True)
-        key = ("total", *((name, asked[name]) for name in sorted(asked) if name != "pages"))
+        if listed is not None and listed.next_cursor is None:
+            return len(listed.hits)
+        if listed is not None and counting.mode == "substring":
+            return None  # reads every memory: once the list is on the page
+        key = ("total", *((name, asked[name]) for name in sorted(asked) if name not in ("pages", "sort")))
         found = await self.cache.get(
             key, lambda: self.manager.search_memories(counting), fresh_s=COUNT_FRESH_S, patience_s=patience_s
         )
