@@ -79,7 +79,7 @@ def overview() -> Iterator[str]:
 
 
 def tools() -> Iterator[str]:
-    yield "Every argument that no tool knows is refused. Lists and objects may be sent as JSON text."
+    yield "Unknown arguments are refused. Lists and objects may be sent as JSON text."
     yield f"The toolsets {', '.join(f'`{one}`' for one in TOOLSETS if one in Settings().toolset_names)} are listed by default; `PGENGRAM_TOOLSETS` names others."
     yield "\n".join(["| toolset | tool | what it does |", "| --- | --- | --- |", *overview()])
     for group in TOOLSETS:

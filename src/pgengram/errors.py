@@ -109,7 +109,7 @@ class ItemRefused(PgengramError):
 
 
 class EmbeddingFailed(PgengramError):
-    """The embedder gave no vector."""
+    """The embedder returned no vector."""
 
     code = "EMBEDDING_ERROR"
     default_hint = "Nothing was stored. Run `pgengram doctor`, or set PGENGRAM_EMBEDDER."

@@ -49,7 +49,7 @@ FILTERS: Final[dict[str, Any]] = {
     "tag": Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag. Repeatable.")],
     "project": OfProject,
     "user": Annotated[str | None, typer.Option(help="Only about or for this person.")],
-    "since": Annotated[str | None, typer.Option(help="Only from then on: a date, a time, or words such as yesterday.")],
+    "since": Annotated[str | None, typer.Option(help="Only since then: a date, a time, or words such as yesterday.")],
     "until": Annotated[str | None, typer.Option(help="Only until then.")],
 }
 Asked = dict[str, Any]  # arguments of search_memories

@@ -50,7 +50,7 @@ async def connect(
         str | None,
         typer.Argument(
             metavar="CLIENT",
-            help=f"{LISTED}; all that are installed; or any, to print the entry.",
+            help=f"{LISTED}; `all` for all that are installed; or `any`, to print the entry.",
             autocompletion=completing([*c.CLIENTS, ALL, c.ANY.name]),
         ),
     ] = None,
@@ -65,8 +65,7 @@ async def connect(
     hooks: Annotated[
         str,
         typer.Option(
-            help="Also have the assistant run hooks, which bring memories and keep conversations; "
-            "--hooks=recall keeps none.",
+            help="Also set up hooks that recall memories and keep conversations; --hooks=recall only recalls.",
             metavar="[=recall]",
         ),
     ] = "",

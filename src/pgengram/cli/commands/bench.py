@@ -110,7 +110,7 @@ async def bench(
     calls: Annotated[int, typer.Option(help="How many times to measure each operation.", min=10, max=10_000)] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Each time is shown beside the fastest that this machine could do. The store is not changed.
+    """Shows each time next to the best that this machine can do. The store is not changed.
 
     Examples: `pgengram bench`, `pgengram bench --calls 500 --json`
     """

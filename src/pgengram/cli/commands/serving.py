@@ -26,11 +26,13 @@ Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)]
 Url = Annotated[str, typer.Option(help="Address as clients know it, such as https://memory.example.org/mcp.")]
 AllowedHost = Annotated[
-    list[str] | None, typer.Option(help="A name under which clients may reach the server. Repeatable.")
+    list[str] | None, typer.Option(help="A host name that clients may use for the server. Repeatable.")
 ]
 AllowedOrigin = Annotated[
     list[str] | None,
-    typer.Option(help="A web page's origin that may call, such as https://app.example.org. Repeatable."),
+    typer.Option(
+        help="The origin of a web page that may call the server, such as https://app.example.org. Repeatable."
+    ),
 ]
 Certfile = Annotated[Path | None, typer.Option(help="Certificate chain, for TLS.", exists=True, dir_okay=False)]
 Keyfile = Annotated[Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)]

@@ -17,7 +17,10 @@ from pgengram.store.clients.tokens import AccessToken
 
 NAMED = ("id", "name", "namespace", "scope", "state")
 token = typer.Typer(
-    help="Manage tokens of clients that connect over HTTP.", no_args_is_help=True, rich_markup_mode=None
+    help="Manage tokens of clients that connect over HTTP.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 

@@ -20,7 +20,10 @@ MOST_SHARDS: Final = 1_024
 Node = Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="The machine's address as seen by the coordinator.")]
 
 machines = typer.Typer(
-    help="Spread one store over several machines with Citus.", no_args_is_help=True, rich_markup_mode=None
+    help="Spread one store over several machines with Citus.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 

@@ -42,7 +42,7 @@ from pgengram.views import Answer, Shown
 ACTION: Final = "erase source"
 MOST_SHOWN: Final = 20  # memories of a preview
 SHOWN_LETTERS: Final = 100  # of each
-AskNot = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+AskNot = Annotated[bool, typer.Option("--yes", help="Skip the prompt.")]
 
 
 @command
@@ -89,13 +89,11 @@ def _agreed(namespace: str, held: dict[str, int], *, as_json: bool) -> bool:
 async def erase_source(
     source: Annotated[str, typer.Argument(help="A document, an address, or a system imported from, as it was stored.")],
     yes: AskNot = False,
-    confirm_token: Annotated[
-        str, typer.Option(help="The token from the preview, where there is no terminal to ask at.")
-    ] = "",
+    confirm_token: Annotated[str, typer.Option(help="The token from the preview, for use without a terminal.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Shows what there is and asks. Without a terminal the preview has a token, which confirms it once and for a
-    minute.
+    """Shows what would be erased and asks. Without a terminal, the preview prints a token that confirms it, once and
+    within a minute.
 
     Example: `pgengram erase-source https://example.org/rumours.html`
     """

@@ -21,7 +21,10 @@ BUILTIN = "builtin"
 MODELS = "models"  # folder beside the embedded database
 
 model = typer.Typer(
-    help="Download an embedding model, or list those you have.", no_args_is_help=True, rich_markup_mode=None
+    help="Download an embedding model, or list those you have.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 

@@ -107,7 +107,7 @@ async def import_(
         str,
         typer.Option(
             "--from",
-            help=f"{', '.join(SYSTEMS[:-1])} or {SYSTEMS[-1]}; recognised if it isn't given.",
+            help=f"{', '.join(SYSTEMS[:-1])} or {SYSTEMS[-1]}; detected by default.",
             autocompletion=completing(SYSTEMS),
         ),
     ] = "",
@@ -122,14 +122,14 @@ async def import_(
     ] = "",
     gone: Annotated[
         Fate,
-        typer.Option(help="What becomes of memories whose notes you deleted from the folder of a Markdown export."),
+        typer.Option(help="What to do with memories whose notes you deleted from a Markdown export."),
     ] = "ask",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Conversations become turns, everything else becomes memories. Of memories you already have, only those change
-    whose exported note you edited. Secrets are left out. You can repeat an interrupted import. The exit code is 1 if
-    anything was not imported.
+    """Conversations become turns, everything else becomes memories. A memory you already have changes only if you
+    edited its exported note. Secrets are left out. You can repeat an interrupted import. The exit code is 1 if anything
+    was not imported.
 
     Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
     `pgengram export - | ssh ada@box pgengram import -`

@@ -168,7 +168,7 @@ class Clusters(Toolset):
     async def update_cluster_members(self, change: ClusterChange) -> ClusterChanged:
         """Add memories to a cluster, remove them, set how strongly they belong to it, or edit the cluster.
 
-        Use after create_memory_cluster, or when a memory joined a cluster by itself that it does not belong to; ids of
+        Use after create_memory_cluster, or when a memory joined a cluster that it doesn't belong to; ids of
         clusters are in get_memory_clusters. A bad memory id spares the others. delete shows what would go and gives a
         token; called again with the token it removes the cluster, never its memories. Errors: NOT_FOUND, CONFLICT,
         CONFIRM_REQUIRED, INVALID_INPUT, SECRET_REJECTED.
@@ -219,13 +219,15 @@ class Clusters(Toolset):
         type: Annotated[f.ClusterType | None, Field(description="Only of this type.")] = None,
         sort: Annotated[clusters.Sort, Field(description="activity: called up last.")] = "importance",
         limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT)] = 20,
-        members: Annotated[int, Field(ge=0, le=MAX_SHOWN, description="Ids of the strongest so many memories.")] = 5,
+        members: Annotated[
+            int, Field(ge=0, le=MAX_SHOWN, description="How many of the strongest memories to list by id.")
+        ] = 5,
         insights: Annotated[bool, Field(description="Numbers about the members, and similar clusters.")] = False,
         similar_threshold: Annotated[
             float, Field(ge=-1, le=1, allow_inf_nan=False, description="Cosine from which clusters are similar.")
         ] = clusters.ALIKE,
         days: Annotated[
-            int | None, Field(ge=1, le=3_650, description="Also themes called up in the last so many days.")
+            int | None, Field(ge=1, le=3_650, description="Also themes that were active in so many days.")
         ] = None,
     ) -> Clustered:
         """List clusters with their number of memories; on request with insights, similar clusters and active themes.

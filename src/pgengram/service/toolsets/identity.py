@@ -48,11 +48,9 @@ class NewBelief(Request):
     """A belief to record, change or remove."""
 
     belief: Annotated[
-        f.Content | None, Field(description="One statement. The same again changes the belief that is there.")
+        f.Content | None, Field(description="One statement. A belief with the same words is changed.")
     ] = None
-    id: Annotated[f.MemoryId | None, Field(description="Of a belief to change, with new words too, or to remove.")] = (
-        None
-    )
+    id: Annotated[f.MemoryId | None, Field(description="A belief to change, its words too, or to remove.")] = None
     category: Annotated[f.Name | None, Field(description="What it is about, in a word; default general.")] = None
     confidence: Annotated[Share | None, Field(description="How sure it is; default 0.8.")] = None
     stability: Annotated[Share | None, Field(description="How hard to change; default 0.5.")] = None
@@ -66,7 +64,7 @@ class NewBelief(Request):
     contradicted_by: Annotated[Memories, Field(description="Ids of memories that speak against it.")] = Field(
         default_factory=list
     )
-    no_evidence: Annotated[Memories, Field(description="Ids of memories that are evidence no more.")] = Field(
+    no_evidence: Annotated[Memories, Field(description="Ids of memories that are no longer evidence.")] = Field(
         default_factory=list
     )
     remove: Annotated[bool, Field(description="Remove the belief with this id.")] = False
@@ -109,7 +107,7 @@ class Identity(Toolset):
 
     @tool(READS, title="Who I am")
     async def get_identity_core(
-        self, earlier: Annotated[int, Field(ge=0, le=50, description="Also so many earlier recordings.")] = 0
+        self, earlier: Annotated[int, Field(ge=0, le=50, description="How many earlier recordings to add.")] = 0
     ) -> IdentityCore:
         """Show who the assistant is to this namespace: self-concept, purpose, boundaries and the other aspects recorded
         last.

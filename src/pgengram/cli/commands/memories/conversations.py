@@ -30,6 +30,7 @@ EXCERPT = 120  # characters
 conversations = typer.Typer(
     help="Show or erase the conversations that hooks keep.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

@@ -39,7 +39,7 @@ async def search(
     as_of: Annotated[str | None, typer.Option(help="What was true at that time.")] = None,
     mode: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.", autocompletion=completing(MODES))] = "auto",
     why: Annotated[bool, typer.Option("--why", help="Show the parts of each score.")] = False,
-    turns: Annotated[bool, typer.Option("--turns", help="Also what was said, word for word.")] = False,
+    turns: Annotated[bool, typer.Option("--turns", help="Also search the conversation turns that hooks keep.")] = False,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:

@@ -21,8 +21,9 @@ from pgengram.text.counting import counted
 
 MAX_NAME: Final = 256
 projects = typer.Typer(
-    help="Show projects; give them other names, or let one stand for another.",
+    help="Show projects; rename them, and edit their aliases.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 OldName = Annotated[str, typer.Argument(metavar="NAME", help="As `pgengram projects list` shows it.")]
@@ -60,7 +61,7 @@ async def alias(
     project: Annotated[str, typer.Argument(help="The project, as `pgengram projects list` shows it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Let a name stand for a project: its folders and memories count as the project's, until `unalias`.
+    """Make a name an alias of a project: its folders and memories count as the project's.
 
     Example: `pgengram projects alias ark-website ark`
     """
@@ -76,7 +77,7 @@ async def alias(
 async def unalias(
     name: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias to remove.")], as_json: AsJson = False
 ) -> None:
-    """Let an alias be a project of its own again.
+    """Remove an alias: it becomes a project of its own again.
 
     Example: `pgengram projects unalias ark-website`
     """

@@ -20,7 +20,7 @@ async def recall(
     max_chars: Annotated[int, typer.Option(help="Longest text to print, in characters.", min=200, max=50_000)] = 4_000,
     as_json: AsJson = False,
 ) -> int:
-    """The text is meant for an assistant and is marked as data; no memory in it can close those marks.
+    """The text is meant for an assistant. It is marked as data, and no memory in it can close the marks.
 
     Examples: `pgengram recall "the billing migration"`, `pgengram recall --project ark`
     """
