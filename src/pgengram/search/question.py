@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
 from pgengram.fields import FIRST_MOMENT
@@ -19,6 +20,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.lexical.language import function_words, spoken
 from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
+from pgengram.text.lexical.translations import in_english
 from pgengram.text.lexical.words import extra_terms, hashed, words
 
 # A word in more than a fifth of all memories (a name, mostly) says nothing about meaning: left in the text that is
@@ -81,7 +83,8 @@ class Parsed:
     """A question as its words alone say it.
 
     question: with its filters; scope: the memories that these let through; text: what is looked for; words: its first
-        words, each once; names: these as the speakers of memories are stored; extra:
+        words, each once; english: those of another language in English, where a lexicon has them; names: the words as
+        the speakers of memories are stored; extra:
     its terms that are no words; periods: the times it names; wants_time: whether it asks when.
     phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not;
         only
@@ -99,6 +102,12 @@ class Parsed:
     phrases: list[str]
     unwanted: list[str]
     unwanted_phrases: list[str]
+    english: Mapping[str, Sequence[str]]
+
+    @property
+    def looked_up(self) -> list[str]:
+        """The words to look up in the memories: its own, then what they are in English."""
+        return list(dict.fromkeys(chain(self.words, *self.english.values())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +115,8 @@ class AskedWord:
     """A word of the question that is not left out as a common one of its language.
 
     weight: the inverse document frequency of its stems; known: whether a memory has one of them, or a name of its
-        sound; is_speaker: whether a speaker is called so; sounds: of a word that may be a name in another script.
+        sound; is_speaker: whether a speaker is called so; sounds: of a word that may be a name in another script;
+        english: what it may be in English.
     """
 
     text: str
@@ -114,6 +124,7 @@ class AskedWord:
     known: bool
     is_speaker: bool
     sounds: Sequence[str] = ()
+    english: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,8 @@ class Asked:
         is.
     meaning: the question without names and without words that most memories have.
     unwanted: the terms of the unwanted words; voice: the one speaker it names, in lower case.
-    mean_length: mean number of terms of a memory, for BM25.
+    mean_length: mean number of terms of a memory, for BM25; full: the weight of the terms it would share with a memory
+        in its own words.
     words: its words, each with what the memories know of it.
     """
 
@@ -135,6 +147,7 @@ class Asked:
     meaning: str
     speaker_key: str | None
     mean_length: float
+    full: float
     unwanted: list[int]
     words: list[AskedWord]
 
@@ -222,6 +235,7 @@ def parse(question: Question, now: datetime) -> Parsed:
         phrases=phrases,
         unwanted=unwanted,
         unwanted_phrases=unwanted_phrases,
+        english={} if question.mode == "text" else in_english(sought),
     )
 
 
@@ -251,15 +265,18 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     total, mean_length = 0, 1.0
     rows: list[Row] = []
     counts: dict[int, int] = {}
-    if parsed.words or parsed.extra:
+    looked_up = parsed.looked_up
+    if looked_up or parsed.extra:
         total, mean_length = await frequencies.size(tx)
-        counts = frequencies.known(tx.namespace_id, parsed.words)
-        given = {"words": parsed.words, "lowered": parsed.names, "extra": parsed.extra, "known": list(counts)}
+        counts = frequencies.known(tx.namespace_id, looked_up)
+        names = [*parsed.names, *[None] * (len(looked_up) - len(parsed.names))]
+        given = {"words": looked_up, "lowered": names, "extra": parsed.extra, "known": list(counts)}
         rows = await tx.rows(LOOK_UP_WORDS, given)
-        counts |= frequencies.note(tx.namespace_id, parsed.words, rows)
+        counts |= frequencies.note(tx.namespace_id, looked_up, rows)
     total = max([total, *counts.values()])
     many = COMMON_SHARE * total if total >= FEW_MEMORIES else math.inf
-    word_rows = [row for row in rows if row["position"]]
+    word_rows = [row for row in rows if 0 < row["position"] <= len(parsed.words)]
+    own = {row["term"] for row in rows if row["position"] <= len(parsed.words)}
     voices, common = _names_and_common(parsed, word_rows, counts, many)
     frequencies.note_common(parsed.words, common)
     return Asked(
@@ -270,8 +287,9 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         meaning=_meaning(parsed, common),
         speaker_key=voices.pop() if len(voices) == 1 else None,
         mean_length=mean_length,
+        full=sum(inverse_document_frequency(count, total) for term, count in counts.items() if term in own),
         unwanted=await _terms_of(tx, parsed.unwanted),
-        words=_asked_words(parsed, word_rows, counts, total),
+        words=_asked_words(parsed, rows, counts, total),
     )
 
 
@@ -297,14 +315,26 @@ def _names_and_common(
 
 
 def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], total: int) -> list[AskedWord]:
-    found: dict[int, AskedWord] = {}
+    looked_up = parsed.looked_up
+    found: dict[str, AskedWord] = {}
     for row in rows:
-        if row["term"] is not None:
-            place, memories = row["position"] - 1, counts.get(row["term"], 0)
-            word = found.get(place, AskedWord(parsed.words[place], 0.0, known=False, is_speaker=row["is_name"]))
+        if row["position"] and row["term"] is not None:
+            text, memories = looked_up[row["position"] - 1], counts.get(row["term"], 0)
+            word = found.get(text, AskedWord(text, 0.0, known=False, is_speaker=row["is_name"]))
             weight = word.weight + inverse_document_frequency(memories, total)
-            found[place] = replace(word, weight=weight, known=word.known or memories > 0)
-    return [_heard(word, counts) for word in found.values()]
+            found[text] = replace(word, weight=weight, known=word.known or memories > 0)
+    asked = [found[text] for text in parsed.words if text in found]
+    return [_heard(_translated(word, parsed.english.get(word.text, ()), found), counts) for word in asked]
+
+
+def _translated(word: AskedWord, english: Sequence[str], found: Mapping[str, AskedWord]) -> AskedWord:
+    """Return a word with what it may be in English; if no memory has it, it weighs as much as the rarest of those that
+    some have.
+    """
+    known = [found[one].weight for one in english if one in found and found[one].known]
+    if word.known or not known:
+        return replace(word, english=english)
+    return replace(word, english=english, weight=max(known), known=True)
 
 
 def _heard(word: AskedWord, counts: Mapping[int, int]) -> AskedWord:

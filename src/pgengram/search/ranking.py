@@ -321,7 +321,7 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
         "weights": asked.weights,
         "rare": rare,
         "some_common": not all(rare),
-        "most_words": WORDS_SHARE_OF_ASKED * sum(asked.weights),
+        "most_words": WORDS_SHARE_OF_ASKED * asked.full,
         "voice": asked.speaker_key,
         "wants_time": parsed.wants_time,
         "starts": [period.start for period in parsed.periods],

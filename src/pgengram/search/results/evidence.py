@@ -174,10 +174,12 @@ class _Text:
         self._stems = {word[:STEM] for word in self._words}
 
     def has(self, word: AskedWord) -> bool:
-        """Whether a form of the word is among them, or a name that sounds like it."""
-        plain = _POSSESSIVE.sub("", word.text.casefold())
-        written = plain in self._words or (len(plain) >= STEM and plain[:STEM] in self._stems)
+        """Whether a form of the word or of what it is in English is among them, or a name that sounds like it."""
+        written = any(map(self._has_form, (_POSSESSIVE.sub("", word.text.casefold()), *word.english)))
         return written or (bool(word.sounds) and not self._sounds.isdisjoint(word.sounds))
+
+    def _has_form(self, plain: str) -> bool:
+        return plain in self._words or (len(plain) >= STEM and plain[:STEM] in self._stems)
 
     @cached_property
     def _sounds(self) -> frozenset[str]:

@@ -19,6 +19,7 @@ from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history
 from pgengram.text.lexical.language import spoken
+from pgengram.text.lexical.translations import damaged
 from pgengram.text.lexical.words import words
 from pgengram.views import Found, Read, Recalled, around_view, hit_view, memory_view, problems_view
 
@@ -129,7 +130,7 @@ async def _names_read(core: Core, question: Question) -> dict[str, str] | None:
 
 
 def _degraded(core: Core, hits: Hits) -> bool | None:
-    return core.degraded or hits.how == "words" or None
+    return core.degraded or hits.how == "words" or damaged() or None
 
 
 def place_of(question: Question) -> tuple[cursors.Cursor, str]:

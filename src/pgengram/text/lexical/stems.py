@@ -35,8 +35,13 @@ def foreign_stems(text: str, words: Iterable[str]) -> list[str]:
 
 @lru_cache(REMEMBERED)
 def _stem(language: str, word: str) -> str | None:
-    stem = _stemmer(ALGORITHMS[language])(word)
-    return None if stem == _stemmer("english")(word) else stem
+    found = stem(language, word)
+    return None if found == _stemmer("english")(word) else found
+
+
+def stem(language: str, word: str) -> str:
+    """Return the stem of a word in lower case by the rules of its language; the word where there are none here."""
+    return _stemmer(ALGORITHMS[language])(word) if language in ALGORITHMS else word
 
 
 @cache

@@ -1,0 +1,132 @@
+"""Make the lexicons by which a question's words are looked for in English memories, too.
+
+Not used at run time. To rebuild, with pgengram installed:
+
+    git clone https://github.com/omwn/omw-data  # at the commit below; its wns folder holds WORDNETS
+    # WordNet 3.0 (Princeton University), or Debian's package wordnet-sense-index 3.0-37, holds index.sense
+    python packaging/lexicons.py WORDNETS index.sense
+
+The last line is the hash of what is made: put it into `SHA256` (text/lexical/translations.py) and into SOURCE.md.
+
+A word of another language gets the English words that share a meaning with it, at most three: those with the most meanings in
+common, each counted by how often the English word has it in the texts that WordNet's authors marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+import sys
+import unicodedata
+import zipfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from pgengram.text.lexical.language import function_words
+from pgengram.text.lexical.translations import FILE, MAX_SYLLABLES, SYLLABLES, key_of
+
+COMMIT = "f75be19ec590da12a7a5665e361690b5badb7a25"
+SOURCES_SHA256 = "d2342b96718f94a5caaf6d01aa7f38a69f10a74493cbbbadfa8ecbf628009dc6"
+MOST = 3  # English words
+PARTS_OF_SPEECH = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
+# What PostgreSQL leaves out of English texts, as far as WordNet has it.
+STOP_WORDS = frozenset(
+    """a about above after again against all am an and any are as at be because been before being below between both but by can
+    did do does doing don down during each few for from further had has have having he her here hers him his how i if in into is it
+    its just me more most my no nor not now of off on once only or other our out over own s same she should so some such t than
+    that the their them then there these they this those through to too under until up very was we were what when where which while
+    who whom why will with you your""".split()
+)
+EPOCH = (1980, 1, 1, 0, 0, 0)  # in the archive, so that it is the same each time
+# Of Wiktionary unless said otherwise: ISO 639-3 of each language that is told by its words or script.
+WIKTIONARY = {
+    "ar": "arb", "bg": "bul", "ca": "cat", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "es": "spa", "et": "est", "fa": "fas",
+    "fi": "fin", "fr": "fra", "he": "heb", "hi": "hin", "hu": "hun", "hy": "hye", "id": "ind", "it": "ita", "ja": "jpn", "ka": "kat",
+    "ko": "kor", "lt": "lit", "lv": "lav", "mk": "mkd", "nl": "nld", "no": "nob", "pl": "pol", "pt": "por", "ro": "ron", "ru": "rus",
+    "sk": "slk", "sl": "slv", "sr": "hbs", "sv": "swe", "th": "tha", "tr": "tur", "uk": "ukr", "vi": "vie", "zh": "cmn",
+}  # fmt: skip
+FURTHER = {"ar": ("arb/wn-nodia-arb.tab",), "zh": ("cow/wn-data-cmn.tab",)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make the lexicons.")
+    parser.add_argument("wordnets", type=Path)
+    parser.add_argument("senses", type=Path)
+    given = parser.parse_args()
+    sources = {code: files_of(given.wordnets, code) for code in WIKTIONARY}
+    read = hashlib.sha256(b"".join(file.read_bytes() for file in (given.senses, *chain(*sources.values()))))
+    if read.hexdigest() != SOURCES_SHA256:
+        sys.exit(f"These are not the files that the lexicons are made from: {read.hexdigest()}")
+    english = meanings(given.senses)
+    with zipfile.ZipFile(FILE, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for code, files in sources.items():
+            text = "".join(
+                f"{word}\t{' '.join(found)}\n" for word, found in sorted(lexicon(code, files, english).items())
+            )
+            archive.writestr(zipfile.ZipInfo(code, EPOCH), text, zipfile.ZIP_DEFLATED)
+            print(
+                code,
+                text.count("\n"),
+                "words",
+                len(text.encode()),
+                "B,",
+                archive.getinfo(code).compress_size,
+                "in the archive",
+            )
+    print(hashlib.sha256(FILE.read_bytes()).hexdigest())
+
+
+def files_of(wordnets: Path, code: str) -> list[Path]:
+    """Return the files that a lexicon is made from."""
+    return [wordnets / name for name in (f"wikt/wn-wikt-{WIKTIONARY[code]}.tab", *FURTHER.get(code, ()))]
+
+
+def meanings(senses: Path) -> dict[str, dict[str, float]]:
+    """Return for each meaning its English words, each with its weight."""
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for line in senses.read_text(encoding="ascii").splitlines():
+        key, offset, _, times = line.split()
+        word, rest = key.split("%")
+        if "_" not in word and word not in STOP_WORDS:
+            found[f"{offset}-{PARTS_OF_SPEECH[rest[0]]}"][word] = 1 + math.log1p(int(times))
+    return found
+
+
+def lexicon(code: str, files: list[Path], english: dict[str, dict[str, float]]) -> dict[str, list[str]]:
+    """Return for each stem of a language its English words, the likeliest first."""
+    empty = function_words(code)
+    weights: dict[str, Counter[str]] = defaultdict(Counter)
+    for meaning, word in lemmas(files):
+        if fits(code, word, empty):
+            weights[key_of(code, word)].update(english.get(meaning, {}))
+    return {
+        word: best
+        for word, found in weights.items()
+        if (best := [one for one, _ in found.most_common(MOST) if one != word])
+    }
+
+
+def fits(code: str, word: str, empty: frozenset[str]) -> bool:
+    """Whether a word can be looked up as questions are cut into words."""
+    parts = word.split()
+    most = MAX_SYLLABLES if code in SYLLABLES else 1
+    return 1 <= len(parts) <= most and word not in empty and not word.isdigit()
+
+
+def lemmas(files: list[Path]) -> Iterator[tuple[str, str]]:
+    """Yield each meaning with a word that has it."""
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            columns = line.split("\t")
+            if len(columns) > 2 and columns[1].endswith("lemma"):
+                yield (
+                    columns[0].replace("-s", "-a"),
+                    unicodedata.normalize("NFC", columns[2].replace("_", " ")).lower().strip(),
+                )
+
+
+if __name__ == "__main__":
+    main()

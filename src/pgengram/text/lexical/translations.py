@@ -1,0 +1,105 @@
+"""English words for those of a question in another language, so that it finds English memories by their words, too.
+
+From lexicons that come with pgengram, one for each language; each is read at the first question in that language.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import zipfile
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from pgengram.text.lexical.language import function_words, spoken
+from pgengram.text.lexical.stems import stem
+from pgengram.text.lexical.words import words
+
+log = logging.getLogger(__name__)
+
+FILE: Final = Path(__file__).parent / "lexicons" / "lexicons.zip"
+SHA256: Final = "c097714bd096460e15fa792314cc6e099b94c73155afe94e0588ee3771ce9276"
+UNSPACED: Final = frozenset(("ja", "ko", "th", "zh"))  # words are cut by the longest one that the lexicon has
+SYLLABLES: Final = frozenset(("vi",))  # a space after each syllable: a word has several
+MAX_SYLLABLES: Final = 4
+MAX_CHARACTERS: Final = 12
+MOST_LEXICONS: Final = 3  # in memory: one takes up to 10 MB
+MAX_TRANSLATED: Final = 24  # words of a question: each may bring three more to look for
+
+Lexicon = dict[str, str]
+
+
+def in_english(text: str) -> dict[str, list[str]]:
+    """Return the words of `text` that the lexicon of its language has, each with up to three English ones.
+
+    None for English and for a language without a lexicon.
+    """
+    language = spoken(text)
+    lexicon = _lexicon(FILE, language) if language else {}
+    if not language or not lexicon:
+        return {}
+    found: dict[str, list[str]] = {}
+    for word, english in _looked_up(language, lexicon, words(text)):
+        found[word] = english.split(" ")
+        if len(found) == MAX_TRANSLATED:
+            break
+    return found
+
+
+def key_of(language: str, word: str) -> str:
+    """Return what a word in lower case is looked up by: its stem, where its language has rules for that."""
+    return word if language in UNSPACED | SYLLABLES else stem(language, word)
+
+
+def _looked_up(language: str, lexicon: Lexicon, asked: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if language in UNSPACED:
+        for run in asked:
+            yield from _longest(lexicon, list(run.lower()), "", MAX_CHARACTERS)
+    elif language in SYLLABLES:
+        yield from _longest(lexicon, [word.lower() for word in asked], " ", MAX_SYLLABLES)
+    else:
+        empty = function_words(language)
+        for word in asked:
+            lowered = word.lower()
+            if lowered not in empty and (english := lexicon.get(key_of(language, lowered))):
+                yield word, english
+
+
+def _longest(lexicon: Lexicon, parts: Sequence[str], space: str, most: int) -> Iterator[tuple[str, str]]:
+    """Cut a text into the longest words that a lexicon has, from its start on; what it has not is left out."""
+    start = 0
+    while start < len(parts):
+        for end in range(min(len(parts), start + most), start, -1):
+            word = space.join(parts[start:end])
+            if english := lexicon.get(word):
+                yield word, english
+                start = end
+                break
+        else:
+            start += 1
+
+
+def damaged() -> bool:
+    """Whether the lexicons were needed and found to be damaged."""
+    return not _sound.get(FILE, True)
+
+
+_sound: Final[dict[Path, bool]] = {}  # files that were looked at, and whether they are as they were made
+
+
+@lru_cache(MOST_LEXICONS)
+def _lexicon(file: Path, language: str) -> Lexicon:
+    """Return the words of a language, each with its English ones; none where there are none, or the file is damaged."""
+    if file not in _sound:
+        _sound[file] = file.exists() and hashlib.sha256(file.read_bytes()).hexdigest() == SHA256
+        if not _sound[file]:
+            log.warning("Reinstall pgengram: %s is damaged. Questions are not looked up in English.", file)
+    if not _sound[file]:
+        return {}
+    with zipfile.ZipFile(file) as archive:
+        if language not in archive.namelist():
+            return {}
+        lines = archive.read(language).decode().splitlines()
+    return {word: english for word, _, english in (line.partition("\t") for line in lines)}
