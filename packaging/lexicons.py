@@ -29,7 +29,7 @@ from pgengram.text.lexical.language import function_words
 from pgengram.text.lexical.translations import FILE, MAX_SYLLABLES, SYLLABLES, key_of
 
 COMMIT = "f75be19ec590da12a7a5665e361690b5badb7a25"
-SOURCES_SHA256 = "d2342b96718f94a5caaf6d01aa7f38a69f10a74493cbbbadfa8ecbf628009dc6"
+SOURCES_SHA256 = "3bce474b4418025744f923e219a04a1994d6d8ad65a9b90ea2efd59e0b2e10db"
 MOST = 3  # English words
 PARTS_OF_SPEECH = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
 # What PostgreSQL leaves out of English texts, as far as WordNet has it.
@@ -43,10 +43,11 @@ STOP_WORDS = frozenset(
 EPOCH = (1980, 1, 1, 0, 0, 0)  # in the archive, so that it is the same each time
 # Of Wiktionary unless said otherwise: ISO 639-3 of each language that is told by its words or script.
 WIKTIONARY = {
-    "ar": "arb", "bg": "bul", "ca": "cat", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "es": "spa", "et": "est", "fa": "fas",
-    "fi": "fin", "fr": "fra", "he": "heb", "hi": "hin", "hu": "hun", "hy": "hye", "id": "ind", "it": "ita", "ja": "jpn", "ka": "kat",
-    "ko": "kor", "lt": "lit", "lv": "lav", "mk": "mkd", "nl": "nld", "no": "nob", "pl": "pol", "pt": "por", "ro": "ron", "ru": "rus",
-    "sk": "slk", "sl": "slv", "sr": "hbs", "sv": "swe", "th": "tha", "tr": "tur", "uk": "ukr", "vi": "vie", "zh": "cmn",
+    "ar": "arb", "be": "bel", "ca": "cat", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "es": "spa", "et": "est", "eu": "eus",
+    "fa": "fas", "fi": "fin", "fr": "fra", "ga": "gle", "gl": "glg", "he": "heb", "hi": "hin", "hr": "hbs", "hu": "hun", "hy": "hye",
+    "id": "ind", "is": "isl", "it": "ita", "ja": "jpn", "ka": "kat", "ko": "kor", "lt": "lit", "lv": "lav", "mk": "mkd", "ms": "zsm",
+    "nl": "nld", "no": "nob", "pl": "pol", "pt": "por", "ro": "ron", "ru": "rus", "sk": "slk", "sl": "slv", "sr": "hbs", "sv": "swe",
+    "sw": "swa", "th": "tha", "tr": "tur", "uk": "ukr", "vi": "vie", "zh": "cmn",
 }  # fmt: skip
 FURTHER = {"ar": ("arb/wn-nodia-arb.tab",), "zh": ("cow/wn-data-cmn.tab",)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -20,7 +20,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.lexical.language import function_words, spoken
 from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
-from pgengram.text.lexical.translations import in_english
+from pgengram.text.lexical.translations import CUT, in_english
 from pgengram.text.lexical.words import extra_terms, hashed, words
 
 # A word in more than a fifth of all memories (a name, mostly) says nothing about meaning: left in the text that is
@@ -287,10 +287,15 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         meaning=_meaning(parsed, common),
         speaker_key=voices.pop() if len(voices) == 1 else None,
         mean_length=mean_length,
-        full=sum(inverse_document_frequency(count, total) for term, count in counts.items() if term in own),
+        full=_full(parsed, [inverse_document_frequency(counts[term], total) for term in own if term in counts]),
         unwanted=await _terms_of(tx, parsed.unwanted),
         words=_asked_words(parsed, rows, counts, total),
     )
+
+
+def _full(parsed: Parsed, weights: Iterable[float]) -> float:
+    """Return what a match of all words weighs; without spaces between them, each is in two pairs of characters."""
+    return sum(weights) * (0.5 if spoken(parsed.text) in CUT else 1)
 
 
 def _content_words(query: str) -> list[str]:

@@ -13,18 +13,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from pgengram.text.lexical.language import function_words, spoken
-from pgengram.text.lexical.stems import stem
+from pgengram.text.lexical.language import UNSPACED, function_words, spoken
+from pgengram.text.lexical.stems import ALGORITHMS, stem
 from pgengram.text.lexical.words import words
 
 log = logging.getLogger(__name__)
 
 FILE: Final = Path(__file__).parent / "lexicons" / "lexicons.zip"
-SHA256: Final = "c097714bd096460e15fa792314cc6e099b94c73155afe94e0588ee3771ce9276"
-UNSPACED: Final = frozenset(("ja", "ko", "th", "zh"))  # words are cut by the longest one that the lexicon has
+SHA256: Final = "7c1945e656ca9a7672b68385963c6510d4915eb02d00009d7776bd8581993061"
+CUT: Final = UNSPACED | {"ko"}  # a text is cut into the longest words that the lexicon has
 SYLLABLES: Final = frozenset(("vi",))  # a space after each syllable: a word has several
 MAX_SYLLABLES: Final = 4
 MAX_CHARACTERS: Final = 12
+FIRST_LETTERS: Final = 4  # that the forms of a word have in common, where no rules say
 MOST_LEXICONS: Final = 3  # in memory: one takes up to 10 MB
 MAX_TRANSLATED: Final = 24  # words of a question: each may bring three more to look for
 
@@ -49,12 +50,16 @@ def in_english(text: str) -> dict[str, list[str]]:
 
 
 def key_of(language: str, word: str) -> str:
-    """Return what a word in lower case is looked up by: its stem, where its language has rules for that."""
-    return word if language in UNSPACED | SYLLABLES else stem(language, word)
+    """Return what a word in lower case is looked up by: its stem, or its first letters where its language has no rules
+    for that.
+    """
+    if language in CUT | SYLLABLES:
+        return word
+    return stem(language, word) if language in ALGORITHMS else word[:FIRST_LETTERS]
 
 
 def _looked_up(language: str, lexicon: Lexicon, asked: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if language in UNSPACED:
+    if language in CUT:
         for run in asked:
             yield from _longest(lexicon, list(run.lower()), "", MAX_CHARACTERS)
     elif language in SYLLABLES:
