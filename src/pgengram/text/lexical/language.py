@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
 from typing import Final
@@ -114,6 +114,7 @@ def _spoken(sample: str) -> str | None:
     return None if code in (ENGLISH, UNKNOWN) else code
 
 
+@cache
 def function_words(code: str) -> frozenset[str]:
     """Return the commonest words of a language; none of one whose script tells it."""
     return frozenset(word for word, codes in _function_words().items() if code in codes)

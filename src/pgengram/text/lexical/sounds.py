@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
@@ -49,7 +49,7 @@ _ARTICLES: Final = re.compile("^(?:[وفبك]?ال|لل|[وبلك])(?=...)")  # 
 
 def sounds_of_names(text: str) -> list[str]:
     """Return a term for each sound of a name in Latin script: a word with a capital that isn't a common English one."""
-    names = (name for name in _NAME.findall(text) if name.lower() not in _function_words("en"))
+    names = (name for name in _NAME.findall(text) if name.lower() not in function_words("en"))
     return list(dict.fromkeys(MARK + sound for name in names if len(sound := _sound(name)) >= SHORTEST))
 
 
@@ -60,16 +60,11 @@ def asked_sounds(text: str, words: Iterable[str]) -> list[str]:
     """
     if not _OTHER_SCRIPT.search(text):
         return []
-    empty = _function_words(spoken(text) or "")
+    empty = function_words(spoken(text) or "")
     asked = [word for word in words if _OTHER_SCRIPT.match(word) and word.lower() not in empty]
     names = [word for word in asked if word[0].isupper() or not _HAVE_CAPITALS.match(word)]
     found = (_sound(form) for name in names for form in (name, _ARTICLES.sub("", name), _without_ending(name)))
     return list(dict.fromkeys(MARK + sound for sound in found if len(sound) >= SHORTEST))
-
-
-@cache
-def _function_words(code: str) -> frozenset[str]:
-    return function_words(code)
 
 
 def _without_ending(name: str) -> str:
