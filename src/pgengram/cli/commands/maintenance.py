@@ -31,8 +31,9 @@ from pgengram.cli.runtime import (
 from pgengram.ids import short
 from pgengram.runtime.context import ASKER
 from pgengram.service.manager import MemoryManager
-from pgengram.service.toolsets.maintenance import Action, Maintenance, Reviewed, Tidied
+from pgengram.service.toolsets.maintenance import Maintenance, Reviewed
 from pgengram.service.toolsets.reviewing import FINDINGS
+from pgengram.service.toolsets.tidying import Action, Tidied
 from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
 from pgengram.views import cut

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
-from pgengram.errors import InvalidInput, LimitExceeded
-from pgengram.inputs import Request
-from pgengram.search.vector_index import VectorIndex
 from pgengram.service import confirming
-from pgengram.service.calls.arguments import reader
-from pgengram.service.confirming import Kept
 from pgengram.service.conversations import Conversations
 from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.service.toolsets import Toolset, counts
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
-from pgengram.store.connection.database import Transaction
+from pgengram.service.toolsets.tidying import Action, Tidied, TidyRequest, checked
 from pgengram.store.maintenance import findings
-from pgengram.store.memory import duplicates, memories
-from pgengram.store.memory.bulk_changes import confirmations, selection
-from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step, fingerprint
+from pgengram.store.memory import duplicates
+from pgengram.store.memory.bulk_changes import confirmations
+from pgengram.store.memory.bulk_changes.plans import ChangePlan
 from pgengram.store.reading.names import names, unknown
-from pgengram.store.reading.synonyms import set_synonyms
-from pgengram.store.reading.synonyms import synonyms as all_synonyms
 from pgengram.views import Answer, Shown
 
 STALE_DAYS: Final = 180
@@ -35,9 +27,6 @@ MAX_TAGS: Final = 500
 MAX_GROUPS: Final = 500
 MAX_DAYS: Final = 36_500
 MAX_OFFSET: Final = 10_000_000
-MAX_AT_ONCE: Final = 1_000  # memories that one archiving or pruning takes
-
-Action = Literal["apply", "archive", "prune", "merge", "synonyms"]
 
 
 def _within(low: float, high: float) -> AfterValidator:
@@ -68,52 +57,6 @@ class Reviewed(Answer):
     confirm_token: SkipJsonSchema[str | None] = None
     looked_at: SkipJsonSchema[Shown]
     degraded: SkipJsonSchema[bool | None] = None
-
-
-class Tidied(Answer):
-    """Answer of tidy_memories: whether it was done, what it did or would do to each memory, and what confirms it.
-
-    before: the memories that were changed, as they were; no part of what is sent.
-    """
-
-    done: SkipJsonSchema[bool]
-    changes: SkipJsonSchema[list[Shown]]
-    plan: SkipJsonSchema[list[Shown] | None] = None
-    confirm_token: SkipJsonSchema[str | None] = None
-    left: SkipJsonSchema[int | None] = None
-    synonyms: SkipJsonSchema[dict[str, str] | None] = None
-    message: SkipJsonSchema[str]
-    before: SkipJsonSchema[list[dict[str, Any]]] = Field(default_factory=list, exclude=True, repr=False)
-
-
-class PlannedAction(Request):
-    """One action of a plan, as callers write it."""
-
-    action: Literal["merge", "forget", "archive", "tag", "confirm", "keep"]
-    ids: Annotated[list[f.MemoryId], f.AnyOf, Field(min_length=1, max_length=MAX_AT_ONCE)]
-    into: f.MemoryId | None = None
-    tags: Annotated[f.Tags, Field(default_factory=list)]
-    reason: f.Reason | None = None
-    replaced_by: Annotated[list[f.MemoryId], f.AnyOf, Field(default_factory=list, max_length=f.MAX_GET)]
-
-    @property
-    def named(self) -> list[str]:
-        """Every id that it speaks of."""
-        return [*self.ids, *([self.into] if self.into else []), *self.replaced_by]
-
-
-class Thresholds(Request):
-    """Which memories have faded enough: stored longer ago, less important, and read no more often."""
-
-    older_than_days: int
-    below_importance: float
-    max_accesses: int
-
-
-USUAL: Final = {
-    "archive": Thresholds(older_than_days=365, below_importance=0.3, max_accesses=4),
-    "prune": Thresholds(older_than_days=1_095, below_importance=0.1, max_accesses=2),
-}
 
 
 class Maintenance(Toolset):
@@ -220,136 +163,25 @@ class Maintenance(Toolset):
         call only shows what would change; if the user agrees, repeat it with confirm_token within 60 s. All but prune
         can be undone. Errors: CONFIRM_REQUIRED, CONFLICT.
         """
-        given = await self._checked(action, plan or [], synonyms)
-        projects = await self.core.projects_meant(project)
-        chosen = {
-            "older_than_days": older_than_days,
-            "below_importance": below_importance,
-            "max_accesses": max_accesses,
-        }
-        model = await self.core.current_model() if action == "merge" else None
-        left, meant = 0, None
-        saved = "The synonyms are saved. " if synonyms else ""
-
-        async def plan_now(tx: Transaction, kept: Kept | None) -> ChangePlan:
-            """Return the plan given, else the one that was agreed to, else what is asked for."""
-            nonlocal left, meant
-            steps = await self._steps(tx, given) if given else None
-            if kept is not None and (steps is None or fingerprint(steps) == kept["fingerprint"]):
-                steps = [Step.from_json(step) for step in kept["steps"]]
-            elif steps is None:
-                steps, left, meant = await self._chosen(tx, action, chosen, projects, synonyms, model)
-            made = await ChangePlan.read(tx, steps, replayable=True)
-            made.check()
-            return made
-
-        async def preview(_: Transaction, made: ChangePlan) -> Tidied:
-            message = f"{saved}{made.summary}."
-            shown = Tidied(done=False, changes=_changes(made), plan=made.kept["steps"], message=message)
-            return shown.model_copy(update={"left": left or None, "synonyms": meant})
-
-        async def execute(tx: Transaction, made: ChangePlan) -> Tidied:
-            if not made.effects:
-                return Tidied(
-                    done=False, changes=[], synonyms=meant, message=saved.strip() or "There is nothing to do."
-                )
-            await made.execute(tx, session_id=self.core.session.current())
-            done = Tidied(done=True, changes=_changes(made), message=f"{made.summary}: done.")
-            return done.model_copy(update={"before": [effect.row for effect in made.effects]})
-
+        request = TidyRequest(
+            action,
+            await checked(self.core, action, plan or [], synonyms),
+            {"older_than_days": older_than_days, "below_importance": below_importance, "max_accesses": max_accesses},
+            await self.core.projects_meant(project),
+            synonyms,
+            model=await self.core.current_model() if action == "merge" else None,
+            threshold=self._near(None),
+            session_id=self.core.session.current(),
+        )
         try:
             return await confirming.confirmed(
                 self.core.store,
                 action,
                 confirm_token,
-                plan=plan_now,
+                plan=request.plan,
                 needs_confirmation=lambda made: bool(made.effects),
-                preview=preview,
-                execute=execute,
+                preview=request.preview,
+                execute=request.execute,
             )
         except confirming.Declined:
-            return Tidied(done=False, changes=[], synonyms=meant, message="The user said no: no memory was changed.")
-
-    async def _checked(
-        self, action: Action, plan: Sequence[Any], synonyms: Mapping[str, Any] | None
-    ) -> list[PlannedAction]:
-        """Return the actions of a plan, each checked and its tags as they are stored; refuse what does not belong
-        together.
-        """
-        if len(plan) > f.MAX_BATCH:
-            raise LimitExceeded(f"plan must be a list of at most {f.MAX_BATCH} actions.")
-        if plan and action != "apply":
-            raise InvalidInput("A plan belongs to the action apply.")
-        if synonyms and action != "synonyms":
-            raise InvalidInput("synonyms belong to the action synonyms.")
-        given = [reader(PlannedAction).read(item)[0] for item in plan]
-        return [one.model_copy(update={"tags": await self.core.tags(one.tags)}) for one in given]
-
-    async def _steps(self, tx: Transaction, given: Sequence[PlannedAction]) -> list[Step]:
-        """Return a caller's plan with whole ids."""
-        there = await memories.resolve(tx, dict.fromkeys(id_ for one in given for id_ in one.named))
-        there.refuse_problems()
-        return [
-            Step(
-                one.action,
-                list(dict.fromkeys(there.found[id_] for id_ in one.ids)),
-                there.found[one.into] if one.into else None,
-                one.tags,
-                one.reason,
-                [there.found[id_] for id_ in one.replaced_by],
-            )
-            for one in given
-        ]
-
-    async def _chosen(
-        self,
-        tx: Transaction,
-        action: Action,
-        chosen: Mapping[str, Any],
-        projects: Sequence[str] | None,
-        synonyms: Mapping[str, Any] | None,
-        model: VectorIndex | None,
-    ) -> tuple[list[Step], int, dict[str, str] | None]:
-        """Return the steps of an action that picks its memories itself, how many are left for later, and what tags
-        mean.
-        """
-        if action == "apply":
-            raise InvalidInput("apply needs a plan, or the confirm_token of one.", "review_memories proposes a plan.")
-        if action == "merge":
-            review = Review(tx, projects, f.MAX_BATCH)
-            await review.compare(model, threshold=self._near(None), offset=0)
-            return review.steps.get("duplicates", []), 0, None
-        if action == "synonyms":
-            meant = await set_synonyms(tx, synonyms) if synonyms else await all_synonyms(tx)
-            return *await _retagged(tx, meant, projects), meant
-        return *await _faded(tx, action, chosen, projects), None
-
-
-async def _faded(
-    tx: Transaction, action: Literal["archive", "prune"], chosen: Mapping[str, Any], projects: Sequence[str] | None
-) -> tuple[list[Step], int]:
-    """Return what archiving or pruning would take, and how many more there are."""
-    bounds = USUAL[action].model_copy(update={name: value for name, value in chosen.items() if value is not None})
-    ids, found = await selection.faded(
-        tx,
-        status="active" if action == "archive" else "archived",
-        age=timedelta(days=bounds.older_than_days),
-        importance=bounds.below_importance,
-        accesses=bounds.max_accesses,
-        projects=projects,
-        limit=MAX_AT_ONCE,
-    )
-    return [Step("archive" if action == "archive" else "erase", ids)] if ids else [], found - len(ids)
-
-
-async def _retagged(
-    tx: Transaction, meant: Mapping[str, str], projects: Sequence[str] | None
-) -> tuple[list[Step], int]:
-    """Return the memories that still have a tag which means another one, and how many more there are."""
-    used, found = await selection.tagged(tx, list(meant), projects=projects, limit=MAX_AT_ONCE)
-    pairs = [f"{alias}={meant[alias]}" for alias in sorted({alias for tags in used.values() for alias in tags})]
-    return [Step("retag", list(used), tags=pairs)] if used else [], found - len(used)
-
-
-def _changes(made: ChangePlan) -> list[Shown]:
-    return [effect.as_json() for effect in made.effects]
+            return request.told(False, "The user said no: no memory was changed.")
