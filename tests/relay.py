@@ -21,6 +21,13 @@ class Relay:
         self.url = f"postgresql://{given['user']}@/{given['dbname']}?host={quote(str(folder), safe='')}&port=5432"
         self.on = asyncio.Event()
         self.on.set()
+        self._writers: list[asyncio.StreamWriter] = []
+
+    def cut(self) -> None:
+        """End every connection, and say nothing to whoever makes another."""
+        self.on.clear()
+        for writer in self._writers:
+            writer.close()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -30,6 +37,7 @@ class Relay:
             server.close()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         if self._host.startswith("/"):
             there = await asyncio.open_unix_connection(f"{self._host}/.s.PGSQL.{self._port}")
         else:

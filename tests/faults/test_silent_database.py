@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from pathlib import Path
 
-from helpers import PATIENCE_S, Database, connected, found, refused, remember, until
+from helpers import PATIENCE_S, Database, connected, environment, found, refused, remember, until
 from relay import Relay
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+SEARCH = {"name": "search_memories", "arguments": {"query": "silence"}}
+FRAMES = (("initialize", HELLO), ("tools/call", SEARCH))
 
 
 async def test_a_database_that_says_nothing_ends_a_call_with_an_error_and_is_used_again_when_it_speaks(
@@ -30,3 +36,31 @@ async def test_a_database_that_says_nothing_ends_a_call_with_an_error_and_is_use
 
         await until(found_again)
         assert database.value("SELECT count(*) FROM memories") == 1
+
+
+async def test_a_server_that_lost_its_database_and_gets_no_answer_ends_well(database: Database, tmp_path: Path) -> None:
+    relay = Relay(tmp_path, database.url)
+    settings = environment(database_url=relay.url, embedder="none:")
+    async with relay.running():
+        async with connected(database_url=relay.url, embedder="none:") as client:
+            await remember(client, "Before the silence.")
+        server = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "pgengram",
+            env=settings,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert server.stdin is not None
+        assert server.stdout is not None
+        for number, (method, params) in enumerate(FRAMES):
+            frame = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            server.stdin.write(json.dumps(frame).encode() + b"\n")
+            answer = json.loads(await server.stdout.readline())
+        assert "Before the silence." in answer["result"]["content"][0]["text"]  # the hit waits to be counted
+
+        relay.cut()
+        server.stdin.close()
+
+        assert await server.wait() == 0

@@ -46,6 +46,28 @@ def test_what_was_committed_survives_a_killed_postmaster(users: Users) -> None:
     assert user.asks("SELECT count(*) FROM kept") == [(100000,)]
 
 
+@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere each process notices that its postmaster has gone")
+def test_a_process_that_a_killed_postmaster_was_just_starting_is_ended_by_whoever_starts_the_next(users: Users) -> None:
+    user = users.start()
+    server = psutil.Process(status(users.folder).pid)
+    unborn = server.children()[0]
+    unborn.suspend()
+    server.kill()
+
+    user.answer("start")
+    user.ready()
+
+    assert user.asks("SELECT 1") == [(1,)]
+    assert not unborn.is_running()
+
+
+def test_only_what_a_postmaster_that_has_gone_left_is_ended() -> None:
+    others = [(1, 0, "services.exe"), (20, 1, "python.exe"), (30, 20, "postgres.exe"), (31, 30, "postgres.exe")]
+
+    assert process_locks.orphans(40, [*others, (41, 40, "Postgres.exe"), (42, 40, "python.exe")]) == [41]
+    assert process_locks.orphans(40, [*others, (40, 20, "postgres.exe"), (41, 40, "postgres.exe")]) == []
+
+
 @posix
 def test_a_start_waits_for_the_last_process_of_a_killed_server(users: Users) -> None:
     user = users.start()

@@ -17,6 +17,7 @@ Files in the home of a server:
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import sys
 import time
@@ -29,11 +30,14 @@ LOG_LIMIT_BYTES = 2_000_000
 # Windows refuses a file that is just being removed, as a server does at its end.
 REFUSED_PAUSES_S = (0.02, 0.1, 0.5, 1.0, 0.0) if sys.platform == "win32" else (0.0,)
 MISTAKABLE_S = 3.0  # a second more than pg_ctl's grace, as the file has whole seconds
+LEFT_BEHIND_S = 5.0  # for Windows to end a process
 NO_WINDOW = 0x08000000 if sys.platform == "win32" else 0  # subprocess.CREATE_NO_WINDOW, which only Windows has
 PATIENCE_S = {"fast": 30, "immediate": 10}  # how long each way to stop may take; the second costs a recovery, no data
 
 if sys.platform == "win32":
+    import ctypes
     import msvcrt
+    from ctypes import wintypes
 
     GONE: tuple[type[OSError], ...] = (FileNotFoundError, PermissionError)  # the second for a file somebody looks at
 
@@ -49,6 +53,34 @@ if sys.platform == "win32":
         os.lseek(fd, 0, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 
+    class _Entry(ctypes.Structure):
+        """A process as Windows lists it, PROCESSENTRY32W."""
+
+        _fields_ = (
+            ("size", wintypes.DWORD),
+            ("uses", wintypes.DWORD),
+            ("pid", wintypes.DWORD),
+            ("heap", ctypes.c_size_t),
+            ("module", wintypes.DWORD),
+            ("threads", wintypes.DWORD),
+            ("parent", wintypes.DWORD),
+            ("priority", wintypes.LONG),
+            ("flags", wintypes.DWORD),
+            ("name", wintypes.WCHAR * wintypes.MAX_PATH),
+        )
+
+    def _processes() -> list[tuple[int, int, str]]:
+        kernel = ctypes.WinDLL("kernel32")
+        kernel.CreateToolhelp32Snapshot.restype = wintypes.HANDLE
+        listed = wintypes.HANDLE(kernel.CreateToolhelp32Snapshot(2, 0))  # TH32CS_SNAPPROCESS
+        entry, found = _Entry(ctypes.sizeof(_Entry)), []
+        more = kernel.Process32FirstW(listed, ctypes.byref(entry))
+        while more:
+            found.append((entry.pid, entry.parent, entry.name))
+            more = kernel.Process32NextW(listed, ctypes.byref(entry))
+        kernel.CloseHandle(listed)
+        return found
+
 else:
     import fcntl
 
@@ -63,6 +95,9 @@ else:
 
     def _drop(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def _processes() -> list[tuple[int, int, str]]:
+        return []  # there every process of a killed server notices by itself
 
 
 class Lock:
@@ -167,7 +202,7 @@ def mistakable_s(home: str, now: float) -> float:
 
 
 def is_private(folder: str, owner: int) -> bool:
-    """Return whether nobody but `namespace` can put a socket into `folder`."""
+    """Return whether nobody but `owner` can put a socket into `folder`."""
     try:
         found = os.lstat(folder)
     except FileNotFoundError:
@@ -211,9 +246,32 @@ def is_gone(home: str) -> bool:
     return not (listens(home) if sys.platform == "win32" else is_held(os.path.join(home, SERVER)))
 
 
+def orphans(postmaster: int, processes: list[tuple[int, int, str]]) -> list[int]:
+    """Return which of these processes, given as pid, parent and name, a postmaster has left that is not among them."""
+    servers = [(pid, parent) for pid, parent, name in processes if name.lower() == "postgres.exe"]
+    return [] if postmaster in dict(servers) else [pid for pid, parent in servers if parent == postmaster]
+
+
+def end_left_behind(home: str) -> None:
+    """End what a killed postmaster has left on Windows; the caller holds the start lock.
+
+    A process that it was just starting never comes to life, and keeps the port and the log from the next server.
+    """
+    lines = announced(home)[:1]
+    deadline = time.monotonic() + LEFT_BEHIND_S
+    while lines and lines[0].isdigit() and (left := orphans(int(lines[0]), _processes())):
+        if time.monotonic() > deadline:
+            return  # whoever starts the next server is told by PostgreSQL what is in its way
+        for pid in left:
+            with suppress(OSError):  # it has ended meanwhile
+                os.kill(pid, signal.SIGTERM)  # which on Windows ends a process at once
+        time.sleep(0.05)
+
+
 def stop_server(home: str) -> bool:
     """Stop the server and return whether its last process has gone; the caller holds the start lock."""
     where = address(home)
+    end_left_behind(home)
     for mode, patience_s in PATIENCE_S.items():
         if is_gone(home):
             break
@@ -249,10 +307,10 @@ def _ask_to_stop(home: str, mode: str) -> None:
         except OSError:
             return  # it is ending, or busy with another signal: whoever asked looks whether it has gone
         return
-    signal = {"fast": "INT", "immediate": "QUIT"}[mode]
+    name = {"fast": "INT", "immediate": "QUIT"}[mode]
     # Sent by the server's own user, so that root signals nobody else whatever the file says.
     owner = os.stat(os.path.join(home, CLUSTER)).st_uid if os.geteuid() == 0 else None
-    call(["/bin/sh", "-c", 'kill -s "$0" "$1"', signal, pid], owner)
+    call(["/bin/sh", "-c", 'kill -s "$0" "$1"', name, pid], owner)
 
 
 def call(command: list[str], uid: int | None = None, env: dict[str, str] | None = None) -> int:

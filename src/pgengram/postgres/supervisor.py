@@ -295,6 +295,7 @@ def _ensure_running(data_dir: Path, timeout_s: float, report: Callable[[str], No
     processes = Lock(str(home), process_locks.SERVER)
     launched = False
     report_at = time.monotonic() + REPORT_S
+    process_locks.end_left_behind(str(home))
     while (state := _ping(home)) != pq.Ping.OK:
         # No process of the server is left, or there was none. Windows gives that lock also while it recovers.
         if state != pq.Ping.REJECT and processes.take():

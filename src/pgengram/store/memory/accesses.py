@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 FLUSH_AFTER_S: Final = 2.0
 FLUSH_HITS: Final = 100
+LAST_S: Final = 0.5  # for the last hits to be written: a database that does not answer holds up no end
 
 
 class AccessLog:
@@ -64,7 +65,9 @@ class AccessLog:
         """Write what waits and stop."""
         await background.end(self._task)
         if self._store.is_open:
-            await self.flush()
+            last = asyncio.create_task(self.flush(), name="last hits")
+            await asyncio.wait({last}, timeout=LAST_S)
+            await background.end(last, LAST_S)
 
     async def _flush_later(self) -> None:
         try:
