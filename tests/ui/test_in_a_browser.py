@@ -302,6 +302,24 @@ async def test_the_map_is_steered_by_keys_and_tells_what_is_pointed_at(browser: 
     await page.context.close()
 
 
+@pytest.mark.parametrize(("path", "picture"), [("/map", "#map"), ("/graph", "#network")])
+async def test_a_picture_fills_the_screen_and_gives_it_back(browser: Browser, path: str, picture: str) -> None:
+    page = await browser.open(path)
+    drawn = page.locator(f"{picture} canvas").first
+    await drawn.wait_for()
+    before = await drawn.bounding_box()
+    button = page.get_by_role("button", name="Full screen")
+
+    await button.click()
+    await page.wait_for_function(
+        "document.fullscreenElement && innerHeight - document.querySelector('.canvas').clientHeight < 120"
+    )
+    await button.click()
+    await page.wait_for_function("!document.fullscreenElement")
+    await page.wait_for_function(f"document.querySelector('{picture}').clientHeight <= {before['height'] + 2}")
+    await page.context.close()
+
+
 async def test_a_file_is_chosen_looked_through_and_brought_in(browser: Browser) -> None:
     lines = [*(json.dumps({"content": f"Crate {n} holds {n} lamps."}) for n in range(70)), "{broken"]
     page = await browser.open("/import")

@@ -387,6 +387,9 @@ const FACTORS = { "+": 1.5, "=": 1.5, "-": 0.67, "0": 0 };
 
 // `zoom(factor)` zooms, 0 shows all; `pan(x, y)` moves by pixels.
 function steer(element, zoom, pan) {
+  const full = element.parentElement.querySelector("[data-full]");
+  full.hidden = !document.fullscreenEnabled; // a phone may allow it to films only
+  full.addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : element.parentElement.requestFullscreen()));
   element.parentElement.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => zoom(Number(button.dataset.zoom))));
   const steps = { ArrowLeft: [80, 0], ArrowRight: [-80, 0], ArrowUp: [0, 80], ArrowDown: [0, -80] };
   element.addEventListener("keydown", (event) => {

@@ -19,7 +19,7 @@ from pgengram.ui.view_data.background_cache import BackgroundCache
 from pgengram.ui.view_data.jobs import Absent
 
 AXES_FROM: Final = 10_000  # memories of which the regions of the map are worked out
-AT_ONCE: Final = 5_000  # memories whose vectors are read together
+AT_ONCE: Final = 2_000  # memories whose vectors are read together; other pages are answered between two such readings
 MAX_POINTS: Final = 200_000  # of a map
 FRESH_S: Final = 300.0
 KEPT: Final = 2  # maps that open pages may ask about
@@ -93,8 +93,12 @@ class MapView:
             after = rows[-1]["id"]
         if not len(points):
             return Drawn()
-        packed, names = await asyncio.to_thread(points.packed)
-        return Drawn(points.regions, names, packed, points.ids)
+        return await asyncio.to_thread(_drawn, points)
+
+
+def _drawn(points: islands.Points) -> Drawn:
+    packed, names = points.packed()
+    return Drawn(points.regions, names, packed, points.ids)
 
 
 def as_places(given: str) -> list[int]:
