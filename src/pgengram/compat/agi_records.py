@@ -14,7 +14,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 from pgengram import fields as f
 from pgengram.details import DETAILS
 from pgengram.inputs import Request
-from pgengram.service.toolsets.tidying import Tidied
+from pgengram.service.toolsets.tidy_request import Tidied
 from pgengram.store.connection.database import Row
 from pgengram.store.graph import edges
 from pgengram.views import shown

@@ -1,4 +1,4 @@
-"""Makes the data of a new server: copied from a template where that fits, else by PostgreSQL's initdb, which takes longer."""
+"""Makes the data of a new server: from a template where that fits, else by PostgreSQL's initdb, which takes longer."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from pgengram.runtime.context import ASKER
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.maintenance import Maintenance, Reviewed
 from pgengram.service.toolsets.reviewing import FINDINGS
-from pgengram.service.toolsets.tidying import Action, Tidied
+from pgengram.service.toolsets.tidy_request import Action, Tidied
 from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
 from pgengram.views import cut

@@ -14,7 +14,7 @@ from pgengram.service.conversations import Conversations
 from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.service.toolsets import Toolset, counts
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
-from pgengram.service.toolsets.tidying import Action, Tidied, TidyRequest, checked
+from pgengram.service.toolsets.tidy_request import Action, Tidied, TidyRequest, checked
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import duplicates
 from pgengram.store.memory.bulk_changes import confirmations
@@ -184,4 +184,4 @@ class Maintenance(Toolset):
                 execute=request.execute,
             )
         except confirming.Declined:
-            return request.told(False, "The user said no: no memory was changed.")
+            return request.answer(False, "The user said no: no memory was changed.")

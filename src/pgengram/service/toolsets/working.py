@@ -105,7 +105,8 @@ class Working(Toolset):
     async def create_working_memory(self, new: NewWorking) -> Held:
         """Store a note for a while: an interim result, an open point, the state of a task.
 
-        Use for what matters now and perhaps never again; for lasting facts use create_memory. Ordinary searches don't show it; get_working_memories does. When its time is over it becomes a lasting memory if promote is set, its
+        Use for what matters now and perhaps never again; for lasting facts use create_memory. Ordinary searches don't
+        show it; get_working_memories does. When its time is over it becomes a lasting memory if promote is set, its
         importance is 0.75 or more, or it was read three times; otherwise it is permanently removed. The same text again
         holds it longer. Never store secrets. Errors: INVALID_INPUT, SECRET_REJECTED, EMBEDDING_ERROR, DATABASE_ERROR;
         then nothing was stored.
@@ -171,8 +172,8 @@ class Working(Toolset):
         Use when a task is done and what was noted comes to one fact worth keeping; content says it in one
         self-contained statement. To keep a note as it is, create it with promote. The sources stay as archived events:
         get_memories reads them, explore_memories leads to them, no search shows them. All of it happens or nothing.
-        Errors: NOT_FOUND, CONFLICT for an id that has expired or is not a working memory, INVALID_INPUT, SECRET_REJECTED,
-        EMBEDDING_ERROR, DATABASE_ERROR.
+        Errors: NOT_FOUND, CONFLICT for an id that has expired or is not a working memory, INVALID_INPUT,
+        SECRET_REJECTED, EMBEDDING_ERROR, DATABASE_ERROR.
         """
         async with self.core.store.transaction() as tx:
             sources = await self._sources(tx, new.ids)

@@ -118,18 +118,18 @@ class TidyRequest:
 
     async def preview(self, _: Transaction, made: ChangePlan) -> Tidied:
         """Return what a plan would do."""
-        shown = self.told(False, f"{self._saved}{made.summary}.", made)
+        shown = self.answer(False, f"{self._saved}{made.summary}.", made)
         return shown.model_copy(update={"plan": made.kept["steps"], "left": self.left or None})
 
     async def execute(self, tx: Transaction, made: ChangePlan) -> Tidied:
         """Carry a plan out and return what it did."""
         if not made.effects:
-            return self.told(False, self._saved.strip() or "There is nothing to do.")
+            return self.answer(False, self._saved.strip() or "There is nothing to do.")
         await made.execute(tx, session_id=self.session_id)
         done = Tidied(done=True, changes=_changes(made), message=f"{made.summary}: done.")
         return done.model_copy(update={"before": [effect.row for effect in made.effects]})
 
-    def told(self, done: bool, message: str, made: ChangePlan | None = None) -> Tidied:
+    def answer(self, done: bool, message: str, made: ChangePlan | None = None) -> Tidied:
         """Return an answer with the changes of a plan, and with what tags mean now."""
         return Tidied(done=done, changes=_changes(made) if made else [], synonyms=self.meant, message=message)
 
