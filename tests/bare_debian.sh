@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs this checkout on a Debian or Ubuntu as it comes, by the lines of the README, and runs the demo and the doctor: as root
-# with uv, and as a user with pipx. There is no `ps`, the system's Python refuses packages of others, and shared memory is 64 kB,
+# with uv, and as a user with pipx. There is no `ps` and no compiler, the system's Python refuses packages of others, and shared memory is 64 kB,
 # to which only root may write.
 #
 # usage: tests/bare_debian.sh FOLDER [SUITE [MIRROR]]        as root; needs debootstrap and the network
@@ -15,8 +15,11 @@ certificates=/etc/ssl/certs/ca-certificates.crt # what this machine trusts, the 
 
 if [ ! -e "$root.done" ]; then
     rm -rf "$root"
-    case ${2-} in noble) components=main,universe ;; *) components=main ;; esac
-    debootstrap --variant=minbase --components="$components" "${2:-trixie}" "$root" ${3:+"$3"} >"$root.log"
+    case ${2-} in
+        noble) like=(--components=main,universe noble "$root" "${3:-http://archive.ubuntu.com/ubuntu}" gutsy) ;; # as every Ubuntu
+        *) like=("${2:-trixie}" "$root" ${3:+"$3"}) ;;
+    esac
+    debootstrap --variant=minbase "${like[@]}" >"$root.log"
     touch "$root.done"
 fi
 
@@ -43,7 +46,7 @@ git -C "$checkout" ls-files -z | tar -C "$checkout" --null --files-from - --crea
 
 enter root "apt-get update -q >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends pipx >/dev/null"
 cp "$certificates" "$root$certificates"
-enter root "rm -f /usr/bin/ps && ls /usr/lib/python3*/EXTERNALLY-MANAGED" # Ubuntu has one
+enter root "rm -f /usr/bin/ps && ! command -v ps cc gcc g++ clang && ls /usr/lib/python3*/EXTERNALLY-MANAGED" # Ubuntu has one
 enter root "id somebody >/dev/null 2>&1 || useradd --create-home somebody; chown -R somebody /checkout"
 
 enter root "pipx install --quiet uv && uv tool install --quiet ."

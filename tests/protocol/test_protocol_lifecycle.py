@@ -347,6 +347,24 @@ def test_a_server_lives_as_long_as_its_client(tmp_path: Path) -> None:
         assert b'"id":2' in os.read(from_server, 1_000)
 
 
+PROCESSES_STARTED = """
+import os, sys
+from pgengram.runtime.system.processes import ancestors_gone
+started = []
+sys.addaudithook(lambda event, _: started.append(event) if event in {events} else None)
+gone = ancestors_gone(os.getppid())
+assert not any(gone() for _ in range(3))
+print(started)
+"""
+STARTING = {"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
+
+
+def test_looking_whether_the_client_lives_starts_no_process() -> None:
+    code = PROCESSES_STARTED.replace("{events}", repr(STARTING))
+
+    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"[]"
+
+
 def looked_often_enough(tmp_path: Path) -> bool:
     journal = tmp_path / "journal"
     return journal.exists() and time.time() - journal.stat().st_mtime > 2 * watchdog.TICK_S
