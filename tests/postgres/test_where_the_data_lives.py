@@ -278,6 +278,22 @@ def test_without_an_open_place_for_a_copy_the_closed_folder_is_named(
     assert "PGENGRAM_DATA_DIR" in refused.value.hint
 
 
+@pytest.mark.skipif(not (AS_ROOT and SETPRIV), reason="only root can become somebody else")
+@pytest.mark.parametrize("inside", [(), ("data",)], ids=["the folder", "one above"])
+def test_a_place_where_its_user_may_not_write_is_named_with_the_setting_to_change(
+    folder: Path, inside: tuple[str, ...]
+) -> None:
+    folder.mkdir(mode=0o755)
+    user = Users(folder.joinpath(*inside), 60001).launch()
+
+    told = user.hears("failed")
+
+    assert f"The data folder {folder.joinpath(*inside)} cannot be used: " in told
+    assert "PGENGRAM_DATA_DIR" in told
+    assert not any(folder.iterdir())
+    user.process.communicate()
+
+
 @pytest.mark.skipif(not (AS_ROOT and SETPRIV), reason="only root can become nobody in particular")
 def test_a_user_without_a_name_gets_a_server(folder: Path) -> None:
     folder.mkdir(mode=0o700)
