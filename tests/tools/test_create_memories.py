@@ -12,6 +12,7 @@ from mcp import Client
 from helpers import Database, Served, call, found, read, refused, said
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
+from pgengram.store.connection import begin
 
 BAD_ITEMS: dict[str, dict[str, Any]] = {
     "blank": {"content": "  "},
@@ -226,3 +227,22 @@ async def test_an_item_that_leads_to_an_unknown_memory_spares_the_others(client:
     error = await refused(client, "create_memories", items=items, atomic=True)
     assert (error["code"], "Item 1" in error["message"]) == ("NOT_FOUND", True)
     assert db.value("SELECT count(*) FROM memories") == 2
+
+
+SLOW = """
+    CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.05); RETURN NEW; END';
+    CREATE TRIGGER slowly BEFORE INSERT ON memories FOR EACH ROW EXECUTE FUNCTION slowly()
+"""
+
+
+async def test_a_batch_has_time_by_its_size_on_a_slow_machine(
+    database: Database, manager: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.as_login(SLOW)
+    monkeypatch.setattr(begin, "STATEMENT_TIMEOUT_MS", 1_000)
+    begin.begin_sql.cache_clear()
+
+    stored = await manager.create_memories([{"content": f"Crate {n} holds shelf {n}."} for n in range(40)])
+
+    begin.begin_sql.cache_clear()
+    assert stored.created == 40

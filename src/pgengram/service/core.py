@@ -151,6 +151,7 @@ class Core:
         embedded = await self.embed_drafts(drafts)
         least = duplicates.NEAR_OTHERWISE if self.embedder is None else duplicates.threshold(self.embedder.name)
         async with self.store.transaction(probes=duplicates.NEAR_PROBES) as tx:
+            await tx.allow_for(len(drafts))
             written = await upsert.write_memories(
                 tx, drafts, embedded.model_in(tx), embedded.model_id, least, whole=whole
             )

@@ -9,6 +9,7 @@ from typing import Final
 from psycopg import sql
 
 STATEMENT_TIMEOUT_MS: Final = 10_000
+EACH_TIMEOUT_MS: Final = 250  # more for each memory that one statement writes; a busy small machine takes 100
 LOCK_TIMEOUT_MS: Final = 5_000
 MOVE_TIMEOUT_MS: Final = 60_000  # on a cluster, where a namespace may be on the way to another machine
 

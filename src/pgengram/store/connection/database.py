@@ -18,6 +18,7 @@ from psycopg_pool import PoolTimeout
 
 from pgengram.errors import ConnectionLost, DatabaseFailed, NotReady
 from pgengram.runtime.context import ACTOR
+from pgengram.store.connection import begin
 from pgengram.store.connection.begin import PROBES, SNAPSHOT, begin_sql, settings_sql
 from pgengram.store.connection.pool import POOL_MAX, POOL_TIMEOUT_S, Pool, new_pool
 from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
@@ -63,6 +64,12 @@ class Transaction:
     async def set_local(self, settings: Mapping[str, str]) -> None:
         """Make settings hold until the end of the transaction, wherever the namespace's rows are."""
         await self.connection.execute(settings_sql(tuple(settings.items()), self.distributed))
+
+    async def allow_for(self, memories: int) -> None:
+        """Give each statement to come the time that so many memories may take on a slow machine."""
+        if memories > 1:
+            timeout_ms = begin.STATEMENT_TIMEOUT_MS + begin.EACH_TIMEOUT_MS * memories
+            await self.set_local({"statement_timeout": str(timeout_ms)})
 
     async def _execute(self, statement: Query, parameters: Mapping[str, Any] | None) -> psycopg.AsyncCursor[Row]:
         values = {"namespace_id": self.namespace_id, **(parameters or {})}
