@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain
@@ -287,15 +287,20 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         meaning=_meaning(parsed, common),
         speaker_key=voices.pop() if len(voices) == 1 else None,
         mean_length=mean_length,
-        full=_full(parsed, [inverse_document_frequency(counts[term], total) for term in own if term in counts]),
+        full=_full(parsed, counts, own, total),
         unwanted=await _terms_of(tx, parsed.unwanted),
         words=_asked_words(parsed, rows, counts, total),
     )
 
 
-def _full(parsed: Parsed, weights: Iterable[float]) -> float:
-    """Return what a match of all words weighs; without spaces between them, each is in two pairs of characters."""
-    return sum(weights) * (0.5 if spoken(parsed.text) in CUT else 1)
+def _full(parsed: Parsed, counts: Mapping[int, int], own: set[int], total: int) -> float:
+    """Return what a match of all words weighs.
+
+    Without spaces between them each is in two pairs of characters: too much for memories that are found in English.
+    """
+    found_in_english = spoken(parsed.text) in CUT and any(counts[term] for term in counts if term not in own)
+    weight = sum(inverse_document_frequency(counts[term], total) for term in own if term in counts)
+    return weight * (0.5 if found_in_english else 1)
 
 
 def _content_words(query: str) -> list[str]:
