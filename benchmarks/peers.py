@@ -265,6 +265,8 @@ def lend_model(folder: Path) -> None:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.optimized_model_filepath = str(folder / "model.onnx")
+    for entry, value in (("file_name", "none"), ("min_size_in_bytes", str(1 << 30))):  # none is as large
+        options.add_session_config_entry(f"session.optimized_model_external_initializers_{entry}", value)
     onnxruntime.InferenceSession(str(MODEL / "model.onnx"), options, providers=["CPUExecutionProvider"])
     shutil.copy(MODEL / "config.json", folder)
     tokenizer = json.loads((MODEL / "tokenizer.json").read_text(encoding="utf-8"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import struct
 import sys
@@ -21,6 +20,7 @@ CTYPES = ("en-US", "C") if sys.platform == "win32" else ("C.UTF-8", "en_US.UTF-8
 BUILTIN_LOCALES = 17  # the first version with locales of its own
 # Segments of the log have 16 MB otherwise, and initdb leaves 8 MB of used ones; the server itself uses them again.
 SMALL = ("--wal-segsize=1", "--set=min_wal_size=2MB", "--set=wal_recycle=off")
+UNPACK = Path(__file__).with_name("unpack.py")
 ARCHIVE = "18.tar.xz"
 BKI = "postgres.bki"
 CONTROL = "global/pg_control"
@@ -80,38 +80,23 @@ def _has_utf8() -> bool:
 
 def _copy(home: Path, draft: Path, programs: Binaries, uid: int | None, keep: Sequence[int]) -> None:
     """Unpack the template, give it an identity of its own and an empty log, and wait until the disk has it."""
-    try:
-        _unpack(draft)
-        control = draft / CONTROL
-        control.write_bytes(renamed(control.read_bytes()))
-    except OSError as error:
-        raise system.failed(home, "The data folder cannot be written.", str(error)) from error
+    packed = TEMPLATE / ARCHIVE
+    if _sum(packed) != _sums()[ARCHIVE]:
+        raise NotReady(f"The file {packed} is damaged.", "Install pgengram again.")
+    _do(home, [sys.executable, "-I", "-S", str(UNPACK), str(packed), str(draft)], cwd=Path(home.anchor), keep=keep)
+    control = draft / CONTROL
+    control.write_bytes(renamed(control.read_bytes()))
     if uid is not None:
         system.give(draft, uid)
     folder = system.folder_argument(draft, uid)
     for name, options in (("pg_resetwal", ()), ("initdb", SYNC)):
-        code, said = system.run([programs.program(name), *options, "-D", folder], cwd=draft, uid=uid, keep=keep)
-        if code != 0:
-            raise system.failed(home, "PostgreSQL could not make its data folder.", system.tail(said))
+        _do(home, [programs.program(name), *options, "-D", folder], cwd=draft, uid=uid, keep=keep)
 
 
-def _unpack(draft: Path) -> None:
-    import io
-    import lzma
-    import tarfile
-
-    packed = TEMPLATE / ARCHIVE
-    if _sum(packed) != _sums()[ARCHIVE]:
-        raise NotReady(f"The file {packed} is damaged.", "Install pgengram again.")
-    data = memoryview(lzma.decompress(packed.read_bytes()))
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        for entry in archive:
-            path = f"{draft}/{entry.name}"
-            if entry.isdir():
-                os.mkdir(path, 0o700)
-                continue
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
-                file.write(data[entry.offset_data : entry.offset_data + entry.size])
+def _do(home: Path, command: list[str], *, cwd: Path, keep: Sequence[int], uid: int | None = None) -> None:
+    code, said = system.run(command, cwd=cwd, uid=uid, keep=keep)
+    if code != 0:
+        raise system.failed(home, "PostgreSQL's data folder could not be made.", system.tail(said))
 
 
 def _sum(file: Path) -> str:

@@ -1,12 +1,15 @@
-"""Starting the embedded server while the program that needs it is still being imported."""
+"""Starting the embedded server, and making a new store, while the program that needs them is still being imported."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final
+
+from pgengram.errors import NotReady
 
 if TYPE_CHECKING:
     from pgengram.postgres import EmbeddedPostgres
@@ -47,10 +50,16 @@ class Begun:
         return self._server.result()
 
     def _start(self) -> None:
-        from pgengram.postgres import start_embedded
+        from pgengram.postgres import start_embedded, status
+        from pgengram.store.schema.migrate import make_new
 
         try:
-            self._server.set_result(start_embedded(self._folder, report=self._tell))
+            is_new = not status(self._folder).initialised
+            server = start_embedded(self._folder, report=self._tell)
+            if is_new:
+                with suppress(NotReady):  # whoever opens the store tries again, and is told
+                    make_new(server.url)
+            self._server.set_result(server)
         except BaseException as error:  # noqa: BLE001 - whoever asks for the server is told
             self._server.set_exception(error)
 
@@ -67,7 +76,8 @@ def begin(settings: Settings) -> None:
     Another embedder than the usual one may be one that cannot be used, and then nothing is to be made.
     """
     if not settings.database_url and settings.has_default_embedder:
-        import pgengram.postgres  # noqa: F401 - two threads that import slow each other down
+        import pgengram.postgres
+        import pgengram.store.schema.migrate  # noqa: F401 - two threads that import slow each other down
 
         _begun[settings.data_path] = Begun(settings.data_path)
 

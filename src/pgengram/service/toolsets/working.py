@@ -171,7 +171,7 @@ class Working(Toolset):
 
         Use when a task is done and what was noted comes to one fact worth keeping; content says it in one
         self-contained statement. To keep a note as it is, create it with promote. The sources stay as archived events:
-        get_memories reads them, explore_memories leads to them, no search shows them. All of it happens or nothing.
+        get_memories reads them, explore_memories leads to them, no search shows them. All happens or nothing.
         Errors: NOT_FOUND, CONFLICT for an id that has expired or is not a working memory, INVALID_INPUT,
         SECRET_REJECTED, EMBEDDING_ERROR, DATABASE_ERROR.
         """
