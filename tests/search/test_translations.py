@@ -94,6 +94,6 @@ def test_a_long_text_is_looked_up_by_its_first_words_only() -> None:
 
 def test_the_licences_of_the_lexicons_are_among_those_of_the_package() -> None:
     given = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["license-files"]
-    licences = {file.name for pattern in given for file in ROOT.glob(pattern) if file.parent == FILE.parent}
+    licences = {file.name for pattern in given for file in ROOT.glob(pattern) if file.parent.name == FILE.parent.name}
     assert licences == {"LICENSE", "LICENSE.wordnets"}
     assert translations.SHA256 in (FILE.parent / "SOURCE.md").read_text(encoding="utf-8")
