@@ -8,6 +8,7 @@ Not used at run time. To rebuild, in a virtual environment of its own (torch as 
 
 The same versions give the same bytes. The source's hash is verified first, the result is compared with torch last;
 after a rebuild, put the printed hashes into `SHA256` (embedders/builtin.py) and into SOURCE.md.
+Where a vector changes, `NAME` there gets another ending, by which a store knows that it has to embed again.
 """
 
 # mypy: disable-error-code="import-not-found,import-untyped,no-untyped-call,no-any-return,misc,unused-ignore"

@@ -7,7 +7,7 @@ Not used at run time. To rebuild, in a virtual environment with pgengram and onn
     python packaging/models/multilingual_e5_small.py e5-small-q4.bin CLONES WORK TARGET
 
 Vectors of texts are kept in WORK, so that a run that was broken off goes on. The last lines are the hashes: put them into
-`SHA256` (embedders/builtin.py) and into SOURCE.md.
+`SHA256` (embedders/builtin.py) and into SOURCE.md. Where a vector changes, `NAME` there gets another ending.
 
 The map is the linear one that brings the vector of each text, by multilingual-e5-small, nearest to that of its English
 translation by all-MiniLM-L6-v2 (ridge regression). One document in sixteen is held out, to compare it with others: the

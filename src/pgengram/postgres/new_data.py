@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from pgengram.errors import NotReady
 from pgengram.postgres import process_locks, system
-from pgengram.postgres.binaries import Binaries
-from pgengram.runtime.system.files import move, remove_tree
+from pgengram.postgres.binaries import Binaries, require_whole, sums_of
+from pgengram.runtime.system.files import move, remove_tree, sha256_of
 
 USER = DATABASE = "pgengram"
 TEMPLATE = Path(__file__).with_name("template")  # made by packaging/postgres/template.py, see SOURCE.md there
@@ -63,7 +62,7 @@ def _fits(programs: Binaries) -> bool:
     return (
         sys.platform == "linux"
         and Path(programs.program("pg_resetwal")).exists()  # copies of older releases have none
-        and _sum(source) == _sums()[BKI]
+        and sha256_of(source) == sums_of(TEMPLATE)[BKI]
         and _has_utf8()
         and find_spec("_lzma") is not None  # some builds of Python go without
     )
@@ -81,8 +80,7 @@ def _has_utf8() -> bool:
 def _copy(home: Path, draft: Path, programs: Binaries, uid: int | None, keep: Sequence[int]) -> None:
     """Unpack the template, give it an identity of its own and an empty log, and wait until the disk has it."""
     packed = TEMPLATE / ARCHIVE
-    if _sum(packed) != _sums()[ARCHIVE]:
-        raise NotReady(f"The file {packed} is damaged.", "Install pgengram again.")
+    require_whole(packed, sums_of(TEMPLATE)[ARCHIVE])
     _do(home, [sys.executable, "-I", "-S", str(UNPACK), str(packed), str(draft)], cwd=Path(home.anchor), keep=keep)
     control = draft / CONTROL
     control.write_bytes(renamed(control.read_bytes()))
@@ -97,17 +95,6 @@ def _do(home: Path, command: list[str], *, cwd: Path, keep: Sequence[int], uid: 
     code, said = system.run(command, cwd=cwd, uid=uid, keep=keep)
     if code != 0:
         raise system.failed(home, "PostgreSQL's data folder could not be made.", system.tail(said))
-
-
-def _sum(file: Path) -> str:
-    import hashlib
-
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def _sums() -> dict[str, str]:
-    lines = (TEMPLATE / "SHA256SUMS").read_text(encoding="ascii").splitlines()
-    return {name: digest for digest, name in map(str.split, lines)}
 
 
 def renamed(control: bytes) -> bytes:

@@ -226,9 +226,25 @@ def status(data_dir: Path) -> Status:
         raise system.unusable(data_dir, error) from error
 
 
+def has_data(data_dir: Path) -> bool:
+    """Tell whether there is a server's data in a folder, without asking the server.
+
+    Raises:
+        NotReady: the folder is closed to us.
+    """
+    try:
+        return _initialised(home_of(data_dir.absolute()) / process_locks.CLUSTER)
+    except PermissionError as error:
+        raise system.unusable(data_dir, error) from error
+
+
+def _initialised(cluster: Path) -> bool:
+    return (cluster / "PG_VERSION").exists()
+
+
 def _seen(home: Path) -> Status:
     cluster = home / process_locks.CLUSTER
-    initialised = (cluster / "PG_VERSION").exists()
+    initialised = _initialised(cluster)
     running = initialised and _ping(home) == pq.Ping.OK
     return Status(
         folder=home,

@@ -1,7 +1,10 @@
-"""Starting the embedded server, and making a new store, while the program that needs them is still being imported."""
+"""Starting the embedded server, making a new store and loading the model, while the program that needs them is still
+being imported.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -9,7 +12,8 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final
 
-from pgengram.errors import NotReady
+from pgengram.embedders import builtin
+from pgengram.errors import EmbeddingFailed, NotReady
 
 if TYPE_CHECKING:
     from pgengram.postgres import EmbeddedPostgres
@@ -50,11 +54,11 @@ class Begun:
         return self._server.result()
 
     def _start(self) -> None:
-        from pgengram.postgres import start_embedded, status
+        from pgengram.postgres import has_data, start_embedded
         from pgengram.store.schema.migrate import make_new
 
         try:
-            is_new = not status(self._folder).initialised
+            is_new = not has_data(self._folder)
             server = start_embedded(self._folder, report=self._tell)
             if is_new:
                 with suppress(NotReady):  # whoever opens the store tries again, and is told
@@ -70,12 +74,31 @@ class Begun:
                 self._report(message)
 
 
-def begin(settings: Settings) -> None:
-    """Begin to start the server of a store; the first store of its folder that needs it takes it.
+def begin(settings: Settings, *, embeds: bool = True) -> None:
+    """Begin to start the server of a store, and to load the model; the first store of its folder takes the server.
 
-    Another embedder than the usual one may be one that cannot be used, and then nothing is to be made.
+    Another embedder than the usual one may be one that cannot be used, and then nothing is to be made. Nor is it where
+    a file of the model is missing, which whoever loads it is told.
+
+    Args:
+        settings: of the store.
+        embeds: whether there will be a text to embed.
     """
-    if not settings.database_url and settings.has_default_embedder:
+    # numpy would start a thread for each core, which waits busily for work that a vector of 384 numbers never is.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if not settings.has_default_embedder:
+        return
+    try:
+        encoder = builtin.ahead() if embeds else None
+    except EmbeddingFailed:
+        return
+    _begin_server(settings)
+    if encoder is not None:
+        encoder.begin()
+
+
+def _begin_server(settings: Settings) -> None:
+    if not settings.database_url:
         import pgengram.postgres
         import pgengram.store.schema.migrate  # noqa: F401 - two threads that import slow each other down
 

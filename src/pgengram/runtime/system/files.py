@@ -1,8 +1,9 @@
-"""Files that another program holds open, and paths that a program without Unicode can read."""
+"""Files: those that another program holds open, paths that a program without Unicode can read, and hashes."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import sys
@@ -79,3 +80,9 @@ def _fits_code_page(path: Path) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -171,7 +171,7 @@ class Maintenance(Toolset):
             synonyms,
             model=await self.core.current_model() if action == "merge" else None,
             threshold=self._near(None),
-            session_id=self.core.session.current(),
+            session=self.core.session,
         )
         try:
             return await confirming.confirmed(
@@ -184,4 +184,4 @@ class Maintenance(Toolset):
                 execute=request.execute,
             )
         except confirming.Declined:
-            return request.answer(False, "The user said no: no memory was changed.")
+            return request.answer("The user said no: no memory was changed.")

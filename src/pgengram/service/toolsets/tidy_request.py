@@ -17,6 +17,7 @@ from pgengram.search.vector_index import VectorIndex
 from pgengram.service.calls.arguments import reader
 from pgengram.service.confirming import Kept
 from pgengram.service.core import Core
+from pgengram.service.session import Session
 from pgengram.service.toolsets.reviewing import Review
 from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import memories
@@ -89,7 +90,7 @@ class TidyRequest:
         synonyms: what tags are to mean from now on.
         model: whose vectors are compared, to merge.
         threshold: the cosine from which on two memories say nearly the same.
-        session_id: the session in which it is done.
+        session: the one in which it is done.
         left: how many memories are left for another call, once it is planned.
         meant: what tags mean, once it is planned.
     """
@@ -101,7 +102,7 @@ class TidyRequest:
     synonyms: Mapping[str, Any] | None
     model: VectorIndex | None
     threshold: float
-    session_id: str | None
+    session: Session
     left: int = 0
     meant: dict[str, str] | None = None
 
@@ -118,20 +119,20 @@ class TidyRequest:
 
     async def preview(self, _: Transaction, made: ChangePlan) -> Tidied:
         """Return what a plan would do."""
-        shown = self.answer(False, f"{self._saved}{made.summary}.", made)
+        shown = self.answer(f"{self._saved}{made.summary}.", made)
         return shown.model_copy(update={"plan": made.kept["steps"], "left": self.left or None})
 
     async def execute(self, tx: Transaction, made: ChangePlan) -> Tidied:
         """Carry a plan out and return what it did."""
         if not made.effects:
-            return self.answer(False, self._saved.strip() or "There is nothing to do.")
-        await made.execute(tx, session_id=self.session_id)
+            return self.answer(self._saved.strip() or "There is nothing to do.")
+        await made.execute(tx, session_id=self.session.current())
         done = Tidied(done=True, changes=_changes(made), message=f"{made.summary}: done.")
         return done.model_copy(update={"before": [effect.row for effect in made.effects]})
 
-    def answer(self, done: bool, message: str, made: ChangePlan | None = None) -> Tidied:
-        """Return an answer with the changes of a plan, and with what tags mean now."""
-        return Tidied(done=done, changes=_changes(made) if made else [], synonyms=self.meant, message=message)
+    def answer(self, message: str, made: ChangePlan | None = None) -> Tidied:
+        """Return the answer when nothing was done: with what a plan would change, and with what tags mean now."""
+        return Tidied(done=False, changes=_changes(made) if made else [], synonyms=self.meant, message=message)
 
     @property
     def _saved(self) -> str:

@@ -5,7 +5,6 @@ From lexicons that come with pgengram, one for each language; each is read at th
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from pgengram.runtime.system.files import sha256_of
 from pgengram.text.lexical.language import UNSPACED, function_words, spoken
 from pgengram.text.lexical.stems import ALGORITHMS, stem
 from pgengram.text.lexical.words import words
@@ -98,7 +98,7 @@ _sound: Final[dict[Path, bool]] = {}  # files that were looked at, and whether t
 def _lexicon(file: Path, language: str) -> Lexicon:
     """Return the words of a language, each with its English ones; none where there are none, or the file is damaged."""
     if file not in _sound:
-        _sound[file] = file.exists() and hashlib.sha256(file.read_bytes()).hexdigest() == SHA256
+        _sound[file] = file.exists() and sha256_of(file) == SHA256
         if not _sound[file]:
             log.warning("Reinstall pgengram: %s is damaged. Questions are not looked up in English.", file)
     if not _sound[file]:
