@@ -48,6 +48,7 @@ class Store:
         self.replica = Replica(settings.read_url) if settings.read_url else None
         self._attempt: asyncio.Task[None] | None = None
         self._listeners: list[Report] = []
+        self._said: str | None = None  # what the attempt reported last
         self._changing = asyncio.Lock()
         self._namespace_id = 0
 
@@ -78,10 +79,13 @@ class Store:
         if self._database is not None:
             return
         if self._attempt is None or self._attempt.done():
+            self._said = None
             self._attempt = asyncio.create_task(self._open(), name="opening the store")
         if report is not None:
             self._listeners.append(report)
         try:
+            if report is not None and self._said is not None:  # said before this caller came
+                await report(self._said)
             await asyncio.shield(self._attempt)
         finally:
             if report is not None:
@@ -239,6 +243,7 @@ class Store:
             await asyncio.to_thread(migrate_apart, url)
 
     async def _tell(self, message: str) -> None:
+        self._said = message
         for report in list(self._listeners):
             await report(message)
 
