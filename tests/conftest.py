@@ -53,6 +53,8 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as `store.ahead` sets it, in this process and in those that it starts
+
 for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):  # Rich reads them when it is imported
     os.environ.pop(_name, None)
 
@@ -111,9 +113,10 @@ def _forking(_no_settings_from_outside: None, _no_signal_is_ignored: None) -> It
 
 @pytest.fixture(autouse=True)
 def _real_start(request: pytest.FixtureRequest, _forking: Forking) -> Iterator[None]:
-    """Start new interpreters in a test that is marked so."""
+    """Start new interpreters in a test that is marked so, and let none change the environment for the tests after it."""
     with _forking.paused_if(request.node.get_closest_marker("real_start") is not None):
         yield
+    assert _forking.server is None or _forking.server.fits, "what starts from this environment cannot be forked"
 
 
 @pytest.fixture(scope="session")

@@ -91,6 +91,11 @@ class ForkServer:
         with there:
             self._process = _Popen([sys.executable, __file__, str(there.fileno())], pass_fds=[there.fileno()])
 
+    @property
+    def fits(self) -> bool:
+        """Whether what starts in the environment of this process can be forked."""
+        return _Order([], dict(os.environ), "", new_session=False).at_import == self._at_import
+
     def start(self, given: dict[str, Any]) -> int | None:
         """Start what `Popen` was asked for and return its pid; None where it must be started in the ordinary way."""
         order = _Order.of(given, self.scripts)
@@ -169,12 +174,13 @@ class Forking(ExitStack):
     def __init__(self, scripts: frozenset[str] = frozenset()) -> None:
         super().__init__()
         self.paused = False
+        self.server: ForkServer | None = None
         self._scripts = scripts
 
     def __enter__(self) -> Forking:
         super().__enter__()
         if sys.platform == "linux" and os.environ.get("PGENGRAM_TEST_FORK") != "0":
-            server = ForkServer(self._scripts)
+            self.server = server = ForkServer(self._scripts)
             self.callback(server.close)
 
             def start(process: Any, *arguments: Any) -> None:

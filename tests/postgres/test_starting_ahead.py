@@ -22,7 +22,7 @@ def mine(prepared: Path, tmp_path: Path) -> Path:
 
 async def test_the_store_takes_the_server_that_was_begun_ahead(mine: Path) -> None:
     settings = Settings(data_dir=str(mine))
-    ahead.begin(settings)
+    ahead.begin(settings, embeds=False)
     store = Store(settings)
 
     await store.open()
@@ -35,7 +35,7 @@ async def test_the_store_takes_the_server_that_was_begun_ahead(mine: Path) -> No
 
 async def test_a_server_that_was_begun_for_a_store_that_nobody_opened_ends_with_it(mine: Path) -> None:
     settings = Settings(data_dir=str(mine))
-    ahead.begin(settings)
+    ahead.begin(settings, embeds=False)
 
     await Store(settings).close()
 
@@ -46,7 +46,7 @@ async def test_a_start_that_fails_ahead_is_told_to_the_first_who_asks_and_tried_
     folder = tmp_path / "data"
     folder.write_text("This is no folder.")
     settings = Settings(data_dir=str(folder))
-    ahead.begin(settings)
+    ahead.begin(settings, embeds=False)
     store = Store(settings)
 
     with pytest.raises(NotReady, match="cannot be used"):
