@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pgengram.postgres import process_locks, start_embedded, status
 COMMAND = shutil.which(
     "pgengram", path=os.pathsep.join((os.path.dirname(sys.executable), sysconfig.get_path("scripts")))
 )
+has_terminals = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
 by_its_command = pytest.mark.skipif(
     sys.platform == "win32" and COMMAND is None, reason="`pip install --target` leaves the command out there"
 )
@@ -45,6 +46,35 @@ def pgengram(*arguments: str, expect: int = 0, **settings: str) -> subprocess.Co
 def answered(*arguments: str, expect: int = 0, **settings: str) -> Any:
     """Run a command that prints JSON, and return it."""
     return json.loads(pgengram(*arguments, expect=expect, **settings).stdout)
+
+
+def typed_in_a_terminal(
+    keys: str, *arguments: str, expect: int = 0, meanwhile: Callable[[], object] = lambda: None, **settings: str
+) -> str:
+    """Type `keys` into the command once it asks a question, after `meanwhile`, and return all that the terminal showed."""
+    import pty
+
+    shown, asked = b"", False
+    terminal, theirs = pty.openpty()
+    command = subprocess.Popen(
+        [sys.executable, "-m", "pgengram", *arguments],
+        env=environment(**settings) | {"COLUMNS": "200"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    with suppress(OSError):  # on Linux the end of a terminal
+        while read := os.read(terminal, 4_096):
+            shown += read
+            if b"[y/N]" in shown and not asked:
+                asked = True
+                meanwhile()
+                os.write(terminal, keys.encode())
+    os.close(terminal)
+    assert command.wait(PATIENCE_S) == expect, shown.decode()
+    return shown.decode()
 
 
 def is_over(folder: Path) -> bool:

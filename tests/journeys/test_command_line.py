@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from helpers import PATIENCE_S, Database
-from machine import answered, closed_in_the_end, is_over, pgengram
+from machine import answered, closed_in_the_end, has_terminals, is_over, pgengram
 from pgengram import __version__
 from pgengram.cli.app import PANELS, app
 from pgengram.cli.runtime import shell_line
@@ -268,7 +268,7 @@ def test_a_line_to_paste_sets_its_variables_in_either_shell() -> None:
     )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
+@has_terminals
 def test_typing_the_command_alone_explains_itself_instead_of_waiting() -> None:
     import os
     import pty
@@ -301,7 +301,7 @@ def test_the_help_has_one_line_for_each_command_and_imports_none_of_them() -> No
     assert {name for name in imported if name.startswith("pgengram.cli.")} <= light
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
+@has_terminals
 def test_ctrl_c_at_a_question_ends_the_command_at_once(tmp_path: Path) -> None:
     import os
     import pty

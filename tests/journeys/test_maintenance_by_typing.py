@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers import Database
-from machine import answered, pgengram
+from machine import answered, has_terminals, pgengram, typed_in_a_terminal
 
 WORDS = {"embedder": "none:"}
 
@@ -60,6 +60,38 @@ def test_nothing_is_archived_unless_somebody_agrees(database: Database) -> None:
 
     assert answered(*arguments, "--json", "--yes", database_url=database.url, **WORDS)["done"] is True
     assert database.value("SELECT status FROM memories") == "archived"
+
+
+@has_terminals
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("forget", "--hard"),
+        ("tidy", "apply"),
+        ("tidy", "archive", "--older-than-days", "0"),
+        ("tidy", "prune", "--older-than-days", "0"),
+    ],
+    ids=" ".join,
+)
+def test_a_yes_in_the_terminal_is_for_the_versions_that_were_shown(
+    database: Database, arguments: tuple[str, ...]
+) -> None:
+    id_ = remembered(database, "The bus was late.", "importance=0.05", "expires_at=2020-01-01T00:00:00Z")
+    if "prune" in arguments:
+        database.as_login("UPDATE memories SET status = 'archived'")
+    words = (*arguments, id_) if arguments[0] == "forget" else arguments
+    settings = {"database_url": database.url, **WORDS}
+
+    def change() -> None:
+        database.as_login("UPDATE memories SET version = version + 1")
+
+    before = database.rows("SELECT status, version FROM memories")[0]
+    refused = typed_in_a_terminal("y\n", *words, expect=1, meanwhile=change, **settings)
+    assert "was changed" in refused
+    assert database.rows("SELECT status, version FROM memories") == [before | {"version": before["version"] + 1}]
+
+    typed_in_a_terminal("y\n", *words, **settings)
+    assert before["status"] not in [row["status"] for row in database.rows("SELECT status FROM memories")]
 
 
 @pytest.mark.parametrize(

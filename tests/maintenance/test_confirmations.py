@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from helpers import Database, examples, owned_tables
-from pgengram.errors import ConfirmRequired
+from pgengram.errors import ConfirmRequired, Conflict, NotFound
 from pgengram.inputs import Change
 from pgengram.runtime.context import ASKER
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.store.maintenance import findings
+from pgengram.ui.view_data.changes import Changes
 from pgengram.views import Answer
 
 Call = Callable[[str], Awaitable[Any]]
@@ -26,6 +27,7 @@ Meanwhile = Callable[[], Awaitable[None]]
 
 ACTIONS = ("erase", "forget", "archive", "prune", "merge", "plan")
 WAYS = ("token", "asked while the call waits", "asked by repeating the call")
+PAGE = "on the page"  # where nothing is pruned
 CHANGES = ("content", "confirm", "tag", "forget", "erase")  # of a memory that was shown
 HARMLESS = ("read", "add")
 
@@ -88,6 +90,17 @@ async def notes(manager: MemoryManager, count: int) -> list[str]:
     return [one["memory_id"] for one in (await manager.create_memories(items)).results]
 
 
+def steps_for(action: str, ids: list[str]) -> list[dict[str, Any]]:
+    """Return the plan that does `action` to `ids`."""
+    if action == "merge":
+        return [{"action": "merge", "into": ids[0], "ids": ids[1:]}]
+    if action != "plan":
+        return [{"action": action, "ids": ids}]
+    third = max(1, len(ids) // 3)
+    parts = {"forget": ids[:third], "archive": ids[third : 2 * third], "confirm": ids[2 * third :]}
+    return [{"action": verb, "ids": part} for verb, part in parts.items() if part]
+
+
 def call_for(action: str, manager: MemoryManager, ids: list[str]) -> Call:
     """Return the call that does `action` to `ids`, and takes what stands for a yes."""
     tidy = Maintenance(manager).tidy_memories
@@ -95,13 +108,15 @@ def call_for(action: str, manager: MemoryManager, ids: list[str]) -> Call:
         return lambda token: manager.forget_memories(ids, hard=action == "erase", confirm_token=token)
     if action in ("archive", "prune"):
         return lambda token: tidy(action, confirm_token=token, older_than_days=0, below_importance=0.9, max_accesses=9)
-    if action == "merge":
-        steps = [{"action": "merge", "into": ids[0], "ids": ids[1:]}]
-    else:
-        third = max(1, len(ids) // 3)
-        parts = {"forget": ids[:third], "archive": ids[third : 2 * third], "confirm": ids[2 * third :]}
-        steps = [{"action": verb, "ids": part} for verb, part in parts.items() if part]
-    return lambda token: tidy("apply", plan=steps, confirm_token=token)
+    return lambda token: tidy("apply", plan=steps_for(action, ids), confirm_token=token)
+
+
+async def agreed_on_the_page(action: str, manager: MemoryManager, ids: list[str], meanwhile: Meanwhile) -> None:
+    """Look at the preview of a change, let something happen, and apply it."""
+    page = Changes(manager, lambda: None)
+    key = await page.preview(steps_for(action, ids), erases=action == "erase")
+    await meanwhile()
+    await page.apply(key)
 
 
 async def happen(manager: MemoryManager, change: str, id_: str) -> None:
@@ -125,7 +140,7 @@ async def happen(manager: MemoryManager, change: str, id_: str) -> None:
 @settings(max_examples=examples(4), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(
     count=st.integers(1, 200) | st.sampled_from([1, 5, 20, 21, 200]),
-    way=st.sampled_from(WAYS),
+    way=st.sampled_from([*WAYS, PAGE]),
     changes=st.lists(st.tuples(st.sampled_from(CHANGES + HARMLESS), st.integers(0, 199)), max_size=3),
 )
 async def test_a_yes_is_for_the_memories_and_versions_that_were_shown(
@@ -146,17 +161,23 @@ async def test_a_yes_is_for_the_memories_and_versions_that_were_shown(
                 await happen(manager, change, ids[place % count])
         between.update(rows(database))
 
-    touched = [change for change, _ in changes if change in CHANGES]
-    call = call_for(action, manager, ids)
-    if touched:
-        with pytest.raises(ConfirmRequired) as refused:
-            await agreed(call, way, meanwhile)
+    def agree() -> Awaitable[Any]:
+        if way == PAGE and action != "prune":
+            return agreed_on_the_page(action, manager, ids, meanwhile)
+        return agreed(call_for(action, manager, ids), way if way in WAYS else WAYS[0], meanwhile)
+
+    if any(change in CHANGES for change, _ in changes):
+        with pytest.raises((ConfirmRequired, Conflict, NotFound)) as refused:
+            await agree()
         assert rows(database) == between
-        assert any(id_ in refused.value.message for id_ in ids)
-        assert "without confirm_token" in refused.value.hint
+        if isinstance(refused.value, ConfirmRequired):
+            assert any(id_ in refused.value.message for id_ in ids)
+            assert "without confirm_token" in refused.value.hint
+        else:
+            assert way == PAGE
     else:
         before = rows(database)
-        await agreed(call, way, meanwhile)
+        await agree()
         after = rows(database)
         assert {id_ for id_ in before if after.get(id_) != before[id_]} == set(ids)
         assert {id_: after[id_] for id_ in bystanders} == {id_: before[id_] for id_ in bystanders}

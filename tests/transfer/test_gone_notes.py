@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
-import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,13 +17,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from helpers import Database, environment, examples
-from machine import answered, pgengram
+from machine import answered, has_terminals, pgengram, typed_in_a_terminal
 from pgengram.cli.app import app
 from pgengram.transfer.gone import LIST
 
 WORDS = {"embedder": "none:"}
 TEXTS = ["We chose Vitest.", "The bakery opens at nine.", "Ada moved to Graz."]
-POSIX = pytest.mark.skipif(sys.platform == "win32", reason="a terminal of this test is that of POSIX")
 
 
 @pytest.fixture
@@ -56,29 +51,6 @@ def note_of(folder: Path, word: str) -> Path:
 
 def statuses(db: Database) -> dict[str, str]:
     return {row["content"]: row["status"] for row in db.rows("SELECT content, status FROM memories")}
-
-
-def typed_in_a_terminal(
-    db: Database, keys: str, *words: str, expect: int = 0, meanwhile: Callable[[], object] = lambda: None
-) -> str:
-    """Type into the command where it sees a terminal, once it asks, and return what that showed."""
-    import pty
-
-    shown, asked = b"", False
-    pid, terminal = pty.fork()
-    if pid == 0:
-        settings = environment(database_url=db.url, **WORDS) | {"COLUMNS": "200"}
-        os.execvpe(sys.executable, [sys.executable, "-m", "pgengram", *words], settings)
-    with contextlib.suppress(OSError):  # on Linux the end of a terminal
-        while read := os.read(terminal, 4_096):
-            shown += read
-            if b"[y/N]" in shown and not asked:
-                asked = True
-                meanwhile()
-                os.write(terminal, keys.encode())
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == expect, shown.decode()
-    return shown.decode()
 
 
 def test_without_a_terminal_a_deleted_note_is_only_told_with_the_line_that_forgets_its_memory(
@@ -118,14 +90,14 @@ def test_what_was_agreed_to_ahead_is_forgotten_or_kept(database: Database, notes
     assert len(list(notes.glob("*.md"))) == 2, "the note of a forgotten memory must not come back"
 
 
-@POSIX
+@has_terminals
 def test_in_a_terminal_the_texts_are_shown_and_only_a_yes_forgets(database: Database, notes: Path) -> None:
     note_of(notes, "Vitest").unlink()
     note_of(notes, "Graz").unlink()
 
-    refused = typed_in_a_terminal(database, "\n", "import", str(notes))
+    refused = typed_in_a_terminal("\n", "import", str(notes), database_url=database.url, **WORDS)
     assert set(statuses(database).values()) == {"active"}
-    agreed = typed_in_a_terminal(database, "y\n", "import", str(notes))
+    agreed = typed_in_a_terminal("y\n", "import", str(notes), database_url=database.url, **WORDS)
 
     for shown in (refused, agreed):
         assert "We chose Vitest." in shown
@@ -135,7 +107,7 @@ def test_in_a_terminal_the_texts_are_shown_and_only_a_yes_forgets(database: Data
     assert [text for text, status in statuses(database).items() if status == "active"] == ["The bakery opens at nine."]
 
 
-@POSIX
+@has_terminals
 def test_a_yes_is_for_the_texts_that_were_shown(database: Database, notes: Path) -> None:
     note_of(notes, "Vitest").unlink()
     [row] = database.rows("SELECT id FROM memories WHERE content = 'We chose Vitest.'")
@@ -143,7 +115,9 @@ def test_a_yes_is_for_the_texts_that_were_shown(database: Database, notes: Path)
     def change() -> None:
         pgengram("edit", str(row["id"]), "content=We chose Jest.", database_url=database.url, **WORDS)
 
-    said = typed_in_a_terminal(database, "y\n", "import", str(notes), expect=1, meanwhile=change)
+    said = typed_in_a_terminal(
+        "y\n", "import", str(notes), expect=1, meanwhile=change, database_url=database.url, **WORDS
+    )
 
     assert "was changed" in said
     assert statuses(database)["We chose Jest."] == "active"
