@@ -53,7 +53,7 @@ async def test_a_name_in_another_script_finds_it_as_it_sounds(serving: Served, l
 
 @pytest.mark.parametrize("question", ["Who is Luther?", "Где живёт лютый зверь?", "¿Dónde vive Lutero?"])
 def test_only_what_may_be_a_name_in_another_script_is_asked_by_sound(question: str) -> None:
-    assert asked_sounds(question, words(question)) == []
+    assert asked_sounds(question, words(question)) == {}
 
 
 def test_words_that_only_begin_a_sentence_have_no_sound() -> None:

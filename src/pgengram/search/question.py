@@ -82,10 +82,11 @@ CROSS JOIN (
 class Parsed:
     """A question as its words alone say it.
 
-    question: with its filters; scope: the memories that these let through; text: what is looked for; words: its first
-        words, each once; english: those of another language in English, where a lexicon has them; names: the words as
-        the speakers of memories are stored; extra:
-    its terms that are no words; periods: the times it names; wants_time: whether it asks when.
+    question: with its filters; scope: the memories that these let through; text: what is looked for; language: its own,
+        None for English; words: its first words, each once; english: those of another language in English, where a
+        lexicon has them; sounds: of those that may be names in another script; names: the words as the speakers of
+        memories are stored; extra: its terms that are no words; periods: the times it names; wants_time: whether it
+        asks when.
     phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not;
         only
     for searches of mode text.
@@ -94,6 +95,7 @@ class Parsed:
     question: Question
     scope: Scope
     text: str
+    language: str | None
     words: list[str]
     names: list[str]
     extra: list[str]
@@ -103,6 +105,7 @@ class Parsed:
     unwanted: list[str]
     unwanted_phrases: list[str]
     english: Mapping[str, Sequence[str]]
+    sounds: Mapping[str, Sequence[str]]
 
     @property
     def looked_up(self) -> list[str]:
@@ -222,20 +225,24 @@ def parse(question: Question, now: datetime) -> Parsed:
     text, phrases, unwanted, unwanted_phrases = websearch(question.query) if question.mode == "text" else plain
     found = times(text, now)
     sought = without_times(text, [one for one in found if one.relative and question.mode != "text"])
-    asked = list(dict.fromkeys(_content_words(sought)))[:MAX_WORDS]
+    language = spoken(sought or text)
+    asked = list(dict.fromkeys(_content_words(sought, language)))[:MAX_WORDS]
+    sounds = asked_sounds(sought, asked)
     return Parsed(
         question,
         scope_of(question),
         text=sought or text,
+        language=language,
         words=asked,
-        names=[_spoken(word) for word in asked],
-        extra=extra_terms(sought) + foreign_stems(sought, asked) + asked_sounds(sought, asked),
+        names=[_as_speaker(word) for word in asked],
+        extra=extra_terms(sought) + foreign_stems(sought, asked) + list(dict.fromkeys(chain(*sounds.values()))),
         periods=[one.period for one in found],
         wants_time=asks_for_time(text),
         phrases=phrases,
         unwanted=unwanted,
         unwanted_phrases=unwanted_phrases,
         english={} if question.mode == "text" else in_english(sought),
+        sounds=sounds,
     )
 
 
@@ -298,18 +305,17 @@ def _full(parsed: Parsed, counts: Mapping[int, int], own: set[int], total: int) 
 
     Without spaces between them each is in two pairs of characters: too much for memories that are found in English.
     """
-    found_in_english = spoken(parsed.text) in CUT and any(counts[term] for term in counts if term not in own)
+    found_in_english = parsed.language in CUT and any(counts[term] for term in counts if term not in own)
     weight = sum(inverse_document_frequency(counts[term], total) for term in own if term in counts)
     return weight * (0.5 if found_in_english else 1)
 
 
-def _content_words(query: str) -> list[str]:
+def _content_words(query: str, language: str | None) -> list[str]:
     """Return the words of a question without those of its language that nearly every text has: they would count as
     rare.
 
     The stemmer leaves out those of English.
     """
-    language = spoken(query)
     empty = function_words(language) if language else frozenset()
     found = words(query)
     return [word for word in found if word.lower() not in empty] or found
@@ -334,7 +340,8 @@ def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int],
             weight = word.weight + inverse_document_frequency(memories, total)
             found[text] = replace(word, weight=weight, known=word.known or memories > 0)
     asked = [found[text] for text in parsed.words if text in found]
-    return [_heard(_translated(word, parsed.english.get(word.text, ()), found), counts) for word in asked]
+    translated = [_translated(word, parsed.english.get(word.text, ()), found) for word in asked]
+    return [_heard(word, parsed.sounds.get(word.text, ()), counts) for word in translated]
 
 
 def _translated(word: AskedWord, english: Sequence[str], found: Mapping[str, AskedWord]) -> AskedWord:
@@ -347,9 +354,8 @@ def _translated(word: AskedWord, english: Sequence[str], found: Mapping[str, Ask
     return replace(word, english=english, weight=max(known), known=True)
 
 
-def _heard(word: AskedWord, counts: Mapping[int, int]) -> AskedWord:
+def _heard(word: AskedWord, sounds: Sequence[str], counts: Mapping[int, int]) -> AskedWord:
     """Return a word with what it sounds like as a name; it is known if a memory has such a name."""
-    sounds = asked_sounds(word.text, [word.text])
     return replace(word, sounds=sounds, known=word.known or any(counts.get(hashed(one)) for one in sounds))
 
 
@@ -364,7 +370,7 @@ def _meaning(parsed: Parsed, common: set[str]) -> str:
 _POSSESSIVE: Final = re.compile(r"['’]s$")
 
 
-def _spoken(word: str) -> str:
+def _as_speaker(word: str) -> str:
     """Return a word as speakers' names are stored: PostgreSQL's own lower() would depend on its locale."""
     return _POSSESSIVE.sub("", word.lower())
 

@@ -53,18 +53,22 @@ def sounds_of_names(text: str) -> list[str]:
     return list(dict.fromkeys(MARK + sound for name in names if len(sound := _sound(name)) >= SHORTEST))
 
 
-def asked_sounds(text: str, words: Iterable[str]) -> list[str]:
+def asked_sounds(text: str, words: Iterable[str]) -> dict[str, list[str]]:
     """Return what those of `words` sound like that may be a name written in another script than Latin.
 
     In Greek and Cyrillic these are words with a capital; other scripts have none, so each word may be one.
     """
     if not _OTHER_SCRIPT.search(text):
-        return []
+        return {}
     empty = function_words(spoken(text) or "")
     asked = [word for word in words if _OTHER_SCRIPT.match(word) and word.lower() not in empty]
     names = [word for word in asked if word[0].isupper() or not _HAVE_CAPITALS.match(word)]
-    found = (_sound(form) for name in names for form in (name, _ARTICLES.sub("", name), _without_ending(name)))
-    return list(dict.fromkeys(MARK + sound for sound in found if len(sound) >= SHORTEST))
+    return {name: sounds for name in names if (sounds := _sounds_of(name))}
+
+
+def _sounds_of(name: str) -> list[str]:
+    forms = map(_sound, (name, _ARTICLES.sub("", name), _without_ending(name)))
+    return list(dict.fromkeys(MARK + sound for sound in forms if len(sound) >= SHORTEST))
 
 
 def _without_ending(name: str) -> str:
