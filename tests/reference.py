@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pgengram.library import Described, Memory, Narrowed, New, SettingNames
 from pgengram.mcp.binding import ToolBinding, paragraphs
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
 from pgengram.service.manager import MemoryManager
-from pgengram.settings import TOOLSETS, Settings, settings_table
+from pgengram.settings import PREFIX, TOOLSETS, Settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "Written by `python tests/reference.py`; change the code, not this page."
@@ -183,6 +184,16 @@ def clients() -> Iterator[str]:
 
 
 # -- settings, errors, resources, library ------------------------------------------------------------------------------
+
+
+def settings_table() -> str:
+    """Return the settings as a Markdown table."""
+    rows = ["| variable | default | meaning |", "| --- | --- | --- |"]
+    rows += [
+        f"| `{PREFIX}{f.name.upper()}` | {f'`{f.default}`' if f.default else 'empty'} | {f.metadata['about']} |"
+        for f in fields(Settings)
+    ]
+    return "\n".join(rows)
 
 
 def settings() -> Iterator[str]:

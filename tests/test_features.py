@@ -11,7 +11,8 @@ from features import FEATURES, PAGE, page, shown
 from pgengram.cli.app import app
 from pgengram.mcp.binding import ToolBinding
 from pgengram.service.manager import MemoryManager
-from pgengram.settings import Settings, settings_table
+from pgengram.settings import Settings
+from reference import settings_table
 
 
 @pytest.mark.parametrize("number", FEATURES)

@@ -18,8 +18,8 @@ import typer
 
 from machine import copied, kept_running
 from pgengram.cli.app import app
-from pgengram.settings import settings_table
 from pgengram.store.schema.tables import metadata
+from reference import settings_table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -11,7 +11,8 @@ import pytest
 
 from helpers import PATIENCE_S, environment
 from pgengram.errors import InvalidInput
-from pgengram.settings import PREFIX, Settings, settings_table
+from pgengram.settings import PREFIX, Settings
+from reference import settings_table
 
 
 def test_nothing_set_means_the_defaults() -> None:

@@ -139,13 +139,3 @@ class Settings:
 def environment_without_settings() -> dict[str, str]:
     """Return the environment of this process without settings, for a program that gets others."""
     return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-
-
-def settings_table() -> str:
-    """Return the settings as a Markdown table, for the reference."""
-    rows = ["| variable | default | meaning |", "| --- | --- | --- |"]
-    rows += [
-        f"| `{PREFIX}{f.name.upper()}` | {f'`{f.default}`' if f.default else 'empty'} | {f.metadata['about']} |"
-        for f in fields(Settings)
-    ]
-    return "\n".join(rows)
