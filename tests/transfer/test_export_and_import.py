@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from psycopg.conninfo import conninfo_to_dict
 
 from helpers import Database, call, connected, database_of, found, owned_tables, read, remember
 from machine import answered, pgengram
@@ -53,11 +54,19 @@ def timeless(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name not in ("exported_at", "namespace")} for line in lines]
 
 
-@pytest_asyncio.fixture
-async def filled(database: Database) -> AsyncIterator[Database]:
-    async with connected(database_url=database.url, toolsets="all") as client:
-        await a_life(client)
-    yield database
+@pytest_asyncio.fixture(scope="module")
+async def lived(postgres: str, template: str) -> AsyncIterator[str]:
+    """The name of a database with a life in it, for copies."""
+    with database_of(postgres, template) as database:
+        async with connected(database_url=database.url, toolsets="all") as client:
+            await a_life(client)
+        yield str(conninfo_to_dict(database.url)["dbname"])
+
+
+@pytest.fixture
+def filled(postgres: str, lived: str) -> Iterator[Database]:
+    with database_of(postgres, lived) as database:
+        yield database
 
 
 @pytest.mark.shows(39)
