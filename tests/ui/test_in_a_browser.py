@@ -101,6 +101,23 @@ async def test_every_view_is_drawn_without_an_error(browser: Browser, path: str,
     await page.context.close()
 
 
+async def test_a_theme_is_chosen_for_every_page_and_for_the_drawings(browser: Browser) -> None:
+    page = await browser.open("/map")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    follows = await page.evaluate(ground)
+
+    await page.locator("button.theme").click()
+    await page.locator("button.theme").click()
+
+    assert await page.locator("button.theme").inner_text() == "Theme: dark"
+    dark = await page.evaluate(ground)
+    assert dark != follows
+    await page.goto(browser.base + "/timeline")
+    assert await page.evaluate(ground) == dark
+    assert await page.evaluate("isDark()")
+    await page.context.close()
+
+
 @pytest.mark.skipif(not AXE, reason="PGENGRAM_TEST_AXE names no axe.min.js")
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("path", VIEWS)

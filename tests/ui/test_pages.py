@@ -834,6 +834,28 @@ async def test_what_is_forgotten_is_in_the_trash_and_can_be_restored(ui: Ui) -> 
     assert content in shown(await ui.page("/", q="desks"))
 
 
+async def test_a_tag_is_renamed_everywhere_stays_findable_by_its_old_name_and_gets_it_back_by_undo(ui: Ui) -> None:
+    tagged = "SELECT count(*) FROM memory_tags WHERE tag = %s"
+    many = ui.db.value(tagged, ("archive",))
+
+    await ui.send("/projects/rename-tag", tag="archive", name="shelves")
+    page = await ui.page("/projects")
+
+    assert f"Tag renamed in {many} memories" in page
+    assert (ui.db.value(tagged, ("archive",)), ui.db.value(tagged, ("shelves",))) == (0, many)
+    assert "of the archive holds" in await ui.page("/", tags="archive", sort="created")
+    await ui.send("/undo", key=re.findall(r'name="key" value="([^"]+)"', page)[0], back="/projects")
+    assert (ui.db.value(tagged, ("archive",)), ui.db.value(tagged, ("shelves",))) == (many, 0)
+
+
+async def test_a_tag_that_no_memory_has_is_not_renamed(ui: Ui) -> None:
+    answer = await ui.send("/projects/rename-tag", tag="no-such-tag", name="other")
+
+    assert answer.status_code == 422
+    assert "No memory has the tag no-such-tag." in answer.text
+    assert ui.db.value("SELECT count(*) FROM memory_tag_synonyms WHERE alias = 'no-such-tag'") == 0
+
+
 async def test_near_duplicates_are_merged_by_one_answer_and_come_apart_by_undo(ui: Ui) -> None:
     await ui.client.get("/review?again")
     text, fields, steps = await question(ui, "duplicates", {ui.ids["one"], ui.ids["other"]})

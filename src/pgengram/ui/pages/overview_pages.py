@@ -52,6 +52,14 @@ class OverviewPages(PageApplication):
             return self._waiting(request, here, "Counting")
         return self._page(f"{here[1:]}.html", here=here, counted=counted.model_dump())
 
+    async def rename_tag(self, request: Request) -> Response:
+        """Give every memory with a tag another one instead."""
+        fields = await self.session_guard.form(request)
+        tag, name = fields.get("tag", "").strip(), fields.get("name", "").strip()
+        if not (await self.views.search({"tags": tag}, sort="created")).results:
+            raise InvalidInput(f"No memory has the tag {tag[: f.MAX_TAG]}.", "Choose one from the list.")
+        return self._then("/projects", await self.views.changes.rename_tag(tag, name))
+
     async def graph(self, request: Request) -> Response:
         """Show links around a memory, or the strongest of all."""
         asked = request.query_params

@@ -30,7 +30,7 @@ class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, Conversation
             ("/memory/{id:uuid}/link", self.link, post), ("/memory/{id:uuid}/candidates", self.candidates, get),
             ("/timeline", self.timeline, get),
             ("/projects", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
-            ("/graph", self.graph, get),
+            ("/projects/rename-tag", self.rename_tag, post), ("/graph", self.graph, get),
             ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
             ("/map/points", self.map_points, get),
             ("/map/memory", self.map_memory, get), ("/map/hits", self.map_hits, get),

@@ -238,7 +238,9 @@ function axes() {
 
 const inUtc = (at) => uPlot.tzDate(new Date(at * 1000), "UTC");
 const day = { label: "day", value: (_, at) => (at === null ? "" : new Date(at * 1000).toISOString().slice(0, 10)) };
-const sized = (element) => ({ width: element.clientWidth - 16, height: 190, tzDate: inUtc, axes: axes() });
+const sized = (element, ...strokes) => ({
+  width: element.clientWidth - 16, height: 190, tzDate: inUtc, axes: axes(), legend: { markers: { width: 0, fill: (_, at) => colour(strokes[at - 1]) } },
+});
 
 function days(element) {
   const given = data(element);
@@ -252,8 +254,8 @@ function days(element) {
   const crowded = Math.max(...given.memories) > 50 * Math.max(1, middle(given.memories.filter((one) => one)));
   return () => {
     plot?.destroy();
-    const memories = { label: "memories", stroke: colour("accent"), fill: colour("accent") + "44", width: 2, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
-    plot = new uPlot({ ...sized(element), scales: crowded ? { y: { distr: 4 } } : {}, series: [day, memories] }, [given.at, given.memories], element);
+    const memories = { label: "memories", value: (_, many) => many?.toLocaleString("en") ?? "", stroke: colour("accent"), fill: colour("accent") + "44", width: 2, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
+    plot = new uPlot({ ...sized(element, "accent"), scales: crowded ? { y: { distr: 4 } } : {}, series: [day, memories] }, [given.at, given.memories], element);
   };
 }
 
@@ -319,12 +321,12 @@ function fading(element) {
   });
   return () => {
     plot?.destroy();
-    const one = (_, value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+    const one = (_, value) => value?.toFixed(3) ?? "";
     plot = new uPlot({
-      ...sized(element),
+      ...sized(element, "soft", "accent"),
       series: [day,
-        { label: "without uses", stroke: colour("soft"), dash: [5, 5], width: 1.5, value: one, points: { show: false } },
-        { label: "with its uses", stroke: colour("accent"), width: 2.5, value: one, points: { show: false } }],
+        { label: "importance alone", stroke: colour("soft"), dash: [5, 5], width: 1.5, value: one, points: { show: false } },
+        { label: "relevance", stroke: colour("accent"), width: 2.5, value: one, points: { show: false } }],
       scales: { x: { range: (_, min, max) => [Math.max(first, min ?? first), Math.min(last, max ?? last)] }, y: { range: [0, 1.04 * Math.max(1, ...given.used)] } },
       hooks: {
         draw: [(at) => marks(at, given.marks, chosen)],
@@ -514,7 +516,7 @@ function network(element) {
     const away = letters / 3;
     element.dataset.labels = labels(graph, radius);
     graph.style([
-      { selector: "node", style: { width: size, height: size, "background-color": (node) => colour(node.data("type")), color: colour("text"), "font-size": letters, "line-height": 1.25, "text-wrap": "wrap", "text-max-width": LABEL_WIDTH / zoom, "text-outline-color": colour("raised"), "text-outline-width": 3 / zoom } },
+      { selector: "node", style: { width: size, height: size, "background-color": (node) => colour(node.data("type")), color: colour("text"), "font-size": letters, "font-family": "system-ui, sans-serif", "line-height": 1.25, "text-wrap": "wrap", "text-max-width": LABEL_WIDTH / zoom, "text-outline-color": colour("raised"), "text-outline-width": 3 / zoom } },
       ...Object.entries(SIDES).map(([side, [across, upright]]) => ({ selector: `node.${side}`, style: { label: "data(short)", "text-halign": across, "text-valign": upright, "text-margin-x": { right: away, left: -away }[side] ?? 0, "text-margin-y": { below: away, above: -away }[side] ?? 0 } })),
       { selector: "node.start", style: { width: size * 1.7, height: size * 1.7, "border-width": 3 / zoom, "border-color": colour("text") } },
       { selector: "node:selected", style: { "border-width": 3 / zoom, "border-color": colour("focus") } },
@@ -596,7 +598,7 @@ function map(element) {
   const paints = () => {
     const names = points[`${choice.value}_names`];
     const types = choice.value === "type";
-    const dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
+    const dark = isDark();
     if (choice.value === "region") return names.map((_, place) => `hsl(${(place * 137.5) % 360} 55% ${dark ? 65 : 45}%)`);
     return names.map((name, place) => (types ? colour(name) : name === "" || place >= HUES ? colour("soft") : `hsl(${(place * 137.5) % 360} 65% 52%)`));
   };
@@ -617,7 +619,7 @@ function map(element) {
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     pen.font = "600 13px system-ui";
-    pen.lineWidth = 4;
+    pen.lineWidth = 6;
     pen.lineJoin = "round";
     for (const region of points.regions) {
       const [x, middle] = [(region.x - view.x) * by + width / 2, (view.y - region.y) * by + height / 2];
@@ -628,8 +630,13 @@ function map(element) {
       const y = [middle, middle - beside, middle + beside].find(free);
       if (x < -half || x > width + half || y === undefined) continue;
       taken.push({ x: at, y, half });
-      pen.strokeStyle = colour("raised");
-      pen.strokeText(region.name, at, y);
+      pen.strokeStyle = pen.fillStyle = colour("raised");
+      pen.globalAlpha = 0.85;
+      pen.beginPath();
+      pen.rect(at - half + 4, y - 7, 2 * half - 8, 14);
+      pen.stroke();
+      pen.fill();
+      pen.globalAlpha = 1;
       pen.fillStyle = colour("text");
       pen.fillText(region.name, at, y);
     }
@@ -873,9 +880,29 @@ async function start() {
 }
 
 const again = () => drawn.forEach((draw) => draw());
+
+// The button in the rail goes from one theme to the next; drawings take their colours anew.
+function themed() {
+  darkColours.media = THEMES[theme()];
+  const button = document.querySelector("button.theme");
+  button.hidden = false;
+  button.querySelector("span").textContent = `Theme: ${theme()}`;
+  button.setAttribute("aria-label", `Theme: ${theme()}`);
+  again();
+}
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("button.theme")) return;
+  const names = Object.keys(THEMES);
+  localStorage.setItem(THEME, names[(names.indexOf(theme()) + 1) % names.length]);
+  themed();
+});
+window.addEventListener("storage", (event) => { if (event.key === THEME) themed(); }); // chosen in another tab
+document.addEventListener("DOMContentLoaded", themed);
 let waiting = 0;
 window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(again, 150); });
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+matchMedia(THEMES.system).addEventListener("change", again);
+
 document.addEventListener("DOMContentLoaded", start);
 document.addEventListener("htmx:afterSettle", start);
 const lost = () => { document.getElementById("lost").hidden = false; };

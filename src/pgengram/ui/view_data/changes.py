@@ -203,6 +203,28 @@ class Changes:
         await act(remove=remove)
         return Done("Link removed" if remove else "Linked", self._undos.add(lambda: act(remove=not remove)))
 
+    async def rename_tag(self, tag: str, name: str) -> Done:
+        """Give every memory with a tag another one instead; whoever uses the old name from now on means the new one.
+
+        Raises:
+            InvalidInput: one of them can be no tag, or they are the same.
+        """
+        made = await self._maintenance.tidy_memories("synonyms", synonyms={name: None, tag: name})
+        changes: list[Shown] = []
+        while made.confirm_token:
+            changes += (await self._maintenance.tidy_memories("synonyms", confirm_token=made.confirm_token)).changes
+            made = await self._maintenance.tidy_memories("synonyms")
+        self._changed()
+        rows = await self.rows([UUID(one["id"]) for one in changes])
+        before = [inverse(one["id"], one["changes"], rows[one["id"]]) for one in changes if one["id"] in rows]
+
+        async def back() -> list[str]:
+            await self._maintenance.tidy_memories("synonyms", synonyms={tag: None})
+            return await self._update(before)
+
+        number = f"{len(changes):,} {'memory' if len(changes) == 1 else 'memories'}"
+        return Done(f"Tag renamed in {number}", self._undos.add(back))
+
     async def undo(self, key: str) -> tuple[str, list[str]]:
         """Take a change back; return that in words, and the memories.
 
