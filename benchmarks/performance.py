@@ -56,7 +56,7 @@ from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import reembedding
 from pgengram.store.maintenance.indexes import GROWTH, LOOK_AGAIN_GROWTH, index_name, maintain
-from pgengram.store.maintenance.postings_compaction import COUNT_WAITING, FOLD_AT
+from pgengram.store.maintenance.postings_compaction import COMPACT_AT, COUNT_WAITING
 from pgengram.store.memory import statements as s
 from protocol import REFERENCE, TEN_NOTES, Peer
 
@@ -193,7 +193,7 @@ class Lab:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until words are folded and indexes built, as they are when an importer has left."""
+        """Wait until words are compacted and indexes built, as they are when an importer has left."""
         task = self.progress.add_task("waiting for the background jobs", total=None)
         quiet_since = time.monotonic()
         while time.monotonic() - quiet_since < 3:
@@ -213,8 +213,8 @@ class Lab:
         active = (await cursor.fetchone() or (0,))[0]
         for manager in self.namespaces.values():
             async with manager.store.transaction() as tx:
-                waiting = await tx.row(COUNT_WAITING, {"limit": FOLD_AT})
-            active += waiting is not None and waiting["memories"] >= FOLD_AT
+                waiting = await tx.row(COUNT_WAITING, {"limit": COMPACT_AT})
+            active += waiting is not None and waiting["memories"] >= COMPACT_AT
         return active > 0
 
     async def nearest(self, name: str, model: int, vector: Vector, *, exact: bool = False) -> list[UUID]:

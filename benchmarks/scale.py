@@ -5,7 +5,7 @@
 One namespace has two fifths of all memories and one a hundredth; two others never grow; the rest belongs to one namespace for each
 hundred memories, with sizes by Zipf's law. When the store has its first size it is copied, and from then on every search and
 create is made in turns in the copy and in the grown store: a busy minute hits both, and what counts is their ratio. Memories
-are stored by the statement that stores all memories, with their vectors given; words are folded and the index is built by the
+are stored by the statement that stores all memories, with their vectors given; words are compacted and the index is built by the
 program's own jobs; everything of a namespace runs as the application's role subject to row-level security.
 
 With --folder the store and the figures are kept there, and a run that was broken off goes on where it was. Without, the server
@@ -50,7 +50,7 @@ from pgengram.service.session import Session
 from pgengram.settings import Settings
 from pgengram.store.connection.database import Database
 from pgengram.store.maintenance.indexes import ANALYZE, index_name, maintain
-from pgengram.store.maintenance.postings_compaction import FOLD_AT, compact
+from pgengram.store.maintenance.postings_compaction import COMPACT_AT, compact
 from pgengram.store.memory import memories
 
 SIZES = [10_000, 30_000, 100_000, 300_000, 1_000_000]
@@ -58,7 +58,7 @@ LARGE, PERCENT, MIDDLE, FEW = "large", "one percent", "4,000", "500"  # namespac
 FIXED = {MIDDLE: 4_000, FEW: 500}
 LARGE_SHARE = 0.4
 PER_TAIL_NAMESPACE = 500  # memories in all for each namespace of the tail
-STEP = 50_000  # memories stored at a time, after which words are folded where enough wait
+STEP = 50_000  # memories stored at a time, after which words are compacted where enough wait
 BATCH = 200
 WRITERS = 3
 ROUNDS, PER_ROUND, WARM_UP = 8, 10, 10  # of searches, for each namespace and store
@@ -183,12 +183,12 @@ class Lab:
             return dict(await (await connection.execute(COUNTS)).fetchall())
 
     async def grow(self, total: int) -> dict[str, float]:
-        """Store what is missing and fold words now and then, as many servers would; return the rates."""
+        """Store what is missing and compact words now and then, as many servers would; return the rates."""
         now = sum((await self.counts()).values())
         task = self.progress.add_task(f"{total:,}: storing memories", total=max(0, total - now))
         database = Database(self.settings.database_url)
         await database.open()
-        rows, storing_s, folding_s = 0, 0.0, 0.0
+        rows, storing_s, compacting_s = 0, 0.0, 0.0
         try:
             for size in [*range(now + STEP, total, STEP), total]:
                 begun = time.perf_counter()
@@ -198,10 +198,10 @@ class Lab:
                     await connection.execute(ANALYZE)  # as the keeper does when a store has grown
                 await self._compact(database, size)
                 storing_s += stored - begun
-                folding_s += time.perf_counter() - stored
+                compacting_s += time.perf_counter() - stored
         finally:
             await database.close()
-        return {"rows": rows, "rows_per_s": round(rows / storing_s), "folding_s": round(folding_s, 2)}
+        return {"rows": rows, "rows_per_s": round(rows / storing_s), "compacting_s": round(compacting_s, 2)}
 
     async def _store(self, database: Database, total: int, task: TaskID) -> int:
         """Store what is missing in a store of `total`, namespaces mixed as they would come; return how many that were."""
@@ -229,9 +229,9 @@ class Lab:
         return rows
 
     async def _compact(self, database: Database, total: int) -> None:
-        """Fold the words of every namespace of whom enough wait, as their servers do."""
+        """Compact the words of every namespace of whom enough wait, as their servers do."""
         for name, size in sizes(total).items():
-            if size >= FOLD_AT:
+            if size >= COMPACT_AT:
                 namespace_id = await database.namespace_id(name)
                 await compact(partial(database.transaction, namespace_id), self.settings.database_url)
 
@@ -572,7 +572,7 @@ def said(one: dict[str, Any]) -> str:
         f"{namespace} {ms['p50']:.1f} ({ms['ratio']['p50']:.2f}×)" for namespace, ms in one["create"].items()
     )
     return (
-        f"{one['memories']:,} of {one['owners']:,} namespaces: stored {one['stored']['rows_per_s']:,}/s, folded in {one['stored']['folding_s']} s, "
+        f"{one['memories']:,} of {one['owners']:,} namespaces: stored {one['stored']['rows_per_s']:,}/s, compacted in {one['stored']['compacting_s']} s, "
         f"index {one['index_s']} s, {one['index_mb']} MB; {one['disk_bytes_beyond_text']:,} bytes a memory; PostgreSQL {one['postgres_mb']} MB, "
         f"server {one['server_mb']} MB\n  search ms p50/p95 (× the copy): {times}\n  create: {creates}"
     )

@@ -39,7 +39,7 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "the index is looked at, which is on the workers": (
             "tests/maintenance/test_postings_compaction.py::test_the_index_of_the_lists_is_built_anew_when_it_is_half_empty",
-            "tests/store/test_vector_index.py::test_many_small_owners_do_not_keep_a_large_one_from_the_index",
+            "tests/store/test_vector_index.py::test_many_small_namespaces_do_not_keep_a_large_one_from_the_index",
         ),
         "the plan is looked at, which is the worker's there": (
             "tests/tools/test_graph.py::test_each_step_is_walked_by_the_indexes",

@@ -21,6 +21,10 @@ TUTORIAL = ROOT / "docs" / "tutorial" / "first-memories.md"
 PAGES = sorted([
     ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "integrations").rglob("*.md"),
 ])  # fmt: skip
+PROMISES = [ROOT / "docs" / "security.md", ROOT / "docs" / "reliability.md"]
+SHOWN_BY = re.compile(
+    r"\]\(\.\./(tests/[^)]+\.py)\)|(?<!\*)\*([^*|]+)\*"
+)  # a link to a file of tests, or the name of one of them
 UsageError = typer.BadParameter.__mro__[1]
 # What is typed beside our own commands; each page that needs another program says where it comes from.
 OTHERS = {
@@ -145,3 +149,16 @@ def test_the_tutorial_prints_what_it_shows_word_by_word(folder: Path) -> None:
             if told := re.match(r"Remembered\. (\w{8})$", shown, re.MULTILINE):
                 ids[ended.stdout.split()[1]] = told[1]
             assert alike(ended.stdout, ids) == alike(shown, {}), words
+
+
+@pytest.mark.parametrize("page", PROMISES, ids=lambda page: page.name)
+def test_each_test_that_shows_a_promise_is_there(page: Path) -> None:
+    named: list[tuple[Path, str]] = []
+    for cell in re.split(r"[|\n]", page.read_text(encoding="utf-8")):
+        file = None
+        for path, name in SHOWN_BY.findall(cell):
+            file = ROOT / path if path else file
+            named += [(file, re.sub(r"\W+", "_", name))] if name and file else []
+
+    assert named
+    assert [name for file, name in named if f"def test_{name}" not in file.read_text(encoding="utf-8")] == []

@@ -200,7 +200,7 @@ async def test_a_machine_that_comes_later_takes_its_share(citus_url: str, apart:
         await manager.close()
 
 
-async def test_an_unknown_owner_or_machine_is_refused(cluster_db: Database) -> None:
+async def test_an_unknown_namespace_or_machine_is_refused(cluster_db: Database) -> None:
     with pytest.raises(InvalidInput, match="no namespace"):
         await citus.isolate(cluster_db.url, "nobody")
     manager = manager_of(cluster_db, "ada")
@@ -210,7 +210,7 @@ async def test_an_unknown_owner_or_machine_is_refused(cluster_db: Database) -> N
         await citus.isolate(cluster_db.url, "ada", ("192.0.2.1", 5432))
 
 
-async def test_an_owner_that_moves_to_a_machine_of_its_own_is_served_meanwhile(
+async def test_a_namespace_that_moves_to_a_machine_of_its_own_is_served_meanwhile(
     citus_url: str, cluster_db: Database
 ) -> None:
     manager = manager_of(cluster_db, "acme")
@@ -264,7 +264,7 @@ def of_one_shard(citus_url: str) -> Iterator[Database]:
         yield database
 
 
-async def test_statements_that_forget_the_owner_are_held_by_the_worker(of_one_shard: Database) -> None:
+async def test_statements_that_forget_the_namespace_are_held_by_the_worker(of_one_shard: Database) -> None:
     for namespace in ("ada", "ben"):
         manager = manager_of(of_one_shard, namespace)
         await manager.create_memory(NewMemory(content=f"{namespace} sails."))

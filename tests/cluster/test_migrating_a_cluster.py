@@ -70,7 +70,9 @@ async def check(database: Database) -> None:
     assert database.as_login("SELECT count(*) FROM memory_moods") == [(1,)]
 
 
-async def test_a_new_table_of_owners_is_dealt_with_their_memories_and_walled(cluster_db: Database, later: str) -> None:
+async def test_a_new_table_of_namespaces_is_distributed_with_their_memories_and_secured(
+    cluster_db: Database, later: str
+) -> None:
     for namespace in ("ada", "ben"):
         await remembering(cluster_db, namespace)
 

@@ -7,7 +7,7 @@ from life import Life, explained
 from pgengram.service.manager import MemoryManager
 
 
-async def test_whatever_an_owner_asks_is_one_task_for_one_worker(on_cluster: MemoryManager) -> None:
+async def test_whatever_a_namespace_asks_is_one_task_for_one_worker(on_cluster: MemoryManager) -> None:
     life = Life(on_cluster)
 
     with explained() as plans:

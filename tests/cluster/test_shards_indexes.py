@@ -86,7 +86,7 @@ def of_different_shards(db: Database, how_many: int) -> list[int]:
     return [namespace for (namespace,) in rows[:how_many]]
 
 
-async def test_each_shard_has_lists_after_its_own_vectors_and_an_empty_one_learns_when_an_owner_comes(
+async def test_each_shard_has_lists_after_its_own_vectors_and_an_empty_one_learns_when_a_namespace_comes(
     vectors: Vectors,
 ) -> None:
     large, small, late = of_different_shards(vectors.db, 3)

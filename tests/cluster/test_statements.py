@@ -47,7 +47,7 @@ def test_every_statement_in_the_program_says_whose_rows_it_means() -> None:
 
 
 @pytest.mark.parametrize(("name", "module"), OF_ALL_NAMESPACES.items())
-def test_what_looks_after_all_owners_is_named_here(name: str, module: str) -> None:
+def test_what_looks_after_all_namespaces_is_named_here(name: str, module: str) -> None:
     assert faults(getattr(import_module(module), name))
 
 

@@ -68,7 +68,7 @@ async def test_memories_erased_since_the_backup_stay_erased_and_the_others_come_
     assert database.value("SELECT count(*) FROM memory_history WHERE operation = 'erase'") == 2
 
 
-async def test_an_owner_erased_since_the_backup_stays_erased_and_whoever_takes_the_name_is_somebody_else(
+async def test_a_namespace_erased_since_the_backup_stays_erased_and_whoever_takes_the_name_is_somebody_else(
     database: Database, paths: tuple[str, str]
 ) -> None:
     early, late = paths

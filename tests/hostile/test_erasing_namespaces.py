@@ -61,7 +61,7 @@ def rows_with(db: Database, text: str, namespace: str) -> dict[str, int]:
 
 
 @pytest.mark.shows(27)
-async def test_an_erased_owner_is_in_no_file_and_the_others_are_untouched(folder: Path) -> None:
+async def test_an_erased_namespace_is_in_no_file_and_the_others_are_untouched(folder: Path) -> None:
     settings = {"data_dir": str(folder), "toolsets": "all", "embedder": "none:"}
     async with connected(**settings, namespace="ada") as ada, connected(**settings, namespace="ben") as ben:
         await fill(ada, CANARY)
@@ -123,7 +123,7 @@ def test_nothing_is_erased_unless_the_name_is_typed(database: Database, monkeypa
     assert "no namespace" in pgengram("erase-namespace", "Ada", "--yes", expect=2, **url).stderr
 
 
-async def test_every_row_of_an_owner_goes_whatever_table_it_is_in(postgres: str, template: str) -> None:
+async def test_every_row_of_a_namespace_goes_whatever_table_it_is_in(postgres: str, template: str) -> None:
     with database_of(postgres, template) as db:
         settings: dict[str, Any] = {"database_url": db.url, "toolsets": "all"}
         async with connected(**settings, namespace="ada") as ada, connected(**settings, namespace="ben") as ben:

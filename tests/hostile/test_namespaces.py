@@ -84,7 +84,7 @@ def filled(value: Any, names: dict[str, str]) -> Any:
 
 @pytest.mark.parametrize("cut", [False, *nightly(True)], ids=["whole", "shortened"])
 @pytest.mark.parametrize(("tool", "arguments"), REFUSED, ids=lambda value: str(value)[:60])
-async def test_the_id_of_another_owner_means_nothing(
+async def test_the_id_of_another_namespace_means_nothing(
     shared: Any, tool: str, arguments: dict[str, Any], cut: bool
 ) -> None:
     db, _, ben, hers = shared
@@ -113,7 +113,7 @@ def everything(db: Database, namespace: str) -> str:
     return str([db.rows(f"SELECT t::text FROM {table} t ORDER BY 1", namespace=namespace) for table in tables])
 
 
-async def test_nothing_of_another_owner_is_in_what_names_no_id(shared: Any) -> None:
+async def test_nothing_of_another_namespace_is_in_what_names_no_id(shared: Any) -> None:
     _, ada, ben, hers = shared
     asked: list[tuple[str, dict[str, Any]]] = [
         ("search_memories", {"query": f"{HERS} gate", "limit": 100, "detail": True}),
@@ -161,7 +161,7 @@ async def completed(client: Client, name: str, begun: str) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["error", "raise", "cancel"])
-async def test_a_pooled_connection_carries_no_owner_after_a_failure(database: Database, how: str) -> None:
+async def test_a_pooled_connection_carries_no_namespace_after_a_failure(database: Database, how: str) -> None:
     pool = Pool(database.url)
     await pool.open()
     key = await pool.namespace_id("ada")
@@ -191,7 +191,7 @@ async def test_a_pooled_connection_carries_no_owner_after_a_failure(database: Da
 
 
 @pytest.mark.shows(26)
-async def test_no_row_of_another_owner_is_seen_in_hundreds_of_mixed_calls_with_cancellations(
+async def test_no_row_of_another_namespace_is_seen_in_hundreds_of_mixed_calls_with_cancellations(
     database: Database,
 ) -> None:
     """The short form of benchmarks/namespaces.py."""
@@ -213,7 +213,7 @@ NO_NAMESPACES = [table for table in metadata.sorted_tables if table not in (*OWN
 @pytest.mark.parametrize(
     "statement", ["SELECT 1 FROM {}", "INSERT INTO {} DEFAULT VALUES", "UPDATE {} SET {} = DEFAULT", "DELETE FROM {}"]
 )
-def test_the_application_has_no_right_on_what_belongs_to_no_owner(shared: Any, table: str, statement: str) -> None:
+def test_the_application_has_no_right_on_what_belongs_to_no_namespace(shared: Any, table: str, statement: str) -> None:
     column = next(iter(metadata.tables[table].columns)).name
 
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

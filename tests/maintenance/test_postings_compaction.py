@@ -1,4 +1,4 @@
-"""Folding: the words of memories move from lists of their own into lists by word, and no search can tell."""
+"""Compaction: the words of memories move from lists of their own into lists by word, and no search can tell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pgengram.settings import Settings
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces, postings_compaction
-from pgengram.store.maintenance.postings_compaction import FOLD_AT, SEGMENT, PostingsCompactor, to_merge
+from pgengram.store.maintenance.postings_compaction import COMPACT_AT, SEGMENT, PostingsCompactor, to_merge
 from pgengram.store.memory import statements
 from pgengram.store.memory.bulk_changes import plans
 
@@ -73,15 +73,15 @@ def assert_each_word_once(db: Database) -> None:
 
 @pytest.fixture
 async def low(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folding that pays for few memories, in small segments."""
-    monkeypatch.setattr(postings_compaction, "FOLD_AT", 4)
+    """Compaction that pays for few memories, in small segments."""
+    monkeypatch.setattr(postings_compaction, "COMPACT_AT", 4)
     monkeypatch.setattr(postings_compaction, "SEGMENT", 7)
 
 
 @asynccontextmanager
 async def managed(url: str, namespace: str = "default") -> AsyncIterator[MemoryManager]:
     manager = MemoryManager(Settings(database_url=url, embedder="none:", namespace=namespace))
-    manager._words.notice = lambda _: None  # type: ignore[method-assign]  # here folding happens when a test says so
+    manager._words.notice = lambda _: None  # type: ignore[method-assign]  # here compaction happens when a test says so
     await manager.ready()
     yield manager
     await manager.close()
@@ -92,17 +92,17 @@ async def compact(manager: MemoryManager) -> int:
 
 
 async def until_none_waits(db: Database) -> None:
-    async def folded() -> bool:
+    async def compacted() -> bool:
         return bool(db.value(WAIT) == 0)
 
-    await until(folded)
+    await until(compacted)
 
 
 class Twins:
-    """Two stores that are told the same; only the first one folds."""
+    """Two stores that are told the same; only the first one compacts."""
 
-    def __init__(self, folded: MemoryManager, plain: MemoryManager, dice: random.Random) -> None:
-        self.both = (folded, plain)
+    def __init__(self, compacted: MemoryManager, plain: MemoryManager, dice: random.Random) -> None:
+        self.both = (compacted, plain)
         self.dice = dice
         self.ids: list[tuple[str, str]] = []
         self.answer = 0
@@ -150,7 +150,7 @@ class Twins:
 
     async def step(self) -> None:
         match self.dice.choices(
-            ["create", "again", "content", "tags", "forget", "restore", "archive", "erase", "fold"], [5, 2, 4, 2, 3, 3, 1, 2, 4]
+            ["create", "again", "content", "tags", "forget", "restore", "archive", "erase", "compact"], [5, 2, 4, 2, 3, 3, 1, 2, 4]
         )[0] if self.ids else "create":  # fmt: skip
             case "create":
                 await self.create()
@@ -168,7 +168,7 @@ class Twins:
                 await self.archive()
             case "erase":
                 await self.erase()
-            case "fold":
+            case "compact":
                 await compact(self.both[0])
 
     async def answers(self) -> list[dict[tuple[str, str, str], float]]:
@@ -186,16 +186,16 @@ class Twins:
 
 
 @pytest.mark.parametrize("seed", [1, *nightly(2, 3)])
-async def test_whatever_happens_between_folds_a_folded_store_answers_like_one_that_never_folds(
+async def test_whatever_happens_between_compactions_a_compacted_store_answers_like_one_that_never_compacts(
     database: Database, low: None, seed: int
 ) -> None:
-    async with managed(database.url) as folded, managed(database.url, "plain") as plain:
-        twins = Twins(folded, plain, random.Random(seed))
+    async with managed(database.url) as compacted, managed(database.url, "plain") as plain:
+        twins = Twins(compacted, plain, random.Random(seed))
         for n in range(60):
             await twins.step()
             if n % 10 == 9:
                 assert_each_word_once(database)
-        await compact(folded)
+        await compact(compacted)
 
         assert_each_word_once(database)
         assert database.value("SELECT count(*) FROM memory_posting_lists") > 0
@@ -203,15 +203,15 @@ async def test_whatever_happens_between_folds_a_folded_store_answers_like_one_th
         assert one == pytest.approx(two, abs=1e-3)
 
 
-async def test_words_are_folded_once_enough_memories_wait(database: Database) -> None:
+async def test_words_are_compacted_once_enough_memories_wait(database: Database) -> None:
     async with managed(database.url) as manager:
         for drink in ("Tea", "Coffee", "Milk"):
-            await manager.create_memories([{"content": f"{drink} {n}."} for n in range(FOLD_AT - 1)])
+            await manager.create_memories([{"content": f"{drink} {n}."} for n in range(COMPACT_AT - 1)])
             assert await compact(manager) == 0
 
             await manager.create_memory(NewMemory(content=f"{drink} once more."))
 
-            assert await compact(manager) == FOLD_AT
+            assert await compact(manager) == COMPACT_AT
             assert database.value(WAIT) == 0
             assert_each_word_once(database)
 
@@ -264,7 +264,7 @@ async def test_a_segment_with_a_memory_that_is_being_changed_is_not_merged(datab
         assert_each_word_once(database)
 
 
-async def test_two_processes_do_not_fold_the_words_of_an_owner_at_once(database: Database, low: None) -> None:
+async def test_two_processes_do_not_compact_the_words_of_a_namespace_at_once(database: Database, low: None) -> None:
     async with managed(database.url) as manager, managed(database.url) as other:
         await manager.create_memories([{"content": f"Tea {n}."} for n in range(10)])
         async with manager.store.transaction() as tx:
@@ -280,15 +280,15 @@ async def test_many_segments_are_made_until_few_are_left(database: Database, low
     async with managed(database.url) as manager:
         await manager.create_memories([{"content": f"Tea {n}."} for n in range(40)])
 
-        folded = await compact(manager)
+        compacted = await compact(manager)
 
-        assert folded == 40
+        assert compacted == 40
         assert database.value(WAIT) == 0
         assert database.value(SEGMENTS) == -(-40 // 7)
         assert_each_word_once(database)
 
 
-async def test_forgotten_memories_do_not_make_folding_pay(database: Database, low: None) -> None:
+async def test_forgotten_memories_do_not_make_compaction_pay(database: Database, low: None) -> None:
     """They keep their words, so as to be restored, and would else be counted for ever."""
     async with managed(database.url) as manager:
         answer = await manager.create_memories([{"content": f"Tea {n}."} for n in range(20)])
@@ -299,7 +299,7 @@ async def test_forgotten_memories_do_not_make_folding_pay(database: Database, lo
         assert_each_word_once(database)
 
 
-async def test_folding_leaves_another_owners_words_alone(database: Database, low: None) -> None:
+async def test_compaction_leaves_the_words_of_another_namespace_alone(database: Database, low: None) -> None:
     async with managed(database.url) as mine, managed(database.url, "other") as theirs:
         for manager in (mine, theirs):
             await manager.create_memories([{"content": f"Tea {n}."} for n in range(10)])
@@ -324,25 +324,25 @@ async def test_a_memory_that_is_being_changed_is_left_for_the_next_time(database
         assert_each_word_once(database)
 
 
-async def test_a_change_during_a_fold_waits_and_loses_nothing(
+async def test_a_change_during_compaction_waits_and_loses_nothing(
     database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with managed(database.url) as manager:
         answer = await manager.create_memories([{"content": f"Tea {n}."} for n in range(10)])
         ids = [result["memory_id"] for result in answer.results]
-        folded, go_on = asyncio.Event(), asyncio.Event()
+        compacted, go_on = asyncio.Event(), asyncio.Event()
         row = Transaction.row
 
         async def slowly(tx: Transaction, statement: Any, parameters: Any = None) -> Any:
             found = await row(tx, statement, parameters)
             if "INSERT INTO memory_posting_lists" in str(statement):
-                folded.set()
+                compacted.set()
                 await go_on.wait()  # done, and not committed
             return found
 
         monkeypatch.setattr(Transaction, "row", slowly)
-        folding_now = asyncio.create_task(compact(manager))
-        await folded.wait()
+        compacting_now = asyncio.create_task(compact(manager))
+        await compacted.wait()
         changes = [
             asyncio.create_task(manager.update_memory(Change(id=ids[0], content="Coffee now."))),
             asyncio.create_task(manager.forget_memories([ids[1]])),
@@ -357,14 +357,14 @@ async def test_a_change_during_a_fold_waits_and_loses_nothing(
         await until(waiting)
         assert posted(database) == posted(database, TRUE)  # a search meanwhile sees the rows
         go_on.set()
-        await asyncio.gather(folding_now, *changes)
+        await asyncio.gather(compacting_now, *changes)
 
         assert_each_word_once(database)
         for query, count in (("coffee", 1), ("tea", 7), ("gingerbread", 1)):
             assert (await manager.search_memories(Question(query=query, mode="text"))).count == count
 
 
-async def test_changes_and_folds_at_the_same_time_lose_nothing(database: Database, low: None) -> None:
+async def test_changes_and_compactions_at_the_same_time_lose_nothing(database: Database, low: None) -> None:
     async with managed(database.url) as manager:
         answer = await manager.create_memories([{"content": f"Tea {n}."} for n in range(40)])
         ids = [result["memory_id"] for result in answer.results]
@@ -373,11 +373,11 @@ async def test_changes_and_folds_at_the_same_time_lose_nothing(database: Databas
             for n in range(start, 40, 3):
                 await manager.update_memory(Change(id=ids[n], content=f"Coffee {n}."))
 
-        async def fold_often() -> None:
+        async def compact_often() -> None:
             for _ in range(8):
                 await compact(manager)
 
-        await asyncio.gather(change(0), change(1), fold_often())
+        await asyncio.gather(change(0), change(1), compact_often())
 
         assert_each_word_once(database)
         coffee = await manager.search_memories(Question(query="coffee", mode="text", limit=100))
@@ -421,24 +421,24 @@ async def test_batches_that_change_memories_with_the_same_words_at_once_never_wa
         assert_each_word_once(database)
 
 
-async def test_an_owner_erased_during_a_fold_leaves_no_list_behind(
+async def test_a_namespace_erased_during_compaction_leaves_no_list_behind(
     database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with managed(database.url, "leaving") as manager:
         await manager.create_memories([{"content": f"Tea {n}."} for n in range(6)])
-        folded, go_on = asyncio.Event(), asyncio.Event()
+        compacted, go_on = asyncio.Event(), asyncio.Event()
         rows = Transaction.rows
 
         async def slowly(tx: Transaction, statement: Any, parameters: Any = None) -> Any:
             found = await rows(tx, statement, parameters)
             if statement == postings_compaction.TAKE:
-                folded.set()
+                compacted.set()
                 await go_on.wait()  # the lists are not written yet
             return found
 
         monkeypatch.setattr(Transaction, "rows", slowly)
-        folding_now = asyncio.create_task(compact(manager))
-        await folded.wait()
+        compacting_now = asyncio.create_task(compact(manager))
+        await compacted.wait()
         erasing_now = asyncio.create_task(namespaces.erase_namespace(manager.store.database, "leaving"))
 
         async def waiting() -> bool:
@@ -447,7 +447,7 @@ async def test_an_owner_erased_during_a_fold_leaves_no_list_behind(
 
         await until(waiting)
         go_on.set()
-        await asyncio.gather(folding_now, erasing_now)
+        await asyncio.gather(compacting_now, erasing_now)
 
     assert database.as_login("SELECT count(*) FROM memory_posting_lists") == [(0,)]
 
@@ -475,7 +475,7 @@ async def test_what_is_told_again_while_it_is_erased_is_stored_anew(
         assert_each_word_once(database)
 
 
-async def test_looking_for_words_to_fold_opens_no_connection_of_its_own(
+async def test_looking_for_words_to_compact_opens_no_connection_of_its_own(
     database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with managed(database.url) as manager:
@@ -489,13 +489,13 @@ COUNT_TERMS = f"""WITH words AS (SELECT term, NULL::integer AS name FROM unnest(
 SELECT words.term, {COUNTED} AS memories FROM words"""
 
 
-async def test_counts_of_words_are_true_folded_or_not(database: Database, low: None) -> None:
+async def test_counts_of_words_are_true_compacted_or_not(database: Database, low: None) -> None:
     async with managed(database.url) as manager:
         dice = random.Random(5)
         items = [{"content": " ".join(dice.sample(WORDS, 3)) + f" {n}"} for n in range(40)]
         ids = [result["memory_id"] for result in (await manager.create_memories(items)).results]
-        for folds in (False, True):
-            if folds:
+        for compacts in (False, True):
+            if compacts:
                 await compact(manager)
                 await manager.create_memories([{"content": f"Late tea {n}."} for n in range(3)])
                 await manager.forget_memories(ids[:5])
@@ -511,7 +511,7 @@ async def test_counts_of_words_are_true_folded_or_not(database: Database, low: N
             assert size == (len(lengths), pytest.approx(sum(lengths.values()) / len(lengths)))
 
 
-async def test_enough_new_memories_are_folded_by_themselves_once_nobody_writes(
+async def test_enough_new_memories_are_compacted_by_themselves_once_nobody_writes(
     database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postings_compaction, "QUIET_S", 0.05)
@@ -528,7 +528,7 @@ async def test_enough_new_memories_are_folded_by_themselves_once_nobody_writes(
     assert_each_word_once(database)
 
 
-async def test_what_an_earlier_process_left_waiting_is_folded_at_the_start_of_the_next(
+async def test_what_an_earlier_process_left_waiting_is_compacted_at_the_start_of_the_next(
     database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postings_compaction, "QUIET_S", 0.05)
@@ -544,24 +544,24 @@ async def test_what_an_earlier_process_left_waiting_is_folded_at_the_start_of_th
 
 
 @pytest.mark.parametrize(("name", "value"), [("FULL", 20), ("LATEST_S", 0.1)])
-async def test_folding_begins_in_the_midst_of_writing_when_much_waits_or_for_long(
+async def test_compaction_begins_in_the_midst_of_writing_when_much_waits_or_for_long(
     database: Database, monkeypatch: pytest.MonkeyPatch, name: str, value: float
 ) -> None:
-    monkeypatch.setattr(postings_compaction, "FOLD_AT", 4)
+    monkeypatch.setattr(postings_compaction, "COMPACT_AT", 4)
     monkeypatch.setattr(postings_compaction, "QUIET_S", 3_600)
     monkeypatch.setattr(postings_compaction, name, value)
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
 
-    async def folded() -> bool:
+    async def compacted() -> bool:
         await manager.create_memory(NewMemory(content=f"Tea {random.random()}."))
         return bool(database.value(SEGMENTS) > 0)
 
-    await until(folded)
+    await until(compacted)
     await manager.close()
     assert_each_word_once(database)
 
 
-async def test_what_is_stored_while_others_are_folded_is_folded_next(
+async def test_what_is_stored_while_others_are_compacted_is_compacted_next(
     database: Database, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postings_compaction, "QUIET_S", 0.05)
@@ -569,10 +569,10 @@ async def test_what_is_stored_while_others_are_folded_is_folded_next(
     whole = PostingsCompactor._compact
 
     async def slowly(supervisor: PostingsCompactor) -> int:
-        folded = await whole(supervisor)
+        compacted = await whole(supervisor)
         begun.set()
         await go_on.wait()
-        return folded
+        return compacted
 
     monkeypatch.setattr(PostingsCompactor, "_compact", slowly)
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:"))
@@ -605,7 +605,7 @@ async def test_the_index_of_the_lists_is_built_anew_when_it_is_half_empty(
             assert_each_word_once(database)
 
 
-async def test_folding_leaves_no_dead_words_behind(postgres: str, template: str, low: None) -> None:
+async def test_compaction_leaves_no_dead_words_behind(postgres: str, template: str, low: None) -> None:
     with database_of(postgres, template) as database:
         async with managed(database.url) as manager:
             await manager.create_memories([{"content": f"Tea {n}."} for n in range(100)])

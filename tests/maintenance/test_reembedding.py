@@ -239,7 +239,7 @@ async def test_an_ordinary_login_that_owns_its_database_can_move_it(
             db.as_login(f"REASSIGN OWNED BY {name} TO CURRENT_USER", f"DROP OWNED BY {name}", f"DROP ROLE {name}")
 
 
-async def test_every_owner_and_every_status_moves(database: Database, folder: Path) -> None:
+async def test_every_namespace_and_every_status_moves(database: Database, folder: Path) -> None:
     for namespace in ("default", "other"):
         async with connected(database_url=database.url, namespace=namespace) as client:
             ids = [await remember(client, f"{text} In {namespace}.") for text in TEXTS[:3]]

@@ -74,7 +74,7 @@ async def test_statements_are_prepared_only_where_they_are_found_again(
         assert prepared[pooled.url] is bool(request.node.callspec.params["bouncer"])
 
 
-async def test_clients_that_call_at_once_share_sessions_and_each_sees_its_own_owner(pooled: Database) -> None:
+async def test_clients_that_call_at_once_share_sessions_and_each_sees_its_own_namespace(pooled: Database) -> None:
     async def live(namespace: str) -> list[str]:
         async with connected(database_url=pooled.url, embedder="none:", namespace=namespace) as client:
             for number in range(12):

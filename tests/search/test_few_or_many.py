@@ -14,15 +14,15 @@ def way(vectors: int, of_all: int) -> str:
     return model.way(NAMESPACE)
 
 
-def test_an_owner_of_a_few_thousand_is_searched_by_the_index_while_there_are_few_others() -> None:
+def test_a_namespace_of_a_few_thousand_is_searched_by_the_index_while_there_are_few_others() -> None:
     assert way(EXACT_ROWS + 1_000, of_all=10_000) == "index"
 
 
-def test_the_same_owner_is_compared_with_each_once_the_index_would_visit_more_than_that() -> None:
+def test_the_same_namespace_is_compared_with_each_once_the_index_would_visit_more_than_that() -> None:
     assert way(EXACT_ROWS + 1_000, of_all=1_000_000) == "each"
 
 
-def test_an_owner_of_most_of_a_large_store_goes_on_using_the_index() -> None:
+def test_a_namespace_of_most_of_a_large_store_goes_on_using_the_index() -> None:
     assert way(600_000, of_all=1_000_000) == "index"
 
 

@@ -58,7 +58,9 @@ async def two_namespaces(postgres: str, template: str) -> AsyncIterator[Database
 
 
 @pytest.mark.parametrize("table", OWNED_NAMES)
-def test_every_owned_table_has_a_forced_wall_for_reading_and_writing(two_namespaces: Database, table: str) -> None:
+def test_every_owned_table_has_a_forced_row_level_security_for_reading_and_writing(
+    two_namespaces: Database, table: str
+) -> None:
     [(enabled, forced)] = two_namespaces.as_login(
         f"SELECT relrowsecurity, relforcerowsecurity FROM pg_class WHERE oid = '{table}'::regclass"
     )
@@ -72,14 +74,14 @@ def test_every_owned_table_has_a_forced_wall_for_reading_and_writing(two_namespa
     assert check == using
 
 
-def test_no_policy_lets_the_application_see_more_than_one_owner(two_namespaces: Database) -> None:
+def test_no_policy_lets_the_application_see_more_than_one_namespace(two_namespaces: Database) -> None:
     others = two_namespaces.as_login("SELECT tablename, cmd, roles FROM pg_policies WHERE cmd <> 'ALL'")
 
     assert all(cmd == "SELECT" and APP_ROLE not in roles and "public" not in roles for _, cmd, roles in others)
 
 
 @pytest.mark.parametrize("table", OWNED_NAMES)
-def test_nothing_is_visible_while_no_owner_is_named(two_namespaces: Database, table: str) -> None:
+def test_nothing_is_visible_while_no_namespace_is_named(two_namespaces: Database, table: str) -> None:
     statement = f"SELECT count(*) FROM {table}"
 
     assert two_namespaces.value(statement, namespace="ada") > 0
@@ -100,7 +102,7 @@ def test_only_ones_own_rows_are_visible(two_namespaces: Database, table: str) ->
 
 
 @pytest.mark.parametrize("table", OWNED_NAMES)
-def test_no_row_of_another_owner_can_be_changed_or_removed(two_namespaces: Database, table: str) -> None:
+def test_no_row_of_another_namespace_can_be_changed_or_removed(two_namespaces: Database, table: str) -> None:
     before = two_namespaces.rows(f"SELECT *, xmin::text FROM {table}", namespace="ben")
     column = next(name for name in ("reason", "actor", "count", "length", "position", "part", "version", "memory_id", "segment",
                                "tag", "action", "strength", "name", "session_id", "role", "keeps", "read_to")
@@ -122,7 +124,7 @@ def test_no_row_of_another_owner_can_be_changed_or_removed(two_namespaces: Datab
 
 
 @pytest.mark.parametrize("table", OWNED_NAMES)
-def test_no_row_can_be_written_for_another_owner(two_namespaces: Database, table: str) -> None:
+def test_no_row_can_be_written_for_another_namespace(two_namespaces: Database, table: str) -> None:
     theirs = two_namespaces.value("SELECT id FROM namespaces WHERE name = 'ben'", namespace=None, role="none")
     generated = {row["attname"] for row in two_namespaces.rows(
         "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attgenerated <> ''", [table], namespace=None
@@ -140,7 +142,7 @@ def test_no_row_can_be_written_for_another_owner(two_namespaces: Database, table
 
 
 @pytest.mark.parametrize("table", [*(table.name for table in LOOKUPS), namespaces.name, "alembic_version"])
-def test_the_application_writes_no_table_that_all_owners_share(two_namespaces: Database, table: str) -> None:
+def test_the_application_writes_no_table_that_all_namespaces_share(two_namespaces: Database, table: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         two_namespaces.rows(f"DELETE FROM {table}", namespace="ada")
 
@@ -150,7 +152,7 @@ def test_the_application_cannot_see_who_else_is_there(two_namespaces: Database) 
         two_namespaces.rows("SELECT name FROM namespaces", namespace=None)
 
 
-async def test_servers_of_two_owners_share_a_database_and_nothing_else(database: Database) -> None:
+async def test_servers_of_two_namespaces_share_a_database_and_nothing_else(database: Database) -> None:
     async with (
         connected(database_url=database.url, namespace="ada") as ada,
         connected(database_url=database.url, namespace="ben") as ben,
@@ -169,7 +171,7 @@ async def test_servers_of_two_owners_share_a_database_and_nothing_else(database:
         assert (await read(ada, hers))["status"] == "active"
 
 
-async def test_no_argument_of_a_tool_names_the_owner(database: Database) -> None:
+async def test_no_argument_of_a_tool_names_the_namespace(database: Database) -> None:
     async with connected(database_url=database.url, embedder="none:") as client:
         tools = (await client.list_tools()).tools
 
@@ -178,7 +180,7 @@ async def test_no_argument_of_a_tool_names_the_owner(database: Database) -> None
         assert error["code"] == "INVALID_INPUT"
 
 
-async def test_one_owner_after_another_on_the_same_connections_sees_only_their_own(two_namespaces: Database) -> None:
+async def test_one_namespace_after_another_on_the_same_connections_sees_only_its_own(two_namespaces: Database) -> None:
     from pgengram.store.connection.database import Database as Pool
 
     pool = Pool(two_namespaces.url)
@@ -197,7 +199,7 @@ async def test_one_owner_after_another_on_the_same_connections_sees_only_their_o
     assert not setting["s"]
 
 
-async def test_a_login_that_would_pass_through_the_wall_is_refused(two_namespaces: Database) -> None:
+async def test_a_login_that_would_bypass_row_level_security_is_refused(two_namespaces: Database) -> None:
     name = f"pgengram_test_{uuid4().hex[:8]}"
     two_namespaces.as_login(
         f"CREATE ROLE {name} LOGIN BYPASSRLS PASSWORD 'only-for-this-test'",

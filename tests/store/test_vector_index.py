@@ -168,7 +168,7 @@ async def test_each_search_is_a_scan_of_the_index(above: Filled) -> None:
 
 
 @pytest.mark.nightly
-async def test_many_small_owners_do_not_keep_a_large_one_from_the_index(above: Filled) -> None:
+async def test_many_small_namespaces_do_not_keep_a_large_one_from_the_index(above: Filled) -> None:
     """A plan that serves every namespace is made for one of average size, for whom to compare each vector is cheaper."""
     host = MemoryManager(Settings(database_url=above.db.url))
     await host.ready()
@@ -251,7 +251,7 @@ async def test_a_near_duplicate_of_a_small_project_is_found_among_many_nearer_on
     assert mine["memory_id"] in [one["id"] for one in answer["near_duplicates"]]
 
 
-async def test_an_owner_of_one_memory_in_a_hundred_gets_the_true_nearest(above: Filled) -> None:
+async def test_a_namespace_of_one_memory_in_a_hundred_gets_the_true_nearest(above: Filled) -> None:
     """Last, as it adds vectors: row-level security takes most of what the index finds, and the answer is full all the same."""
     few = above.vectors[::100]
     async with connected(database_url=above.db.url, namespace="small") as small:

@@ -582,7 +582,7 @@ async def test_active_themes_honour_the_days(client: Client, db: Database) -> No
     assert "themes" not in await call(client, "get_memory_clusters")
 
 
-async def test_clusters_of_another_owner_are_not_seen_and_take_nothing_in(client: Client, db: Database) -> None:
+async def test_clusters_of_another_namespace_are_not_seen_and_take_nothing_in(client: Client, db: Database) -> None:
     mine = await around(client, "Mine", 0)
     async with connected(database_url=db.url, namespace="somebody else", toolsets="core,clusters") as other:
         memory = await lying(other, 0)

@@ -492,7 +492,7 @@ async def test_long_memories_are_cut_and_no_vector_is_shown(client: Client) -> N
     assert "embedding" not in str(answer)
 
 
-async def test_links_of_another_owner_are_not_seen(served: Served) -> None:
+async def test_links_of_another_namespace_are_not_seen(served: Served) -> None:
     async with connected(database_url=served.db.url, embedder="none:", namespace="somebody else") as other:
         a, b = await several(other, "A.", "B.")
         await link(other, a, b)

@@ -111,7 +111,7 @@ async def test_items_of_a_batch_have_keys_of_their_own(client: Client, db: Datab
     assert await stored(db) == 3
 
 
-async def test_the_keys_of_one_owner_are_not_those_of_another(served: Served) -> None:
+async def test_the_keys_of_one_namespace_are_not_those_of_another(served: Served) -> None:
     mine = await remember(served.client, "Mine.", idempotency_key="k")
     async with connected(database_url=served.db.url, namespace="another") as other:
         answer = await call(other, "create_memory", content="Theirs.", idempotency_key="k")

@@ -350,7 +350,7 @@ async def test_equal_beliefs_at_once_are_one(client: Client, db: Database) -> No
     assert len(await beliefs(client)) == 1
 
 
-async def test_another_owner_has_another_identity_and_other_beliefs(served: Served) -> None:
+async def test_another_namespace_has_another_identity_and_other_beliefs(served: Served) -> None:
     await call(served.client, "record_identity", self_concept="mine")
     id_ = await believe(served.client, "Mine.")
     async with connected(

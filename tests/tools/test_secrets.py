@@ -413,4 +413,4 @@ async def test_a_content_is_searched_for_secrets_once(
     monkeypatch.setattr(secret_filter, "without_secrets", noted)
     await WAYS[way](manager)
 
-    assert searched.count(ONCE) == 1
+    assert sum(ONCE in str(value) for value in searched) == 1

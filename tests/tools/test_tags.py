@@ -213,7 +213,7 @@ async def test_another_process_sees_an_edit_within_moments(manager: MemoryManage
         await until(seen)
 
 
-async def test_each_owner_has_synonyms_of_their_own(manager: MemoryManager) -> None:
+async def test_each_namespace_has_synonyms_of_its_own(manager: MemoryManager) -> None:
     await edit(manager, {"k8s": "kubernetes"})
 
     async with connected(database_url=manager.settings.database_url, embedder="none:", namespace="other") as other:

@@ -144,7 +144,7 @@ async def test_an_export_to_standard_output_is_nothing_but_its_lines(filled: Dat
     assert lines[0]["memories"] == sum(line["record"] == "memory" for line in lines) == 7
 
 
-def test_every_table_of_an_owner_is_exported_or_made_anew() -> None:
+def test_every_table_of_a_namespace_is_exported_or_made_anew() -> None:
     named = {
         *transferring.WITH_MEMORY,
         *transferring.MADE_ANEW,

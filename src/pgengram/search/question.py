@@ -68,9 +68,9 @@ HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
 # index; for their mean length rows have to be read, and some thousands tell it well enough. Uses memory_words_waiting
 # and memory_words_by_segment.
 COUNT_MEMORIES: Final = """
-SELECT waiting.memories + folded.memories AS memories, mean.length AS mean_length
+SELECT waiting.memories + compacted.memories AS memories, mean.length AS mean_length
 FROM (SELECT count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL) AS waiting
-CROSS JOIN (SELECT count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment > 0) AS folded
+CROSS JOIN (SELECT count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment > 0) AS compacted
 CROSS JOIN (
   SELECT coalesce(avg(length), 0)::double precision AS length FROM (
     SELECT length FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS DISTINCT FROM 0

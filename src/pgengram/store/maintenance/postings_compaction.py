@@ -1,4 +1,4 @@
-"""Folding the words of memories from lists of their own into lists by word: in the background, a segment at a time."""
+"""Compaction of the words of memories, from lists of their own into lists by word: in the background, a segment at a time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SEGMENT: Final = 4_096  # memories in one segment; larger ones make a change of one memory dearer
-FOLD_AT: Final = 256  # memories that wait: a search looks at each of them, in 3 µs
-SEGMENTS_LOOKED_AT: Final = 8  # of the newest; as many as doubling leads from FOLD_AT to SEGMENT, and some
-SWEEP_SHARE: Final = 0.02  # of all memories, folded, that are worth a VACUUM: it reads the indexes of all namespaces
-QUIET_S: Final = 2.0  # without a new memory, before folding begins
+COMPACT_AT: Final = 256  # memories that wait: a search looks at each of them, in 3 µs
+SEGMENTS_LOOKED_AT: Final = 8  # of the newest; as many as doubling leads from COMPACT_AT to SEGMENT, and some
+SWEEP_SHARE: Final = 0.02  # of all memories, compacted, that are worth a VACUUM: it reads the indexes of all namespaces
+QUIET_S: Final = 2.0  # without a new memory, before compaction begins
 LATEST_S: Final = 10.0  # after which it begins all the same, unless this is an import
 FULL: Final = 65_536  # memories of an import at which it begins in its midst: until then it would slow the import down
 TIMEOUT_MS: Final = 120_000  # for a segment; nobody waits for it but who changes one of its memories
@@ -81,13 +81,13 @@ SELECT pg_relation_size('memory_posting_lists_pkey') AS bytes, reltuples AS list
 WHERE oid = 'memory_posting_lists'::regclass
 """
 REBUILD: Final = "REINDEX INDEX CONCURRENTLY memory_posting_lists_pkey"
-# Folding writes each memory's words anew, and merging the lists; what comes next can take the room of what was before.
+# Compaction writes each memory's words anew, and merging the lists; what comes next can take the room of what was before.
 VACUUM: Final = "VACUUM (INDEX_CLEANUP ON) memory_words, memory_posting_lists"
 ANALYZE: Final = "ANALYZE memory_words, memory_posting_lists"
 
 
 class PostingsCompactor:
-    """Folds one namespace's words once enough memories wait.
+    """Compacts one namespace's words once enough memories wait.
 
     Args:
         store: whose memories.
@@ -95,7 +95,7 @@ class PostingsCompactor:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._rows = FOLD_AT  # look once in any case: an earlier process may have left some
+        self._rows = COMPACT_AT  # look once in any case: an earlier process may have left some
         self._quiet = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -103,24 +103,24 @@ class PostingsCompactor:
         """Say that `rows` memories were added."""
         self._rows += rows
         self._quiet.set()
-        if self._rows >= FOLD_AT and self._task is None:
+        if self._rows >= COMPACT_AT and self._task is None:
             self._task = asyncio.create_task(self._run(), name="postings compactor")
 
     async def close(self) -> None:
-        """Stop; what is not folded yet is found all the same."""
+        """Stop; what is not compacted yet is found all the same."""
         await background.end(self._task)
 
     async def _run(self) -> None:
         try:
-            while self._rows >= FOLD_AT:  # more may come while some are folded
+            while self._rows >= COMPACT_AT:  # more may come while some are compacted
                 await self._wait_for_quiet()
                 self._rows = 0
                 await self._compact()
         except PgengramError as error:
-            self._rows = FOLD_AT  # the next new memory has it tried again
-            log.warning("Words were not folded: %s", error.message)
+            self._rows = COMPACT_AT  # the next new memory has it tried again
+            log.warning("Words were not compacted: %s", error.message)
         except psycopg.Error as error:
-            log.warning("Words were folded, but their old room was not freed: SQLSTATE %s", error.sqlstate)
+            log.warning("Words were compacted, but their old room was not freed: SQLSTATE %s", error.sqlstate)
         finally:
             self._task = None
 
@@ -141,33 +141,33 @@ class PostingsCompactor:
 
 
 async def compact(begin: Callable[[], AbstractAsyncContextManager[Transaction]], url: str) -> int:
-    """Fold all words of a namespace that wait, once they are enough; return how many memories were folded.
+    """Compact all words of a namespace that wait, once they are enough; return how many memories were compacted.
 
     Args:
         begin: begins a transaction of the namespace.
-        url: where the room of what was folded is given back, if it is much.
+        url: where the room of what was compacted is given back, if it is much.
     """
-    folded, swept, done = 0, 0, SEGMENT
+    compacted, swept, done = 0, 0, SEGMENT
     while done == SEGMENT:
         async with begin() as tx:
             await tx.set_local({"statement_timeout": str(TIMEOUT_MS)})
-            done = await _fold_some(tx, at_least=1 if folded else FOLD_AT)
-        folded += done
-        if folded > swept:
+            done = await _compact_some(tx, at_least=1 if compacted else COMPACT_AT)
+        compacted += done
+        if compacted > swept:
             async with await pooler.connect(url) as connection:
-                if folded - swept >= await _much(connection):
+                if compacted - swept >= await _much(connection):
                     await connection.execute(VACUUM)
-                    swept = folded
+                    swept = compacted
     if swept:
         async with await pooler.connect(url) as connection:
             await connection.execute(ANALYZE)
             if await _is_sparse(connection):
                 await connection.execute(REBUILD)
-    return folded
+    return compacted
 
 
-async def _fold_some(tx: Transaction, *, at_least: int) -> int:
-    """Fold what waits into a new segment, together with newer ones that are no larger; return how many memories waited.
+async def _compact_some(tx: Transaction, *, at_least: int) -> int:
+    """Compact what waits into a new segment, together with newer ones that are no larger; return how many memories waited.
 
     As each merging at least doubles a segment, the words of a memory are written anew few times until it is full.
     """
@@ -192,7 +192,7 @@ async def _newest_segments(tx: Transaction) -> dict[int, int]:
 
 
 def to_merge(waiting: int, newest: Sequence[tuple[int, int]]) -> list[int]:
-    """Return which segments to fold anew with those that wait: the newest as long as they are no larger than what is
+    """Return which segments to compact anew with those that wait: the newest as long as they are no larger than what is
     gathered.
 
     Args:
@@ -215,6 +215,6 @@ async def _is_sparse(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 async def _much(connection: psycopg.AsyncConnection[Any]) -> float:
-    """Return how many memories, once folded, leave room that is worth giving back."""
+    """Return how many memories, once compacted, leave room that is worth giving back."""
     row = await (await connection.execute(COUNT_ALL)).fetchone()
     return SWEEP_SHARE * row[0] if row else 0.0
