@@ -75,7 +75,7 @@ class ConfirmRequired(PgengramError):
     """This needs a confirmation, or the one that was given is for something else."""
 
     code = "CONFIRM_REQUIRED"
-    default_hint = "Nothing was changed. Call without confirm_token to see what would go and get a new token."
+    default_hint = "Nothing was changed. Call again without confirm_token to get a new preview and token."
 
 
 class SecretRejected(PgengramError):

@@ -190,27 +190,27 @@ def _short(value: str) -> str:
 
 def _below_eleven(value: object) -> object:
     if isinstance(value, (int, float)) and 1 < value <= 10:
-        raise ValueError("must be between 0 and 1; from a scale of 1 to 10 divide by 10")
+        raise ValueError("must be between 0 and 1; on a scale of 1 to 10, divide by 10")
     return value
 
 
 def _within_calendars(value: datetime) -> datetime:
     """Refuse what no time zone of PostgreSQL or Python could show."""
     if not FIRST_MOMENT <= value <= LAST_MOMENT:
-        raise ValueError("must lie between the years 1 and 9999")
+        raise ValueError("must be between the years 1 and 9999")
     return value
 
 
 def _not_ahead(value: datetime) -> datetime:
     if value > datetime.now(UTC) + CLOCK_SKEW:
-        raise ValueError("must not lie in the future")
+        raise ValueError("must not be in the future")
     return value
 
 
 def _within_a_century(value: datetime) -> datetime:
     """Refuse an end so far away that it was hardly meant; what never ends has none."""
     if value > datetime.now(UTC) + LONGEST_LIFE:
-        raise ValueError("must lie at most 100 years ahead; leave it out for what never expires")
+        raise ValueError("must be at most 100 years ahead; leave it out if the memory never expires")
     return value
 
 

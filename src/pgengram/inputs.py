@@ -120,8 +120,8 @@ CLEARABLE: Final = (
 def _clearable(names: list[str]) -> list[str]:
     if unknown := set(names) - set(CLEARABLE):
         raise ValueError(
-            f"cannot empty {', '.join(sorted(unknown & {'content', 'importance', 'pinned', 'status'})) or 'that'}; it "
-            f"can empty {', '.join(CLEARABLE)}"
+            f"cannot clear {', '.join(sorted(unknown & {'content', 'importance', 'pinned', 'status'})) or 'that'}; it "
+            f"can clear {', '.join(CLEARABLE)}"
         )
     return names
 
@@ -148,7 +148,7 @@ class Change(Provenance):
     emotion: f.Emotion | None = None
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened.")] = None
     expires_at: Annotated[f.Expiry | None, Field(description="Hidden after this.")] = None
-    last_confirmed_at: Annotated[f.Past | None, Field(description="When it was.")] = None
+    last_confirmed_at: Annotated[f.Past | None, Field(description="When it happened.")] = None
     pinned: Annotated[bool | None, Field(description="Never fades.")] = None
     sources: Sources | None = None
     status: Annotated[Literal["active", "archived"] | None, Field(description="active restores.")] = None
@@ -156,7 +156,7 @@ class Change(Provenance):
     outcome: Annotated[Literal["success", "failure"] | None, Field(description="A procedure was tried.")] = None
     failure_point: Annotated[f.Reason | None, Field(description="Where it failed.")] = None
     duration: Annotated[float | None, Field(ge=0, le=f.MAX_DURATION_S, description="Seconds it took.")] = None
-    clear: Annotated[list[str], AfterValidator(_clearable), Field(description="Names of fields to empty.")] = []
+    clear: Annotated[list[str], AfterValidator(_clearable), Field(description="Fields to clear.")] = []
     expected_version: Annotated[int | None, Field(ge=1, description="Refuse if changed since.")] = None
     dry_run: Annotated[bool, Field(description="Only say what would change.")] = False
     # Many expect these two; tools/list, which every model reads, leaves them out.
@@ -235,7 +235,7 @@ class Filters(Request):
     def _in_order(self) -> Self:
         if self.since and self.until and self.since > self.until:
             raise ValueError(
-                f"since is later than until; exchange them: since={f.as_utc(self.until)}, until={f.as_utc(self.since)}"
+                f"since is later than until; swap them: since={f.as_utc(self.until)}, until={f.as_utc(self.since)}"
             )
         return self
 

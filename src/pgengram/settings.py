@@ -74,7 +74,9 @@ class Settings:
         if not 1 <= len(self.namespace) <= 128:
             raise InvalidInput("PGENGRAM_NAMESPACE must have 1 to 128 characters.")
         if self.log_level.upper().removesuffix(",JSON") not in LOG_LEVELS:
-            raise InvalidInput(f"PGENGRAM_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, perhaps with ,json.")
+            raise InvalidInput(
+                f"PGENGRAM_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, optionally followed by ,json."
+            )
         if self.compat and self.compat not in COMPAT:
             raise InvalidInput(f"PGENGRAM_COMPAT must be empty or one of {', '.join(COMPAT)}.")
         if self.secrets not in SECRETS:

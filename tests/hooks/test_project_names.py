@@ -234,7 +234,7 @@ async def test_a_renamed_project_takes_its_memories_folders_and_conversations_al
 
 def test_what_cannot_be_an_alias_is_refused(assistant: Assistant) -> None:
     assert typed(assistant, "alias", "Ark", "ark").exit_code == 2
-    assert "stand for itself" in typed(assistant, "alias", "Ark", "ark").output
+    assert "be an alias of itself" in typed(assistant, "alias", "Ark", "ark").output
     assert "is not an alias" in typed(assistant, "unalias", "Boat").output
     assert "There is no project" in typed(assistant, "rename", "Boat", "Ship").output
 

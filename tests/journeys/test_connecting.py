@@ -99,7 +99,7 @@ def test_a_client_is_given_the_absolute_path_of_this_command_and_gives_it_back(c
     assert Path(entry["command"]).exists()
     assert entry["args"] == []
     assert str(file_of(client)) in answer
-    assert "connected already" in typed("connect", client).output
+    assert "already connected" in typed("connect", client).output
 
     typed("disconnect", client, "--yes")
     assert not file_of(client).exists()
@@ -457,7 +457,7 @@ def test_the_doctor_starts_what_is_connected_as_the_client_would_and_says_what_d
     assert "not its store" in findings["Claude Code"]["seen"]
     assert findings["Cursor"]["ok"] is False
     assert "pgengram connect cursor" in findings["Cursor"]["repair"]
-    assert "something else than MCP" in findings["Visual Studio Code"]["seen"]
+    assert "something other than MCP" in findings["Visual Studio Code"]["seen"]
 
 
 # What a client may have written: gaps, comments, nesting, trailing commas.

@@ -242,7 +242,7 @@ async def test_a_token_outlives_the_server_that_gave_it_but_not_its_minute(serve
         ([{"action": "merge", "ids": ["{pinned}"], "into": "{a}"}], "INVALID_INPUT", "pinned"),
         ([{"action": "archive", "ids": ["{gone}"]}], "CONFLICT", "invalidated"),
         ([{"action": "merge", "ids": ["{a}"], "into": "{gone}"}], "CONFLICT", "not active"),
-        ([{"action": "forget", "ids": ["{a}"], "replaced_by": ["{gone}"]}], "INVALID_INPUT", "forgotten itself"),
+        ([{"action": "forget", "ids": ["{a}"], "replaced_by": ["{gone}"]}], "INVALID_INPUT", "is forgotten"),
         ([{"action": "archive", "ids": ["{a}"], "color": "red"}], "INVALID_INPUT", "color"),
         ([{"action": "keep", "ids": ["{a}"]}] * 201, "LIMIT_EXCEEDED", "200"),
         ([{"action": "forget", "ids": ["{a}"], "reason": TOKEN}], "SECRET_REJECTED", "plan"),

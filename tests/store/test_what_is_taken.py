@@ -25,7 +25,7 @@ WHERE i.indisunique AND NOT i.indisprimary AND i.indrelid IN (SELECT oid FROM pg
 
 @pytest.mark.parametrize(
     ("statement", "says"),
-    [(SAME_KEY, "idempotency_key"), (SAME_HISTORY, "at this very moment"), (SAME_HASH, "says exactly this already")],
+    [(SAME_KEY, "idempotency_key"), (SAME_HISTORY, "at this very moment"), (SAME_HASH, "already says exactly this")],
 )
 async def test_the_error_says_what_is_taken(manager: MemoryManager, statement: str, says: str) -> None:
     for content in ("The shed is red.", "The garage is green."):

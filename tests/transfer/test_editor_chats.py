@@ -74,7 +74,7 @@ async def test_cursors_user_folder_keeps_the_messages_of_each_chat_in_their_orde
     assert (report.system, dict(report.added), reasons(report)) == (
         "cursor",
         {"turn": 5},
-        {"it is listed but not there": 1},
+        {"it is listed but missing": 1},
     )
     assert [row[1:] for row in turns(database)] == [
         ("c1", "user", "How thick is the tar?", "2024-05-01 10:01"),
@@ -148,7 +148,7 @@ async def test_vs_codes_chats_are_read_from_json_and_from_the_log_of_changes(
     report = await brought_in(manager, user)
 
     assert (report.system, dict(report.added)) == ("vscode", {"turn": 5})
-    assert reasons(report) == {"it changes something that is not there": 1}
+    assert reasons(report) == {"it changes something that is missing": 1}
     assert [row[1:] for row in turns(database)] == [
         ("j-1", "user", "Where is the tar?", "2024-05-01 10:00"),
         ("j-1", "tool", "Read hull.py", "2024-05-01 10:01"),

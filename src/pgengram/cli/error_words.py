@@ -20,7 +20,7 @@ CALLS: Final = (  # what an assistant would call, and what a person types; the l
      "`pgengram show ID` shows what is there now; repeat the change on that"),
     (r"The confirm_token is not valid: it is .*", "The preview is no longer valid."),
     (r"The confirmation was given for other ids .*", "The preview was of other memories, or they have changed since."),
-    (r"(?:Call|Repeat the call) without confirm_token to see .*", "Run the command again to see what it would do now."),
+    (r"(?:Call again|Repeat the call) without confirm_token to .*", "Run the command again to see what it would do now."),
     (r"with update_memory \(status active\)", "with `pgengram restore ID`"),
     (r"with update_memory", "with `pgengram edit ID`"),
     (r"search_memories", "`pgengram search`"),

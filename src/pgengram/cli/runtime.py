@@ -186,7 +186,7 @@ def name_value(argument: str) -> tuple[str, str]:
     """
     name, equals, value = argument.partition("=")
     if not equals:
-        raise InvalidInput(f"{argument!r} is not of the form name=value.")
+        raise InvalidInput(f"{argument!r} is not in the form name=value.")
     return name, value
 
 

@@ -87,7 +87,7 @@ class Agi(CompatAdapter):
         vector = await self._fitting(embedding)
         if vector is None and not query.strip():
             raise InvalidInput(
-                "No question: the vector, if any, has another length than those of this store.",
+                "No query was given, or its vector has a different length from this store's vectors.",
                 "Give query, the question in words.",
             )
         found = await self.find(

@@ -68,7 +68,7 @@ class BasicMemory(CompatAdapter):
         there = await self._found(place, project)
         fields = {**metadata, "title": title, "permalink": place, "note_type": note_type}
         if there is not None and not overwrite:
-            raise Conflict(f"A note {place} is there already.", "Use edit_note, or give overwrite.")
+            raise Conflict(f"A note {place} already exists.", "Use edit_note, or give overwrite.")
         if there is not None:
             change = {
                 "id": str(there["id"]),
@@ -235,7 +235,7 @@ def _replaced(text: str, old: str | None, new: str, expected: int) -> str:
         raise InvalidInput("find_replace needs find_text.")
     if (count := text.count(old)) != expected:
         raise InvalidInput(
-            f"find_text is there {count} times, not {expected}.", "Give more of it, or expected_replacements."
+            f"find_text occurs {count} times, not {expected}.", "Give a longer find_text, or set expected_replacements."
         )
     return text.replace(old, new)
 

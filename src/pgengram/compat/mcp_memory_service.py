@@ -233,6 +233,6 @@ def _moment(name: str, given: str, *, end: bool) -> datetime | None:
     found = read_moment(given, datetime.now(UTC), end=end)
     if found is None:
         raise InvalidInput(
-            f"{name}: {given!r} is not a time.", "Give a date as YYYY-MM-DD, or 'last week' and the like."
+            f"{name}: {given!r} is not a time.", "Give a date as YYYY-MM-DD, or a phrase such as 'last week'."
         )
     return found

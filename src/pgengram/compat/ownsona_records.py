@@ -73,7 +73,7 @@ class Which(Request):
     @model_validator(mode="after")
     def _in_order(self) -> Which:
         if self.min_chars is not None and self.max_chars is not None and self.min_chars > self.max_chars:
-            raise ValueError("min_chars is above max_chars; exchange them")
+            raise ValueError("min_chars is above max_chars; swap them")
         return self
 
     @property

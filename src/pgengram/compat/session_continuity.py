@@ -261,7 +261,7 @@ class SessionContinuity(CompatAdapter):
         """
         if self.memory.embedder is None:
             raise InvalidInput(
-                "No embedder is set, so there are no vectors.", "Set PGENGRAM_EMBEDDER to another than none:."
+                "No embedder is set, so there are no vectors.", "Set PGENGRAM_EMBEDDER to an embedder other than none:."
             )
         if force:
             return Raw({"success": True, "rebuilt": await self._rebuilt()})

@@ -173,7 +173,7 @@ def _positive(folder: Path, config: Mapping[str, Any], *names: str) -> int:
         value = config.get(name)
         if isinstance(value, int) and value > 0:
             return value
-    raise EmbeddingFailed(f"The model's configuration in {folder} does not say {names[0]}.", FOLDER_HINT)
+    raise EmbeddingFailed(f"The model's configuration in {folder} does not set {names[0]}.", FOLDER_HINT)
 
 
 def _pooling(folder: Path, config: Mapping[str, Any]) -> str:
@@ -182,7 +182,7 @@ def _pooling(folder: Path, config: Mapping[str, Any]) -> str:
         return "mean"
     if len(chosen) > 1 or chosen[0] not in POOLINGS:
         raise EmbeddingFailed(
-            f"The model in {folder} pools by {' and '.join(chosen)}; supported are mean, cls and last."
+            f"The model in {folder} uses {' and '.join(chosen)} pooling; only mean, cls or last is supported."
         )
     return POOLINGS[chosen[0]]
 

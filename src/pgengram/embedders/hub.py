@@ -131,7 +131,9 @@ class Hub:
             there = [_remote(one) for one in listed["siblings"]]
             return str(listed["sha"]), {one.path: one for one in there}
         except (ValueError, KeyError, TypeError) as error:
-            raise EmbeddingFailed(f"What {self.host} says of {choice.name} cannot be read.", ELSEWHERE) from error
+            raise EmbeddingFailed(
+                f"The answer from {self.host} about {choice.name} cannot be read.", ELSEWHERE
+            ) from error
 
     async def _fetch_all(
         self, choice: Choice, commit: str, wanted: list[RemoteFile], folder: Path, progress: Progress
@@ -190,7 +192,7 @@ class Hub:
         """Raise what an answer that is no success means."""
         if answer.status_code in (401, 403, 404):
             raise InvalidInput(
-                f"{self.host} has no {address.partition('?')[0]}, or not for everybody.",
+                f"{self.host} has no {address.partition('?')[0]}, or it is not public.",
                 "Check the model's name and revision; HF_TOKEN opens models that ask for an account.",
             )
         if not answer.is_success:

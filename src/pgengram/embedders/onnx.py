@@ -242,7 +242,7 @@ def _inputs(session: onnxruntime.InferenceSession) -> tuple[dict[str, str], dict
             _, heads, _, width = given.shape
             constants[given.name] = np.zeros((1, heads, 0, width), types.get(given.type, "float32"))
         else:
-            raise EmbeddingFailed(f"The embedding model asks for an input that is not supported: {given.name}.")
+            raise EmbeddingFailed(f"The embedding model expects an input that is not supported: {given.name}.")
     return filled, constants
 
 
@@ -289,7 +289,7 @@ def _runtime() -> ModuleType:
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     if lacking := libraries.missing():
         raise EmbeddingFailed(
-            f"The embedding model needs {' and '.join(lacking)}, which Windows does not bring.", libraries.INSTALL
+            f"The embedding model needs {' and '.join(lacking)}, which Windows does not include.", libraries.INSTALL
         )
     import onnxruntime
 

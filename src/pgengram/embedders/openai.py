@@ -112,9 +112,9 @@ class OpenAIEmbedder:
             self._dimensions = vectors.shape[1]
         if vectors.shape[1] != self._dimensions:
             raise EmbeddingFailed(
-                f"The embedding server at {self.host} gave {vectors.shape[1]} dimensions, before it were "
+                f"The embedding server at {self.host} gave {vectors.shape[1]} dimensions instead of "
                 f"{self._dimensions}.",
-                "Another model answers under the same name: restart, or name the model that should be used.",
+                "Another model now answers under this name. Restart, or name the model to use.",
             )
         return vectors
 

@@ -42,7 +42,7 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
         )  # without the model, which most events don't need: it would compete for the processor
         client, event = request["hook"], request.get("event")
         if not isinstance(client, str) or not isinstance(event, dict):
-            raise InvalidInput("A hook has a client and an event.")
+            raise InvalidInput("A hook request needs a client and an event.")
         ACTOR.set(f"{client} hook")
         EMBEDDED_BY.set(until and until - WORDS_S)
         at = request.get("at")

@@ -257,7 +257,7 @@ def _supplied(name: str, given: Mapping[str, str]) -> dict[str, str]:
     arguments = PROMPTS[name].arguments
     known = [argument.rstrip("*") for argument in arguments]
     if unknown := set(given) - set(known):
-        raise InvalidInput(f"{name} knows no argument {sorted(unknown)[0][:64]!r}.", f"Use one of {', '.join(known)}.")
+        raise InvalidInput(f"{name} has no argument {sorted(unknown)[0][:64]!r}.", f"Use one of {', '.join(known)}.")
     supplied = {key: value.strip() for key, value in given.items() if value.strip()}
     missing = [one.rstrip("*") for one in arguments if one.endswith("*") and one.rstrip("*") not in supplied]
     if missing:

@@ -147,7 +147,7 @@ def settled(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binari
             return _copied(found, place / "runtime")
     except OSError as error:
         raise NotReady(f"PostgreSQL cannot be copied to {place}: {error}.", _opening(closed or place)) from error
-    raise NotReady(f"The user that runs PostgreSQL cannot pass {closed or place}.", _opening(closed or place))
+    raise NotReady(f"The user that runs PostgreSQL cannot enter {closed or place}.", _opening(closed or place))
 
 
 def _make(place: Path) -> None:

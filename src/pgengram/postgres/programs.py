@@ -35,7 +35,7 @@ def programs_for(major: int) -> Binaries:
     if not usable:
         raise NotReady(
             f"There is no pg_dump for PostgreSQL {major} here.",
-            f"Install PostgreSQL's client programs of version {major} or newer, and put them into PATH.",
+            f"Install PostgreSQL's client programs of version {major} or newer, and add them to PATH.",
         )
     return usable[0]
 

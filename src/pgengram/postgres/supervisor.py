@@ -276,7 +276,7 @@ def _prepared(data_dir: Path) -> Path:
 def _started(home: Path, data_dir: Path, timeout_s: float, report: Callable[[str], None]) -> EmbeddedPostgres:
     start = turn(home, timeout_s, lambda: report(OTHERS))
     if start is None:
-        raise NotReady("Another process is starting or stopping the database and does not get on.", STUCK)
+        raise NotReady("Another process is starting or stopping the database and makes no progress.", STUCK)
     try:
         process_locks.sweep(str(home))
         here = process_locks.join(str(home))

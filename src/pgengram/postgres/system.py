@@ -33,10 +33,10 @@ DRIVE_REMOTE = 4  # of GetDriveType
 NETWORK = ("nfs", "cifs", "smb", "afpfs", "webdav", "davfs", "fuse.sshfs", "fuse.rclone", "ceph", "glusterfs")
 ON_NETWORK = "The data folder {folder} lies on a network drive ({kind}), where PostgreSQL can lose data."
 PARTS = ("postgresql.conf", "global/pg_control", "base", "pg_xact", "pg_wal")  # of every data folder
-ELSEWHERE = "Set PGENGRAM_DATA_DIR to a folder of your own, or run as the user to whom this one belongs."
+ELSEWHERE = "Set PGENGRAM_DATA_DIR to a folder of your own, or run as the user who owns this one."
 HINTS = {
-    errno.EROFS: "Set PGENGRAM_DATA_DIR to a folder on a disk that may be written to.",
-    errno.ENOSPC: "Free some room there, or set PGENGRAM_DATA_DIR to a folder on another disk.",
+    errno.EROFS: "Set PGENGRAM_DATA_DIR to a folder on a writable disk.",
+    errno.ENOSPC: "Free some space there, or set PGENGRAM_DATA_DIR to a folder on another disk.",
 }
 FULL = os.strerror(errno.ENOSPC)  # as PostgreSQL says it
 LOG_TAIL = 8  # lines of what a program said
@@ -94,7 +94,7 @@ def require_own_disk(data_dir: Path) -> None:
     if kind:
         raise NotReady(
             ON_NETWORK.format(folder=data_dir, kind=kind),
-            "Set PGENGRAM_DATA_DIR to a folder on a disk of this machine.",
+            "Set PGENGRAM_DATA_DIR to a folder on a local disk.",
         )
 
 
@@ -106,7 +106,7 @@ def unusable(data_dir: Path, error: OSError) -> NotReady:
 def failed(home: Path, what: str, said: str) -> NotReady:
     """Return what to say of a program that could not do its work, by what it said itself."""
     if FULL in said:
-        return NotReady(f"The disk is full on which PostgreSQL's data lies: {home}.", HINTS[errno.ENOSPC])
+        return NotReady(f"The disk that holds PostgreSQL's data is full: {home}.", HINTS[errno.ENOSPC])
     return NotReady(f"{what}\n{said}")
 
 
@@ -170,12 +170,12 @@ def maker(uid: int | None) -> int | None:
         return None
     if uid is None:
         raise NotReady(
-            f"The user with id {os.geteuid()} has no name here, and PostgreSQL's initdb insists on one.",
-            "Add it to /etc/passwd or run as another user; in a container leave out --user: root will do.",
+            f"The user with id {os.geteuid()} has no name here, but PostgreSQL's initdb needs one.",
+            "Add it to /etc/passwd or run as another user; in a container, leave out --user: root works.",
         )
     others = sorted((name != "nobody", known) for known, name in names.items() if known != 0)
     if not others:
-        raise NotReady("PostgreSQL's initdb refuses root, and there is no other user here.", "Add a user.")
+        raise NotReady("PostgreSQL's initdb refuses to run as root, and there is no other user here.", "Add a user.")
     return others[0][1]
 
 

@@ -235,7 +235,7 @@ class Core:
 
     @property
     def degraded(self) -> bool | None:
-        """Whether searches go without meaning, as there is no embedder; else None."""
+        """Whether searches go without meaning, because there is no embedder; else None."""
         return True if self.embedder is None else None
 
     @property

@@ -228,7 +228,7 @@ class MemoryManager(Core):
     async def _with_stored_tags(self, change: Change) -> Change:
         if change.tags:
             if not (tags := await self.tags(change.tags)):
-                raise InvalidInput("tags: none of these can be a tag.", "To take all tags away name tags in clear.")
+                raise InvalidInput("tags: none of these can be a tag.", "To remove all tags, list tags in clear.")
             change = change.model_copy(update={"tags": tags})
         if change.add_tags or change.remove_tags:
             spelled = {name: await self.tags(getattr(change, name)) for name in ("add_tags", "remove_tags")}
@@ -246,7 +246,7 @@ class MemoryManager(Core):
                 raise NotFound("memory", change.id)
             made = self._planned(locked, change)
             if "content" in made.base and parts is None:
-                raise Conflict("The memory's content was changed at the same moment.")
+                raise Conflict("The memory's content was changed at the same time.")
             await changes.refuse_twin(tx, locked, made)
             if made.changes:
                 await changes.apply(
@@ -418,4 +418,6 @@ def _check_what_goes_together(*, hard: bool, turns: bool, kept: bool) -> None:
             "To erase, repeat the call without these; to forget with a reason, leave out hard.",
         )
     if turns and not hard:
-        raise InvalidInput("turns erases what memories cite together with them.", "Add hard, or leave out turns.")
+        raise InvalidInput(
+            "turns erases the turns that memories cite along with them.", "Add hard, or leave out turns."
+        )

@@ -145,7 +145,7 @@ class Projects:
         with self._edited() as names:
             target = names.meant(project)
             if folded_name(alias) == folded_name(target):
-                raise InvalidInput(f"{alias} would stand for itself.", "Name two different projects.")
+                raise InvalidInput(f"{alias} can't be an alias of itself.", "Name two different projects.")
             names.aliases = {
                 one: target if folded_name(meant) == folded_name(alias) else meant
                 for one, meant in names.aliases.items()
@@ -173,8 +173,8 @@ class Projects:
         with self._edited() as names:
             project, others = names.meant(old), names.holders(new)
             if folded_name(project) != folded_name(new) and (others or names.meant(new) != new):
-                hint = f"Let one stand for the other instead: pgengram projects alias {old} {new}"
-                raise InvalidInput(f"There is a project {new} already.", hint)
+                hint = f"Make one an alias of the other instead: pgengram projects alias {old} {new}"
+                raise InvalidInput(f"A project named {new} already exists.", hint)
             for key in names.holders(project):
                 names.seen[key] = new
             kept = [one for one in names.all_of(project) if folded_name(one) != folded_name(new)]

@@ -168,7 +168,7 @@ def _moment(name: str, value: Any) -> datetime:
     except ValidationError:
         if isinstance(value, str) and (read := read_moment(value, datetime.now(UTC), end=name == "expires_at")):
             return read
-        raise InvalidInput(f"{name} must be a moment with its zone.") from None
+        raise InvalidInput(f"{name} must be a time with a time zone.") from None
 
 
 def _named_as_here(record: Mapping[str, Any]) -> Mapping[str, Any]:

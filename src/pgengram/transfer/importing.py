@@ -312,7 +312,7 @@ class _Import:
         for item, row in rows:
             ids = {uuid_of(row.get(name)) for name in ends}
             if ids - there:
-                self.report.leave(Left(item.place, "one of its memories is not there"))
+                self.report.leave(Left(item.place, "one of its memories is missing"))
             elif len(ids) < len(ends):
                 self.report.leave(Left(item.place, "it leads from a memory to itself"))
             else:

@@ -138,7 +138,7 @@ def link(
     """Return the edge between two memories by what the other system calls them, or that one of them is not there."""
     start, end = map(ids.get, ends)
     if start is None or end is None:
-        return Left(place, "one of its memories is not there")
+        return Left(place, "one of its memories is missing")
     return Item(place, edge(start, end, type_, strength, **fields))
 
 

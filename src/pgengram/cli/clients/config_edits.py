@@ -79,7 +79,7 @@ def connecting(client: Client, path: Path, name: str, entry: Entry) -> Edit:
     there = _servers(client, path, text).get(name)
     if there is not None and not is_ours(client, there):
         raise Conflict(
-            f"{client.title} has another server called {name!r} already.",
+            f"{client.title} already has another server called {name!r}.",
             "Nothing was changed. Choose another name with --name, such as --name pgengram.",
         )
     wanted = _merged(client, there or {}, written(client, entry))
@@ -161,7 +161,7 @@ def write(edit: Edit) -> Path | None:
 def _replace(path: Path, edit: Edit) -> Path | None:
     """Keep the file as it was beside it, and put the new one in its place."""
     if _bytes(path) != edit.before:
-        raise Conflict(f"{path} was changed at the same moment.", "Nothing was changed. Try again.")
+        raise Conflict(f"{path} was changed at the same time.", "Nothing was changed. Try again.")
     if edit.before is not None and not os.access(path, os.W_OK):
         raise Conflict(f"{path}: permission denied.", HELD_OPEN)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -186,7 +186,7 @@ async def disconnect(
     edit = config_edits.disconnecting(chosen, path, name)  # refuses what cannot be done before anything is changed
     hooks = [] if folder is not None else hook_configs.disconnecting(chosen.name)
     if hooks:
-        code = _apply(chosen, hooks, yes=yes, as_json=as_json, done=f"{chosen.title} runs no hooks of pgengram.")
+        code = _apply(chosen, hooks, yes=yes, as_json=as_json, done=f"{chosen.title} doesn't run pgengram's hooks.")
         if code:
             return code
         hook_configs.settings_file(chosen.name, Settings.from_environment()).unlink(missing_ok=True)
@@ -205,10 +205,10 @@ def _apply(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, a
     if as_json:
         _print_applied(client, edits, changed=bool(changing), backups=backups)
     elif not changing:
-        say(f"{client.title} is connected already; nothing was changed.")
+        say(f"{client.title} is already connected; nothing was changed.")
     else:
         for backup in backups:
-            say(f"The file as it was: {backup}")
+            say(f"Backup of the file: {backup}")
         say(done)
     return 0
 

@@ -78,7 +78,7 @@ def _asked(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Handshake:
         _close(stdin)
         process.wait(LEAVES_S)
     except (TypeError, ValueError):  # no JSON, or no object
-        return Handshake(ok=False, seen="writes something else than MCP to its standard output")
+        return Handshake(ok=False, seen="writes something other than MCP to its standard output")
     except subprocess.TimeoutExpired:
         process.kill()
     finally:
@@ -98,7 +98,7 @@ def _result(answers: Mapping[int, Any], code: int | None, notes: IO[bytes]) -> H
     if hello is None:
         notes.seek(0)
         last = (notes.read().decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
-        return Handshake(ok=False, seen=f"ends with code {code} before it has answered: {last[:300]}")
+        return Handshake(ok=False, seen=f"exits with code {code} before answering: {last[:300]}")
     version = str(hello.get("serverInfo", {}).get("version", ""))
     stats = answers.get(2)
     if stats is None:

@@ -88,7 +88,7 @@ def refuse_unsupported(client: str) -> None:
     """
     supported = (*HOOKS, *hook_scripts.FOLDERS)
     if client not in supported:
-        raise InvalidInput(f"Hooks are not supported for {client}.", f"They are for {', '.join(supported)}.")
+        raise InvalidInput(f"Hooks are not supported for {client}.", f"They are supported for {', '.join(supported)}.")
 
 
 def then(client: str) -> str:

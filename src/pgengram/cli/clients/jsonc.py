@@ -99,7 +99,7 @@ class _Document:
         except json.JSONDecodeError as error:
             raise InvalidInput(f"line {error.lineno}, column {error.colno}: {error.msg}", "") from None
         except RecursionError:
-            raise InvalidInput("it is nested too deep", "") from None
+            raise InvalidInput("it is nested too deeply", "") from None
 
     def _node(self, at: int) -> Node:
         start = self._skip(at)

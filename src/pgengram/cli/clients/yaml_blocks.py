@@ -38,7 +38,7 @@ def with_entry(text: str, holder: str, name: str, value: dict[str, Any]) -> str:
     head = _head(text, holder)
     if head is None:
         if holder in parsed(text):
-            raise InvalidInput(f"{holder} is written in one line", "")
+            raise InvalidInput(f"{holder} is written on one line", "")
         return f"{text}{'' if text.endswith(end) or not text else end}{holder}:{end}  {entry}"
     below = _BELOW.match(text, head.end())
     first = (

@@ -37,8 +37,8 @@ SCRATCH: Final = (
 )
 # A commit that waits for the disk and leaves nothing: a message in the write-ahead log that nobody reads.
 COMMIT: Final = "SELECT pg_logical_emit_message(true, 'pgengram bench', '')"
-_NOTHING: Final = "a transaction with nothing in it"
-_WITHOUT: Final = ", as there is no embedder"
+_NOTHING: Final = "an empty transaction"
+_WITHOUT: Final = ", because there is no embedder"
 
 Case = TypeVar("Case")
 
@@ -256,4 +256,4 @@ def _show(report: Mapping[str, Any]) -> None:
         table.add_row(mark["what"], *times, *floor)
     screen.print(table)
     say(f"{report['database']}; {report['embedder'] or 'no embedder'}; {report['index']}")
-    say("The memories stored for this were in a namespace of their own, and are erased.")
+    say("The memories stored for this were in a separate namespace and have been erased.")

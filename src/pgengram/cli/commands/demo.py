@@ -105,7 +105,7 @@ async def _ask(client: Any, question: Any, expected: str) -> Asked:
 
 
 def _show(asked: list[Asked], *, stored: int, good: int) -> None:
-    say(f"Stored {stored} memories of an invented company. Asked in other words than the memories use:")
+    say(f"Stored {stored} memories of a fictional company. The questions use different words than the memories:")
     for one in asked:
         screen.print(Text(f"\n{one.question}", style="bold"))
         print_hits(one.hits[:RANKED], {"score": lambda hit: hit.get("score")}, mark=one.expected_id)
@@ -114,7 +114,7 @@ def _show(asked: list[Asked], *, stored: int, good: int) -> None:
 
 def _show_next_steps(settings: Settings, kept: Settings | None) -> None:
     if kept is None:
-        say("The demo's memories were removed again. To explore them in the web app, keep them:\n")
+        say("The demo's memories were removed. To explore them in the web app, keep them:\n")
         say("  pgengram demo --keep pgengram-demo")
     else:
         say("To look at these memories in the web app:\n")

@@ -115,7 +115,7 @@ def _reason(cause: BaseException | None) -> list[str]:
     password.
     """
     if isinstance(cause, psycopg.ProgrammingError):
-        return ["PGENGRAM_DATABASE_URL is not of the form postgresql://login:password@host:port/database."]
+        return ["PGENGRAM_DATABASE_URL is not in the form postgresql://login:password@host:port/database."]
     return [" ".join(str(cause).split())] if isinstance(cause, psycopg.OperationalError) else []
 
 
@@ -151,7 +151,7 @@ async def _stored_and_found(manager: MemoryManager) -> Finding:
     finally:
         await manager.erase([stored.memory_id], trace=False)
     if any(hit["id"] == stored.memory_id for hit in found.results):
-        return Finding("Memory", ok=True, seen="stored, found in other words, and erased")
+        return Finding("Memory", ok=True, seen="stored, found by different words, and erased")
     return Finding(
         "Memory",
         ok=False,

@@ -90,8 +90,8 @@ async def review(
             _print_findings(f"{name.replace('_', ' ')}: {number}", findings)
     seen, plan = reviewed.looked_at, reviewed.plan
     compared = f", compared {seen['compared']:,}" if seen else ""
-    looked = f"Looked at {seen['memories']:,} memories{compared}." if seen else "Looked at each memory alone."
-    safe = f"{len(plan)} actions are safe: `pgengram tidy apply`." if plan else "No action is safe without a look."
+    looked = f"Looked at {seen['memories']:,} memories{compared}." if seen else "Looked at each memory on its own."
+    safe = f"{len(plan)} actions are safe: `pgengram tidy apply`." if plan else "No action is safe without review."
     say(f"{looked} {safe}")
 
 

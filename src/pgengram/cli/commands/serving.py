@@ -43,8 +43,8 @@ Rate = Annotated[int, typer.Option(help="Calls per minute and token.", min=1)]
 Patience = Annotated[float, typer.Option(help="Seconds within which a request must arrive.", min=0.1)]
 Issuer = Annotated[str, typer.Option(help="OAuth issuer whose tokens are also accepted.")]
 Audience = Annotated[str, typer.Option(help="Audience that such a token must have; by default the --url.")]
-ReadScope = Annotated[str, typer.Option(help="Scope of such a token that may read.")]
-WriteScope = Annotated[str, typer.Option(help="Scope of such a token that may also write.")]
+ReadScope = Annotated[str, typer.Option(help="Scope that lets such a token read.")]
+WriteScope = Annotated[str, typer.Option(help="Scope that also lets such a token write.")]
 NamespaceClaim = Annotated[str, typer.Option(help="Claim of such a token that names the namespace.")]
 NamespacePrefix = Annotated[str, typer.Option(help="Prefix of the namespace's name, before that claim.")]
 
@@ -121,7 +121,7 @@ def _announce(address: str, *, naked: bool, as_json: bool) -> None:
     if as_json:
         print_line({"url": address})
     if naked:
-        note("Without TLS tokens can be read on the way: give --certfile, or put a TLS proxy in front.")
+        note("Without TLS, tokens can be read in transit: use --certfile, or put a TLS proxy in front.")
 
 
 def _hosts(host: str, url: str, allowed: Sequence[str], *, local: bool) -> frozenset[str]:

@@ -66,7 +66,7 @@ async def list_(as_json: AsJson = False) -> None:
         print_json({"tokens": found})
         return
     if not found:
-        say("There is no token yet. Create one with `pgengram token create NAME`.")
+        say("There are no tokens yet. Create one with `pgengram token create NAME`.")
         return
     table = plain_table("", "id", "name", "namespace", "scope", "state", "created", "expires", "last used")
     for one in found:

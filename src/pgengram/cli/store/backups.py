@@ -57,7 +57,7 @@ async def restore_backup(path: Path, *, yes: bool, as_json: bool) -> int:
     about = f"a backup of {manifest.made_at} with {manifest.memories:,} memories"
     if as_json and not yes:
         raise InvalidInput("Confirmation needed.", "Nothing was changed. Use --yes to skip the prompt.")
-    if not confirmed(f"Replace the store by {about}?", yes=yes):
+    if not confirmed(f"Replace the store with {about}?", yes=yes):
         return FAILED
     await asyncio.to_thread(_restore, Settings.from_environment(), path, manifest, about, as_json=as_json)
     return 0

@@ -116,7 +116,7 @@ def _place(text: str) -> tuple[str, int]:
     if not colon:
         return text.strip("[]"), DEFAULT_PORT
     if not host or not port.isdigit() or not 1 <= int(port) <= 65_535:
-        raise InvalidInput(f"{text!r} is not of the form HOST or HOST:PORT.")
+        raise InvalidInput(f"{text!r} is not in the form HOST or HOST:PORT.")
     return host.strip("[]"), int(port)
 
 

@@ -128,7 +128,7 @@ async def erase_source(
     text = f"{len(erased.ids or ()):,} memories were erased. `pgengram scrub` clears them out of the files."
     if erased.confirm_token:
         again = f"--confirm-token {erased.confirm_token} within {confirmations.SECONDS} s"
-        text = f"Nothing is done yet. To erase them, repeat the command with {again}."
+        text = f"Nothing was erased yet. To erase them, repeat the command with {again}."
     data = erased.model_dump(mode="json", exclude_none=True, exclude={"ok", "message"})
     print_answer(text, data, as_json=as_json)
     return FAILED if erased.confirm_token else 0
@@ -172,8 +172,8 @@ async def _from_source(tx: Transaction, source: str) -> ChangePlan:
     if not found:
         raise InvalidInput(
             f"No memory comes from {source!r}.",
-            "Sources are compared letter by letter: with `source`, the `ref` or `label` in `sources`, or a system "
-            "imported from.",
+            "Names are case-sensitive. A source is what `source` says, a `ref` or `label` in `sources`, or an imported "
+            "system.",
         )
     return ChangePlan([Step("erase", list(found))], found)
 

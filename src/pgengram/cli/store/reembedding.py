@@ -93,7 +93,7 @@ async def move_to(store: Store, settings: Settings, chosen: str, *, as_json: boo
         raise
     finally:
         await embedder.close()
-    became = "is the store's model now" if moved.switched else "was the store's model already"
+    became = "is the store's model now" if moved.switched else "was already the store's model"
     text = f"{moved.model} {became}; {moved.embedded:,} memories were embedded, {moved.removed:,} old vectors removed."
     return text, {"step": "moved", **asdict(moved)}
 

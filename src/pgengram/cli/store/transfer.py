@@ -175,7 +175,7 @@ def _asked(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]
         return system, shape.guess if shape else {}
     say("Columns:\n" + "\n".join(f"  {name}: {example}" for name, example in shape.columns.items()))
     shown = ",".join(f"{field}={column}" for field, column in shape.guess.items())
-    answer = answer_of(lambda: typer.prompt("Take which column as what", default=shown or "content="))
+    answer = answer_of(lambda: typer.prompt("Which column goes into which field?", default=shown or "content="))
     return system, dict(name_value(one) for one in answer.split(",") if one)
 
 

@@ -62,10 +62,10 @@ PREFLIGHT: Final = {
 def _well_formed(scope: Scope) -> Request:
     """Return a request whose headers are no attack by themselves."""
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
-        raise HTTPRejection(431, f"The headers may have {MAX_HEADERS:,} bytes.", close=True)
+        raise HTTPRejection(431, f"The headers must not exceed {MAX_HEADERS:,} bytes.", close=True)
     request = Request.of(scope)
     if b"transfer-encoding" in request.headers and b"content-length" in request.headers:
-        raise HTTPRejection(400, "A body has either a length or chunks.", close=True)
+        raise HTTPRejection(400, "A body must have either Content-Length or chunked encoding.", close=True)
     return request
 
 
@@ -138,10 +138,10 @@ class AuthMiddleware:
         """Answer a request for MCP by a page or program that may ask."""
         if request.method != "POST":
             raise HTTPRejection(
-                405, "Only POST is served: each request stands alone, without a session or a stream.", allow="POST"
+                405, "Only POST is supported: each request is independent, without a session or stream.", allow="POST"
             )
         if IN_QUERY & {name.lower() for name, _ in parse_qsl(request.query.decode("latin-1"), keep_blank_values=True)}:
-            raise HTTPRejection(400, "A token must not be in the address; send it in the header Authorization.")
+            raise HTTPRejection(400, "A token must not be in the URL; send it in the Authorization header.")
         grant = await self._granted(request)
         grant = await self._within_rate(grant)
         self._check_type(request)
@@ -160,7 +160,7 @@ class AuthMiddleware:
         if request.path not in known:
             return None
         if request.method not in ("GET", "HEAD"):
-            raise HTTPRejection(405, "Only GET is served here.", allow="GET, HEAD")
+            raise HTTPRejection(405, "Only GET is supported here.", allow="GET, HEAD")
         return await known[request.path]()
 
     async def _health(self) -> Response:
@@ -213,7 +213,9 @@ class AuthMiddleware:
             return None
         same = origin.lower() in {f"{one}://{request.one(b'host')}".lower() for one in (scheme, "https")}
         if not same and origin not in self._rules.origins:
-            raise HTTPRejection(403, "Pages of this origin may not call; --allowed-origin adds one.", close=True)
+            raise HTTPRejection(
+                403, "Requests from this origin are not allowed; --allowed-origin adds one.", close=True
+            )
         return origin
 
     async def _granted(self, request: Request) -> Grant:
@@ -225,7 +227,7 @@ class AuthMiddleware:
         if not self._rules.authenticate:
             if any(name in request.headers for name in FORWARDED):
                 raise HTTPRejection(
-                    403, "Without tokens only programs of this machine are served, and none through a proxy."
+                    403, "Without tokens, only programs on this machine are served, and not through a proxy."
                 )
             return Grant(LOCAL, None, self._namespaces.settings.namespace, writes=True)
         scheme, _, token = (request.one(b"authorization") or "").partition(" ")
@@ -278,7 +280,7 @@ class AuthMiddleware:
         counted = await self._counted(grant.key)
         if counted.wait_s:
             wait_s = int(counted.wait_s) + 1
-            raise HTTPRejection(429, "Too many calls; wait as long as Retry-After says.", retry_after=str(wait_s))
+            raise HTTPRejection(429, "Too many calls; wait for the time in Retry-After.", retry_after=str(wait_s))
         return replace(grant, position=counted.position)
 
     async def _counted(self, client: str) -> rates.Counted:
@@ -359,7 +361,7 @@ class AuthMiddleware:
 
 
 def _too_large() -> HTTPRejection:
-    return HTTPRejection(413, f"A body may have {MAX_BODY:,} bytes.", close=True)
+    return HTTPRejection(413, f"A body must not exceed {MAX_BODY:,} bytes.", close=True)
 
 
 def _declared_version(message: JSONRPCRequest) -> str | None:

@@ -122,7 +122,7 @@ class Request:
         """Return a header's value, or None without it; one that is there twice is refused."""
         values = self.headers.get(name, [])
         if len(values) > 1:
-            raise HTTPRejection(400, f"The header {name.decode()} is there twice.", close=True)
+            raise HTTPRejection(400, f"The header {name.decode()} is sent twice.", close=True)
         return values[0].decode("latin-1").strip() if values else None
 
 

@@ -105,7 +105,7 @@ def _addresses(host: str, port: int) -> list[Any]:
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:
-        raise InvalidInput(f"{host} has no address.", "Give --host an address of this machine.") from None
+        raise InvalidInput(f"{host} has no address here.", "Give --host an address of this machine.") from None
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -124,5 +124,5 @@ def bound(host: str, port: int) -> socket.socket:
         made.close()
         foreign = error.errno == errno.EADDRNOTAVAIL
         hint = "Give --host an address of this machine." if foreign else "Choose another --port."
-        raise InvalidInput(f"{host} port {port} cannot be bound: {error.strerror}.", hint) from None
+        raise InvalidInput(f"{host} port {port} cannot be used: {error.strerror}.", hint) from None
     return made

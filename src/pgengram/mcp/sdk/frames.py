@@ -53,7 +53,7 @@ def frame(line: Line) -> JSONRPCMessage:
     except ValidationError:
         raise _refused(line) from None
     if isinstance(message, JSONRPCNotification) and "id" in from_json(line):
-        raise _refusal(None, INVALID_REQUEST, "The id of a request must be a text or a whole number.")
+        raise _refusal(None, INVALID_REQUEST, "The id of a request must be a string or an integer.")
     if b"NaN" in line or b"Infinity" in line:
         _refuse_what_is_not_json(line)
     return message

@@ -19,7 +19,7 @@ PAUSE_S: Final = 0.1
 HELD: Final = (errno.EACCES, errno.EPERM, errno.ENOTEMPTY)  # the last while a removed file is still open
 
 UNREADABLE: Final = (
-    "PostgreSQL cannot read the path {path}: it has letters that are not in the code page of this Windows."
+    "PostgreSQL cannot read the path {path}: it has characters that are not in the code page of this Windows."
 )
 CODE_PAGE = "mbcs" if sys.platform == "win32" else None  # what paths are converted to for C programs; None for no loss
 

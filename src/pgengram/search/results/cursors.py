@@ -70,9 +70,7 @@ def read(cursor: str, mark: str) -> Cursor:
     if seal != _checksum(its_mark, [now, offset, after]):
         raise InvalidInput(NOT_OURS, BEGIN_AGAIN)
     if its_mark != mark or not 0 <= place.offset <= 100_000:
-        raise InvalidInput(
-            "cursor belongs to another question.", "Repeat the question unchanged, or leave the cursor out."
-        )
+        raise InvalidInput("cursor belongs to a different query.", "Repeat the query unchanged, or leave cursor out.")
     return place
 
 

@@ -235,7 +235,7 @@ class Coercion:
         if name == "content" and len(value) > 1:
             raise InvalidInput(
                 "content must be one statement.",
-                'For several call create_memories(items=[{"content": "…"}, {"content": "…"}]).',
+                'For several, call create_memories(items=[{"content": "…"}, {"content": "…"}]).',
             )
         return value
 

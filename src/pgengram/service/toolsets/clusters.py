@@ -253,7 +253,7 @@ class Clusters(Toolset):
         self,
         cluster_id: ClusterId,
         context: Annotated[
-            str | None, f.Text, Field(max_length=f.MAX_REASON, description="What it is called up for.")
+            str | None, f.Text, Field(max_length=f.MAX_REASON, description="What it is recalled for.")
         ] = None,
         strength: Annotated[f.Bound, Field(description="How much.")] = 1.0,
     ) -> ClusterActivated:

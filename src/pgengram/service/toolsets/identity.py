@@ -33,7 +33,7 @@ Memories = Annotated[list[f.MemoryId], f.AnyOf, Field(max_length=MAX_EVIDENCE)]
 class NewIdentity(Request):
     """Aspects of who the assistant is; those left out stay as they are."""
 
-    self_concept: Annotated[f.AnyJson, Field(description="What it takes itself to be; any JSON, as below.")] = None
+    self_concept: Annotated[f.AnyJson, Field(description="How it sees itself; any JSON, as below.")] = None
     agency_beliefs: Annotated[f.AnyJson, Field(description="What it believes it can do.")] = None
     purpose_framework: Annotated[f.AnyJson, Field(description="What it is for.")] = None
     group_identifications: Annotated[f.AnyJson, Field(description="Whom it belongs to.")] = None
@@ -41,7 +41,7 @@ class NewIdentity(Request):
     emotional_baseline: Annotated[f.AnyJson, Field(description="How it usually feels.")] = None
     threat_sensitivity: Share | None = None
     change_resistance: Share | None = None
-    clear: Annotated[list[Aspect], Field(description="Aspects to empty.")] = Field(default_factory=list)
+    clear: Annotated[list[Aspect], Field(description="Aspects to clear.")] = Field(default_factory=list)
 
 
 class NewBelief(Request):
@@ -191,7 +191,7 @@ class Identity(Toolset):
             ]
             view = [*supporting, *contradicting, *withdrawn]
             if len(set(view)) < len(view):
-                raise InvalidInput("A memory can speak for a belief, against it, or be no evidence: one of the three.")
+                raise InvalidInput("A memory can support a belief, contradict it, or be no evidence. Choose one.")
             evidence = dict.fromkeys(supporting, True) | dict.fromkeys(contradicting, False)
             id_, created, changed = await identity.believe(
                 tx, given, id_=new.id, evidence=evidence, withdrawn=withdrawn
@@ -207,7 +207,7 @@ class Identity(Toolset):
 
     async def _remove(self, new: NewBelief) -> Believed:
         if new.id is None or new.model_fields_set - {"id", "remove"}:
-            raise InvalidInput("To remove a belief give its id and nothing else.", identity.WHERE_TO_LOOK)
+            raise InvalidInput("To remove a belief, give its id and nothing else.", identity.WHERE_TO_LOOK)
         async with self.core.store.transaction() as tx:
             row = await identity.belief(tx, new.id)
             await tx.run(identity.DROP_BELIEF, {"id": row["id"]})

@@ -182,9 +182,9 @@ async def checked(
     if len(plan) > f.MAX_BATCH:
         raise LimitExceeded(f"plan must be a list of at most {f.MAX_BATCH} actions.")
     if plan and action != "apply":
-        raise InvalidInput("A plan belongs to the action apply.")
+        raise InvalidInput("plan can only be used with the action apply.")
     if synonyms and action != "synonyms":
-        raise InvalidInput("synonyms belong to the action synonyms.")
+        raise InvalidInput("synonyms can only be used with the action synonyms.")
     given = [reader(PlannedAction).read(item)[0] for item in plan]
     return [one.model_copy(update={"tags": await core.tags(one.tags)}) for one in given]
 

@@ -180,7 +180,7 @@ async def believe(
     there = await _there(tx, id_, given.get("belief"))
     if there is None:
         if given.get("belief") is None:
-            raise InvalidInput("Give belief, in words, or the id of one that is recorded.")
+            raise InvalidInput("Give a belief in words, or the id of a recorded one.")
         key = uuid7()
         await tx.run(ADD_BELIEF, _columns(key, merge_patch(USUAL, dict(given))))
         await _weigh(tx, key, evidence, withdrawn)
@@ -203,7 +203,7 @@ async def _there(tx: Transaction, id_: str | None, text: str | None) -> Row | No
     there = None if id_ is None else await belief(tx, id_)
     twin = None if text is None else await tx.row(FIND_TWIN, {"hash": belief_hash(text)})
     if there is not None and twin is not None and twin["id"] != there["id"]:
-        raise Conflict("Another belief says exactly this already.", "Change that one, or remove one of the two.")
+        raise Conflict("Another belief already says exactly this.", "Change that one, or remove one of the two.")
     return there or twin
 
 

@@ -185,7 +185,7 @@ async def add_node(url: str, host: str, port: int = DEFAULT_PORT, coordinator: t
             await connection.execute("SELECT citus_set_coordinator_host(%(host)s, %(port)s)", given)
         elif not any(node.coordinator for node in await _nodes(connection)):
             raise InvalidInput(
-                "The machines must know how they reach the coordinator.",
+                "The other machines must know how to reach the coordinator.",
                 "Add --coordinator HOST[:PORT]; once is enough.",
             )
         await connection.execute("SELECT citus_add_node(%(host)s, %(port)s)", {"host": host, "port": port})
@@ -233,7 +233,7 @@ async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None)
         await _expect_movable(connection)
         found = await _row(connection, FIND_NAMESPACE, {"name": namespace})
         if found is None:
-            raise InvalidInput(f"There is no namespace {namespace!r}.", "Names are compared letter by letter.")
+            raise InvalidInput(f"There is no namespace {namespace!r}.", "Names are case-sensitive.")
         before = await _status(connection)
         target = _target(before, node)
         if not any(alone.namespace == namespace for alone in before.alone):
@@ -256,7 +256,7 @@ def _emptiest(status: Status, shard: dict[str, Any]) -> Node | None:
 async def _move(
     connection: psycopg.AsyncConnection[dict[str, Any]], shard: dict[str, Any], target: Node | None
 ) -> None:
-    """Take a shard to another machine, unless it is there already."""
+    """Take a shard to another machine, unless it already exists."""
     if target is None or (target.host, target.port) == (shard["host"], shard["port"]):
         return
     await connection.execute(
@@ -460,8 +460,8 @@ async def _coordinator(url: str) -> AsyncIterator[psycopg.AsyncConnection[dict[s
             yield connection
     except psycopg.errors.InsufficientPrivilege as error:
         raise NotReady(
-            f"This login may not do that: {error.diag.message_primary}.",
-            "Run it as an administrator of the cluster, by PGENGRAM_DATABASE_URL.",
+            f"This login is not allowed to do that: {error.diag.message_primary}.",
+            "Set PGENGRAM_DATABASE_URL to an administrator's login.",
         ) from error
     except psycopg.Error as error:
         said = error.diag.message_primary or type(error).__name__

@@ -173,7 +173,7 @@ class Database:
                     await connection.execute(ADD_NAMESPACE, parameters)
                     row = await (await connection.execute(FIND_NAMESPACE, parameters)).fetchone()
                 if row is None:
-                    raise NotReady("The namespace's key could not be made.")
+                    raise NotReady("The namespace's key could not be created.")
                 self._namespace_ids[name] = row["id"]
         return self._namespace_ids[name]
 

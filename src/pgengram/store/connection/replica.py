@@ -139,7 +139,7 @@ class Replica:
                     tx = await stack.enter_async_context(self._database.transaction(namespace_id))
                     await _caught_up(tx, position)
             except TimeoutError:
-                raise DatabaseFailed("The replica does not answer in time.") from None
+                raise DatabaseFailed("The replica did not answer in time.") from None
             yield tx
 
 

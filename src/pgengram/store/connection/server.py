@@ -50,7 +50,7 @@ async def secured_role(connection: psycopg.AsyncConnection[dict[str, Any]]) -> s
         return APP_ROLE
     if row and (row["rolsuper"] or row["rolbypassrls"]):
         raise NotReady(
-            "This login would pass through row-level security, and it cannot take the application's role.",
+            "This login bypasses row-level security and cannot switch to the application's role.",
             f"Run `GRANT {APP_ROLE} TO CURRENT_USER`, or connect as a role without SUPERUSER and BYPASSRLS.",
         )
     return "none"

@@ -79,13 +79,13 @@ def broken_rule(error: psycopg.Error) -> str | None:
 # What a unique constraint says when it is broken; every other one is broken only by two calls of the same moment.
 CHANGED_AT_ONCE: Final = ("Another call changed the same at this very moment.", "Nothing was changed; call again.")
 TAKEN: Final = {
-    "memories_active_content": ("Another active memory says exactly this already.",),
+    "memories_active_content": ("Another active memory already says exactly this.",),
     "memories_by_idempotency_key": (
         "Another memory was stored with this idempotency_key.",
         "Nothing was changed; call again to get that memory, or take another key.",
     ),
     "memory_beliefs_namespace_id_belief_hash_key": (
-        "Another belief says exactly this already.",
+        "Another belief already says exactly this.",
         "Change that one, or remove one of the two.",
     ),
 }

@@ -51,7 +51,7 @@ async def find(database: Database, name: str) -> int:
     async with database.as_login() as connection:
         row = await (await connection.execute(FIND, {"name": name})).fetchone()
     if row is None:
-        raise InvalidInput(f"There is no namespace {name!r}.", "Names are compared letter by letter.")
+        raise InvalidInput(f"There is no namespace {name!r}.", "Names are case-sensitive.")
     return int(row["id"])
 
 

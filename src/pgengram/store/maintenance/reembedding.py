@@ -184,7 +184,7 @@ async def _begun(database: Database, name: str, dimensions: int, setting: str) -
         if filling is not None and filling["name"] != name:
             raise Conflict(
                 f"The store is being moved to {filling['name']}.",
-                f"Finish that with `pgengram reembed {filling['embedder']}`, or give it up with "
+                f"Finish that with `pgengram reembed {filling['embedder']}`, or cancel it with "
                 "`pgengram reembed --cancel`.",
             )
         model = await add_model(connection, name, dimensions, setting)
@@ -231,7 +231,7 @@ class _Move:
             async with self._database.transaction(namespace_id) as tx:
                 state = await tx.row(STATE_OF, {"model_id": self._model.id})
                 if state is None or state["state"] != self._model.state:
-                    raise Conflict("The move was cancelled.", "Begin it again with `pgengram reembed`.")
+                    raise Conflict("The move was cancelled.", "Start again with `pgengram reembed`.")
                 texts = await tx.rows(LOCK_TEXTS, {"ids": [row["id"] for row in waiting]})
                 self._count(await self._store(tx, texts, waiting, vectors))
             self.report("embedding")
@@ -305,7 +305,7 @@ class _Move:
         await connection.execute(LOCK_VECTORS)
         row = await (await connection.execute(LOCK_STATE, {"id": self._model.id})).fetchone()
         if row is None or row["state"] != "filling":
-            raise Conflict("The move was cancelled.", "Begin it again with `pgengram reembed`.")
+            raise Conflict("The move was cancelled.", "Start again with `pgengram reembed`.")
         left = 0
         for namespace_id in await _namespaces(self._database):
             settings = {"pgengram.namespace_id": str(namespace_id)}

@@ -178,7 +178,7 @@ def _plan_outcome(made: Plan, row: Row, change: Change) -> None:
     if row["type"] != "procedural":
         raise InvalidInput(f"Only a procedural memory has outcomes; this one is {row['type']}.")
     if both := sorted(COUNTED & split_metadata(row["type"], change.metadata or {})[0].keys()):
-        raise InvalidInput(f"metadata sets {', '.join(both)}, which outcome counts.", "Give the one or the other.")
+        raise InvalidInput(f"metadata sets {', '.join(both)}, which outcome counts.", "Give only one of them.")
     made.operation = "outcome"
     for name, value in _after_attempt(row["detail"], change).items():
         note(made, f"detail.{name}", row["detail"][name], value)
@@ -225,7 +225,7 @@ async def refuse_twin(tx: Transaction, row: Row, made: Plan) -> None:
     for twin in await tx.rows(s.FIND_TWINS, {"hashes": [after["content_hash"]]}):
         if twin["id"] != row["id"]:
             raise Conflict(
-                f"The active memory {twin['id']} says exactly this already.",
+                f"The active memory {twin['id']} already says exactly this.",
                 "Change or confirm that one, or forget it first.",
             )
 

@@ -296,7 +296,7 @@ def refuse_forgotten(row: Row) -> None:
     """
     if row["status"] not in LASTING:
         raise Conflict(
-            f"Memory {row['id']} is not active.", "Restore it with update_memory (status active), or take another."
+            f"Memory {row['id']} is not active.", "Restore it with update_memory (status active), or choose another."
         )
 
 

@@ -194,7 +194,7 @@ def _memory_behind(t: WriteCandidate, earlier: WriteCandidate | None) -> UUID:
     """Return the memory that stands for a draft, or that came of the earlier draft that does."""
     there = earlier.outcome if earlier and earlier.outcome else t.target
     if there is None:
-        raise Conflict("The memory was changed at the same moment.")
+        raise Conflict("The memory was changed at the same time.")
     return there.id
 
 
@@ -234,7 +234,7 @@ async def _link(tx: Transaction, candidate: WriteCandidate) -> None:
 def _result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> WriteResult:
     outcome = candidate.outcome
     if outcome is None:
-        raise Conflict("The memory was changed at the same moment.")
+        raise Conflict("The memory was changed at the same time.")
     if outcome.how in ("known", "key"):
         return WriteResult(outcome, [], [], _kept(candidate.draft, outcome))
     near = {n.id: (n.id, n.similarity, n.row["content"], n.differs_in) for n in candidate.near}

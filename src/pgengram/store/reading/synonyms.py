@@ -74,13 +74,15 @@ def _flattened(overrides: Mapping[str, str], kept: Mapping[str, str]) -> dict[st
         raise InvalidInput(f"There can be at most {MAX_SYNONYMS} synonyms.")
     final = flattened(overrides)
     if circular := [alias for alias, tag in kept.items() if alias != tag and alias not in final]:
-        raise InvalidInput(f"{circular[0]} would mean itself in the end.", "Remove the synonym that leads back to it.")
+        raise InvalidInput(
+            f"{circular[0]} would become a synonym of itself.", "Remove the synonym that leads back to it."
+        )
     return final
 
 
 def _tag(word: str) -> str:
     if not 0 < len(word) <= MAX_TAG or not (tag := normalised_tag(word)):
-        raise InvalidInput(f"An alias and its tag must be tags of 2 to {MAX_TAG} characters.")
+        raise InvalidInput(f"A tag and its aliases must have 2 to {MAX_TAG} characters.")
     return tag
 
 

@@ -216,8 +216,8 @@ def prints(connection: psycopg.Connection[Any]) -> Tables:
             found[table] = {"rows": rows, "sha256": digest}
     except psycopg.errors.InsufficientPrivilege as error:
         raise NotReady(
-            "This login may not read the rows of all namespaces.",
-            "Back up as a superuser or as a role with BYPASSRLS, by PGENGRAM_DATABASE_URL.",
+            "This login cannot read the rows of all namespaces.",
+            "Set PGENGRAM_DATABASE_URL to a superuser or a role with BYPASSRLS.",
         ) from error
     return found
 
@@ -316,8 +316,8 @@ def _refused(error: psycopg.Error) -> NotReady:
     state = error.sqlstate or "unknown"
     if state == "42501":
         return NotReady(
-            "This login may not replace the database.",
-            "It needs to own the database and the right CREATEDB; nothing was changed.",
+            "This login is not allowed to replace the database.",
+            "It must own the database and have CREATEDB; nothing was changed.",
         )
     return NotReady(f"PostgreSQL refused the restore (SQLSTATE {state}).", "The store was left as it was.")
 
@@ -355,7 +355,7 @@ def _refuse_cluster(connection: psycopg.Connection[Any]) -> None:
     if connection.execute(HAS_CITUS).fetchone() and connection.execute(IS_DISTRIBUTED).fetchone():
         raise NotReady(
             "This store is spread over several machines, which one file cannot hold.",
-            "Back up each machine by its own means, or `pgengram export` each namespace: docs/how-to/run-a-cluster.md.",
+            "Back up each machine with its own tools, or `pgengram export` each namespace: docs/how-to/run-a-cluster.md.",
         )
 
 

@@ -69,7 +69,7 @@ async def add_model(connection: psycopg.AsyncConnection[Row], name: str, dimensi
         row = await (await connection.execute(FIND_MODEL, parameters)).fetchone()
     if row is None or row["dimensions"] != dimensions:
         raise NotReady(
-            f"Vectors of the model {name} have another length in this store than {dimensions}.",
+            f"This store's vectors of the model {name} don't have {dimensions} dimensions.",
             "Set PGENGRAM_EMBEDDER to the model the store was filled with.",
         )
     if row["embedder"] != embedder:

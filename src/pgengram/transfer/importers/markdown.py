@@ -52,7 +52,7 @@ def read(source: Source) -> Read:
         for type_, name in links:
             target = ids.get(name.lower().removesuffix(".md"))
             if target is None:
-                yield Left(f"{place}: [[{name}]]", "there is no note of this name")
+                yield Left(f"{place}: [[{name}]]", "there is no note with this name")
             elif target != id_:
                 yield Item(f"{place}: [[{name}]]", edge(id_, target, type_), last=True)
 

@@ -91,11 +91,11 @@ def _check(source: Source, mapping: Mapped) -> None:
     if unknown := mapping.keys() - set(FIELDS):
         raise InvalidInput(f"--map has no field {sorted(unknown)[0]}.", f"Use one of {', '.join(FIELDS)}.")
     if missing := [column for column in mapping.values() if column not in there]:
-        raise InvalidInput(f"There is no column {missing[0]}.", f"There are: {shown}.")
+        raise InvalidInput(f"There is no column {missing[0]}.", f"The columns are: {shown}.")
     if "content" not in mapping:
         raise InvalidInput(
             f"{source.path} has no obvious column for the text.",
-            f"Say which with --map, such as --map content={next(iter(there), 'text')}. There are: {shown}.",
+            f"Say which with --map, such as --map content={next(iter(there), 'text')}. The columns are: {shown}.",
         )
 
 

@@ -103,7 +103,7 @@ class Source:
             with zipfile.ZipFile(self.path) as archive:
                 entries = archive.infolist()
         except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
-            raise InvalidInput(f"{self.path} is a broken zip: {error}.", "Download or make it again.") from None
+            raise InvalidInput(f"{self.path} is a broken zip: {error}.", "Download or create it again.") from None
         if sum(entry.file_size for entry in entries) > MOST_OF_ALL:
             raise InvalidInput(f"{self.path} unpacks to more than {MOST_OF_ALL >> 30} GB.", "Import a part of it.")
         for entry in entries:

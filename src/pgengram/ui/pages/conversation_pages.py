@@ -44,7 +44,9 @@ class ConversationPages(PageApplication):
         """Switch the keeping of conversations on or off."""
         keeps = "keeps" in await self.session_guard.form(request)
         await self._kept.set_keeping(keeps=keeps)
-        return self._then("/conversations", "Conversations are kept from now on" if keeps else "Keeping is off")
+        return self._then(
+            "/conversations", "Conversations are kept from now on" if keeps else "Conversations are no longer kept"
+        )
 
     async def conversation(self, request: Request) -> Response:
         """Show a conversation word for word, and what was put before the model in it."""
@@ -52,9 +54,7 @@ class ConversationPages(PageApplication):
         client, id_ = asked.get("client", ""), asked.get("conversation", "")
         found = await self._kept.listed({"client": client, "conversation": id_}, limit=1)
         if not found:
-            raise NotFound(
-                "conversation", id_[:64], "It may have been erased, or kept long enough. The list has those left."
-            )
+            raise NotFound("conversation", id_[:64], "It may have been erased, or it has expired.")
         after = whole_number(asked.get("after"), -1)
         turns = await self._kept.turns(id_, client=client, after=after, limit=TURNS + 1)
         shown: dict[str, Any] = {"one": found[0], "turns": turns[:TURNS], "more": len(turns) > TURNS}

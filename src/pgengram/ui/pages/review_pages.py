@@ -48,7 +48,7 @@ class ReviewPages(PageApplication):
         offset, page = whole_number(asked.get("offset"), 0), whole_number(asked.get("page"), 1)
         reviewed = await self.views.review(offset)
         if reviewed is None:
-            return self._waiting(request, "/review", "Looking at memories and what is near them")
+            return self._waiting(request, "/review", "Comparing memories with similar ones")
         names = [*(name for name in FINDINGS if name in reviewed.found), PLAN]
         chosen = chosen_finding(asked.get("find"), names, reviewed.found)
         found, paired = self.views.findings(reviewed, chosen), chosen in PAIRED

@@ -57,7 +57,7 @@ def date_of(given: str | None) -> date | None:
     except ValueError:
         raise InvalidInput("day must be a date such as 2026-03-31.") from None
     if not f.FIRST_MOMENT.date() < day < f.LAST_MOMENT.date() - timedelta(days=1):
-        raise InvalidInput("day must lie between the years 1 and 9999.")
+        raise InvalidInput("day must be between the years 1 and 9999.")
     return day
 
 

@@ -102,9 +102,9 @@ async def timeline(
             tree.add(Text.assemble((short(hit["id"]), "cyan"), f" {one_line(hit['content'])} ", (kind(hit), "dim")))
         screen.print(tree)
     if not found.results:
-        say(f"Nothing is remembered since {since[:10]}.")
+        say(f"No memories since {since[:10]}.")
     elif found.next_cursor:
-        say("There may be more: raise --limit, or ask for less time.")
+        say("There may be more: raise --limit, or choose a shorter period.")
 
 
 @command
@@ -166,5 +166,5 @@ def _left_out(number: int, depth: int, *, more: bool) -> str:
         narrower = "--type, " + ("a smaller --depth, " if depth > 1 else "")
         return f"{least} are within reach: name {narrower}or the ids of some of these to go on from."
     if not number:
-        return "All memories within reach are here, but not every link between them."
+        return "All memories within reach are shown, but not every link between them."
     return f"{number:,} more are within reach: --limit {f.MAX_NODES} shows them."

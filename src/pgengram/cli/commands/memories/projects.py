@@ -57,7 +57,7 @@ async def list_(as_json: AsJson = False) -> None:
 @projects.command()
 @command
 async def alias(
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The name that stands for the project.")],
+    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The name to use as an alias.")],
     project: Annotated[str, typer.Argument(help="The project, as `pgengram projects list` shows it.")],
     as_json: AsJson = False,
 ) -> None:
@@ -69,7 +69,7 @@ async def alias(
         names = manager.projects
         names.alias(_named(name), _named(project))
         meant = names.names().meant(project)
-    print_answer(f"{name} stands for {meant}.", {"alias": name, "project": meant}, as_json=as_json)
+    print_answer(f"{name} is now an alias of {meant}.", {"alias": name, "project": meant}, as_json=as_json)
 
 
 @projects.command()
@@ -83,14 +83,14 @@ async def unalias(
     """
     async with opened_manager() as manager:
         project = manager.projects.unalias(name)
-    print_answer(f"{name} no longer stands for {project}.", {"alias": name, "stood_for": project}, as_json=as_json)
+    print_answer(f"{name} is no longer an alias of {project}.", {"alias": name, "stood_for": project}, as_json=as_json)
 
 
 @projects.command()
 @command
 async def rename(
     name: OldName,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="What it is to be called.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
     as_json: AsJson = False,
 ) -> None:
     """Rename a project: its memories and conversations get the new name, and the old one stays an alias.
@@ -100,9 +100,9 @@ async def rename(
     async with opened_manager() as manager:
         await manager.ready()
         done = await _renamed(manager, name, _named(new))
-    text = f"{name} is called {new}, with {counted(done['memories'])} and {done['conversations']:,} conversations."
+    text = f"{name} is now called {new}, with {counted(done['memories'])} and {done['conversations']:,} conversations."
     if done["left"]:
-        text += f" {counted(len(done['left']))} kept the old name, as {new} knows the same already."
+        text += f" {counted(len(done['left']))} kept the old name, because {new} already has the same."
     print_answer(text, {"project": new, "alias": name, **done}, as_json=as_json)
 
 
@@ -116,8 +116,8 @@ async def _renamed(manager: MemoryManager, old: str, new: str) -> dict[str, Any]
     if not spelled and not names.holders(names.meant(old)):
         raise InvalidInput(f"There is no project {old}.", "`pgengram projects list` shows the projects.")
     if alike(new, stored) and not alike(new, spelled):
-        hint = f"Let one stand for the other instead: pgengram projects alias {old} {new}"
-        raise InvalidInput(f"There is a project {new} already.", hint)
+        hint = f"Make one an alias of the other instead: pgengram projects alias {old} {new}"
+        raise InvalidInput(f"A project named {new} already exists.", hint)
     manager.projects.rename(old, new)
     ids = await manager.store.read_transaction(lambda tx: store.memories_of(tx, spelled, new))
     left = []
@@ -163,5 +163,5 @@ def _named(name: str) -> str:
     """
     name = " ".join(name.split())
     if not 1 <= len(name) <= MAX_NAME:
-        raise InvalidInput(f"The name of a project has 1 to {MAX_NAME} characters.", "Use another name.")
+        raise InvalidInput(f"A project's name must have 1 to {MAX_NAME} characters.", "Use another name.")
     return name

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 EDITABLE: Final = ("kind", "importance", "tags", "project", "user", "pinned", "occurred_at", "expires_at")
 RULE: Final = "---"
-HINT: Final = "# Save and close to keep the changes; empty the file to leave all as it is.\n"
+HINT: Final = "# Save and close to keep the changes; empty the file to change nothing.\n"
 UNDONE: Final = (*EDITABLE, "content", "type", "metadata", "confidence", "emotion", "speaker", "collection")
 CLEARABLE: Final = ("kind", "tags", "project", "user", "occurred_at", "expires_at")
 
@@ -125,7 +125,7 @@ async def _before_the_last_change(manager: MemoryManager, id_: str) -> dict[str,
     old = {name: pair[0] for name, pair in (last.get("changes") or {}).items() if name in UNDONE}
     if last["operation"] != "update" or not old:
         raise Conflict(
-            f"The last change was not an edit but: {last['operation']}.", "`pgengram show ID --history` shows all."
+            f"The last change was not an edit ({last['operation']}).", "`pgengram show ID --history` shows all."
         )
     emptied = [name for name, value in old.items() if value in (None, [])]
     kept = {name: value for name, value in old.items() if name not in emptied}
@@ -255,7 +255,7 @@ def _edited(memory: dict[str, Any]) -> dict[str, Any]:
         return {"id": memory["id"]}
     top, rule, body = saved.partition(f"{RULE}\n")
     if not rule:
-        raise InvalidInput(f"The line {RULE} between the fields and the text is gone.", "Nothing was changed.")
+        raise InvalidInput(f"The line {RULE} between the fields and the text is missing.", "Nothing was changed.")
     change = _changed_fields(top, said)
     if body.rstrip("\n") != memory["content"].rstrip("\n"):
         change["content"] = body.rstrip("\n")
@@ -291,7 +291,7 @@ def _from_editor(text: str) -> str:
             subprocess.run([*shlex.split(words), str(path)], check=True)  # noqa: S603 - the person's own editor
         except subprocess.CalledProcessError as error:
             raise InvalidInput(
-                f"The editor {words!r} ended with code {error.returncode}.", "Nothing was changed."
+                f"The editor {words!r} exited with code {error.returncode}.", "Nothing was changed."
             ) from None
         except (OSError, ValueError) as error:
             raise InvalidInput(f"The editor {words!r} cannot be run: {error}.", "Set EDITOR to another.") from None

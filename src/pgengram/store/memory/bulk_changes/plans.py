@@ -243,14 +243,14 @@ class ChangePlan:
             InvalidInput: that is so, or the step lacks something.
         """
         if step.action == "merge" and step.into is None:
-            raise InvalidInput("A merge needs into: the memory that stays.")
+            raise InvalidInput("A merge needs into: the memory to keep.")
         if step.action == "tag" and not step.tags:
             raise InvalidInput("The action tag needs tags.")
         if set(step.ids) & set(step.instead):
             raise InvalidInput("A memory cannot be merged into itself or replace itself.")
         for id_ in step.replaced_by:
             if self.rows[id_]["status"] == "invalidated":
-                raise InvalidInput(f"{id_} is forgotten itself, so it cannot hold instead.")
+                raise InvalidInput(f"{id_} is forgotten, so it cannot replace another memory.")
 
     def _check_states(self, step: Step) -> None:
         for row in (self.rows[id_] for id_ in step.ids):
@@ -340,7 +340,7 @@ def merged(into: Row, others: Sequence[Row]) -> changes.Plan:
     except InvalidInput as error:
         raise InvalidInput(
             f"Nothing can be merged into {into['id']} like this: {error.message}",
-            "Merge fewer at once, or take keys of their metadata away with update_memory first.",
+            "Merge fewer at once, or remove some of their metadata with update_memory first.",
         ) from None
     made.operation = "merge"
     made.changes["merged"] = [None, [str(row["id"]) for row in others]]
@@ -416,7 +416,7 @@ async def refuse_changed(tx: Transaction, shown: Mapping[str, int]) -> None:
     if found:
         more = [f"and {len(found) - QUOTED} more"] if len(found) > QUOTED else []
         raise ConfirmRequired(
-            f"What was agreed to is not there any more: since it was shown {', '.join([*found[:QUOTED], *more])}.",
+            f"The confirmed preview is out of date: since then, {', '.join([*found[:QUOTED], *more])}.",
             "Nothing was changed. Repeat the call without confirm_token to see what it would do now, and ask the user "
             "again.",
         )

@@ -121,7 +121,7 @@ def _turns(
     for number, message in messages:
         where = f"{place}, message {number + 1}"
         if message is None:
-            yield Left(where, "it is listed but not there")
+            yield Left(where, "it is listed but missing")
             continue
         time = _time(message) or time
         role, text = _said(message)

@@ -138,7 +138,7 @@ def _session(source: Source, file: File) -> Iterator[dict[str, Any] | Left]:
         try:
             _apply(session, entry)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-            yield Left(f"{file.place}, line {number + 1}", "it changes something that is not there")
+            yield Left(f"{file.place}, line {number + 1}", "it changes something that is missing")
     yield session
 
 

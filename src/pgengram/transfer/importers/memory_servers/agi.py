@@ -117,7 +117,7 @@ def _clusters(tables: Mapping[str, Rows], ids: Mapping[Any, str]) -> Iterator[It
     for place, row in enumerate(tables.get("memory_cluster_members", [])):
         ends = made.get(row.get("cluster_id")), ids.get(row.get("memory_id"))
         if None in ends:
-            yield Left(f"memory_cluster_members[{place}]", "its cluster or its memory is not there")
+            yield Left(f"memory_cluster_members[{place}]", "its cluster or its memory is missing")
             continue
         strength = share(1 if row.get("membership_strength") is None else row["membership_strength"])
         member = {"record": "cluster_member", "cluster_id": ends[0], "memory_id": ends[1], "strength": strength}
@@ -154,7 +154,7 @@ def _beliefs(tables: Mapping[str, Rows], ids: Mapping[Any, str]) -> Iterator[Ite
     for place, row in enumerate(tables.get("worldview_memory_influences", [])):
         ends = made.get(row.get("worldview_id")), ids.get(row.get("memory_id"))
         if None in ends:
-            yield Left(f"worldview_memory_influences[{place}]", "its belief or its memory is not there")
+            yield Left(f"worldview_memory_influences[{place}]", "its belief or its memory is missing")
             continue
         supports = (as_json(row.get("strength")) or 0) >= 0
         evidence = {"record": "evidence", "belief_id": ends[0], "memory_id": ends[1], "supports": supports}

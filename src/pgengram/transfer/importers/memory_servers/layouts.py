@@ -60,7 +60,7 @@ def read(system: str, source: Source) -> Read:
     for place, id_, row in facts:
         for end in ("source_node_uuid", "target_node_uuid"):
             node = nodes.get(str(row[end]))
-            yield Item(place, edge(id_, node, "about")) if node else Left(place, "one of its entities is not there")
+            yield Item(place, edge(id_, node, "about")) if node else Left(place, "one of its entities is missing")
 
 
 def _rows(source: Source, makers: Makers) -> Iterator[tuple[str, str, Any]]:

@@ -30,7 +30,7 @@ def read(source: str) -> Read:
                 type_ = row.get("relationType") or "related_to"
                 yield Item(place, edge(*ends, type_, properties={"relation_type": type_}))
             case "relation":
-                yield Left(place, "one of its entities is not there")
+                yield Left(place, "one of its entities is missing")
             case _:
                 yield Left(place, "it is neither an entity nor a relation")
 
