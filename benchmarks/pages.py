@@ -1,13 +1,14 @@
 """How long each page of `pgengram ui` takes over a large store, beside a page that shows nothing.
 
-    python benchmarks/pages.py [--rows 100000] [--calls 60] [--folder PATH] [--json PATH]
+    python benchmarks/pages.py [--rows 100000] [--calls 60] [--folder PATH] [--minutes 12] [--json PATH]
 
 Fills a database with invented memories (days, tags, projects, links, clusters, a trash), starts the command as a person would,
 and asks for its pages one after the other, as one browser does. A page may take 150 ms in 95 of 100 cases; the map is worked
 out beside the requests and has no limit before it is there. The server is an embedded PostgreSQL in a temporary folder, or a
 database made for this run, and dropped after it, on the server of PGENGRAM_DATABASE_URL. With --folder the embedded one is kept
 there: the first run fills it and measures nothing, the next ones only measure. Where Playwright and a Chromium are there, it also
-tells when a browser first paints each view; 300 ms are the limit.
+tells when a browser first paints each view; 300 ms are the limit. When --minutes are over, the pages that are left are not asked for,
+and the tables show the others.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ PAINTED = (
 FIRST_PAINT = """new Promise((done) => { const look = () => {
   const [paint] = performance.getEntriesByName("first-contentful-paint"); paint ? done(paint.startTime) : setTimeout(look, 20); }; look(); })"""
 PAINTS = 5  # of each
+PAINTING_S = 60  # kept for them at the end
 BATCH = 200
 FIRST_DAY = datetime(2022, 1, 3, 12, tzinfo=UTC)
 DAYS = 900  # to the summer of 2024
@@ -257,8 +259,8 @@ class Reader:
         return Figure(name, ms, whole_ms, there_s, limited)
 
 
-async def measured(client: httpx.AsyncClient, calls: int, progress: Progress) -> list[Figure]:
-    """Return a figure for each page, the trivial one first."""
+async def measured(client: httpx.AsyncClient, calls: int, until: float, progress: Progress) -> list[Figure]:
+    """Return a figure for each page, the trivial one first; of those begun before `until`, a time of the monotonic clock."""
     reader, source = Reader(client, calls), Synthetic(seed=11)
     newest, _, _ = await reader.there("/")
     ids = re.findall(r'data-href="/memory/([^"]+)"', newest)
@@ -296,6 +298,9 @@ async def measured(client: httpx.AsyncClient, calls: int, progress: Progress) ->
     task = progress.add_task("asking for pages", total=len(pages))
     found = []
     for name, paths in pages:
+        if time.monotonic() > until:
+            progress.console.print(f"No time was left from {name} on.")
+            break
         part = "hits" if name == TYPED else ""
         found.append(await reader.measure(name, paths, part=part, limited=name != "map"))
         progress.advance(task)
@@ -381,9 +386,11 @@ async def fill(settings: Settings, rows: int, progress: Progress) -> None:
     await fill_up(settings, rows, lambda done, _: progress.update(task, completed=done))
 
 
-async def run(settings: Settings, calls: int, progress: Progress) -> tuple[list[Figure], dict[str, list[float]]]:
+async def run(
+    settings: Settings, calls: int, until: float, progress: Progress
+) -> tuple[list[Figure], dict[str, list[float]]]:
     async with running(settings) as client:
-        return await measured(client, calls, progress), await painted(client)
+        return await measured(client, calls, until, progress), await painted(client)
 
 
 def table(figures: list[Figure], title: str) -> Table:
@@ -415,15 +422,17 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=100_000, help="memories in the store, at least 1,000")
     parser.add_argument("--calls", type=int, default=60, help="answers measured for each page")
     parser.add_argument("--folder", type=Path, help="keep the store here: filled first, measured from the next run on")
+    parser.add_argument("--minutes", type=float, default=60, help="end after about so many minutes, filling included")
     parser.add_argument("--json", type=Path, help="write the figures here")
     chosen = parser.parse_args()
+    until = time.monotonic() + 60 * chosen.minutes - PAINTING_S
     filled = chosen.folder is not None and (chosen.folder / "data").exists()
     with Progress() as progress, database(chosen.folder) as settings:
         if not filled:
             asyncio.run(fill(settings, chosen.rows, progress))
         if chosen.folder and not filled:
             return 0
-        figures, paints = asyncio.run(run(settings, chosen.calls, progress))
+        figures, paints = asyncio.run(run(settings, chosen.calls, until, progress))
     title = f"{chosen.rows:,} memories, {os.cpu_count()} cores, Python {platform.python_version()}; p95 at most {LIMIT_MS:.0f} ms"
     Console().print(table(figures, title))
     if paints:

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from ui_process import run_ui
 
-from helpers import database_of
+from helpers import database_of, until
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -328,12 +328,12 @@ async def test_a_picture_fills_the_screen_and_gives_it_back(browser: Browser, pa
     button = page.get_by_role("button", name="Full screen")
 
     await button.click()
-    await page.wait_for_function(
-        "document.fullscreenElement && innerHeight - document.querySelector('.canvas').clientHeight < 120"
-    )
+    filled = "document.fullscreenElement && innerHeight - document.querySelector('.canvas').clientHeight < 120"
+    await until(lambda: page.evaluate(filled))  # wait_for_function asks again by eval, which the pages forbid
     await button.click()
-    await page.wait_for_function("!document.fullscreenElement")
-    await page.wait_for_function(f"document.querySelector('{picture}').clientHeight <= {before['height'] + 2}")
+    await until(lambda: page.evaluate("!document.fullscreenElement"))
+    smaller = f"document.querySelector('{picture}').clientHeight <= {before['height'] + 2}"
+    await until(lambda: page.evaluate(smaller))
     await page.context.close()
 
 

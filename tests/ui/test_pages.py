@@ -505,6 +505,14 @@ async def test_a_search_lights_up_the_map_and_an_area_becomes_a_list(ui: Ui) -> 
     assert "<script>alert" not in listed.text
 
 
+async def test_every_memory_that_contains_the_words_is_lit_up_on_the_map(ui: Ui) -> None:
+    key = drawn(await ui.page("/map"))["key"]
+
+    places = (await ui.client.get("/map/hits", params={"key": key, "q": "of the archive holds"})).json()
+
+    assert len(places) == PLAIN
+
+
 async def test_without_links_the_graph_joins_the_most_similar_memories(database: Database, tmp_path: Path) -> None:
     manager = MemoryManager(Settings(database_url=database.url))
     try:

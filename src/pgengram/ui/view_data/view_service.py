@@ -257,9 +257,11 @@ class ViewService:
         return nodes, [*map(_line, found.edges), *alike], found.cut
 
     async def map_hits(self, key: str, query: str) -> list[int]:
-        """Return the places of what a search finds well, to be lit up on a map."""
+        """Return the places of what a search finds well, and of what contains the query, to be lit up on a map."""
         found = await self.search({"q": query}, limit=f.MAX_LIMIT)
-        return self.map.places(key, [one["id"] for one in found.results if "unlikely" not in one])
+        exact = await self.search({"q": query, "mode": "substring"}, limit=f.MAX_LIMIT)
+        good = [one for one in found.results if "unlikely" not in one] + exact.results
+        return self.map.places(key, [one["id"] for one in good])
 
     async def make_cluster(self, name: str, ids: Sequence[str]) -> str:
         """Make a cluster of memories, and return its id."""
