@@ -212,7 +212,7 @@ async def test_a_slow_try_is_followed_by_a_good_one(server: Server) -> None:
         return good(inputs)
 
     server.answers.append(silent)
-    embedder = OpenAIEmbedder(server.url, KEY, timeout_s=0.5, pause_s=0.001)
+    embedder = OpenAIEmbedder(server.url, KEY, timeout_s=2, pause_s=0.001)
 
     assert (await embedder.query("tea")).shape == (3,)
     await embedder.close()

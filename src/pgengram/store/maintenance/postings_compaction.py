@@ -1,4 +1,4 @@
-"""Compaction of the words of memories, from lists of their own into lists by word: in the background, a segment at a time."""
+"""Compaction of the words of memories: from lists of their own into lists by word, in the background, in segments."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ SELECT pg_relation_size('memory_posting_lists_pkey') AS bytes, reltuples AS list
 WHERE oid = 'memory_posting_lists'::regclass
 """
 REBUILD: Final = "REINDEX INDEX CONCURRENTLY memory_posting_lists_pkey"
-# Compaction writes each memory's words anew, and merging the lists; what comes next can take the room of what was before.
+# Compaction rewrites each memory's words, and merging the lists; what comes next can take the room of what was before.
 VACUUM: Final = "VACUUM (INDEX_CLEANUP ON) memory_words, memory_posting_lists"
 ANALYZE: Final = "ANALYZE memory_words, memory_posting_lists"
 
@@ -167,7 +167,8 @@ async def compact(begin: Callable[[], AbstractAsyncContextManager[Transaction]],
 
 
 async def _compact_some(tx: Transaction, *, at_least: int) -> int:
-    """Compact what waits into a new segment, together with newer ones that are no larger; return how many memories waited.
+    """Compact what waits into a new segment, together with newer ones that are no larger; return how many
+    memories waited.
 
     As each merging at least doubles a segment, the words of a memory are written anew few times until it is full.
     """

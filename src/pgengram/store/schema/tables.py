@@ -323,8 +323,8 @@ memory_vectors = _of_memory(
     Column("embedding", HalfVector, nullable=False),
 )
 
-# The words of a memory are its own list until a background job compacts those of many into lists by word. Each is found by
-# equality, because that is leakproof: subject to row-level security a GIN index would be ignored.
+# The words of a memory are its own list until a background job compacts those of many into lists by word. Each is found
+# by equality, because that is leakproof: subject to row-level security a GIN index would be ignored.
 memory_words = _of_memory(
     "memory_words",
     Column("terms", ARRAY(Integer), nullable=False),
