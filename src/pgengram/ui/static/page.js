@@ -616,6 +616,8 @@ function map(element) {
   // The names of regions, the largest first; one that has no room waits until there is some.
   const named = (by, width, height) => {
     const taken = [];
+    const [box, buttons] = [element, element.parentElement.querySelector(".zoom")].map((one) => one.getBoundingClientRect());
+    const covered = { left: buttons.left - box.left, bottom: buttons.bottom - box.top };
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     pen.font = "600 13px system-ui";
@@ -626,7 +628,7 @@ function map(element) {
       const half = pen.measureText(region.name).width / 2 + 6;
       const at = Math.max(half, Math.min(width - half, x));
       const beside = region.radius * by + 12; // above or below the region, where its middle is taken
-      const free = (y) => y > 10 && y < height - 10 && !taken.some((other) => Math.abs(other.x - at) < other.half + half && Math.abs(other.y - y) < 20);
+      const free = (y) => y > 10 && y < height - 10 && (at + half < covered.left || y - 10 > covered.bottom) && !taken.some((other) => Math.abs(other.x - at) < other.half + half && Math.abs(other.y - y) < 20);
       const y = [middle, middle - beside, middle + beside].find(free);
       if (x < -half || x > width + half || y === undefined) continue;
       taken.push({ x: at, y, half });
