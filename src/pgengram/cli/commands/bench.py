@@ -245,7 +245,7 @@ async def _report(manager: MemoryManager, calls: int, marks: Sequence[Mark]) -> 
 def _show(report: Mapping[str, Any]) -> None:
     title = f"{report['memories']:,} memories of {report['namespace']}, {report['calls']} calls, milliseconds"
     table = plain_table(title, "what")
-    for name in ("median", "95 %", "99 %", "floor", "× floor"):
+    for name in ("median", "95%", "99%", "floor", "× floor"):
         table.add_column(name, justify="right")
     table.add_column("the floor is")
     for mark in report["marks"]:

@@ -54,7 +54,7 @@ async def demo(
 ) -> int:
     """Starts a server as an assistant would, stores memories of a fictional company, and asks about them.
 
-    --json asks all questions. The exit code is 0 if at least 90 % of the expected memories are among the first three.
+    --json asks all questions. The exit code is 0 if at least 90% of the expected memories are among the first three.
 
     Examples: `pgengram demo`, `pgengram demo --all --keep ./demo-data`
     """
