@@ -132,7 +132,7 @@ def test_whoever_comes_meanwhile_waits_for_another_who_gets_on(
 def test_somebody_who_does_not_get_on_is_waited_for_no_longer(
     settled: Path, somebody_at_work: process_locks.Lock
 ) -> None:
-    with pytest.raises(NotReady, match="does not get on") as told:
+    with pytest.raises(NotReady, match="makes no progress") as told:
         start_embedded(settled, timeout_s=1)
 
     assert "Close the assistants" in told.value.hint
