@@ -118,6 +118,7 @@ async def test_ten_tasks_are_done_by_the_keyboard_alone(browser: Browser) -> Non
     await keys.press("j")
     await keys.press("x")
     await page.locator("#selected", has_text="2 selected").wait_for()
+    await keys.press("a")
     await press(page, "Archive …")
     await page.get_by_role("heading", name="Preview").wait_for()
     await press(page, "Apply")

@@ -43,6 +43,7 @@ document.addEventListener("keydown", (event) => {
   const answer = document.querySelector(`.question [data-key="${CSS.escape(event.key)}"]`);
   if (answer) answer.click();
   else if (event.key === "n") location.href = "/new";
+  else if (event.key === "a") document.querySelector(".selection button")?.focus(); // Tab would lead through all of a long list first
   else if (event.key === "u") document.querySelector(".said form button")?.click();
   else if (event.key === "m") document.querySelector(".rail nav [aria-current], .rail nav a")?.focus(); // a list that goes on has no end to Tab to
   else if (event.key === "x") {
