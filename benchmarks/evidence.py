@@ -21,7 +21,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,14 @@ from pgengram.settings import Settings
 ARMS = ("both", "words", "meaning")
 TUNED_CONVERSATIONS = (0, 2, 4)
 RIDGE = 2.0  # of the fit, on standardised signals
+RIDGE_COVERED = (
+    30.0  # what is asked in other words has an answer that shares none: the fit trusts shared words too much
+)
 STEPS = 60
+ROUNDS = 60  # of fitting two formulas in turn
 WIDTH = 150
 Floats = NDArray[np.float64]
-Seen = tuple[list[float], float, list[float], list[str]]
+Seen = tuple[formulas.Signals | None, float, list[float], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +73,12 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one case was answered in one way: the signals, how many hits score as well as the best, and of each hit how
-    far it is below the best and whether it answers; all of them empty where there was no hit.
+    far it is below the best and whether it answers; no signals where there was no hit.
     """
 
     case: Case
     arm: str
-    signals: list[float]
+    signals: formulas.Signals | None
     crowd: float
     below: list[float]
     right: list[bool]
@@ -150,8 +154,8 @@ async def in_each_way(manager: MemoryManager, case: Case) -> list[Outcome]:
 def noting(seen: list[Seen]) -> Callable[..., str]:
     """Return what stands in for `judge`: it notes the signals and leaves the scores as they are."""
 
-    def judge(asked: Any, rows: Sequence[dict[str, Any]], bonus: float) -> str:
-        its = [*formulas.signals(asked, rows, bonus)] if rows else []
+    def judge(asked: Any, rows: Sequence[dict[str, Any]], alone: formulas.Fit) -> str:
+        its = formulas.signals(asked, rows, alone) if rows else None
         seen.append(
             (its, formulas.crowd(rows), [formulas.below(row) for row in rows], [str(row["id"]) for row in rows])
         )
@@ -244,18 +248,18 @@ async def of_locomo(
 # ---------------------------------------------------------------------------------------------------------------- fit
 
 
-def logistic(signals: Floats, right: Floats, weights: Floats) -> Floats:
+def logistic(signals: Floats, right: Floats, weights: Floats, ridges: Sequence[float] = ()) -> Floats:
     """Return the constant and the weights of a logistic regression with a small ridge, by Newton's method.
 
     Args:
         signals: shape (cases, signals).
         right: 0 or 1 for each case.
         weights: how much each case counts.
+        ridges: of each signal; the usual one where there are none.
     """
     mean, spread = signals.mean(0), signals.std(0) + 1e-9
     known = np.column_stack([np.ones(len(signals)), (signals - mean) / spread])
-    weights, ridge = weights / weights.mean(), RIDGE * np.eye(known.shape[1])
-    ridge[0, 0] = 0
+    weights, ridge = weights / weights.mean(), np.diag([0.0, *(ridges or [RIDGE] * signals.shape[1])])
     found = np.zeros(known.shape[1])
     for _ in range(STEPS):
         expected = 1 / (1 + np.exp(-known @ found))
@@ -276,24 +280,48 @@ def evenly(outcomes: Sequence[Outcome]) -> Floats:
 def fitted(outcomes: Sequence[Outcome]) -> formulas.Formula:
     """Return the formula that fits these outcomes best."""
     weights = evenly(outcomes)
-    table = np.array([one.signals for one in outcomes])
-    constant, *its = logistic(table, np.array([float(one.answerable) for one in outcomes]), weights)
+    answerable = np.array([float(one.answerable) for one in outcomes])
+    told, of_speaker = fit_both([one.signals for one in outcomes if one.signals], answerable, weights)
+    names = formulas.Signals._fields[:-1]
+    formula = formulas.Formula(told[0], **dict(zip(names, told[1:], strict=True)), named=of_speaker[0], speaker=of_speaker[1],
+                               hit=0, sure=0, drop=0, crowd=0)  # fmt: skip
     pairs = [
-        ((constant + float(np.dot(its, one.signals)), -below, -one.crowd), right, weight)
+        ((sure_of(formula, one), -below, -one.crowd), right, weight)
         for one, weight in zip(outcomes, weights, strict=True)
         for below, right in zip(one.below, one.right, strict=True)
     ]
     known, right, counts = (np.array(column, dtype=float) for column in zip(*pairs, strict=True))
-    of_hits = logistic(known, right, counts)
-    rounded = formulas.Signals(*(round(float(weight), 2) for weight in its))
-    return formulas.Formula(round(float(constant), 2), rounded, *(round(float(one), 2) for one in of_hits))
+    of_hits = dict(zip(("hit", "sure", "drop", "crowd"), logistic(known, right, counts), strict=True))
+    return formulas.Formula(**{name: round(float(value), 2) for name, value in {**asdict(formula), **of_hits}.items()})
+
+
+def fit_both(signals: Sequence[formulas.Signals], answerable: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return constant and weights of both formulas whose probabilities are multiplied, by expectation maximisation.
+
+    Where there is no answer, one of both is not so: either gets the share that the other leaves it (Dempster, Laird and
+    Rubin 1977).
+    """
+    names = formulas.Signals._fields[:-1]
+    ridges = [RIDGE_COVERED if name == "covered" else RIDGE for name in names]
+    topics = np.array([one[:-1] for one in signals])
+    named = np.array([one.speaker is not None for one in signals])
+    leads = np.array([[one.speaker or 0.0] for one in signals])
+    told, of_speaker = np.zeros(topics.shape[1] + 1), np.zeros(2)
+    for _ in range(ROUNDS):
+        one = 1 / (1 + np.exp(-told[0] - topics @ told[1:]))
+        other = np.where(named, 1 / (1 + np.exp(-of_speaker[0] - leads @ of_speaker[1:])), 1.0)
+        left = np.maximum(1 - one * other, 1e-12)
+        told = logistic(topics, np.maximum(answerable, one * (1 - other) / left), weights, ridges)
+        share = np.maximum(answerable, other * (1 - one) / left)
+        of_speaker = logistic(leads[named], share[named], weights[named])
+    return told, of_speaker
 
 
 def sure_of(formula: formulas.Formula, one: Outcome) -> float:
     """Return the log odds that a question has an answer."""
     if one.small_talk or not one.signals:
         return formulas.SMALL_TALK
-    return formula.constant + float(np.dot(formula.weights, one.signals))
+    return formulas.combined(formula, one.signals)
 
 
 def chances_of(formula: formulas.Formula, one: Outcome) -> list[float]:
@@ -333,8 +361,8 @@ def by_signal(outcomes: Sequence[Outcome]) -> dict[str, dict[str, str]]:
         found[name] = {}
         for data, group in dict.fromkeys((one.case.data, one.case.group) for one in outcomes if not one.answerable):
             its = [one for one in outcomes if one.signals and one.case.data == data]
-            yes = [one.signals[place] for one in its if one.answerable]
-            no = [one.signals[place] for one in its if one.case.group == group]
+            yes = [one.signals[place] or 0.0 for one in its if one.answerable]
+            no = [one.signals[place] or 0.0 for one in its if one.case.group == group]
             if yes and no:
                 found[name][f"{data}: {group}"] = f"{auc(yes, no):.2f}"
     return found

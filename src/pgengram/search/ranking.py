@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 from pgengram.fields import MAX_LIMIT
-from pgengram.inputs import Mode, Question
+from pgengram.inputs import Mode
 from pgengram.search.candidates import (
     CANDIDATES,
     MAX_POSTINGS,
@@ -20,12 +21,12 @@ from pgengram.search.candidates import (
 )
 from pgengram.search.filters import WITH_ACTIVATION, Scope
 from pgengram.search.question import Asked
-from pgengram.search.results.evidence import JUDGED, judge
+from pgengram.search.results.evidence import JUDGED, TURNS_READ, judge
 from pgengram.search.results.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.search.times.dates import written
 from pgengram.search.vector_index import Embedded, VectorIndex, Way
 from pgengram.store.connection.begin import NO_SORT
-from pgengram.store.connection.database import Transaction
+from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance.indexes import PROBES_NARROWED
 from pgengram.store.reading import conflicts, history, outdated
 from pgengram.store.schema.visibility import HIDDEN_IDS
@@ -349,7 +350,7 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     scope = searched(asked.parsed.scope, model, tx.namespace_id)
     reach = CANDIDATES * math.ceil((question.limit + offset) / CANDIDATES)
     text, given = statement(scope, model, question.mode, reach), parameters(asked, embedded, offset)
-    ordered, first, last = _stretch(question, offset)
+    ordered, first, last = _stretch(asked, offset)
     given |= {"offset": first, "limit": last - first}
     await set_for_index(tx, scope)
     rows = await tx.rows(text, given)
@@ -359,18 +360,26 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     found = [row for row in rows if row["id"] is not None]
     if ordered and model is not None:
         found = await outdated.current_first(tx, found, model.id)
-    evidence = judge(asked, found, WEIGHT_SPEAKER if question.mode == "auto" else 0)
+    evidence = judge(asked, found, fit_alone if question.mode == "auto" else itemgetter("score"))
     found = found[offset - first :][: question.limit]
     await history.complete(tx, found, question.as_of)
     await conflicts.note(tx, found)
     return Hits(found, _how(embedded.failed, model, vectors), rows[0]["hidden"], evidence)
 
 
-def _stretch(question: Question, offset: int) -> tuple[bool, int, int]:
+def fit_alone(row: Row) -> float:
+    """Return the score of a hit without what stands near by and without the bonus for its speaker."""
+    return float(row["score"] - WEIGHT_SPEAKER * row["why_voice"] - WEIGHT_AROUND * (row["why_near_by"] or 0))
+
+
+def _stretch(asked: Asked, offset: int) -> tuple[bool, int, int]:
     """Return whether hits are put in the order of what holds now, and the places from and to which they are read."""
+    question = asked.parsed.question
+    least = TURNS_READ if asked.speaker_key else JUDGED
     if question.mode == "auto" and question.as_of is None and question.limit <= MAX_LIMIT:
-        return True, *outdated.whole_parts(offset, question.limit)
-    return False, offset, offset + max(question.limit, JUDGED)
+        first, last = outdated.whole_parts(offset, question.limit)
+        return True, first, max(last, first + least)
+    return False, offset, offset + max(question.limit, least)
 
 
 def _how(failed: bool, model: VectorIndex | None, vectors: int) -> Literal["exact", "approximate", "words"]:

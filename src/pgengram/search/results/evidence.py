@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, get_args
 
 from pgengram.fields import Evidence
 from pgengram.search.question import Asked, AskedWord
+from pgengram.search.results.subject import is_about_listener
 from pgengram.store.connection.database import Row
 from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS, spoken
 from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.words import words
+from pgengram.text.turn_features import speaker_key_of
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
 STEM: Final = 5  # letters that the forms of a word have in common
 MOST_STRANGERS: Final = 2
-VOICES_APART: Final = (-0.4, 0.3)  # more says no more
+SPEAKERS_APART: Final = (-0.4, 0.4)  # more says no more
+TURNS_READ: Final = 30  # where a speaker is named, as a bonus lifts the turns of one above those of others
+TURNS_JUDGED: Final = 20  # of them, without the bonus
+BEST: Final = 3  # turns about each, as one alone may fit by chance
 UNRELATED: Final = 0.08  # cosine of texts that have nothing in common, with the built-in model
 FADES: Final = 6  # in a crowd, a hit that scores half as well as the best one counts as a twentieth
 SMALLEST: Final = 1e-9  # best score
@@ -37,47 +42,58 @@ class Signals(NamedTuple):
 
     lead: how much nearer the nearest memory is than the nearest hundred are, in cosine; covered: the largest share of
         the question's other words, by weight, in a hit that is about all it names, 1 where it only names; unheard: the
-        share of them that no memory has; strangers: how many of its names no memory has; speaker: by how much the best
-        turn of the one speaker it names outdoes those of others, without the bonus for being named.
+        share of them that no memory has; strangers: how many of its names no memory has; speaker: how much better the
+        turns about the one speaker it names fit than those about others; none where it names no speaker.
     """
 
     lead: float
     covered: float
     unheard: float
     strangers: float
-    speaker: float
+    speaker: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """Two logistic formulas, of which the second takes up the first.
+    """Three logistic formulas.
 
-    The logarithm of the odds that there is an answer is constant + Σ weight · signal; of the odds that a hit is one
-    hit + sure · (the former) − drop · (how far its score is below the best) − crowd · (how many score as well).
+    The logarithm of the odds that the memories tell of what is asked is constant + Σ weight · signal; of the odds that
+    they tell it of the speaker who is named, named + speaker · (that signal). There is an answer where both are so (a
+    noisy AND: Henrion 1987), the second being certain where no speaker is named. The logarithm of the odds that a hit
+    is one is hit + sure · (that of an answer) − drop · (how far its score is below the best) − crowd · (how many score
+    as well).
     """
 
     constant: float
-    weights: Signals
+    lead: float
+    covered: float
+    unheard: float
+    strangers: float
+    named: float
+    speaker: float
     hit: float
     sure: float
     drop: float
     crowd: float
 
 
-# Fitted with the formula of benchmarks/evidence.py, each on the answers that a replica of its own way to search gave;
-# that script fits them anew on the answers of a server.
+# Fitted by benchmarks/evidence.py, each on answers of its own way to search.
 BY_BOTH: Final = Formula(
-    -2.54, Signals(lead=8.87, covered=2.39, unheard=-0.51, strangers=-1.35, speaker=5.28), 0.69, 0.41, 10.34, 1.81
-)
+    -1.88, lead=10.95, covered=3.03, unheard=-1.94, strangers=-1.95, named=1.65, speaker=17.16,
+    hit=0.56, sure=0.38, drop=11.18, crowd=1.59,
+)  # fmt: skip
 BY_WORDS: Final = Formula(
-    -0.24, Signals(lead=0, covered=2.57, unheard=-0.27, strangers=-1.65, speaker=3.81), -0.15, 0.56, 8.66, 1.5
-)
+    0.7, lead=0.0, covered=3.14, unheard=-1.34, strangers=-2.2, named=1.14, speaker=27.03,
+    hit=-0.23, sure=0.54, drop=9.97, crowd=1.32,
+)  # fmt: skip
 BY_MEANING: Final = Formula(
-    -1.91, Signals(lead=8.13, covered=2.05, unheard=-0.87, strangers=-1.49, speaker=3.26), 0.07, 0.43, 8.35, 1.55
-)
+    -1.5, lead=10.47, covered=2.89, unheard=-2.15, strangers=-2.12, named=1.95, speaker=21.96,
+    hit=0.07, sure=0.35, drop=8.81, crowd=1.56,
+)  # fmt: skip
+Fit = Callable[[Row], float]
 LEVELS: Final = get_args(Evidence)  # the surest first
 STRONG: Final = 0.6  # probability from which evidence is strong
-WEAK: Final = 0.25  # probability from which it is weak
+WEAK: Final = 0.2  # probability from which it is weak
 SMALL_TALK: Final = -6.0  # log odds that somebody who greets or thanks asks for a memory
 # Share of the best hit's probability from which a hit is worth its room in a recalled text, with its surroundings;
 # where the best one is a guess, only what is nearly as likely. Chosen on the corpus of benchmarks/assistant.py.
@@ -87,7 +103,7 @@ GUESS: Final = 0.15  # probability below which the best hit is one
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
 
 
-def judge(asked: Asked, rows: Sequence[Row], bonus: float) -> Evidence:
+def judge(asked: Asked, rows: Sequence[Row], alone: Fit) -> Evidence:
     """Give each row its chance of answering as `score`, and return how sure it is that one of them does.
 
     What it was ranked by is `fit` then. A row with little chance is marked as `unlikely`, and so is each
@@ -96,10 +112,10 @@ def judge(asked: Asked, rows: Sequence[Row], bonus: float) -> Evidence:
     Args:
         asked: the question.
         rows: hits, best first, with at least the best `JUDGED` there are.
-        bonus: what a turn's score has more when the question names its speaker.
+        alone: returns a hit's score by itself, without its surroundings and without the bonus for who says it.
     """
     formula = formula_for(asked, rows)
-    sure = log_odds(asked, rows, bonus, formula)
+    sure = log_odds(asked, rows, alone, formula)
     evidence = level(probability(sure)) if rows else "none"
     alike = crowd(rows)
     for row in rows:
@@ -120,12 +136,26 @@ def formula_for(asked: Asked, rows: Sequence[Row]) -> Formula:
     return BY_BOTH if any(row["similarity"] is not None for row in rows) else BY_WORDS
 
 
-def log_odds(asked: Asked, rows: Sequence[Row], bonus: float, formula: Formula) -> float:
+def log_odds(asked: Asked, rows: Sequence[Row], alone: Fit, formula: Formula) -> float:
     """Return the logarithm of the odds that one of the rows answers."""
     if not rows or is_small_talk(asked.parsed.text):
         return SMALL_TALK
-    found = signals(asked, rows, bonus)
-    return formula.constant + sum(weight * value for weight, value in zip(formula.weights, found, strict=True))
+    return combined(formula, signals(asked, rows, alone))
+
+
+def combined(formula: Formula, found: Signals) -> float:
+    """Return the logarithm of the odds that there is an answer, by its signals."""
+    told = (
+        formula.constant
+        + formula.lead * found.lead
+        + formula.covered * found.covered
+        + formula.unheard * found.unheard
+        + formula.strangers * found.strangers
+    )
+    if found.speaker is None:
+        return told
+    of_speaker = formula.named + formula.speaker * found.speaker
+    return -math.log(math.exp(-told) + math.exp(-of_speaker) + math.exp(-told - of_speaker))
 
 
 def below(row: Row) -> float:
@@ -152,7 +182,7 @@ def level(sure: float) -> Evidence:
     return "strong" if sure >= STRONG else "weak" if sure >= WEAK else "none"
 
 
-def signals(asked: Asked, rows: Sequence[Row], bonus: float) -> Signals:
+def signals(asked: Asked, rows: Sequence[Row], alone: Fit) -> Signals:
     """Return what the first rows and the question tell; `rows` has at least one."""
     names, others = _names_and_others(asked)
     about = [text for text in map(_Text, rows[:JUDGED]) if all(text.has(word) for word in names)]
@@ -161,7 +191,7 @@ def signals(asked: Asked, rows: Sequence[Row], bonus: float) -> Signals:
         covered=max((_share(others, text.has) if others else float(bool(names)) for text in about), default=0.0),
         unheard=_share(others, lambda word: not word.known),
         strangers=min(sum(not word.known for word in names), MOST_STRANGERS),
-        speaker=_speaker_lead(asked, rows[:JUDGED], bonus),
+        speaker=_speaker_lead(asked, rows, others, alone),
     )
 
 
@@ -217,15 +247,29 @@ def _lead(row: Row) -> float:
     return float(row["best_similarity"] - together / (row["near"] + MEMORIES_TO_TELL))
 
 
-def _speaker_lead(asked: Asked, rows: Iterable[Row], bonus: float) -> float:
-    """Return by how much the best hit of the one speaker who is named outdoes those of others; 0 where none is."""
+def _speaker_lead(asked: Asked, rows: Sequence[Row], others: Sequence[AskedWord], alone: Fit) -> float | None:
+    """Return how much better the turns about the named speaker fit than those about others: each the mean of the best
+    three; None where no speaker is named.
+    """
     if asked.speaker_key is None:
-        return 0.0
-    own, other = 0.0, 0.0
-    for row in rows:
-        if row["why_voice"]:
-            own = max(own, row["score"] - bonus)
-        else:
-            other = max(other, row["score"])
-    low, high = VOICES_APART
-    return min(max(own - other, low), high)
+        return None
+    fits: dict[int, list[float]] = {1: [], -1: [], 0: []}
+    for row in sorted(rows, key=alone, reverse=True)[:TURNS_JUDGED]:
+        fits[_side(asked, row, others)].append(alone(row))
+    about, beside = (sum(its[:BEST]) / (len(its[:BEST]) or 1) for its in (fits[1], fits[-1]))
+    low, high = SPEAKERS_APART
+    return min(max(about - beside, low), high)
+
+
+def _side(asked: Asked, row: Row, others: Sequence[AskedWord]) -> int:
+    """Return 1 for a turn about the one speaker whom a question names, -1 for one about somebody else; 0 for what
+    nobody says, or where no speaker is named.
+    """
+    if asked.speaker_key is None or speaker_key_of(row["content"], row["speaker"]) is None:
+        return 0
+
+    def shared(sentence: str) -> int:
+        text = _Text({"content": sentence, "speaker": None, "tags": ()})
+        return sum(map(text.has, others))
+
+    return 1 if bool(row["why_voice"]) != is_about_listener(row["content"], shared) else -1
