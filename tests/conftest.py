@@ -36,6 +36,7 @@ from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
 SCRIPTS = frozenset(str(Path(__file__).parent / name) for name in ("protocol/toy.py", "postgres/one_user.py"))
+USUAL = "usual"  # the profile of hypothesis for every other run
 MOST_WORKERS = 6  # each has a PostgreSQL of its own
 IN_MEMORY = Path("/dev/shm")  # where Linux has a file system without a disk
 ROOM = 4 << 30  # bytes to be free in it
@@ -58,7 +59,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as `store.ahead` sets it, in this pr
 for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):  # Rich reads them when it is imported
     os.environ.pop(_name, None)
 
-hypothesis.settings.register_profile(THOROUGH, hypothesis.settings.default)
+for _name in (USUAL, THOROUGH):
+    hypothesis.settings.register_profile(_name, deadline=None)  # how long an example takes, the machine decides
+hypothesis.settings.load_profile(USUAL)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -158,7 +161,7 @@ def template(postgres: str) -> Iterator[str]:
             clustered(postgres, database)
         else:
             migrate(database.url)
-        yield psycopg.conninfo.conninfo_to_dict(database.url)["dbname"]
+        yield database.as_template()
 
 
 @pytest.fixture(scope="session")

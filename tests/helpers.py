@@ -36,6 +36,7 @@ FEW = 200  # memories that are deleted rather than truncated
 DROPS = 5  # of a database that is in use, before that is an error
 THOROUGH: Final = "thorough"  # the profile of hypothesis for the nightly run
 PATIENCE_S: Final = 300.0  # for whatever is only slow, on however busy a machine
+LONGEST_PAUSE_S: Final = 0.3  # between two looks at what takes its time
 Answer = dict[str, Any]
 
 
@@ -144,11 +145,12 @@ async def found(client: Client, query: str | list[str] = "", **filters: Any) -> 
 
 
 async def until(true: Callable[[], Awaitable[object]], timeout_s: float = PATIENCE_S) -> None:
-    """Ask again and again until `true` holds, and fail when it does not within `timeout_s`."""
-    deadline = time.monotonic() + timeout_s
+    """Ask again and again until `true` holds, less and less often, and fail when it does not within `timeout_s`."""
+    deadline, pause_s = time.monotonic() + timeout_s, 0.01
     while not await true():
         assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(pause_s)
+        pause_s = min(1.3 * pause_s, LONGEST_PAUSE_S)
 
 
 @contextmanager
@@ -169,10 +171,17 @@ def in_database(url: str, name: str) -> str:
 
 
 class Database:
-    """A database of a test's own, looked into as the application's role, subject to row-level security."""
+    """A database of a test's own, looked into as the application's role, subject to row-level security.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: of the database.
+        keeps: whether one connection is kept for all looks, which cost a tenth then; not where a connection keeps a
+            server going, or a restore from taking place.
+    """
+
+    def __init__(self, url: str, *, keeps: bool = False) -> None:
         self.url = url
+        self._keeps = keeps
         self._connection: psycopg.Connection[Any] | None = None
 
     def rows(
@@ -192,20 +201,15 @@ class Database:
 
     @contextmanager
     def _looking(self) -> Iterator[psycopg.Connection[Any]]:
-        """Yield the connection that is kept, and where none is one for this look alone, as looking must not keep a store
-        in use.
-        """
-        if self._connection is not None:
+        """Yield the connection that is kept, and where none is one for this look alone."""
+        if self._keeps or self._connection is not None:
             yield self.keep()
         else:
             with psycopg.connect(self.url, autocommit=True) as connection:
                 yield connection
 
     def keep(self) -> psycopg.Connection[Any]:
-        """Return a connection for this look and all later ones, made anew if the server was restarted since.
-
-        To make a connection costs ten times as much as a look.
-        """
+        """Return a connection for this look and all later ones, made anew if the server was restarted since."""
         if self._connection is not None:
             with suppress(psycopg.OperationalError):
                 self._connection.execute("SELECT")
@@ -247,6 +251,16 @@ class Database:
         else:
             connection.execute(f"TRUNCATE {', '.join(tables)}")
 
+    @property
+    def name(self) -> str:
+        """Its name on the server."""
+        return str(psycopg.conninfo.conninfo_to_dict(self.url)["dbname"])
+
+    def as_template(self) -> str:
+        """Return its name for copies, which can be made while nobody is connected to it."""
+        self.close()
+        return self.name
+
     def close(self) -> None:
         """Close the connection that is kept."""
         if self._connection is not None:
@@ -255,14 +269,14 @@ class Database:
 
 
 @contextmanager
-def database_of(postgres: str, template: str = "template1") -> Iterator[Database]:
-    """Make a copy of a template for a while."""
+def database_of(postgres: str, template: str = "template1", *, keeps: bool = True) -> Iterator[Database]:
+    """Make a copy of a template for a while; `keeps` as for `Database`."""
     name = f"pgengram_test_{secrets.token_hex(6)}"
     how = "" if SERVER else " STRATEGY file_copy"  # a fifth of the work where nothing waits for the disk
     _on_each_machine(postgres, f"CREATE DATABASE {name} TEMPLATE {template}{how}", like=template)
     if REPLICA:
         _wait_until_it_has_all(REPLICA, postgres)
-    made = Database(in_database(POOLER or postgres, name))
+    made = Database(in_database(POOLER or postgres, name), keeps=keeps)
     try:
         yield made
     finally:
@@ -297,7 +311,7 @@ def machines(postgres: str) -> list[str]:
 
 def clustered(postgres: str, database: Database, shards: int = 4) -> None:
     """Spread an empty database over the machines of a cluster, as `pgengram citus` does."""
-    name = psycopg.conninfo.conninfo_to_dict(database.url)["dbname"]
+    name = database.name
     places = []
     for url in machines(postgres):
         with psycopg.connect(make_conninfo(url, dbname=name), autocommit=True) as connection:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 
-import psycopg
 import pytest
 import pytest_asyncio
 
@@ -30,7 +29,7 @@ def spread(citus_url: str) -> Iterator[str]:
     """The name of a database without memories that is spread over the workers."""
     with database_of(citus_url) as database:
         clustered(citus_url, database)
-        yield psycopg.conninfo.conninfo_to_dict(database.url)["dbname"]
+        yield database.as_template()
 
 
 @pytest.fixture

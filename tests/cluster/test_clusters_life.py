@@ -26,7 +26,7 @@ SHARDS = 4
 def apart(citus_url: str) -> Iterator[Database]:
     """A database on every machine with Citus in it, none of which knows another yet."""
     with database_of(citus_url) as database:
-        name = conninfo_to_dict(database.url)["dbname"]
+        name = database.name
         for url in machines(citus_url):
             with psycopg.connect(make_conninfo(url, dbname=name), autocommit=True) as connection:
                 connection.execute("CREATE EXTENSION citus")
@@ -50,7 +50,7 @@ def places(citus_url: str) -> list[tuple[str, int]]:
 
 
 def on_machine(citus_url: str, database: Database, place: tuple[str, int]) -> str:
-    name = conninfo_to_dict(database.url)["dbname"]
+    name = database.name
     return make_conninfo(machines(citus_url)[places(citus_url).index(place)], dbname=name)
 
 
@@ -98,7 +98,7 @@ def owned(citus_url: str) -> Iterator[Database]:
                 connection.execute(command.encode())
     try:
         with database_of(citus_url) as database:
-            name = conninfo_to_dict(database.url)["dbname"]
+            name = database.name
             for url in machines(citus_url):
                 with psycopg.connect(make_conninfo(url, dbname=name), autocommit=True) as connection:
                     connection.execute(f"ALTER DATABASE {name} OWNER TO {login}".encode())

@@ -32,15 +32,11 @@ from windows_like import WindowsLoop
 MEMORIES = 60
 
 
-def databases(url: str) -> set[str]:
+def databases(database: Database) -> set[str]:
     """Return the databases that a restore of this one may have left."""
-    left = f"^{name_of(url)}_(incoming|outgoing)$"
-    with psycopg.connect(in_database(url, "postgres")) as connection:
+    left = f"^{database.name}_(incoming|outgoing)$"
+    with psycopg.connect(in_database(database.url, "postgres")) as connection:
         return {name for (name,) in connection.execute("SELECT datname FROM pg_database WHERE datname ~ %s", [left])}
-
-
-def name_of(url: str) -> str:
-    return str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
 
 
 def prints(database: Database) -> backup.Tables:
@@ -57,7 +53,7 @@ def made(postgres: str, template: str, tmp_path_factory: pytest.TempPathFactory)
         pgengram("call", "create_memory", "content=Kept.", database_url=database.url, embedder="none:")
         pgengram("backup", str(path), database_url=database.url)
         pgengram("call", "create_memory", "content=Added later.", database_url=database.url, embedder="none:")
-        yield name_of(database.url), path
+        yield database.as_template(), path
 
 
 @pytest.fixture
@@ -69,7 +65,7 @@ def kept(made: tuple[str, Path], tmp_path: Path) -> Path:
 @pytest.fixture
 def store(postgres: str, made: tuple[str, Path]) -> Iterator[Database]:
     """That store, which has another memory since."""
-    with database_of(postgres, made[0]) as database:
+    with database_of(postgres, made[0], keeps=False) as database:
         yield database
 
 
@@ -108,7 +104,7 @@ async def test_a_restored_store_has_the_same_rows_and_gives_the_same_answers(
     async with connected(database_url=database.url) as client:
         assert await ten_best(client) == before
         assert await found(client, "after the backup", mode="substring") == []
-    assert databases(database.url) == set()
+    assert databases(database) == set()
 
 
 def test_a_backup_is_for_its_owner_alone_and_says_what_it_holds(kept: Path) -> None:
@@ -144,7 +140,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_removed(kept: Path, stor
 
     assert "damaged" in ended.stderr or "differs from the backup" in ended.stderr
     assert contents(store) == ["Added later.", "Kept."]
-    assert databases(store.url) == set()
+    assert databases(store) == set()
 
 
 def test_a_backup_of_a_newer_version_is_refused(kept: Path, store: Database) -> None:
@@ -188,7 +184,7 @@ def test_a_restore_waits_for_a_client_that_is_leaving(kept: Path, store: Databas
 def test_one_restore_of_a_database_at_a_time_and_others_of_the_server_do_not_wait(kept: Path, store: Database) -> None:
     lock = "SELECT pg_advisory_lock(%s, hashtext(%s))"
     with psycopg.connect(in_database(store.url, "postgres"), autocommit=True) as another:
-        another.execute(lock, [locks.RESTORE, name_of(store.url)])
+        another.execute(lock, [locks.RESTORE, store.name])
         ended = pgengram("restore", str(kept), "--yes", database_url=store.url, expect=1)
     assert "in progress" in ended.stderr
     assert contents(store) == ["Added later.", "Kept."]
@@ -212,7 +208,7 @@ def test_a_restore_killed_in_the_middle_changes_nothing_and_can_be_repeated(kept
     )
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while not databases(store.url):
+        while not databases(store):
             assert time.monotonic() < deadline
             assert restoring.poll() is None
     finally:
@@ -223,7 +219,7 @@ def test_a_restore_killed_in_the_middle_changes_nothing_and_can_be_repeated(kept
     pgengram("restore", str(kept), "--yes", database_url=store.url)
 
     assert contents(store) == ["Kept."]
-    assert databases(store.url) == set()
+    assert databases(store) == set()
 
 
 def test_a_login_behind_the_wall_cannot_make_half_a_backup(database: Database, tmp_path: Path) -> None:

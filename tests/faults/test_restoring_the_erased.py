@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from helpers import Database, call, connected, found, owned_tables, read, remember
+from helpers import Database, call, connected, database_of, found, owned_tables, read, remember
 from machine import answered, pgengram
 
 CANARY = "xylophonquince"
@@ -28,6 +29,12 @@ def rows_with(db: Database, text: str) -> list[str]:
 async def erase(client: Any, *ids: str) -> None:
     shown = await call(client, "forget_memories", ids=[*ids], hard=True)
     await call(client, "forget_memories", ids=[*ids], hard=True, confirm_token=shown["confirm_token"])
+
+
+@pytest.fixture
+def database(postgres: str, template: str) -> Iterator[Database]:
+    with database_of(postgres, template, keeps=False) as made:
+        yield made
 
 
 @pytest.fixture

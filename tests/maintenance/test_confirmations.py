@@ -142,7 +142,6 @@ async def happen(manager: MemoryManager, change: str, id_: str) -> None:
 )
 @settings(
     max_examples=examples(1),
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

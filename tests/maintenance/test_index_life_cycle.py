@@ -104,7 +104,7 @@ def thousands(postgres: str, template: str) -> Iterator[str]:
     """The name of a database with as many vectors as an index pays for, and none yet: a template for others."""
     with database_of(postgres, template) as db:
         begun(db).grow(FIRST_BUILD_ROWS)
-        yield psycopg.conninfo.conninfo_to_dict(db.url)["dbname"]
+        yield db.as_template()
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ frames = st.fixed_dictionaries(
 lines = st.binary(max_size=200).map(lambda b: b.replace(b"\n", b"")) | frames.map(lambda f: json.dumps(f).encode())
 
 
-@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=st.lists(lines, max_size=8))
 def test_no_lines_whatever_kill_the_server_or_make_it_say_anything_but_json_rpc(
     shared: Peer, sent: list[bytes]

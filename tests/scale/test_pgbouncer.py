@@ -48,7 +48,7 @@ def bouncer(request: pytest.FixtureRequest, postgres: str) -> Iterator[str]:
 @pytest.fixture
 def pooled(bouncer: str, database: Database) -> Database:
     """A migrated database, reached through pgbouncer."""
-    return Database(in_database(bouncer, str(conninfo_to_dict(database.url)["dbname"])))
+    return Database(in_database(bouncer, database.name))
 
 
 async def test_a_pooler_is_noticed_and_a_server_is_not_taken_for_one(pooled: Database, postgres: str) -> None:
@@ -121,7 +121,7 @@ async def test_whoever_holds_a_lock_keeps_no_index_from_being_built(pooled: Data
 
 
 def test_a_database_is_migrated_through_it_once_and_the_lock_is_given_back(bouncer: str, blank: Database) -> None:
-    url = in_database(bouncer, str(conninfo_to_dict(blank.url)["dbname"]))
+    url = in_database(bouncer, blank.name)
 
     migrate(url)
     migrate(url)
@@ -164,7 +164,7 @@ def test_a_backup_through_it_is_refused_with_what_to_do_instead(
 
 
 async def test_a_server_that_lost_its_pooled_session_goes_on(pooled: Database, postgres: str) -> None:
-    name = str(conninfo_to_dict(pooled.url)["dbname"])
+    name = pooled.name
     store = Store(pooled.url)
     await store.open()
     namespace = await store.namespace_id("default")

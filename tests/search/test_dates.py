@@ -139,7 +139,7 @@ QUESTIONS = st.text(max_size=80) | st.lists(WORDS | st.text(max_size=3), max_siz
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)) | st.just(NOW)
 
 
-@effort(max_examples=examples(100), deadline=None)
+@effort(max_examples=examples(100))
 @given(question=QUESTIONS, now=MOMENTS)
 def test_no_text_is_a_failure_and_every_stretch_has_a_beginning_before_its_end(question: str, now: datetime) -> None:
     for period in periods(question, now):

@@ -125,7 +125,7 @@ async def full(serving_words: Served) -> MemoryManager:
 async def test_the_text_never_exceeds_the_budget(full: MemoryManager) -> None:
     loop = asyncio.get_running_loop()
 
-    @effort(max_examples=examples(15), deadline=None)
+    @effort(max_examples=examples(15))
     @given(max_chars=st.integers(200, 3_000) | st.integers(3_000, 50_000))
     def law(max_chars: int) -> None:
         recall = full.recall_context("tea", max_chars)
@@ -210,7 +210,7 @@ def test_a_tag_that_stands_in_the_text_by_chance_is_not_taken(monkeypatch: pytes
     assert text.startswith("<memories-cccccccccccccccc>")
 
 
-@effort(max_examples=examples(100), deadline=None)
+@effort(max_examples=examples(100))
 @given(st.text())
 def test_any_text_becomes_one_printable_line(text: str) -> None:
     line = one_line(text)

@@ -225,7 +225,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 async def test_no_text_is_an_error_in_any_mode(asked: MemoryManager, mode: Any) -> None:
     loop = asyncio.get_running_loop()
 
-    @effort(max_examples=examples(15), deadline=None)
+    @effort(max_examples=examples(15))
     @given(query=ANY_TEXT)
     def law(query: str) -> None:
         search = asked.search_memories(Question(query=query, mode=mode, limit=3))

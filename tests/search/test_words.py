@@ -65,7 +65,7 @@ def test_a_monotonous_text_has_hardly_any_terms(text: str) -> None:
     assert turn_features_of(text, speaker_key="x", in_conversation=False) == 0
 
 
-@effort(max_examples=examples(100), deadline=None)
+@effort(max_examples=examples(100))
 @given(st.text(max_size=300) | st.text("aA_:@#+-.()[]' \n我は\u0301", max_size=300))
 def test_any_text_has_terms_and_traits(text: str) -> None:
     assert all(term and term == term.lower() for term in extra_terms(text))

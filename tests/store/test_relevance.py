@@ -61,7 +61,7 @@ IMPORTANCES = st.floats(0, 1) | st.sampled_from([0.0, 5e-324, 1e-300, 0.1, 0.5, 
 
 
 @pytest.mark.shows(15)
-@effort(max_examples=examples(100), deadline=None)
+@effort(max_examples=examples(100))
 @given(importance=IMPORTANCES, rate=st.sampled_from(RATES), started_at=MOMENTS, days=st.floats(0, 36_500))
 def test_relevance_is_importance_times_e_to_the_minus_rate_times_days(
     line: psycopg.Connection[Any], importance: float, rate: float, started_at: datetime, days: float
@@ -74,7 +74,7 @@ def test_relevance_is_importance_times_e_to_the_minus_rate_times_days(
     assert live(line, at) == pytest.approx(importance * exp(-rate * passed), abs=1e-9)
 
 
-@effort(max_examples=100, deadline=None)
+@effort(max_examples=100)
 @given(
     importance=IMPORTANCES,
     rate=st.sampled_from(RATES),

@@ -469,7 +469,7 @@ CONTENT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs
 )
 
 
-@effort(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     type_=st.sampled_from(TYPES),
     content=CONTENT,

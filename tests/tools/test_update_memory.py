@@ -514,7 +514,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(st.text(), VALUES)
 
 
-@effort(max_examples=examples(30), deadline=None)
+@effort(max_examples=examples(30))
 @given(OBJECTS, OBJECTS)
 def test_merging_the_same_patch_twice_is_merging_it_once(target: dict[str, Any], patch: dict[str, Any]) -> None:
     once = merge_patch(target, patch)

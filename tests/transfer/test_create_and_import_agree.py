@@ -72,7 +72,7 @@ async def test_create_and_import_give_the_same_row(manager: MemoryManager, datab
         answer = await import_from(manager, "jsonl", str(lines), dry_run=False, report=lambda *_: None)
         assert answer.left == []
 
-    @effort(max_examples=examples(10), deadline=None)
+    @effort(max_examples=examples(10))
     @given(fields=FIELDS, detailed=st.booleans())
     def law(fields: dict[str, Any], detailed: bool) -> None:
         if detailed:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from psycopg.conninfo import conninfo_to_dict
 
 from helpers import Database, call, connected, database_of, found, owned_tables, read, remember
 from machine import answered, pgengram
@@ -60,7 +59,7 @@ async def lived(postgres: str, template: str) -> AsyncIterator[str]:
     with database_of(postgres, template) as database:
         async with connected(database_url=database.url, toolsets="all") as client:
             await a_life(client)
-        yield str(conninfo_to_dict(database.url)["dbname"])
+        yield database.as_template()
 
 
 @pytest.fixture

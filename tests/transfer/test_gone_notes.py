@@ -225,7 +225,7 @@ def kept(db: Database, namespace: str) -> list[str]:
     return typed(db, namespace, "export", "-").stdout.splitlines()[1:]
 
 
-@effort(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(memories=MEMORIES)
 def test_exporting_to_notes_and_importing_them_changes_nothing(
     database: Database, tmp_path: Path, memories: list[dict[str, Any]]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import psycopg
 import pytest
 import pytest_asyncio
 
@@ -48,7 +47,7 @@ async def crowd(request: pytest.FixtureRequest, postgres: str, template: str) ->
         settings = Settings(database_url=db.url)
         await fill_up(settings, request.param)
         ids = await fill(settings)
-        yield Crowd(str(psycopg.conninfo.conninfo_to_dict(db.url)["dbname"]), request.param, ids)
+        yield Crowd(db.as_template(), request.param, ids)
 
 
 @pytest_asyncio.fixture(scope="module")

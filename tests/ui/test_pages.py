@@ -1193,7 +1193,7 @@ async def test_a_memory_is_pinned_and_let_go_by_one_button(ui: Ui) -> None:
 
 async def test_a_database_that_is_gone_is_told_and_comes_back(postgres: str, template: str) -> None:
     with database_of(postgres, template) as db:
-        name = psycopg.conninfo.conninfo_to_dict(db.url)["dbname"]
+        name = db.name
         async with (
             run_ui(db.url, embedder="none:") as link,
             httpx.AsyncClient(base_url=link.partition("/enter")[0], timeout=PATIENCE_S) as client,

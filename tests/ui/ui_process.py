@@ -43,13 +43,15 @@ class Ui:
     size: int = 0
 
     async def page(self, path: str, *, code: int = 200, headers: dict[str, str] | None = None, **params: Any) -> str:
-        """Return a page once it is worked out."""
+        """Return a page once it is worked out, with what it said of the last change while it still counted."""
+        told = ""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 answer = await self.client.get(path, params=params or None, headers=headers)
                 if not re.search('class="waiting"|id="work"|>Counting …<', answer.text):
                     assert answer.status_code == code, answer.text
-                    return answer.text
+                    return answer.text + told
+                told += "".join(re.findall('<div class="said".*?</div>', answer.text))
                 await asyncio.sleep(0.05)
 
     async def give(self, content: bytes, *, name: str = "notes.jsonl", system: str = "jsonl") -> httpx.Response:
