@@ -355,7 +355,8 @@ def _refuse_cluster(connection: psycopg.Connection[Any]) -> None:
     if connection.execute(HAS_CITUS).fetchone() and connection.execute(IS_DISTRIBUTED).fetchone():
         raise NotReady(
             "This store is spread over several machines, which one file cannot hold.",
-            "Back up each machine with its own tools, or `pgengram export` each namespace: docs/how-to/run-a-cluster.md.",
+            "Back up each machine with its own tools, or `pgengram export` each namespace: "
+            "docs/how-to/run-a-cluster.md.",
         )
 
 
