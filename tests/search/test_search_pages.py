@@ -207,7 +207,7 @@ async def test_a_cursor_is_no_good_for_another_question(
     )
 
     assert error["code"] == "INVALID_INPUT"
-    assert "another question" in error["message"]
+    assert "different query" in error["message"]
 
 
 async def test_a_cursor_is_good_for_pages_of_another_length(serving: Served, stored: list[str]) -> None:

@@ -15,6 +15,7 @@ OCCURRED = "2026-03-01T23:30:00+00:00"  # in Kiritimati the second of March has 
 async def test_moments_days_and_periods_are_the_same_in_any_zone_of_the_database(database: Database, zone: str) -> None:
     [(name,)] = database.as_login("SELECT current_database()")
     database.as_login(f"ALTER DATABASE {name} SET timezone = '{zone}'")
+    database.close()  # the zone is for new connections
     assert database.as_login("SHOW timezone") == [(zone,)]
 
     async with connected(database_url=database.url, embedder="none:") as client:
