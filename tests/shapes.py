@@ -34,7 +34,7 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "tests/hostile/test_exhaustion.py::test_every_transaction_bounds_its_statements_its_locks_and_its_idleness",
         ),
         "whoever waits is looked for on the coordinator, and waits on a worker": (
-            "tests/maintenance/test_postings_compaction.py::test_a_change_during_a_fold_waits_and_loses_nothing",
+            "tests/maintenance/test_postings_compaction.py::test_a_change_during_compaction_waits_and_loses_nothing",
             "tests/tools/test_update_memory.py::test_a_text_that_someone_else_changes_meanwhile_never_keeps_the_vector_of_theirs",
         ),
         "the index is looked at, which is on the workers": (
