@@ -3,8 +3,9 @@
 Each server is installed from its registry into a folder of its own, and started as a client starts it, over stdin and stdout, with its
 default settings in an empty home. It is given the 115 memories of `pgengram demo` one by one and asked the 26 questions, which hardly
 share a word with the memory that answers them. Then it is asked for what it was told, started again, used by eight clients at once, and
-killed a few times while it stores. --larger fills it with more and asks again; --rows chooses among all this. --runs repeats it, and the
-table shows the median with the least and the most. A row that fails says so, and the others go on. With --locomo FILE it gets the turns
+killed a few times while it stores. --larger fills it with more and asks again, which can take hours; --homes keeps what was filled, so that
+it can be filled at any time, in several calls, and asked on a quiet machine. --rows chooses among all this. --runs repeats it, and the table
+shows the median with the least and the most. A row that fails says so, and the others go on. With --locomo FILE it gets the turns
 and questions of conversations in that file instead. Nothing is tuned, no language model helps any of them, and the corpus is ours: the
 table shows how each behaves, and is no score.
 
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -47,6 +48,7 @@ STARTS = 3
 KILLS = 5
 BEFORE_A_KILL = 20  # memories that are acknowledged before the moment is drawn
 FEW_CLIENTS, CLIENTS, CALLS_EACH = 4, 8, 50
+FILLED_AT_ONCE = 1_000  # memories, after which their number is noted
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 Result = dict[str, Any]
@@ -295,18 +297,31 @@ async def together(server: Server, given: argparse.Namespace) -> Result:
 async def larger(server: Server, given: argparse.Namespace) -> Result:
     """Fill a server until it has so many memories, and return how long it takes to ask it then."""
     result: Result = {}
-    stored = len(demo().texts)
     for memories in given.larger:
         async with server.started() as client:
-            more = [f"{note(number)} That was in room {number}." for number in range(stored, memories)]
-            await server.fill(client, more)
+            await fill_up(server, client, memories)
             await settled(server.home)
             questions = [server.ask(client, question) for question, _ in demo().questions]
             _, ask_ms, ask_cpu_ms = await timed(questions, server.home)
-        stored = memories
         result |= {f"ms to ask among {memories:,}": round(ask_ms, 1)}
         result |= {f"CPU ms to ask among {memories:,}": round(ask_cpu_ms, 1)}
     return result
+
+
+def ledger_of(server: Server) -> Path:
+    """Return the file beside a home that says how many memories are in it; there is none beside an empty one."""
+    return server.home.parent / "memories"
+
+
+async def fill_up(server: Server, client: Client, memories: int) -> None:
+    """Store notes until there are so many memories; a fill that was broken off goes on where it was noted last."""
+    ledger = ledger_of(server)
+    while (there := int(ledger.read_text())) < memories:
+        until = min(memories, there + FILLED_AT_ONCE)
+        await server.fill(client, [f"{note(number)} That was in room {number}." for number in range(there, until)])
+        ledger.write_text(str(until))
+    if there > memories:
+        raise Failed(f"There are {there:,} memories already.")
 
 
 async def first_start(server: Server, given: argparse.Namespace) -> Result:
@@ -318,6 +333,7 @@ async def alone(server: Server, given: argparse.Namespace) -> Result:
     del given
     async with server.started() as client:
         found = await filled(server, client, demo())
+        ledger_of(server).write_text(str(len(demo().texts)))
         return found | {
             "MB of memory": round(memory_mb(server.home), 1),
             "MB on disk": round(disk_mb(server.home), 2),
@@ -345,7 +361,7 @@ async def talks(server: Server, given: argparse.Namespace) -> Result:
     """Give each conversation of the file to a server of its own."""
     result: Result = {}
     for number, material in enumerate(conversations(given.locomo, given.conversations)):
-        own = empty(server.name, given, server.home.parent / f"talk-{number}")
+        own = homed(server.name, given, server.home.parent / f"talk-{number}")
         async with own.started() as client:
             found = await filled(own, client, material)
         result |= {f"conversation {number + 1}, {measure}": value for measure, value in found.items()}
@@ -366,9 +382,11 @@ ROWS: dict[str, Callable[[Server, argparse.Namespace], Awaitable[Result]]] = {
 async def measured(name: str, given: argparse.Namespace) -> Result:
     """Put one server through the rows that are asked for, in a home of its own."""
     rows = {"talks": talks} if given.locomo else {row: ROWS[row] for row in ROWS if row in given.rows}
-    with tempfile.TemporaryDirectory(prefix="pgengram-compare-", ignore_cleanup_errors=True) as folder:
-        server = empty(name, given, Path(folder) / "demo")
-        if "alone" not in rows and rows.keys() - {"first-start", "talks"}:  # the others ask for the material
+    with ExitStack() as until_measured:
+        folder = given.homes / name if given.homes else Path(until_measured.enter_context(temporary_folder()))
+        server = homed(name, given, folder / "demo")
+        others_ask = "alone" not in rows and rows.keys() - {"first-start", "talks"}  # for the material
+        if others_ask and not ledger_of(server).exists():
             await alone(server, given)
         result: Result = {}
         for row, measure in rows.items():
@@ -376,6 +394,10 @@ async def measured(name: str, given: argparse.Namespace) -> Result:
             print(f"{name}, {row}: {json.dumps(found)}", file=sys.stderr, flush=True)
             result |= found
     return result
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="pgengram-compare-", ignore_cleanup_errors=True)
 
 
 async def tried(measure: Callable[..., Awaitable[Result]], server: Server, given: argparse.Namespace) -> Result:
@@ -403,8 +425,8 @@ async def compared(name: str, given: argparse.Namespace) -> Result:
     return result | {measure: [one[measure] for one in runs if measure in one] for measure in measures}
 
 
-def empty(name: str, given: argparse.Namespace, home: Path) -> Server:
-    home.mkdir()
+def homed(name: str, given: argparse.Namespace, home: Path) -> Server:
+    home.mkdir(parents=True, exist_ok=bool(given.homes))
     return SERVERS[name](given.environments, home.resolve(), lent=given.lend_model)
 
 
@@ -438,9 +460,14 @@ def main() -> None:
     parser.add_argument(
         "--larger", type=int, nargs="*", default=[], help="ask again with so many memories, in rising order"
     )
+    parser.add_argument(
+        "--homes", type=Path, help="keep them filled here, and go on with what is there: for larger alone"
+    )
     parser.add_argument("--patience", type=float, default=3_600, help="seconds in which a row ends or has failed")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    if given.homes and (given.locomo or given.rows != ["larger"]):
+        parser.error("--homes goes with --rows larger alone: the other rows begin with an empty home.")
     results = []
     for name in given.only:
         results.append(asyncio.run(compared(name, given)))
