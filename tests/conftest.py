@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -32,6 +33,7 @@ from helpers import (
     read_url,
 )
 from machine import closed_in_the_end
+from pgengram.runtime.system.loop import event_loop
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
@@ -83,6 +85,13 @@ def pytest_collection_finish() -> None:
     """Look for garbage again, but never more among what was made while collecting, which stays to the end."""
     gc.freeze()
     gc.enable()
+
+
+if sys.platform == "win32":  # psycopg refuses the loop that asyncio takes there by itself
+
+    def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+        """Run the tests in the loop that pgengram runs in."""
+        return {"selector": event_loop}
 
 
 def pytest_unconfigure() -> None:
