@@ -52,6 +52,18 @@ def test_english_and_bare_names_need_no_second_encoder(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["Mara prefers green tea.", "Ana prefers coffee", "Leo lives in Rome", "Nina met Joan"]
+)
+def test_a_given_name_tells_no_language(text: str) -> None:
+    assert spoken(text) is None
+    assert language_of(text).english
+
+
+def test_a_word_that_is_also_a_name_tells_its_language_where_it_is_none() -> None:
+    assert spoken("ana watoto wawili") == "sw"
+
+
+@pytest.mark.parametrize(
     "text", ["Ich habe gestern the new deployment pipeline getestet and it was slow.", "Müller, Zürich"]
 )
 def test_text_of_two_languages_or_none_that_is_clear_takes_both_encoders(text: str) -> None:

@@ -58,6 +58,14 @@ OPENING_MARKS: Final = re.compile("[¿¡]")  # of Spanish alone
 NOUNS_HAVE_CAPITALS: Final = frozenset(("de", "lb"))
 UNSPACED: Final = frozenset(("ja", "zh", "th", "lo", "my", "km"))
 
+# Given names that are common words of another language ("Mara" is "once" in Swahili). With a capital they tell none.
+# Left out are those that often begin a sentence there, such as "Ella" and "Ben".
+_GIVEN_NAMES: Final = (
+    "ada alan ali ana ani ari bill bo cara dan dana don eden hal hana hans ina isa jen jo joan kai kay lei lena leo li mae "
+    "maja mara mimi nina ola ole oli pat pia sal sami sana sina tam theo uma vera vida zara"
+)
+GIVEN_NAMES: Final = frozenset(_GIVEN_NAMES.split())
+
 _SCRIPT: Final = re.compile("|".join(f"(?P<{code}>[{letters}]+)" for code, letters in SCRIPTS.items()))
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _CODE: Final = frozenset("/\\@_=`<>{}")  # in an address, a path or an identifier
@@ -138,7 +146,7 @@ def _neighbour(code: str, sample: str) -> str:
 
 
 def _latin(sample: str) -> Language:
-    tokens = [word.lower().replace("’", "'") for word in _WORD.findall(sample)]
+    tokens = [_token(word) for word in _WORD.findall(sample)]
     found = _languages_of(tokens)
     english = found.count((ENGLISH,))
     letters = [_lettered(word) for word in tokens if not word.isascii()]
@@ -151,6 +159,12 @@ def _latin(sample: str) -> Language:
     del votes[ENGLISH]
     [(code, _)] = votes.most_common(1)
     return Language(code if len(foreign) >= english else ENGLISH, english=english >= len(foreign), foreign=True)
+
+
+def _token(word: str) -> str:
+    """Return a word as the common words are written; a name with its capital, as none of them has one."""
+    lower = word.lower()
+    return word if lower in GIVEN_NAMES and word != lower else lower.replace("’", "'")
 
 
 def _languages_of(tokens: Sequence[str]) -> list[tuple[str, ...]]:
