@@ -98,8 +98,8 @@ SMALL_TALK: Final = -6.0  # log odds that somebody who greets or thanks asks for
 # Share of the best hit's probability from which a hit is worth its room in a recalled text, with its surroundings;
 # where the best one is a guess, only what is nearly as likely. Chosen on the corpus of benchmarks/assistant.py.
 RECALLED: Final = 0.012
-RECALLED_OF_GUESSES: Final = 0.3
-GUESS: Final = 0.15  # probability below which the best hit is one
+RECALLED_OF_GUESSES: Final = 0.6
+GUESS: Final = 0.18  # probability below which the best hit is one
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
 
 
