@@ -44,23 +44,21 @@ UNKNOWN = "absent"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one question was answered: the scores of the hits, which of them answer, and the evidence told."""
+    """What one question was answered: the scores of the hits, which of them answer, the evidence told, and the probability
+    that one of them answers.
+    """
 
     data: str
     group: str
     scores: list[float]
     right: list[bool]
     evidence: str
+    answered: float
 
     @property
     def best(self) -> float:
         """The best score, 0 where nothing was found."""
         return max(self.scores, default=0.0)
-
-    @property
-    def sure(self) -> tuple[int, float]:
-        """How sure the answer says it is, for ranking: the evidence first, then the best score."""
-        return (-LEVELS.index(self.evidence) if self.evidence in LEVELS else 0, self.best)
 
 
 async def put(client: Any, text: str, more: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +70,7 @@ async def put(client: Any, text: str, more: dict[str, Any]) -> dict[str, Any]:
 def outcome(data: str, group: str, answer: dict[str, Any], right: list[bool]) -> Told:
     """Return what an answer says."""
     scores = [float(hit.get("score", 0.0)) for hit in answer["results"]]
-    return Told(data, group, scores, right, str(answer.get("evidence", UNKNOWN)))
+    return Told(data, group, scores, right, str(answer.get("evidence", UNKNOWN)), answer.get("answered", 0.0))
 
 
 async def ask_corpus(settings: Settings) -> list[Told]:
@@ -165,7 +163,7 @@ def figures(answers: list[Told]) -> dict[str, Any]:
                 "answerable": len(yes),
                 "without answer": len(no),
                 "best score": round(auc([one.best for one in yes], [one.best for one in no]), 3),
-                "as told": round(auc([one.sure for one in yes], [one.sure for one in no]), 3),
+                "answered": round(auc([one.answered for one in yes], [one.answered for one in no]), 3),
             }
         hits = [pair for one in its for pair in zip(one.scores, one.right, strict=True)]
         first = [(one.scores[0], one.right[0]) for one in its if one.scores]
@@ -185,7 +183,7 @@ def figures(answers: list[Told]) -> dict[str, Any]:
 
 def show(found: dict[str, Any], screen: Console) -> None:
     """Print the tables."""
-    columns = ("answerable", "without answer", "best score", "as told")
+    columns = ("answerable", "without answer", "best score", "answered")
     screen.print(rows_of("AUC, answerable against", "questions", columns, found["auc"]))
     screen.print(
         rows_of("expected calibration error of score", "data", ("all hits", "first hits"), found["calibration"])

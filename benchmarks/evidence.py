@@ -151,15 +151,15 @@ async def in_each_way(manager: MemoryManager, case: Case) -> list[Outcome]:
     return outcomes
 
 
-def noting(seen: list[Seen]) -> Callable[..., str]:
+def noting(seen: list[Seen]) -> Callable[..., float]:
     """Return what stands in for `judge`: it notes the signals and leaves the scores as they are."""
 
-    def judge(asked: Any, rows: Sequence[dict[str, Any]], alone: formulas.Fit) -> str:
+    def judge(asked: Any, rows: Sequence[dict[str, Any]], alone: formulas.Fit) -> float:
         its = formulas.signals(asked, rows, alone) if rows else None
         seen.append(
             (its, formulas.crowd(rows), [formulas.below(row) for row in rows], [str(row["id"]) for row in rows])
         )
-        return "none"
+        return 0.0
 
     return judge
 

@@ -88,7 +88,8 @@ class StoredMany(Answer):
 class Found(Answer):
     """Answer of search_memories.
 
-    in_detail: whether the caller asked for every field of the hits; period: the times that the question was read to
+    answered: the probability that one of the hits answers, of which `evidence` is a coarse form; in_detail: whether the
+    caller asked for every field of the hits; period: the times that the question was read to
     name; turns: what was said, where the caller asked for it; turns_match: how many turns match, unless `turns` has
     all of them.
     """
@@ -96,6 +97,7 @@ class Found(Answer):
     query: Annotated[str, Unlisted]
     count: Annotated[int, Unlisted]
     evidence: f.Evidence | None = None
+    answered: Annotated[float | None, Unlisted] = None
     results: Annotated[list[Shown], Field(description="{id, text, date, …}")]
     search: Annotated[str, Unlisted]
     total: Annotated[int | None, Unlisted] = None

@@ -6,6 +6,7 @@ import pytest
 from mcp import Client
 
 from helpers import Served, call, remember
+from pgengram.search.results.evidence import level
 
 LIFE = (
     "Mira's staging database listens on port 5433.",
@@ -46,6 +47,20 @@ async def test_what_is_known_has_strong_evidence(life: Client, question: str) ->
     assert (await call(life, "search_memories", query=question))["evidence"] == "strong"
     recalled = await call(life, "recall_context", context=question)
     assert (recalled["evidence"], recalled["count"] > 0) == ("strong", True)
+
+
+@pytest.mark.parametrize(
+    "question", [ASKING, "Who is Roland Ashcombe?", "What is Mira's blood group?", "Hello", *UNRELATED]
+)
+async def test_evidence_is_a_word_for_the_probability_that_there_is_an_answer(life: Client, question: str) -> None:
+    answer = await call(life, "search_memories", query=question, detail=True)
+    assert answer["evidence"] == level(answer["answered"])
+
+
+async def test_of_several_questions_the_surest_one_counts(life: Client) -> None:
+    alone = await call(life, "search_memories", query=ASKING)
+    together = await call(life, "search_memories", query=["Who is Roland Ashcombe?", ASKING])
+    assert together["answered"] == pytest.approx(alone["answered"], abs=0.001)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def brief(view: BaseModel) -> Shown:
 
 @brief.register
 def _(view: Found) -> Shown:
-    answer = whole(view, "query", "count", "search", "language")
+    answer = whole(view, "query", "count", "search", "language", *(() if view.in_detail else ("answered",)))
     answer.pop("next_cursor" if "next_offset" in answer else "next_offset", None)
     if view.total is not None:
         answer.pop("results")

@@ -360,11 +360,11 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     found = [row for row in rows if row["id"] is not None]
     if ordered and model is not None:
         found = await outdated.current_first(tx, found, model.id)
-    evidence = judge(asked, found, fit_alone if question.mode == "auto" else itemgetter("score"))
+    answered = judge(asked, found, fit_alone if question.mode == "auto" else itemgetter("score"))
     found = found[offset - first :][: question.limit]
     await history.complete(tx, found, question.as_of)
     await conflicts.note(tx, found)
-    return Hits(found, _how(embedded.failed, model, vectors), rows[0]["hidden"], evidence)
+    return Hits(found, _how(embedded.failed, model, vectors), rows[0]["hidden"], answered)
 
 
 def fit_alone(row: Row) -> float:

@@ -103,8 +103,8 @@ GUESS: Final = 0.18  # probability below which the best hit is one
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
 
 
-def judge(asked: Asked, rows: Sequence[Row], alone: Fit) -> Evidence:
-    """Give each row its chance of answering as `score`, and return how sure it is that one of them does.
+def judge(asked: Asked, rows: Sequence[Row], alone: Fit) -> float:
+    """Give each row its chance of answering as `score`, and return the probability that one of them does.
 
     What it was ranked by is `fit` then. A row with little chance is marked as `unlikely`, and so is each
     where there is no evidence. `recalled` says whether it is worth its room in a recalled text.
@@ -116,7 +116,8 @@ def judge(asked: Asked, rows: Sequence[Row], alone: Fit) -> Evidence:
     """
     formula = formula_for(asked, rows)
     sure = log_odds(asked, rows, alone, formula)
-    evidence = level(probability(sure)) if rows else "none"
+    answered = probability(sure) if rows else 0.0
+    evidence = level(answered)
     alike = crowd(rows)
     for row in rows:
         odds = formula.hit + formula.sure * sure - formula.drop * below(row) - formula.crowd * alike
@@ -126,7 +127,7 @@ def judge(asked: Asked, rows: Sequence[Row], alone: Fit) -> Evidence:
     least = best * (RECALLED_OF_GUESSES if evidence == "weak" and best < GUESS else RECALLED)
     for row in rows:
         row["recalled"] = evidence != "none" and row["score"] >= least
-    return evidence
+    return answered
 
 
 def formula_for(asked: Asked, rows: Sequence[Row]) -> Formula:

@@ -8,7 +8,6 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.fields import MAX_QUERIES
-from pgengram.search.results.evidence import LEVELS
 from pgengram.search.results.hits import Hits
 from pgengram.store.connection.database import Row
 
@@ -65,8 +64,8 @@ def fused(answers: Sequence[tuple[float, Hits]], first: int, limit: int) -> Hits
     best = sorted((_together(its, len(answers)) for its in found.values()), key=lambda row: -row["fit"])
     hows = {hits.how for _, hits in answers}
     how = next(one for one in ("words", "approximate", "exact") if one in hows)
-    evidence = min((hits.evidence or "none" for _, hits in answers), key=LEVELS.index)
-    return Hits(best[first : first + limit], how, answers[0][1].hidden, evidence)
+    answered = max(hits.answered or 0.0 for _, hits in answers)
+    return Hits(best[first : first + limit], how, answers[0][1].hidden, answered)
 
 
 def _together(its: list[tuple[float, Row]], questions: int) -> Row:

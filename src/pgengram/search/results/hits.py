@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from pgengram.fields import Evidence
+from pgengram.search.results.evidence import level
 from pgengram.store.connection.database import Row
 from pgengram.store.schema.visibility import HIDDEN
 
@@ -28,10 +29,15 @@ class Hits(NamedTuple):
     """Memories in their order, how they were found, and how many are hidden, by reason; reasons without any are left
     out.
 
-    evidence: how sure it is that one of them answers; None where nothing was asked.
+    answered: the probability that one of them answers; None where nothing was asked.
     """
 
     rows: list[Row]
     how: Literal["list", "exact", "approximate", "words"]
     hidden: dict[str, int]
-    evidence: Evidence | None = None
+    answered: float | None = None
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """How sure it is that one of them answers."""
+        return None if self.answered is None else level(self.answered)

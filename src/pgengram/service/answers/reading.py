@@ -60,6 +60,7 @@ async def found(
         query="\n".join(question.queries),
         count=len(fitting),
         evidence=hits.evidence,
+        answered=None if hits.answered is None else round(hits.answered, 3),
         results=[hit_view(row, detail=question.detail) for row in fitting],
         in_detail=question.detail,
         search=hits.how,
