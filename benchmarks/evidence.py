@@ -281,9 +281,9 @@ def fitted(outcomes: Sequence[Outcome]) -> formulas.Formula:
     """Return the formula that fits these outcomes best."""
     weights = evenly(outcomes)
     answerable = np.array([float(one.answerable) for one in outcomes])
-    told, of_speaker = fit_both([one.signals for one in outcomes if one.signals], answerable, weights)
+    topic, of_speaker = fit_both([one.signals for one in outcomes if one.signals], answerable, weights)
     names = formulas.Signals._fields[:-1]
-    formula = formulas.Formula(told[0], **dict(zip(names, told[1:], strict=True)), named=of_speaker[0], speaker=of_speaker[1],
+    formula = formulas.Formula(topic[0], **dict(zip(names, topic[1:], strict=True)), named=of_speaker[0], speaker=of_speaker[1],
                                hit=0, sure=0, drop=0, crowd=0)  # fmt: skip
     pairs = [
         ((sure_of(formula, one), -below, -one.crowd), right, weight)
@@ -306,15 +306,15 @@ def fit_both(signals: Sequence[formulas.Signals], answerable: Floats, weights: F
     topics = np.array([one[:-1] for one in signals])
     named = np.array([one.speaker is not None for one in signals])
     leads = np.array([[one.speaker or 0.0] for one in signals])
-    told, of_speaker = np.zeros(topics.shape[1] + 1), np.zeros(2)
+    topic, of_speaker = np.zeros(topics.shape[1] + 1), np.zeros(2)
     for _ in range(ROUNDS):
-        one = 1 / (1 + np.exp(-told[0] - topics @ told[1:]))
+        one = 1 / (1 + np.exp(-topic[0] - topics @ topic[1:]))
         other = np.where(named, 1 / (1 + np.exp(-of_speaker[0] - leads @ of_speaker[1:])), 1.0)
         left = np.maximum(1 - one * other, 1e-12)
-        told = logistic(topics, np.maximum(answerable, one * (1 - other) / left), weights, ridges)
+        topic = logistic(topics, np.maximum(answerable, one * (1 - other) / left), weights, ridges)
         share = np.maximum(answerable, other * (1 - one) / left)
         of_speaker = logistic(leads[named], share[named], weights[named])
-    return told, of_speaker
+    return topic, of_speaker
 
 
 def sure_of(formula: formulas.Formula, one: Outcome) -> float:

@@ -1,7 +1,7 @@
 """How sure it is that a question has an answer among its hits, and each hit's chance of being one.
 
 The nearest memory scores well also where none answers, as it is about the same person or thing. So the names in a
-question are told from the rest of its words, and the rest is looked for in the hits that are about all these names.
+question are kept apart from the rest of its words, and the rest is looked for in the hits that are about all these names.
 All numbers and texts it takes for that are those that the search has brought anyway.
 """
 
@@ -146,7 +146,7 @@ def log_odds(asked: Asked, rows: Sequence[Row], alone: Fit, formula: Formula) ->
 
 def combined(formula: Formula, found: Signals) -> float:
     """Return the logarithm of the odds that there is an answer, by its signals."""
-    told = (
+    topic = (
         formula.constant
         + formula.lead * found.lead
         + formula.covered * found.covered
@@ -154,9 +154,9 @@ def combined(formula: Formula, found: Signals) -> float:
         + formula.strangers * found.strangers
     )
     if found.speaker is None:
-        return told
+        return topic
     of_speaker = formula.named + formula.speaker * found.speaker
-    return -math.log(math.exp(-told) + math.exp(-of_speaker) + math.exp(-told - of_speaker))
+    return -math.log(math.exp(-topic) + math.exp(-of_speaker) + math.exp(-topic - of_speaker))
 
 
 def below(row: Row) -> float:

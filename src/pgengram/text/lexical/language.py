@@ -61,8 +61,8 @@ UNSPACED: Final = frozenset(("ja", "zh", "th", "lo", "my", "km"))
 # Given names that are common words of another language ("Mara" is "once" in Swahili). With a capital they tell none.
 # Left out are those that often begin a sentence there, such as "Ella" and "Ben".
 _GIVEN_NAMES: Final = (
-    "ada alan ali ana ani ari bill bo cara dan dana don eden hal hana hans ina isa jen jo joan kai kay lei lena leo li mae "
-    "maja mara mimi nina ola ole oli pat pia sal sami sana sina tam theo uma vera vida zara"
+    "ada alan ali ana ani ari bill bo cara dan dana don eden hal hana hans ina isa jen jo joan kai kay lei lena leo li "
+    "mae maja mara mimi nina ola ole oli pat pia sal sami sana sina tam theo uma vera vida zara"
 )
 GIVEN_NAMES: Final = frozenset(_GIVEN_NAMES.split())
 

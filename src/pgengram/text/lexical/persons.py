@@ -40,7 +40,7 @@ WITHIN_WORDS: Final = frozenset(("zh", "ja", "th"))  # written without spaces
 
 
 def persons(text: str, language: str) -> tuple[int, int]:
-    """Return how many words of a text mean who says it, and how many mean who is spoken to; 0 of an unknown language."""
+    """Return how many words mean who says a text, and how many who is spoken to; 0 of an unknown language."""
     first, second = _patterns(language)
     return len(first.findall(text)), len(second.findall(text))
 
