@@ -1,8 +1,8 @@
 """How sure it is that a question has an answer among its hits, and each hit's chance of being one.
 
 The nearest memory scores well also where none answers, as it is about the same person or thing. So the names in a
-question are kept apart from the rest of its words, and the rest is looked for in the hits that are about all these names.
-All numbers and texts it takes for that are those that the search has brought anyway.
+question are kept apart from its other words, and these are looked for in the hits that are about all these names. All
+numbers and texts it takes for that are those that the search has brought anyway.
 """
 
 from __future__ import annotations
