@@ -134,6 +134,7 @@ def test_statistics_count_what_is_there(database: Database) -> None:
     assert found["by_kind"] == {"error": 1, "fact": 1}
     outcome = pgengram("stats", **url).stdout
     assert "episodic" in outcome
+    assert re.search(r"^keep days +90$", outcome, re.MULTILINE)  # a setting, without a bar
     assert "\x1b" not in outcome
 
 

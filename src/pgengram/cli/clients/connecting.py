@@ -40,7 +40,8 @@ KEEPING: Final = ("all", "recall")  # what hooks do
 ClientName = Annotated[str, typer.Argument(metavar="CLIENT", help=f"{LISTED}.", autocompletion=completing(c.CLIENTS))]
 ServerName = Annotated[str, typer.Option("--name", help="What the client calls this server.")]
 Folder = Annotated[
-    Path | None, typer.Option(help="Write to the project in this folder instead of your own.", file_okay=False)
+    Path | None,
+    typer.Option(help="Use the settings of the project in this folder instead of your own.", file_okay=False),
 ]
 
 

@@ -39,7 +39,7 @@ from pgengram.text.fencing import one_line
 from pgengram.views import cut
 
 ACTIONS: Final = ("apply", "archive", "prune", "merge")
-FACTS: Final = ("totals", "vectors", "database")  # of statistics: numbers that are not parts of one whole
+FACTS: Final = ("totals", "vectors", "conversations", "database")  # not parts of one whole
 WIDEST: Final = 24  # characters of the longest bar
 MOST_SHOWN: Final = f.MAX_GET  # changes of a plan
 EXCERPT: Final = 200  # characters of a memory that would be changed
