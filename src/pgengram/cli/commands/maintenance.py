@@ -237,7 +237,7 @@ def _cell(name: str, value: Any) -> str:
 def _print_findings(title: str, findings: list[dict[str, Any]]) -> None:
     screen.print(Text(f"\n{title}", style="bold"))
     for finding in findings:
-        screen.print(Text(f"  {finding['why']} → {finding['propose']['action']}", style="dim"))
+        screen.print(Text(f"  {finding['why']} Suggested: {finding['propose']['action']}", style="dim"))
         for id_, excerpt in zip(finding["ids"], finding["excerpts"], strict=False):
             screen.print(Padding(Text.assemble((short(id_), "cyan"), f"  {one_line(excerpt)}"), (0, 0, 0, 4)))
 
