@@ -256,17 +256,17 @@ def _speaker_lead(asked: Asked, rows: Sequence[Row], others: Sequence[AskedWord]
         return None
     fits: dict[int, list[float]] = {1: [], -1: [], 0: []}
     for row in sorted(rows, key=alone, reverse=True)[:TURNS_JUDGED]:
-        fits[_side(asked, row, others)].append(alone(row))
+        fits[_side(row, others)].append(alone(row))
     about, beside = (sum(its[:BEST]) / (len(its[:BEST]) or 1) for its in (fits[1], fits[-1]))
     low, high = SPEAKERS_APART
     return min(max(about - beside, low), high)
 
 
-def _side(asked: Asked, row: Row, others: Sequence[AskedWord]) -> int:
-    """Return 1 for a turn about the one speaker whom a question names, -1 for one about somebody else; 0 for what
-    nobody says, or where no speaker is named.
+def _side(row: Row, others: Sequence[AskedWord]) -> int:
+    """Return 1 for a turn about the speaker whom a question names, -1 for one about somebody else; 0 for what nobody
+    says.
     """
-    if asked.speaker_key is None or speaker_key_of(row["content"], row["speaker"]) is None:
+    if speaker_key_of(row["content"], row["speaker"]) is None:
         return 0
 
     def shared(sentence: str) -> int:
