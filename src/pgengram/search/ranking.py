@@ -39,7 +39,7 @@ WEIGHT_MEANING: Final = 0.6  # cosine of question and memory
 WEIGHT_WORDS: Final = 0.25  # words as a share of the best candidate's; 0.4 where nothing else is known of a memory
 WEIGHT_WORDS_ALONE: Final = 0.4
 WEIGHT_AROUND: Final = 0.4  # the best turn near by, as a turn leaves out what was said just before it
-WEIGHT_SPEAKER: Final = 0.2  # the speaker is the one person whom the question names
+WEIGHT_SPEAKER: Final = 0.2  # the speaker is the one person named in the question
 WEIGHT_REPLY: Final = 0.15  # the turn before asked something: how well that fits
 WEIGHT_ASKING: Final = -0.06  # a question answers nothing
 WEIGHT_TRAIT: Final = 0.05  # each of: a time, a digit, a name inside the sentence
@@ -89,7 +89,7 @@ def by_reply() -> str:
 
 
 def by_speaker() -> str:
-    """1 where the speaker is the one person whom the question names, else 0."""
+    """1 where the speaker is the one person named in the question, else 0."""
     return "CASE WHEN %(voice)s::text = ANY(string_to_array(m.voice, ' ')) THEN 1 ELSE 0 END"
 
 
