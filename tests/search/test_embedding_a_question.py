@@ -1,4 +1,4 @@
-"""A question is embedded while no transaction waits for it."""
+"""A question is embedded while its words are looked up, and no transaction waits for it for long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from helpers import Database, read_url
+from helpers import Database, read_url, until
 from pgengram import Memory
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.settings import Settings
@@ -24,7 +24,7 @@ QUESTIONS = [
 ]
 
 
-async def test_no_transaction_is_open_while_a_question_is_embedded(
+async def test_no_transaction_stays_open_while_a_question_is_embedded(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embed = OnnxEmbedder.query
@@ -32,8 +32,11 @@ async def test_no_transaction_is_open_while_a_question_is_embedded(
 
     async def watched(self: OnnxEmbedder, text: str) -> Any:
         embedded.append(text)
-        assert database.as_login(WAITING) == [(0,)]
+        await until(none_waits)
         return await embed(self, text)
+
+    async def none_waits() -> bool:
+        return database.as_login(WAITING) == [(0,)]
 
     async with Memory(Settings(database_url=database.url, read_url=read_url(database.url))) as memory:
         await memory.add("I drink green tea.", speaker="Mara")

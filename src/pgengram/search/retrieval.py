@@ -1,18 +1,19 @@
-"""From a question to its hits: embedded while no transaction is open, looked up and ranked in one."""
+"""From a question to its hits: embedded while its words are looked up, and ranked."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from pgengram.errors import EmbeddingFailed
 from pgengram.inputs import Question
 from pgengram.runtime.context import EMBEDDED_BY
-from pgengram.search.question import Frequencies, parse, understand
+from pgengram.search.question import Asked, Frequencies, Parsed, parse, understand
 from pgengram.search.ranking import ranked
 from pgengram.search.results.cursors import Cursor
 from pgengram.search.results.fusion import REACH, fused, parts_of
@@ -21,6 +22,8 @@ from pgengram.search.vector_index import Embedded
 from pgengram.store.connection.replica import Begin
 
 log = logging.getLogger(__name__)
+
+HELD_S: Final = 0.05  # a transaction waits for a vector; one that takes longer is waited for without any
 
 
 class QuestionEmbedder(Protocol):
@@ -71,23 +74,30 @@ class Retrieval:
         return fused(answers, place.offset, question.limit)
 
     async def _found(self, begin: Begin, question: Question, place: Cursor) -> Hits:
-        """Embed what the question most likely means, and anew where the look-up of its words shows that it means
-        another.
+        """Embed what the question most likely means while its words are looked up, and anew where these show that it
+        means another.
         """
         parsed = parse(question, place.now)
-        if question.mode == "text":
-            embedded = Embedded()
-        elif question.embedding is not None:
-            embedded = await self._embedder.given(question.embedding)
-        else:
-            embedded = await self._embedded(self._frequencies.likely_meaning(parsed), question.mode)
-        async with begin() as tx:
-            asked = await understand(tx, parsed, self._frequencies)
-            if embedded.failed or embedded.question in (None, asked.meaning):
-                return await ranked(tx, asked, embedded, place.offset)
-        embedded = await self._embedded(asked.meaning, question.mode)
+        async with _under_way(self._vector(parsed)) as embedding:
+            async with begin() as tx:
+                asked = await understand(tx, parsed, self._frequencies)
+                await asyncio.wait([embedding], timeout=HELD_S)
+                if embedding.done() and _is_of(asked, embedding.result()):
+                    return await ranked(tx, asked, embedding.result(), place.offset)
+            embedded = await embedding
+        if not _is_of(asked, embedded):
+            embedded = await self._embedded(asked.meaning, question.mode)
         async with begin() as tx:
             return await ranked(tx, asked, embedded, place.offset)
+
+    async def _vector(self, parsed: Parsed) -> Embedded:
+        """Return the vector that a question brings or most likely needs."""
+        question = parsed.question
+        if question.mode == "text":
+            return Embedded()
+        if question.embedding is not None:
+            return await self._embedder.given(question.embedding)
+        return await self._embedded(self._frequencies.likely_meaning(parsed), question.mode)
 
     async def _embedded(self, text: str, mode: str) -> Embedded:
         """Embed a question; where the embedder fails, or is still loading when whoever asks can wait no longer, words
@@ -104,3 +114,19 @@ class Retrieval:
                 raise
             log.warning("Searched by words only: %s %s", error.message, error.hint)
         return Embedded(question=text, failed=True)
+
+
+def _is_of(asked: Asked, embedded: Embedded) -> bool:
+    """Whether a vector is that of the question's meaning, or there will be none."""
+    return embedded.failed or embedded.question in (None, asked.meaning)
+
+
+@asynccontextmanager
+async def _under_way(work: Coroutine[Any, Any, Embedded]) -> AsyncIterator[asyncio.Task[Embedded]]:
+    """Do something beside a block, and end it with the block."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

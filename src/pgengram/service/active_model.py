@@ -93,7 +93,7 @@ class Models:
         return Embedded(in_use.model, await in_use.embedder.passages(texts) if texts else [])
 
     async def question(self, text: str) -> Embedded:
-        """Return the vector of a question; never call it inside a transaction."""
+        """Return the vector of a question; a transaction may wait for it for a moment only."""
         in_use = await self.current()
         return Embedded() if in_use is None else Embedded(in_use.model, [await in_use.embedder.query(text)], text)
 
