@@ -99,6 +99,10 @@ async def photograph(browser: Browser, link: str, ids: dict[str, str], every: Pa
         await page.goto(base + path.format(**ids))
         await page.locator(".waiting").first.wait_for(state="detached", timeout=120_000)
         await page.wait_for_load_state("networkidle")
+        if path == "/map":
+            await page.locator("#map[data-named]").wait_for(
+                timeout=120_000
+            )  # its script draws after the page is loaded
         await page.screenshot(path=file)
         await context.close()
 

@@ -29,8 +29,8 @@ AGED = """UPDATE memories SET created_at = created_at - {gap}, updated_at = upda
 INTRODUCTION = """\
 # Three sessions
 
-What an assistant sends and what comes back, whole, in three sessions within a month. `→` is a call, `←` its answer. Made by
-`python tests/transcript.py` from a real server and client; only the ids and dates are put in, as they would be different each time.
+Every call and answer of an assistant in three sessions within a month. `→` is a call, `←` its answer. Made by
+`python tests/transcript.py` from a real server and client; only ids and dates are replaced, because they differ each time.
 """
 
 
@@ -47,7 +47,7 @@ class Session:
 SESSIONS = [
     Session(
         date(2026, 11, 2),
-        "Nora begins a project",
+        "Nora starts a project",
         "Nora opens her editor. Nothing is remembered yet, so the assistant is told nothing, and stores what it learns.",
         [
             ("", "recall_context", {"context": "Set up the Tidewater dashboard", "user": "Nora"}),

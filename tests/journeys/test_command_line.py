@@ -133,10 +133,26 @@ def test_statistics_count_what_is_there(database: Database) -> None:
     assert found["totals"]["active"] == 2
     assert found["by_type"] == {"episodic": 1, "semantic": 1}
     assert found["by_kind"] == {"error": 1, "fact": 1}
-    outcome = pgengram("stats", **url).stdout
+    outcome = pgengram("stats", "--all", **url).stdout
     assert "episodic" in outcome
     assert re.search(r"^keep days +90$", outcome, re.MULTILINE)  # a setting, without a bar
+    assert re.search(r"^kept +yes$", outcome, re.MULTILINE)
     assert "\x1b" not in outcome
+
+
+def test_a_tool_that_does_not_exist_is_answered_with_the_names_of_the_tools(database: Database) -> None:
+    outcome = pgengram("call", "create_memry", database_url=database.url, expect=2, **WORDS)
+
+    assert "Did you mean create_memory?" in outcome.stderr
+    assert "forget_memories" in outcome.stderr
+
+
+@pytest.mark.parametrize("group", ["conversations", "projects", "model", "citus", "token"])
+def test_the_help_of_a_group_cuts_no_sentence(group: str) -> None:
+    outcome = pgengram(group, "--help", COLUMNS="80").stdout
+
+    assert "..." not in outcome.partition("Commands:")[2]
+    assert max(map(len, outcome.splitlines())) <= 80
 
 
 def test_migrating_is_done_once_and_may_be_asked_again(blank: Database) -> None:

@@ -245,12 +245,38 @@ def test_statistics_have_a_bar_for_each_count(store: dict[str, str]) -> None:
         typed(store, "add", f"Fact {number}.", "--kind", "fact", "--importance", "0.9")
     typed(store, "add", "A decision.", "--kind", "decision", "--importance", "0.1")
 
-    shown = typed(store, "stats").stdout
+    shown = typed(store, "stats", "--all").stdout
 
     bars = {line.split("  ")[0]: line.count("█") for line in shown.splitlines() if line}
     assert bars["fact"] == 24
     assert bars["decision"] == 8
     assert bars["0.9–1.0"] > bars["0.1–0.2"] > bars["0.5–0.6"] == 0
+
+
+def test_statistics_fit_a_screen_and_name_what_is_most_frequent(store: dict[str, str]) -> None:
+    tags = [f"tag-{number:02}" for number in range(14)]
+    for number in range(3):
+        typed(store, "add", f"Fact {number}.", "--kind", "fact", *(word for tag in tags for word in ("--tag", tag)))
+    typed(store, "add", "A decision.", "--kind", "decision", "--tag", tags[0])
+
+    shown = typed(store, "stats", COLUMNS="80").stdout
+
+    assert re.search(r"^kinds +fact 3 · decision 1", shown, re.MULTILINE)
+    assert re.search(r"^tags +tag-00 4 · tag-01 3 ·", shown, re.MULTILINE)
+    assert "8 more" in shown
+    assert "True" not in shown
+    assert len(shown.splitlines()) <= 24
+
+
+def test_a_review_says_a_reason_once_for_all_memories_that_have_it(store: dict[str, str]) -> None:
+    for number in range(3):
+        typed(store, "add", f"The house number {number} has a green door.")
+
+    shown = typed(store, "review", "--find", "untagged").stdout
+
+    assert shown.count("It has no tag.") == 1
+    assert shown.count("has a green door") == 3
+    assert "Suggested: tag" not in shown
 
 
 @pytest.mark.parametrize(

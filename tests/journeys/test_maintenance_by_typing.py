@@ -23,7 +23,7 @@ def test_one_project_is_counted_with_as_many_tags_as_wanted(database: Database) 
 
     assert outcome["totals"]["active"] == 1
     assert (outcome["totals"]["tags"], list(outcome["tags"])) == (2, ["water"])
-    screen = pgengram("stats", database_url=database.url, **WORDS).stdout
+    screen = pgengram("stats", "--all", database_url=database.url, **WORDS).stdout
     assert "by project" in screen
     assert "The ark leaks." in screen
 

@@ -37,7 +37,7 @@ PANELS: Final = {
         "projects": ("commands.memories.projects", "Show projects; rename them, and edit their aliases."),
     },
     "Maintenance": {
-        "stats": ("commands.maintenance", "Count memories; show the index and the embedder."),
+        "stats": ("commands.stats", "Count memories; show the index and the embedder."),
         "review": ("commands.maintenance", "Find duplicates, contradictions and stale memories."),
         "tidy": ("commands.maintenance", "Archive, prune or merge memories after a preview."),
         "tags": ("commands.maintenance", "Show tags and their synonyms; edit the synonyms."),
@@ -64,7 +64,6 @@ PANELS: Final = {
         "token": ("commands.tokens", "Manage tokens of clients that connect over HTTP."),
     },
 }
-IMPLIED: Final = "implied_values"  # of a command's function: options that may stand alone, and what they mean then
 COMMANDS: Final = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
 
 
@@ -87,24 +86,17 @@ class LazyCommands(Mapping[str, Any]):
 
 
 def _built(name: str, place: str, summary: str) -> Any:
+    from pgengram.cli.help import Command
+
     module, _, attribute = place.partition(":")
     found = getattr(import_module(f"pgengram.cli.{module}"), attribute or name.replace("-", "_"))
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(help=f"{summary}\n\n{inspect.getdoc(found)}", cls=_Command)(found)
+        alone.command(help=f"{summary}\n\n{inspect.getdoc(found)}", cls=Command)(found)
         found = alone
     made = typer.main.get_command(found)
     made.name, made.help = name, made.help or summary
     return made
-
-
-class _Command(TyperCommand):
-    """A command some of whose options may stand without the value that they mean then."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give such an option its value."""
-        implied = getattr(self.callback, IMPLIED, {})
-        return list(super().parse_args(ctx, [f"{one}={implied[one]}" if one in implied else one for one in args]))
 
 
 class Root(TyperGroup):

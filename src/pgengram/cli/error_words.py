@@ -23,15 +23,16 @@ CALLS: Final = (  # what an assistant would call, and what a person types; the l
     (r"(?:Call again|Repeat the call) without confirm_token to .*", "Run the command again to see what it would do now."),
     (r"with update_memory \(status active\)", "with `pgengram restore ID`"),
     (r"with update_memory", "with `pgengram edit ID`"),
-    (r"search_memories", "`pgengram search`"),
-    (r"get_memories", "`pgengram show`"),
-    (r"review_memories", "`pgengram review`"),
+    (r"\bsearch_memories\b", "`pgengram search`"),
+    (r"\bget_memories\b", "`pgengram show`"),
+    (r"\breview_memories\b", "`pgengram review`"),
     (r"\bcall again\b", "run the command again"),
     (r"\bCall again\b", "Run the command again"),
     (r"The call can be", "The command can be"),
     (r"the call can be", "the command can be"),
 )  # fmt: skip
 PART: Final = re.compile(r"(?:^|(?<=; ))(\w+)(?:\[\d+\])?(?= (?:must|is|holds|contains|has) )")
+NAMES_TOOLS: Final = frozenset({"call"})  # commands at which tools are typed by their own names
 SINGULAR: Final = {"tags": "tag", "types": "type", "ids": "id"}  # an option that is repeated has one name
 
 
@@ -43,7 +44,8 @@ def spoken(error: Mapping[str, str], command: Callable[..., Any] | None) -> dict
         name = found[1]
         return names.get(name) or names.get(SINGULAR.get(name, "")) or found[0]
 
-    return {**error, "message": in_commands(PART.sub(typed, error["message"])), "hint": in_commands(error["hint"])}
+    said = str if getattr(command, "__name__", "") in NAMES_TOOLS else in_commands
+    return {**error, "message": said(PART.sub(typed, error["message"])), "hint": said(error["hint"])}
 
 
 def in_commands(text: str) -> str:

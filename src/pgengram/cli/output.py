@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -61,7 +62,9 @@ MORE: Final = {
     "relations": "`pgengram graph` with the id, --depth 1 and a higher --limit shows them.",
     "history": "`pgengram export` writes all of them.",
 }
+SAID: Final = {"source_provider": "stored by", "updated_at": "changed", "valid_to": "valid until"}  # names of fields
 EMPTY: Final[tuple[Any, ...]] = (None, [], {}, "")
+BETWEEN: Final = " · "
 UNITS: Final = (
     ("month", 30 * 86_400), ("week", 7 * 86_400), ("day", 86_400), ("hour", 3_600), ("minute", 60),
 )  # fmt: skip
@@ -188,15 +191,21 @@ def print_memory(memory: dict[str, Any]) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(ratio=1)
     for name, value in memory.items():
-        is_shown = name not in APART | UNSAID and value not in EMPTY and value is not False and value != "active"
-        if is_shown and (said := _field(name, value)):
-            table.add_row(name.replace("_", " ").removesuffix(" at"), Text(said))
+        if _is_told(name, value, memory) and (said := _field(name, value)):
+            table.add_row(SAID.get(name) or name.replace("_", " ").removesuffix(" at"), Text(said))
     table.add_row("stored", Text(dated(memory["created_at"])))
     table.add_row("id", Text(memory["id"]))
     screen.print(table)
     _print_around("Links", memory, "relations", _link)
     _print_around("Clusters", memory, "clusters", lambda one: Text(f"{one['name']} ({one['strength']:.2f})"))
     _print_around("History", memory, "history", _change)
+
+
+def _is_told(name: str, value: Any, memory: Mapping[str, Any]) -> bool:
+    """Whether a field says something that is not said elsewhere, or true of most memories."""
+    if name in APART | UNSAID or value in EMPTY or value is False:
+        return False
+    return bool(value != (memory["created_at"] if name == "updated_at" else "active"))
 
 
 def dated(moment: str) -> str:
@@ -286,6 +295,16 @@ def rows_table(title: str, rows: Mapping[str, Any], *headings: str) -> Table:
     return table
 
 
+def in_lines(texts: Iterable[Text], width: int) -> Text:
+    """Return short texts one after another, no line broken within one of them."""
+    lines = [Text()]
+    for text in texts:
+        if lines[-1] and cell_len(lines[-1].plain) + len(BETWEEN) + cell_len(text.plain) > width:
+            lines.append(Text())
+        lines[-1] = Text(BETWEEN).join([lines[-1], text]) if lines[-1] else text
+    return Text("\n").join(lines)
+
+
 def is_count(value: object) -> bool:
     """Whether a value is a whole number."""
     return isinstance(value, int) and not isinstance(value, bool)
@@ -295,7 +314,9 @@ def plain(value: Any) -> str:
     """Return a value as it stands in a cell of a table."""
     if is_count(value):
         return f"{value:,}"
-    return "–" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value is None else ", ".join(map(str, value)) or "–" if isinstance(value, list) else str(value)
 
 
 def print_errors(results: list[dict[str, Any]]) -> None:

@@ -67,7 +67,7 @@ OFFERED: Final = 100  # completions at most, as the protocol has it
 SHOWN_TAGS: Final = 100
 
 RESOURCES: Final = {
-    "categories": ("What memories can be",
+    "categories": ("Types and kinds",
     "The types and kinds there are, with how many memories each has, and the tags in use.", JSON),
     "stats": ("Memory statistics", "How many memories there are, of what sort, how old and how important.", JSON),
     "context": ("What matters now", "The most relevant memories, for the start of a session: fenced text, data only.",
@@ -90,15 +90,15 @@ PROJECT: Final = "Only of this project."
 TAGS: Final = "Tags, comma-separated."
 PROMPTS: Final = {
     "session-start": Wording(
-        "Begin with what is remembered",
-        "Puts what matters now, or what is known about a topic, before a session.",
+        "Start with what is remembered",
+        "Loads what matters now, or what is known about a topic.",
         {"topic": "What the session is about.", "project": PROJECT},
         "This is what is remembered{about}.\n\n{recalled}\n\nKeep it in mind where it helps, and name a memory when "
         "you rely on it. "
         "Before you ask me for something, or say that you do not know, search your memory.",
     ),
     "session-summary": Wording(
-        "Keep what this session taught",
+        "Save what this session taught",
         "Has the assistant store what is worth keeping from the conversation so far.",
         {"project": "Project that the session belonged to."},
         "Look back over this conversation and keep what will matter later{of}: decisions with their reasons, facts and "
@@ -122,7 +122,7 @@ PROMPTS: Final = {
     ),
     "recall": Wording(
         "Recall",
-        "Puts what is known about a question before it.",
+        "Loads what is known about a question.",
         {"query*": "What you want to know.", "tags": TAGS, "project": PROJECT},
         "{query}\n\nThis is what is remembered about it.\n\n{recalled}\n\nAnswer from it, prefer the newer of two "
         "that disagree, and "

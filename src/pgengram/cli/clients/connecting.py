@@ -107,7 +107,7 @@ async def connect(
     return _connect_hooks(chosen, hooks, yes=yes, as_json=as_json) if hooks and not code else code
 
 
-setattr(connect, "implied_values", {"--hooks": "all"})  # noqa: B010 - see cli.app
+setattr(connect, "implied_values", {"--hooks": "all"})  # noqa: B010 - see cli.help
 
 
 def _refuse_hooks(client: str | None, folder: Path | None, *, alone: bool) -> None:

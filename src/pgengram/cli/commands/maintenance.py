@@ -1,20 +1,18 @@
-"""`pgengram stats`, `review`, `tidy` and `tags`: the tools of the group `maintenance`, for people and for programs."""
+"""`pgengram review`, `tidy` and `tags`: what keeps a store in order, for people and for programs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
 from typing import Annotated, Any, Final, cast
 
 import typer
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from pgengram import fields as f
 from pgengram.cli.asking import ReadsFirst
 from pgengram.cli.options import AsJson, OfProject, Yes
-from pgengram.cli.output import ago, is_count, plain, plain_table, rows_table
+from pgengram.cli.output import in_lines, plain, rows_table
 from pgengram.cli.runtime import (
     FAILED,
     call_tool,
@@ -39,33 +37,12 @@ from pgengram.text.fencing import one_line
 from pgengram.views import cut
 
 ACTIONS: Final = ("apply", "archive", "prune", "merge")
-FACTS: Final = ("totals", "vectors", "conversations", "database")  # not parts of one whole
-WIDEST: Final = 24  # characters of the longest bar
 MOST_SHOWN: Final = f.MAX_GET  # changes of a plan
 EXCERPT: Final = 200  # characters of a memory that would be changed
+SUGGESTED: Final = {"archive": "Suggested: archive.", "merge": "Suggested: merge."}  # what a reason leaves unsaid
+VERBS: Final = {"update": "change"}  # operations that a person calls otherwise
+MOST_TAGS: Final = 100
 TOLD: Final = frozenset({"content", "tags", "kind", "importance", "project", "user", "reason"})  # of a change
-
-
-@command
-async def stats(
-    project: OfProject = None,
-    tags: Annotated[int, typer.Option(help="How many tags to show, most used first.", min=0, max=500)] = 20,
-    as_json: AsJson = False,
-) -> None:
-    """Counts by type, kind, project, tag, age, length and importance.
-
-    Examples: `pgengram stats`, `pgengram stats --project ark --tags 50 --json`
-    """
-    async with opened_manager() as manager:
-        found = (await Maintenance(manager).memory_stats(project=project, tags=tags)).model_dump(
-            mode="json", exclude={"ok"}
-        )
-    if as_json:
-        print_json(found)
-        return
-    for title, rows in found.items():
-        if rows:
-            screen.print(_table(title, rows))
 
 
 @command
@@ -171,14 +148,29 @@ async def tags(
     if as_json:
         print_json({"tags": used, "synonyms": meant})
         return
-    screen.print(rows_table("tags", used))
+    if not wanted:
+        _print_tags(used)
     screen.print(rows_table("synonyms", meant))
+
+
+def _print_tags(used: dict[str, int]) -> None:
+    """Print tags one after another, the most used first."""
+    shown = [Text.assemble(f"{tag} ", (f"{number:,}", "dim")) for tag, number in [*used.items()][:MOST_TAGS]]
+    screen.print(Text("tags", style="bold"))
+    screen.print(in_lines(shown, screen.width) if shown else "No memory has a tag yet.")
+    if len(used) > MOST_TAGS:
+        say(f"… and {len(used) - MOST_TAGS:,} more; --json lists all.")
 
 
 def _operations(tidied: Tidied) -> str:
     """Return how many memories what would be done to, such as "Archive 3 memories, merge 1 memory"."""
-    operations = Counter(change["operation"] for change in tidied.changes)
+    operations = Counter(_verb(change) for change in tidied.changes)
     return ", ".join(f"{name} {counted(number)}" for name, number in operations.items()).capitalize()
+
+
+def _verb(change: dict[str, Any]) -> str:
+    operation = str(change["operation"])
+    return VERBS.get(operation, operation)
 
 
 async def _reviewed(manager: MemoryManager, find: list[str], project: str | None) -> Reviewed:
@@ -197,49 +189,23 @@ async def _preview(findings: Maintenance, action: Action, project: str | None, b
     )
 
 
-def _table(title: str, rows: Any) -> Table:
-    """Return a list of like things as a table, counts with a bar each, or single facts by their names."""
-    heading = title.replace("_", " ")
-    if isinstance(rows, list):
-        table = plain_table(heading)
-        for name, value in rows[0].items():
-            table.add_column(
-                name.replace("_", " "), no_wrap=name == "id", justify="right" if is_count(value) else "left",
-                ratio=1 if name == "excerpt" else None,
-            )  # fmt: skip
-        for row in rows:
-            table.add_row(*(Text(_cell(name, value)) for name, value in row.items()))
-        return table
-    if title in FACTS:
-        return rows_table(heading, {str(name).replace("_", " "): value for name, value in rows.items()})
-    table = plain_table(heading, header=False)
-    for justify in ("left", "right", "left"):
-        table.add_column(justify=justify)
-    for name, count in rows.items():
-        table.add_row(Text(str(name)), f"{count:,}", Text(_bar(count, max(rows.values())), style="cyan"))
-    return table
-
-
-def _bar(count: int, most: int) -> str:
-    """Return a bar as long as its share of the longest; whatever is there is seen."""
-    eighths = max(round(WIDEST * 8 * count / most), 1) if count else 0
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-
-
-def _cell(name: str, value: Any) -> str:
-    if name == "id":
-        return short(str(value))
-    if name.endswith("_at"):
-        return ago(datetime.fromisoformat(value))
-    return plain(value)
-
-
 def _print_findings(title: str, findings: list[dict[str, Any]]) -> None:
     screen.print(Text(f"\n{title}", style="bold"))
-    for finding in findings:
-        screen.print(Text(f"  {finding['why']} Suggested: {finding['propose']['action']}", style="dim"))
-        for id_, excerpt in zip(finding["ids"], finding["excerpts"], strict=False):
-            screen.print(Padding(Text.assemble((short(id_), "cyan"), f"  {one_line(excerpt)}"), (0, 0, 0, 4)))
+    for reason in dict.fromkeys(map(_reason, findings)):  # said once for all that have it
+        screen.print(Padding(Text(reason, style="dim"), (0, 0, 0, 2)))
+        for number, finding in enumerate(one for one in findings if _reason(one) == reason):
+            if number and len(finding["ids"]) > 1:
+                screen.print()  # between pairs
+            for id_, excerpt in zip(finding["ids"], finding["excerpts"], strict=False):
+                screen.print(Padding(Text.assemble((short(id_), "cyan"), f"  {one_line(excerpt)}"), (0, 0, 0, 4)))
+
+
+def _reason(finding: dict[str, Any]) -> str:
+    """Return why something was found, and what is suggested where that does not say it."""
+    proposed = finding["propose"]
+    tags = ", ".join(proposed.get("tags") or ())
+    suggestion = f"Suggested tags: {tags}." if tags else SUGGESTED.get(str(proposed["action"]), "")
+    return f"{finding['why']} {suggestion}".rstrip()
 
 
 async def _print_changes(manager: MemoryManager, tidied: Tidied) -> None:
@@ -249,7 +215,7 @@ async def _print_changes(manager: MemoryManager, tidied: Tidied) -> None:
     texts = {memory["id"]: memory["content"] for memory in read.memories}
     for change in shown:
         text = cut(one_line(texts.get(change["id"], "")), EXCERPT)
-        screen.print(Text.assemble((f"{change['operation']} ", "bold"), (short(change["id"]), "cyan"), f"  {text}"))
+        screen.print(Text.assemble((f"{_verb(change)} ", "bold"), (short(change["id"]), "cyan"), f"  {text}"))
         for name, (old, new) in change["changes"].items():
             if name in TOLD:
                 screen.print(Padding(Text(f"{name}: {plain(old)} → {plain(new)}", style="dim"), (0, 0, 0, 4)))

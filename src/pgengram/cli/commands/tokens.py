@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import ago, plain_table
 from pgengram.cli.runtime import command, note, opened_store, print_answer, print_json, say, screen
@@ -16,12 +17,7 @@ from pgengram.store.clients import tokens
 from pgengram.store.clients.tokens import AccessToken
 
 NAMED = ("id", "name", "namespace", "scope", "state")
-token = typer.Typer(
-    help="Manage tokens of clients that connect over HTTP.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+token = Commands("Manage tokens of clients that connect over HTTP.")
 
 
 @token.command()

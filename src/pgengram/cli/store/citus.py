@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import FAILED, command, notes, print_json, say, screen
@@ -19,12 +20,7 @@ from pgengram.store.citus.citus import DEFAULT_PORT, Status
 MOST_SHARDS: Final = 1_024
 Node = Annotated[str, typer.Argument(metavar="HOST[:PORT]", help="The machine's address as seen by the coordinator.")]
 
-machines = typer.Typer(
-    help="Spread one store over several machines with Citus.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+machines = Commands("Spread one store over several machines with Citus.")
 
 
 @machines.command("init")

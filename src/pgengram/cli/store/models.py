@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
 from pgengram.cli.progress import ProgressBar
@@ -20,12 +21,7 @@ from pgengram.store.schema.embedding_models import model_of_state
 BUILTIN = "builtin"
 MODELS = "models"  # folder beside the embedded database
 
-model = typer.Typer(
-    help="Download an embedding model, or list those you have.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+model = Commands("Download an embedding model, or list those you have.")
 
 
 @model.command()

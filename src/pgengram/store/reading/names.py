@@ -21,6 +21,7 @@ FRESH_S: Final = (
 )
 MOST_KNOWN: Final = 1_000  # names of one kind that are compared
 MOST_SHOWN: Final = 5  # names in one answer
+LONGEST_SHOWN: Final = 32  # characters of a name that is offered though it is not similar
 _GAPS: Final = re.compile(r"[\s_./:-]+")
 
 # From name to name, however many memories each has. Uses memories_by_user, memories_by_project and
@@ -67,10 +68,15 @@ def unknown(what: str, name: str, known: list[str]) -> str:
     """Say that nothing has a name, and which names there are instead, the nearest first."""
     by_fold = {folded_name(one): one for one in known}
     near = [by_fold[one] for one in get_close_matches(folded_name(name), by_fold, MOST_SHOWN)]
-    shown = near or sorted(known)[:MOST_SHOWN]
+    short = sorted((one for one in known if len(one) <= LONGEST_SHOWN), key=str.casefold)
+    shown = near or short[:MOST_SHOWN]
     kind = "tag" if what == "tags" else what
-    there = f"{'near it' if near else 'there'} {'is' if len(shown) == 1 else 'are'} {', '.join(shown)}"
-    return f"No memory has this {kind}; {there}." if shown else f"No memory has a {kind} yet."
+    others = (
+        f"; {'the most similar' if near else 'there'} {'is' if len(shown) == 1 else 'are'} {', '.join(shown)}"
+        if shown
+        else ""
+    )
+    return f"No memory has this {kind}{others}." if known else f"No memory has a {kind} yet."
 
 
 class NameBook:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from pgengram import fields as f
+from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson, Limit, OfProject, Yes
+from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import (
     FAILED,
     command,
@@ -23,16 +24,12 @@ from pgengram.cli.runtime import (
 from pgengram.errors import NotFound
 from pgengram.ids import short
 from pgengram.service.conversations import Conversations
+from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
 
 OfClient = Annotated[str | None, typer.Option(help="Only this assistant, such as claude-code.")]
 EXCERPT = 120  # characters
-conversations = typer.Typer(
-    help="Show or erase the conversations that hooks keep.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+conversations = Commands("Show or erase the conversations that hooks keep.")
 
 
 @conversations.command(name="list")
@@ -48,12 +45,13 @@ async def list_(project: OfProject = None, limit: Limit = 20, as_json: AsJson = 
     if as_json:
         print_json({**state, "conversations": found})
         return
-    table = Table("conversation", "client", "project", "last", "turns", "begins")
+    table = plain_table("", "conversation", "client", "project", "last", "turns", "begins")
     for one in found:
         begins = one_line(one["begins"] or "")
         cells = (one["conversation"], one["client"], one["project"] or "–", one["at"][:16].replace("T", " "))
         table.add_row(*map(Text, (*cells, str(one["turns"]), begins)))
-    screen.print(table)
+    if found:
+        screen.print(table)
     say(_said(state))
 
 
@@ -126,7 +124,7 @@ async def erase(
         return FAILED
     async with opened_manager() as manager:
         erased = await Conversations(manager).erase(where)
-    print_answer(f"{erased:,} turns are erased.", {"erased": erased}, as_json=as_json)
+    print_answer(f"{counted(erased, 'turn', 'turns')} erased.", {"erased": erased}, as_json=as_json)
     return 0
 
 
@@ -147,7 +145,12 @@ async def receipts(
             {"receipts": [{**row, "memory_id": str(row["memory_id"]), "at": f.as_utc(row["at"])} for row in rows]}
         )
         return
-    table = Table("when", "event", "project", "memory", "score", "tokens", "ms", "used")
+    if not rows:
+        say(
+            "No receipts yet. Hooks write one each time they give memories to a model: pgengram connect claude-code --hooks"
+        )
+        return
+    table = plain_table("", "when", "event", "project", "memory", "score", "tokens", "ms", "used")
     for row in rows:
         says = Text.assemble((short(str(row["memory_id"])), "cyan"), f" {one_line(row['content'])}")
         score = "–" if row["score"] is None else f"{row['score']:.2f}"
@@ -168,4 +171,6 @@ async def _set(*, keeps: bool, keep_days: int | None = None, as_json: bool) -> N
 
 def _said(state: dict[str, Any]) -> str:
     keeps = f"kept for {state['keep_days']} days" if state["kept"] else "not kept"
-    return f"Conversations are {keeps}. There are {state['turns']:,} turns of {state['conversations']:,}."
+    number = counted(state["conversations"], "conversation", "conversations")
+    held = f"{number} with {counted(state['turns'], 'turn', 'turns')} so far" if state["conversations"] else "None yet"
+    return f"Conversations are {keeps}. {held}."

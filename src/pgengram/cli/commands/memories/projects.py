@@ -6,10 +6,11 @@ import os
 from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
+from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
+from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import command, opened_manager, print_answer, print_json, say, screen
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.inputs import Change, checked
@@ -20,12 +21,7 @@ from pgengram.store.reading.names import alike, folded_name
 from pgengram.text.counting import counted
 
 MAX_NAME: Final = 256
-projects = typer.Typer(
-    help="Show projects; rename them, and edit their aliases.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+projects = Commands("Show projects; rename them, and edit their aliases.")
 OldName = Annotated[str, typer.Argument(metavar="NAME", help="As `pgengram projects list` shows it.")]
 
 
@@ -45,11 +41,15 @@ async def list_(as_json: AsJson = False) -> None:
         own = {"name": here.name, "collection": here.collection} if here else None
         print_json({"here": own, "projects": found})
         return
-    table = Table("project", "memories", "conversations", "also called", "seen at")
+    table = plain_table("", "project")
+    for heading in ("memories", "conversations"):
+        table.add_column(heading, justify="right")
+    for heading in ("aliases", "seen at"):
+        table.add_column(heading)
     for one in found:
         cells = (one["name"], f"{one['memories']:,}", f"{one['conversations']:,}", ", ".join(one["aliases"]))
         table.add_row(*map(Text, (*cells, "\n".join(one["seen"]))))
-    screen.print(table)
+    screen.print(table) if found else say("No projects yet. `pgengram add TEXT --project NAME` makes one.")
     part = f", the part {here.collection}" if here and here.collection else ""
     say(f"This folder belongs to {here.name}{part}." if here else "This folder belongs to no project.")
 

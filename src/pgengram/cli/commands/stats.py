@@ -1,0 +1,136 @@
+"""`pgengram stats`: what the store holds, as a summary that fits a screen, and in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from pgengram.cli.options import AsJson, OfProject
+from pgengram.cli.output import ago, in_lines, is_count, plain, plain_table, rows_table
+from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
+from pgengram.ids import short
+from pgengram.service.toolsets.maintenance import Maintenance
+from pgengram.text.counting import counted
+from pgengram.text.fencing import one_line
+from pgengram.views import cut
+
+FACTS: Final = ("totals", "vectors", "conversations", "database")  # not parts of one whole
+WIDEST: Final = 24  # characters of the longest bar
+MOST_NAMED: Final = 6  # values of a summary's line
+LABEL_WIDTH: Final = 15  # characters of "conversations" and the space after it
+LONGEST_NAME: Final = 24  # characters of a value there
+EXCERPT: Final = 60  # characters
+STATES: Final = ("active", "expired", "archived", "working", "forgotten", "pinned", "untagged")
+LINES: Final = {"kinds": "by_kind", "types": "by_type", "projects": "by_project", "tags": "tags", "age": "age"}
+
+
+@command
+async def stats(
+    project: OfProject = None,
+    tags: Annotated[int, typer.Option(help="How many tags to show, most used first.", min=0, max=500)] = 20,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show all counts with bars, and the newest and most read memories.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Shows a summary; --all adds histograms of importance, age and length.
+
+    Examples: `pgengram stats`, `pgengram stats --project ark --all --tags 50`
+    """
+    async with opened_manager() as manager:
+        found = (await Maintenance(manager).memory_stats(project=project, tags=tags)).model_dump(
+            mode="json", exclude={"ok"}
+        )
+    if as_json:
+        print_json(found)
+    elif every:
+        for title, rows in found.items():
+            if rows:
+                screen.print(_table(title, rows))
+    else:
+        _print_summary(found)
+
+
+def _print_summary(found: Mapping[str, Any]) -> None:
+    totals, vectors = found["totals"], found["vectors"]
+    screen.print(
+        Text.assemble((counted(totals["memories"]), "bold"), f" in the namespace {found['database']['namespace']}\n")
+    )
+    table = plain_table(header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(ratio=1)
+    table.add_row("status", _named({name: totals[name] for name in STATES if totals.get(name)}))
+    for title, name in LINES.items():
+        if counts := {one: number for one, number in found[name].items() if number}:
+            table.add_row(title, _named(counts, in_all=totals["tags"] if name == "tags" else len(counts)))
+    for one in found["recent"][:1]:
+        table.add_row("newest", Text.assemble((short(one["id"]), "cyan"), f" {cut(one_line(one['excerpt']), EXCERPT)}"))
+    table.add_row("vectors", Text("; ".join(_vectors(totals, vectors))))
+    table.add_row("embedder", Text(str(vectors.get("embedder") or "none").partition("@")[0]))
+    table.add_row("conversations", Text(_conversations(found["conversations"])))
+    table.add_row("size", Text(f"{found['database']['bytes'] / 1_000_000:,.1f} MB"))
+    screen.print(table)
+    say("\nMore: pgengram stats --all")
+
+
+def _named(counts: Mapping[str, int], *, in_all: int = 0) -> Text:
+    """Return names with their counts, the most frequent first, and how many names are left out."""
+    most = sorted(counts.items(), key=lambda one: -one[1])[:MOST_NAMED]
+    shown = [Text.assemble(f"{cut(name, LONGEST_NAME)} ", (f"{number:,}", "bold")) for name, number in most]
+    if in_all > MOST_NAMED:
+        shown.append(Text(f"{in_all - MOST_NAMED:,} more", style="dim"))
+    return in_lines(shown, screen.width - LABEL_WIDTH)
+
+
+def _vectors(totals: Mapping[str, Any], vectors: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a summary says about vectors: how many memories have one, the index, and a move to another model."""
+    yield f"{totals['embedded']:,} of {totals['memories']:,}"
+    yield from (str(vectors[name]) for name in ("index", "move") if vectors.get(name))
+
+
+def _conversations(state: Mapping[str, Any]) -> str:
+    if not state["kept"]:
+        return "not kept"
+    return f"kept for {state['keep_days']} days; {state['conversations']:,} so far"
+
+
+def _table(title: str, rows: Any) -> Table:
+    """Return a list of like things as a table, counts with a bar each, or single facts by their names."""
+    heading = title.replace("_", " ")
+    if isinstance(rows, list):
+        table = plain_table(heading)
+        for name, value in rows[0].items():
+            table.add_column(
+                name.replace("_", " "), no_wrap=name == "id", justify="right" if is_count(value) else "left",
+                ratio=1 if name == "excerpt" else None,
+            )  # fmt: skip
+        for row in rows:
+            table.add_row(*(Text(_cell(name, value)) for name, value in row.items()))
+        return table
+    if title in FACTS:
+        return rows_table(heading, {str(name).replace("_", " "): value for name, value in rows.items()})
+    table = plain_table(heading, header=False)
+    for justify in ("left", "right", "left"):
+        table.add_column(justify=justify)
+    for name, count in rows.items():
+        table.add_row(Text(str(name)), f"{count:,}", Text(_bar(count, max(rows.values())), style="cyan"))
+    return table
+
+
+def _bar(count: int, most: int) -> str:
+    """Return a bar as long as its share of the longest; whatever is there is seen."""
+    eighths = max(round(WIDEST * 8 * count / most), 1) if count else 0
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _cell(name: str, value: Any) -> str:
+    if name == "id":
+        return short(str(value))
+    if name.endswith("_at"):
+        return ago(datetime.fromisoformat(value))
+    return plain(value)
