@@ -148,7 +148,7 @@ class Change(Provenance):
     emotion: f.Emotion | None = None
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened.")] = None
     expires_at: Annotated[f.Expiry | None, Field(description="Hidden after this.")] = None
-    last_confirmed_at: Annotated[f.Past | None, Field(description="When it happened.")] = None
+    last_confirmed_at: Annotated[f.Past | None, Field(description="When confirmed.")] = None
     pinned: Annotated[bool | None, Field(description="Never fades.")] = None
     sources: Sources | None = None
     status: Annotated[Literal["active", "archived"] | None, Field(description="active restores.")] = None

@@ -243,7 +243,7 @@ async def _report(manager: MemoryManager, calls: int, marks: Sequence[Mark]) -> 
 
 
 def _show(report: Mapping[str, Any]) -> None:
-    title = f"{report['memories']:,} memories of {report['namespace']}, {report['calls']} calls, milliseconds"
+    title = f"{report['memories']:,} memories in the namespace {report['namespace']}, {report['calls']} calls, in ms"
     table = plain_table(title, "what")
     for name in ("median", "95%", "99%", "floor", "× floor"):
         table.add_column(name, justify="right")

@@ -96,7 +96,7 @@ async def list_(as_json: AsJson = False) -> None:
     if as_json:
         print_json(rows)
         return
-    table = plain_table()
+    table = plain_table("", "used", "model", "embedder")
     for row in rows:
         table.add_row("✓" if row["used"] else "", str(row["name"]), str(row["embedder"]))
     screen.print(table)

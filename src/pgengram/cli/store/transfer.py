@@ -182,7 +182,7 @@ def _asked(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]
 def _show(imported: Imported) -> None:
     say(f"Format: {imported.system}.")
     table = plain_table("", "record")
-    for heading in ("would be added" if imported.dry_run else "added", "there already"):
+    for heading in ("would be added" if imported.dry_run else "added", "already there"):
         table.add_column(heading, justify="right")
     for record in dict.fromkeys([*imported.added, *imported.known]):
         table.add_row(
