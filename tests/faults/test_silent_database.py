@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,23 +45,20 @@ async def test_a_server_that_lost_its_database_and_gets_no_answer_ends_well(data
     async with relay.running():
         async with connected(database_url=relay.url, embedder="none:") as client:
             await remember(client, "Before the silence.")
-        server = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "pgengram",
-            env=settings,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
+        server = await asyncio.to_thread(
+            subprocess.Popen[bytes], [sys.executable, "-m", "pgengram"],
+            env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+        )  # fmt: skip
         assert server.stdin is not None
         assert server.stdout is not None
         for number, (method, params) in enumerate(FRAMES):
             frame = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             server.stdin.write(json.dumps(frame).encode() + b"\n")
-            answer = json.loads(await server.stdout.readline())
+            answer = json.loads(await asyncio.to_thread(server.stdout.readline))
         assert "Before the silence." in answer["result"]["content"][0]["text"]  # the hit waits to be counted
 
         relay.cut()
         server.stdin.close()
 
-        assert await server.wait() == 0
+        assert await asyncio.to_thread(server.wait, PATIENCE_S) == 0
+        server.stdout.close()

@@ -8,8 +8,8 @@ import json
 import re
 import shutil
 import signal
+import subprocess
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +22,19 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from helpers import Database, call, connected, database_of, environment, found, read, refused, remember, until
+from helpers import (
+    PATIENCE_S,
+    Database,
+    call,
+    connected,
+    database_of,
+    environment,
+    found,
+    read,
+    refused,
+    remember,
+    until,
+)
 from listener import Reply, listening
 from machine import answered, pgengram
 from pgengram import Memory
@@ -104,23 +116,22 @@ def folder(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def moving(db: Database, *arguments: str) -> AsyncIterator[Process]:
+async def moving(db: Database, *arguments: str) -> AsyncIterator[subprocess.Popen[bytes]]:
     """Run `pgengram reembed` beside the test."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pgengram", "reembed", *arguments, "--json",
-        env=environment(database_url=db.url), stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
+    process = await asyncio.to_thread(
+        subprocess.Popen[bytes], [sys.executable, "-m", "pgengram", "reembed", *arguments, "--json"],
+        env=environment(database_url=db.url), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
+    with process:
+        try:
+            yield process
+        finally:
             process.kill()
-        await process.wait()
 
 
-async def ended(process: Process) -> list[dict[str, Any]]:
+async def ended(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
     """Wait for a move to end well, and return what it told, line by line."""
-    outcome, complaints = await process.communicate()
+    outcome, complaints = await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
     assert process.returncode == 0, complaints.decode()
     return [json.loads(line) for line in outcome.splitlines()]
 
@@ -266,7 +277,7 @@ async def test_a_move_that_is_killed_goes_on_where_it_was(database: Database, em
         async with moving(database, embedding.setting) as process:
             await until(lambda: asyncio.sleep(0, any(model != BUILTIN_NAME for model in vectors(database))))
             process.send_signal(signal.SIGKILL)
-            await process.wait()
+            await asyncio.to_thread(process.wait, PATIENCE_S)
         finished = set(TEXTS) - missing(database)
         done = len(finished)
         assert 0 < done < len(TEXTS)
@@ -419,7 +430,7 @@ async def test_a_move_can_be_given_up(database: Database, embedding: Embedding) 
             await until(lambda: asyncio.sleep(0, "filling" not in states(database).values()))
             embedding.open.set()
             await giving_up
-            _, complaint = await process.communicate()
+            _, complaint = await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
 
         assert process.returncode == 1
         assert "cancelled" in complaint.decode()

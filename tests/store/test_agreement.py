@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -182,10 +183,8 @@ async def by_library(manager: MemoryManager, id_: str, url: str) -> None:
 async def by_command_line(manager: MemoryManager, id_: str, url: str) -> None:
     env = environment(database_url=url, embedder="none:", namespace=manager.settings.namespace)
     arguments = ("-m", "pgengram", "forget", id_, "--reason", "She moved.")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, env=env, stdout=asyncio.subprocess.DEVNULL
-    )
-    assert await process.wait() == 0
+    command = [sys.executable, *arguments]
+    await asyncio.to_thread(subprocess.run, command, env=env, stdout=subprocess.DEVNULL, check=True)
 
 
 async def by_drop_in_mode(manager: MemoryManager, id_: str, _: str) -> None:

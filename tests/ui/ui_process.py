@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -91,20 +92,19 @@ async def run_ui(database_url: str, port: str = "0", **settings: str) -> AsyncIt
             async with run_ui(database_url, port, **settings, data_dir=folder) as link:
                 yield link
         return
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pgengram", "ui", "--no-browser", "--port", port,
+    process = await asyncio.to_thread(
+        subprocess.Popen[str], [sys.executable, "-m", "pgengram", "ui", "--no-browser", "--port", port],
         env=environment(database_url=database_url, **settings),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8",
     )  # fmt: skip
     assert process.stdout is not None
     try:
         async with asyncio.timeout(PATIENCE_S):
-            link = (await process.stdout.readline()).decode().strip()
+            link = (await asyncio.to_thread(process.stdout.readline)).strip()
         yield link
     finally:
-        if process.returncode is None:
-            process.terminate()
-        await asyncio.wait_for(process.wait(), PATIENCE_S)
+        process.terminate()
+        await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
 
 
 async def talk(manager: MemoryManager, *said: str, first: int = 0) -> None:
