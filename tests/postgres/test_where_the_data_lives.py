@@ -77,6 +77,25 @@ def test_a_server_in_a_long_folder_can_be_stopped_by_several_at_once(tmp_path: P
         put_out(folder)
 
 
+def test_a_server_that_ends_just_before_it_is_asked_to_has_been_stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_embedded(folder)
+    home = str(folder / "postgres")
+    listens = process_locks.listens
+
+    def ends_meanwhile(home: str) -> bool:
+        heard = listens(home)
+        monkeypatch.setattr(process_locks, "listens", listens)
+        server.stop()
+        put_out(folder)
+        return heard
+
+    monkeypatch.setattr(process_locks, "listens", ends_meanwhile)
+
+    assert process_locks.stop_server(home)
+
+
 @posix
 def test_the_folder_is_closed_to_other_users_and_those_above_are_left_alone(tmp_path: Path) -> None:
     above = tmp_path / "above"

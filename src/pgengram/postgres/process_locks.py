@@ -297,7 +297,9 @@ def _remove_socket_folder(folder: str, port: int) -> None:
 
 
 def _ask_to_stop(home: str, mode: str) -> None:
-    pid = announced(home)[0]
+    pid = next(iter(announced(home)), "")
+    if not pid:
+        return  # it has ended since somebody saw it listen
     if sys.platform == "win32":
         # PostgreSQL's stand-in for a signal there: one byte into this pipe, answered by one byte, as pg_ctl does it.
         try:
