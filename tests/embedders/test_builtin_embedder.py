@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from helpers import PATIENCE_S
+from pgengram.embedders import onnx
 from pgengram.embedders.builtin import ENGLISH, HERE, NAME, OTHERS, SHA256, BuiltinEmbedder
 from pgengram.embedders.cache import Cached
 from pgengram.embedders.onnx import OnnxEmbedder
@@ -232,6 +233,24 @@ async def test_a_model_that_was_loaded_ahead_is_let_go_if_no_text_comes() -> Non
 
     await until_let_go(embedder)
     await embedder.close()
+
+
+async def test_a_model_that_a_server_loads_as_it_starts_is_let_go_if_no_text_comes_and_kept_if_one_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(onnx, "UNUSED_S", 0.5)
+    idle, used = OnnxEmbedder(HERE / ENGLISH), OnnxEmbedder(HERE / ENGLISH)
+    used.begin()
+    await used.query("Where is the key?")
+    idle.begin()
+    await asyncio.wait_for(asyncio.to_thread(idle._worker.submit(int).result), PATIENCE_S)  # behind the loading
+
+    await until_let_go(idle)
+
+    assert (idle.loads, used.loads) == (1, 1)
+    assert used.describe()["loaded"] is True
+    await idle.close()
+    await used.close()
 
 
 async def test_an_unused_model_is_let_go_and_comes_back() -> None:
