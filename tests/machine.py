@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -65,16 +68,37 @@ def typed_in_a_terminal(
         start_new_session=True,
     )
     os.close(theirs)
-    with suppress(OSError):  # on Linux the end of a terminal
-        while read := os.read(terminal, 4_096):
-            shown += read
-            if b"[y/N]" in shown and not asked:
-                asked = True
-                meanwhile()
-                os.write(terminal, keys.encode())
+    for read in what_comes(terminal):
+        shown += read
+        if b"[y/N]" in shown and not asked:
+            asked = True
+            meanwhile()
+            os.write(terminal, keys.encode())
     os.close(terminal)
     assert command.wait(PATIENCE_S) == expect, shown.decode()
     return shown.decode()
+
+
+def what_comes(terminal: int) -> Iterator[bytes]:
+    """Yield what a terminal shows until its command ends; hang up and fail where nothing comes for `PATIENCE_S`."""
+    with suppress(OSError):  # on Linux the end of a terminal
+        while True:
+            if not select.select([terminal], [], [], PATIENCE_S)[0]:
+                os.close(terminal)
+                pytest.fail("the command neither shows anything nor ends")
+            if not (read := os.read(terminal, 4_096)):
+                return
+            yield read
+
+
+def exit_code(pid: int) -> int:
+    """Wait for a child to end and return its exit code; end it where it goes on for `PATIENCE_S`."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (over := os.waitpid(pid, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+    return os.waitstatus_to_exitcode(over[1])
 
 
 def is_over(folder: Path) -> bool:

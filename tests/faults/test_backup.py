@@ -169,11 +169,13 @@ def test_a_restore_waits_for_a_client_that_is_leaving(kept: Path, store: Databas
         )
         try:
             taken = "SELECT true FROM pg_locks WHERE locktype = 'advisory' AND classid::int = %s AND granted"
+            deadline = time.monotonic() + PATIENCE_S
             while not leaving.execute(taken, [locks.RESTORE]).fetchone():
+                assert time.monotonic() < deadline
                 assert restoring.poll() is None
             time.sleep(0.3)  # it has looked once by then
             leaving.close()
-            assert restoring.wait() == 0
+            assert restoring.wait(PATIENCE_S) == 0
         finally:
             restoring.kill()
             restoring.wait()

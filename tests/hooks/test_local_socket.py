@@ -139,6 +139,7 @@ def test_a_hook_waits_the_less_the_longer_its_own_start_has_taken(assistant: Ass
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(place.socket(NOBODY))
         server.listen()
+        server.settimeout(PATIENCE_S)  # a hook that ends before it asks is not waited for
         hook = subprocess.Popen(
             [sys.executable, "-c", slowly], stdin=subprocess.PIPE, env=environment(**assistant.settings), text=True
         )

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from helpers import PATIENCE_S, Database
-from machine import answered, closed_in_the_end, has_terminals, is_over, pgengram
+from machine import answered, closed_in_the_end, exit_code, has_terminals, is_over, pgengram, what_comes
 from pgengram import __version__
 from pgengram.cli.app import PANELS, app
 from pgengram.cli.runtime import shell_line
@@ -329,16 +330,16 @@ def test_ctrl_c_at_a_question_ends_the_command_at_once(tmp_path: Path) -> None:
     if pid == 0:
         os.environ["HOME"] = str(tmp_path)
         os.execv(sys.executable, [sys.executable, "-m", "pgengram", "connect", "cursor"])
-    shown = b""
+    shown, coming, deadline = b"", what_comes(terminal), time.monotonic() + PATIENCE_S
     while b"[y/N]" not in shown:
-        shown += os.read(terminal, 4_096)
+        shown += next(coming)
     with suppress(OSError):  # on Linux the end of a terminal
-        for _ in range(10):
+        while time.monotonic() < deadline:
             os.write(terminal, b"\x03")  # again, as Python loses one that comes between the question and the reading
             while select.select([terminal], [], [], 2)[0] and (more := os.read(terminal, 4_096)):
                 shown += more
     os.close(terminal)
 
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert exit_code(pid) == 130
     assert b"Ended by Ctrl+C" in shown
     assert not (tmp_path / ".cursor").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import math
 import os
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from helpers import Database
-from machine import answered
+from machine import answered, exit_code, what_comes
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
 from pgengram.cli.clients import config_edits, jsonc, mcp_client, yaml_blocks
@@ -186,11 +185,9 @@ def typed_in_a_terminal(home: Path, keys: str) -> None:
     if pid == 0:
         os.execvpe(sys.executable, [sys.executable, "-m", "pgengram", "connect"], {**os.environ, "HOME": str(home)})
     os.write(terminal, keys.encode())
-    with contextlib.suppress(OSError):  # on Linux the end of a terminal
-        while os.read(terminal, 4_096):
-            pass
+    shown = b"".join(what_comes(terminal))
     os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert exit_code(pid) == 0, shown.decode()
 
 
 def test_only_the_newest_backups_are_kept() -> None:

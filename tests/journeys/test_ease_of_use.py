@@ -19,7 +19,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from helpers import PATIENCE_S, Database, environment, nightly
-from machine import COMMAND, by_its_command
+from machine import COMMAND, by_its_command, what_comes
 from pgengram.cli import progress, waiting
 from pgengram.cli.app import app
 from pgengram.transfer import opening
@@ -157,16 +157,8 @@ def in_a_terminal(store: dict[str, str], *words: str, **more: str) -> str:
         stdin=terminal, stdout=terminal, stderr=terminal,
     ) as process:  # fmt: skip
         os.close(terminal)
-        seen = b""
-        while True:
-            try:
-                part = os.read(shown, 65_536)
-            except OSError:  # the other end is gone: how Linux says so
-                break
-            if not part:
-                break
-            seen += part
-        assert process.wait(60) == 0, seen
+        seen = b"".join(what_comes(shown))
+        assert process.wait(PATIENCE_S) == 0, seen
     os.close(shown)
     return seen.decode()
 
