@@ -124,7 +124,15 @@ def put_out(folder: Path) -> None:
 def supervisors_of(folder: Path) -> list[int]:
     """Return the pids of the supervisors, by the home in their command line."""
     ours = [process_locks.__file__, str(system.home_of(folder))]
-    return [one.pid for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[-2:] == ours]
+    return [one.pid for one in psutil.process_iter() if command_line_of(one)[-2:] == ours]
+
+
+def command_line_of(process: psutil.Process) -> list[str]:
+    """Return the words of its command line; none where it ended meanwhile, for which psutil has no error of its own on Windows."""
+    try:
+        return list(process.cmdline())
+    except (psutil.Error, OSError):
+        return []
 
 
 def supervisor_of(users: Users) -> int:
