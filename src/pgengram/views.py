@@ -180,7 +180,7 @@ def shown(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
     view: Shown = {"id": str(row["id"])}
     for name in names:
         value = row.get(name)
-        if value not in EMPTY or isinstance(value, bool):
+        if value not in EMPTY:
             view[name] = [str(v) for v in value or []] if name in IDS else moment(value)
     if "relevance" in view:
         view["relevance"] = round(view["relevance"], 9)

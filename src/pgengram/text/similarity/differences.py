@@ -150,7 +150,8 @@ def tokens(text: str) -> frozenset[str]:
 def overlap(one: str, other: str) -> float:
     """Return the share of tokens that two texts have in common, 0 to 1 (the index of Jaccard 1901)."""
     first, second = tokens(one), tokens(other)
-    return len(first & second) / len(first | second) if first or second else 1.0
+    common = len(first & second)
+    return common / (len(first) + len(second) - common) if first or second else 1.0
 
 
 def differences(one: str, other: str) -> list[str]:
