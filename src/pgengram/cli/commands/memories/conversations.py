@@ -147,7 +147,8 @@ async def receipts(
         return
     if not rows:
         say(
-            "No receipts yet. Hooks write one each time they give memories to a model: pgengram connect claude-code --hooks"
+            "No receipts yet. Hooks write one each time they give memories to a model: "
+            "pgengram connect claude-code --hooks"
         )
         return
     table = plain_table("", "when", "event", "project", "memory", "score", "tokens", "ms", "used")
