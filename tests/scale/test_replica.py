@@ -232,13 +232,11 @@ class Caller:
     async def one(self, key: str) -> None:
         """Create one memory, with a key, until that is acknowledged."""
         arguments = {"content": f"{key} was moved to the new store room.", "idempotency_key": key}
-        while True:
-            answer = await self.client.call_tool("create_memory", arguments)
-            if not answer.is_error:
-                self.acknowledged[key] = json.loads(said(answer))["memory_id"]
-                return
-            self.refusals.append(json.loads(said(answer))["error"])
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(PATIENCE_S):
+            while (answer := await self.client.call_tool("create_memory", arguments)).is_error:
+                self.refusals.append(json.loads(said(answer))["error"])
+                await asyncio.sleep(0.05)
+        self.acknowledged[key] = json.loads(said(answer))["memory_id"]
 
 
 @pytest.mark.nightly
