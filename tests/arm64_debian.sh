@@ -2,7 +2,7 @@
 # Installs this checkout on an arm64 Debian and runs the demo, the doctor and tests there. The processor is emulated, a Cortex-A72 as in
 # a Raspberry Pi 4, which has no SVE: what needs it ends with an illegal instruction.
 #
-# usage: tests/arm64_debian.sh FOLDER [TEST...]        as root; needs debootstrap, qemu-user-static, a C compiler, pip and the network
+# usage: tests/arm64_debian.sh FOLDER [TEST...]        as root; needs debootstrap, qemu-user-static (newer than 7.2), a C compiler, pip and the network
 #
 # FOLDER gets the system, which is kept for the next time, as are the packages of others in it. TEST is a file of tests, and all of
 # tests/postgres when left out; each runs by itself, the others also if one fails. Takes over an hour on two processors.
