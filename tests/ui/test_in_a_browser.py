@@ -118,6 +118,31 @@ async def test_a_theme_is_chosen_for_every_page_and_for_the_drawings(browser: Br
     await page.context.close()
 
 
+async def test_filters_with_long_names_fit_on_a_phone(browser: Browser) -> None:
+    page = await browser.open("/", "phone")
+    await page.locator(".facets input[name=tags]").first.wait_for(state="attached")
+    await page.locator("label[for=narrow]").click()
+
+    names = "document.querySelectorAll('.facet span:not(.unseen, .number)')"
+    await page.evaluate(f"{names}.forEach((one) => {{ one.textContent = 'The archive of the harbour'; }})")
+
+    right = "Math.max(...[...document.querySelectorAll('.facets *')].map((one) => one.getBoundingClientRect().right))"
+    assert await page.evaluate(right) <= 390
+    await page.context.close()
+
+
+async def test_the_order_is_named_as_it_is_while_somebody_types(browser: Browser) -> None:
+    page = await browser.open("/")
+    order = page.locator("#search [name=sort] option").first
+    assert await order.inner_text() == "newest first"
+
+    await page.fill("#q", "harbour")
+    await page.locator("#hits mark").first.wait_for()
+
+    assert await order.inner_text() == "best first"
+    await page.context.close()
+
+
 @pytest.mark.skipif(not AXE, reason="PGENGRAM_TEST_AXE names no axe.min.js")
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("path", VIEWS)

@@ -71,7 +71,7 @@ async def question(ui: Ui, find: str, ids: set[str]) -> tuple[str, dict[str, str
 
 async def apply(ui: Ui, preview: str, **boxes: str) -> httpx.Response:
     """Press the button below a preview, with boxes ticked."""
-    fields = {name: re.findall(rf'name="{name}" value="([^"]*)"', preview)[-1] for name in ("key", "back")}
+    fields = {name: unescape(re.findall(rf'name="{name}" value="([^"]*)"', preview)[-1]) for name in ("key", "back")}
     return await ui.send("/apply", **fields, **boxes)
 
 
@@ -176,6 +176,31 @@ async def test_selected_memories_are_changed_after_a_preview_and_changed_back(ui
     await ui.send("/undo", key=key, back="/")
     assert ui.db.value(status, [ids]) == ["active"]
     assert (await ui.send("/undo", key=key, back="/")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/?q=shelf&tags=a%2Cb&tags=", "/timeline?day=2026-01-02", "/review?find=untagged&page=2"]
+)
+async def test_a_list_with_its_question_and_filters_is_there_again_after_a_change_and_after_undo(
+    ui: Ui, path: str
+) -> None:
+    id_ = ui.ids["stripe"]
+
+    preview = await ui.send("/selection", shown_on=path, action="tag", tags="shelf", **{f"id:{id_}": "on"})
+    done = await apply(ui, await ui.page(preview.headers["location"]))
+    assert done.headers["location"] == path
+    [key] = re.findall(r'name="key" value="([^"]+)"', await ui.page(path))
+    undone = await ui.send("/undo", shown_on=path, key=key, back="/")
+
+    assert undone.headers["location"] == path
+
+
+@pytest.mark.parametrize("path", ["/?q=harbour", "/timeline", "/cluster/{cluster}", "/review?find=untagged"])
+async def test_where_memories_can_be_selected_something_can_be_done_with_them(ui: Ui, path: str) -> None:
+    page = await ui.page(path.format(**ui.ids))
+
+    assert 'class="pick"' in page
+    assert '<form id="selection"' in page
 
 
 async def test_what_changed_after_a_preview_is_not_overwritten(ui: Ui) -> None:

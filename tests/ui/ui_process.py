@@ -62,10 +62,11 @@ class Ui:
             "/import", data=fields, files={"file": (name, content)}, headers={"origin": self.origin}
         )
 
-    async def send(self, path: str, **fields: str) -> httpx.Response:
-        """Send a form as a browser does, with the mark that the pages carry."""
+    async def send(self, path: str, *, shown_on: str = "/tokens", **fields: str) -> httpx.Response:
+        """Send a form as a browser does, with the mark that the pages carry and the address of the page it is on."""
         mark = marks(await self.page("/tokens"))[0]
-        return await self.client.post(path, data={"mark": mark, **fields}, headers={"origin": self.origin})
+        headers = {"origin": self.origin, "referer": self.origin + shown_on}
+        return await self.client.post(path, data={"mark": mark, **fields}, headers=headers)
 
     @property
     def origin(self) -> str:

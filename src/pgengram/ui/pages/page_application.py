@@ -58,6 +58,9 @@ SORTS: Final = {
     "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
     "importance": "importance", "relevance": "relevance now", "accessed": "last read",
 }  # fmt: skip
+TIMES: Final = frozenset({  # fields whose changes are shown to the minute
+    "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "created_at", "updated_at",
+})  # fmt: skip
 PERIODS: Final = {
     "": "any time",
     "day": "past 24 hours",
@@ -103,7 +106,7 @@ class PageApplication(ABC):
             "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed,
             "query": urlencode,
-            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS,
+            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "TIMES": TIMES,
             "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt, "highlighted": markup.highlighted,
         }  # fmt: skip
         self._templates.filters |= {

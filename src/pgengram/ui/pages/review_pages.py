@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
 from starlette.requests import Request
@@ -28,12 +28,19 @@ from pgengram.ui.view_data.view_service import PAGE
 
 PICKED: Final = "id:"  # before the id of a memory that is selected in a list
 VERSION: Final = "version:"  # before the id of a memory that is shown in a question
+LISTS: Final = re.compile(r"/|/timeline|/map|/trash|/review|/cluster/[\w-]+")  # pages on which memories can be selected
 MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
 
 
 def _own(address: str) -> str:
     """Return an address of these pages; the first one instead of any other."""
-    return address if re.fullmatch(r"/(?!/)[\w/?=&%.+-]*", address) else "/"
+    return address if re.fullmatch(r"/(?!/)[\w/?=&%.+~!*'(),:;@$-]*", address) else "/"
+
+
+def _back(request: Request, otherwise: str) -> str:
+    """Return the list that a form was sent from, with its question, filters and page; `otherwise` if it was no list."""
+    sent = urlsplit(request.headers.get("referer", ""))
+    return _own(f"{sent.path}?{sent.query}" if sent.query else sent.path) if LISTS.fullmatch(sent.path) else otherwise
 
 
 class ReviewPages(PageApplication):
@@ -101,7 +108,7 @@ class ReviewPages(PageApplication):
     async def preview(self, request: Request) -> Response:
         """Work out what a step would change."""
         fields = await self.session_guard.form(request)
-        return self._preview(await self.views.preview(fields.get("step", "")), "/review")
+        return self._preview(await self.views.preview(fields.get("step", "")), _back(request, "/review"))
 
     def _preview(self, key: str, back: str) -> Response:
         return RedirectResponse(f"/preview/{key}?{urlencode({'back': back})}", 303)
@@ -113,7 +120,7 @@ class ReviewPages(PageApplication):
         pages = max(1, -(-len(shown.changes) // PAGE))
         changes = shown.changes[(page - 1) * PAGE : page * PAGE]
         place: dict[str, Any] = {"page": page, "pages": pages, "key": key, "back": back, "changes": changes}
-        return self._page("preview.html", here=back, shown=shown, **place)
+        return self._page("preview.html", here=back.partition("?")[0], shown=shown, **place)
 
     async def select(self, request: Request) -> Response:
         """Do something with the memories that are selected in a list: after a preview, unless it changes none."""
@@ -121,12 +128,15 @@ class ReviewPages(PageApplication):
         ids = [name.removeprefix(PICKED) for name in fields if name.startswith(PICKED)]
         action = fields.get("action", "")
         if action == "restore":
-            return self._then("/trash", await self.views.changes.restore([memory_id(id_) for id_ in ids]))
+            return self._then(
+                _back(request, "/trash"), await self.views.changes.restore([memory_id(id_) for id_ in ids])
+            )
         if action == "cluster":
             return self._then(f"/cluster/{await self.views.make_cluster(fields.get('name', ''), ids)}", "Cluster made")
         plan = plan_of(action, ids, fields.get("tags", ""))
         erases = action == "erase"
-        return self._preview(await self.views.changes.preview(plan, erases=erases), "/trash" if erases else "/")
+        back = _back(request, "/trash" if erases else "/")
+        return self._preview(await self.views.changes.preview(plan, erases=erases), back)
 
     async def apply(self, request: Request) -> Response:
         """Do what was previewed."""
@@ -138,4 +148,5 @@ class ReviewPages(PageApplication):
         """Take the last change back, and go where it was seen."""
         fields = await self.session_guard.form(request)
         said, ids = await self.views.undo(fields.get("key", ""))
-        return self._then(f"/memory/{ids[0]}" if len(ids) == 1 else _own(fields.get("back", "")), said)
+        seen = f"/memory/{ids[0]}" if len(ids) == 1 else _own(fields.get("back", ""))
+        return self._then(_back(request, seen), said)

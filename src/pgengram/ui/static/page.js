@@ -914,6 +914,8 @@ document.addEventListener("htmx:afterSwap", (event) => {
   if (event.target.id !== "hits") return;
   const all = hits();
   count();
+  const order = document.querySelector("#search [name=sort] option");
+  if (order) order.textContent = order.dataset[document.getElementById("q").value.trim() ? "asked" : "unasked"];
   document.getElementById("typing").textContent = all.length === 1 ? "1 memory is shown" : `${all.length} memories are shown`;
   if (marked !== null && all.length) mark(all.find((hit) => hit.dataset.href === marked) ?? all[0]);
 });
