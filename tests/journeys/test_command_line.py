@@ -343,3 +343,20 @@ def test_ctrl_c_at_a_question_ends_the_command_at_once(tmp_path: Path) -> None:
     assert exit_code(pid) == 130
     assert b"Ended by Ctrl+C" in shown
     assert not (tmp_path / ".cursor").exists()
+
+
+@pytest.mark.parametrize("command", [("add",), ("search",), ("token", "create"), ("reindex",)])
+def test_help_names_arguments_and_values_and_no_types_of_python(command: tuple[str, ...]) -> None:
+    outcome = pgengram(*command, "--help").stdout
+
+    assert " TEXT  " in outcome
+    assert not re.search(r"<[a-z]+", outcome)
+
+
+def test_an_option_where_arguments_name_what_they_set_is_answered_with_how_to_write_it() -> None:
+    assert (
+        "Write min_importance=.9 instead."
+        in pgengram("call", "search_memories", "--min-importance", ".9", expect=2).stderr
+    )
+    assert "Write importance=0.9 instead." in pgengram("edit", "e8d03e19", "--importance=0.9", expect=2).stderr
+    assert "Possible options: --undo" in pgengram("edit", "e8d03e19", "--undoo", expect=2).stderr

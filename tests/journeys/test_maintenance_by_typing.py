@@ -50,6 +50,12 @@ def test_a_safe_plan_is_carried_out_without_a_question_when_told_so(database: Da
     assert database.value("SELECT status FROM memories WHERE id = %s", [id_]) == "archived"
 
 
+def test_an_index_that_is_not_built_is_said_to_be_none(database: Database) -> None:
+    screen = pgengram("reindex", database_url=database.url).stdout
+
+    assert "No index was built. Searches use exact search; an index is built once there are 5,000 vectors." in screen
+
+
 def test_nothing_is_archived_unless_somebody_agrees(database: Database) -> None:
     id_ = remembered(database, "The bus was late.", "importance=0.1")
     arguments = ("tidy", "archive", "--older-than-days", "0")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
+NAME_VALUE: Final = "name=value…"  # of arguments that name what they set
 IMPLIED: Final = "implied_values"  # of a command's function: options that may stand alone, and what they mean then
+PYTHON_TYPE: Final = re.compile(r" <(?:list\[)?([^>\]]*)\]?>$")  # as typer ends the name of an argument or option
+VALUES: Final = {
+    "str": "TEXT", "int": "NUMBER", "int range": "NUMBER", "float": "NUMBER", "float range": "NUMBER",
+    "dir": "FOLDER", "file": "FILE", "path": "PATH",
+}  # fmt: skip
 
 
 class Command(TyperCommand):
@@ -17,12 +24,22 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give such an option its value."""
+        if any(one.metavar == NAME_VALUE for one in self.params):
+            _refuse_options(ctx, args, {name for one in self.get_params(ctx) for name in one.opts})
         implied = getattr(self.callback, IMPLIED, {})
         return list(super().parse_args(ctx, [f"{one}={implied[one]}" if one in implied else one for one in args]))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Write arguments as manual pages do: QUERY, [CLIENT], ID…"""
         return [self.options_metavar or "", *_arguments(self.get_params(ctx))]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Name arguments as the usage does, and the values of options in capitals, where typer writes Python's types."""
+        for title, kind, named in (("Arguments", "argument", _argument), ("Options", "option", _option)):
+            records = [one.get_help_record(ctx) for one in self.get_params(ctx) if one.param_type_name == kind]
+            if lines := [(named(name), text) for name, text in filter(None, records)]:
+                with formatter.section(title):
+                    formatter.write_dl(lines)
 
 
 class Group(TyperGroup):
@@ -56,6 +73,28 @@ def _arguments(parameters: Sequence[Any]) -> Iterator[str]:
             name = (one.metavar or one.name.upper()).removesuffix("…")
             several = "…" if one.nargs != 1 else ""
             yield f"{name}{several}" if one.required else f"[{name}]{several}"
+
+
+def _refuse_options(ctx: Any, args: Sequence[str], known: Collection[str]) -> None:
+    """Fail at an option that resembles none, and say how to write it where a command takes arguments of the form name=value."""
+    from difflib import get_close_matches
+
+    for at, one in enumerate(args):
+        if one == "--":
+            return
+        option, equals, value = one.partition("=")
+        if option.startswith("--") and option not in known and not get_close_matches(option, known):
+            value = value if equals else next(iter(args[at + 1 : at + 2]), "…")
+            ctx.fail(f"No such option: {option}. Write {option[2:].replace('-', '_')}={value} instead.")
+
+
+def _argument(name: str) -> str:
+    bare = PYTHON_TYPE.sub("", name).replace("...", "…")
+    return bare.upper() if bare.isidentifier() or (bare.endswith("…") and bare[:-1].isidentifier()) else bare
+
+
+def _option(name: str) -> str:
+    return PYTHON_TYPE.sub(lambda found: f" {VALUES.get(found[1], found[1])}", name)
 
 
 def _summary(text: str) -> str:

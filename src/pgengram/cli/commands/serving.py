@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from pgengram.cli.help import NAME_VALUE
 from pgengram.cli.options import AsJson
 from pgengram.cli.runtime import command, known, name_value, note, opened_manager, print_json, print_line
 from pgengram.errors import InvalidInput
@@ -150,7 +151,7 @@ def _hosts(host: str, url: str, allowed: Sequence[str], *, local: bool) -> froze
 async def call(
     tool: Annotated[str, typer.Argument(help="A tool's name, such as search_memories.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="name=value…", help="Its arguments; lists and objects as JSON.")
+        list[str] | None, typer.Argument(metavar=NAME_VALUE, help="Its arguments; lists and objects as JSON.")
     ] = None,
 ) -> int:
     """Example: `pgengram call search_memories query="where do we deploy?" limit=3`"""

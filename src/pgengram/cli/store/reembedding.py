@@ -47,7 +47,10 @@ async def reindex(
     async with opened_manager() as manager:
         with ProgressBar("Building the index", quiet=as_json):
             state = await manager.reindex(method)
-    print_answer(state, {"method": method, "index": state}, as_json=as_json)
+    built = (
+        f"The index is built: {state}." if state.startswith(method) else f"No index was built. Searches use {state}."
+    )
+    print_answer(built, {"method": method, "index": state}, as_json=as_json)
 
 
 @command

@@ -14,6 +14,7 @@ import typer
 from rich.text import Text
 
 from pgengram import fields as f
+from pgengram.cli.help import NAME_VALUE
 from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes, project_named
 from pgengram.cli.output import as_line, print_errors, print_stored, say_undo
 from pgengram.cli.quick import adding
@@ -82,7 +83,7 @@ async def add(
 async def edit(
     id: Annotated[str, typer.Argument(metavar="ID", help="An id, or its last 8 or more digits.")],
     changes: Annotated[
-        list[str] | None, typer.Argument(metavar="name=value…", help="What to change. Without it your editor opens.")
+        list[str] | None, typer.Argument(metavar=NAME_VALUE, help="What to change. Without it your editor opens.")
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Undo the last change.")] = False,
     as_json: AsJson = False,
