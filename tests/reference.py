@@ -176,7 +176,7 @@ def clients() -> Iterator[str]:
         if client.moved_by:
             lines.append(f"- `{client.moved_by}` names another folder for it.")
         if client.instead:
-            lines.append(f"- If there is a `{client.instead}` in its place, that one is used.")
+            lines.append(f"- If `{client.instead}` exists instead, that file is used.")
         if client.shared:
             lines.append(f"- One project: `{client.shared}` (`--folder`)")
         yield "\n".join([*lines, f"- Then: {client.then}"])
@@ -210,7 +210,7 @@ def settings() -> Iterator[str]:
 
 def failures() -> Iterator[str]:
     yield (
-        "A tool that can't do what it is asked returns `ok` false and an `error` of `code`, `message` and `hint`: what is wrong, "
+        "A tool that can't do what it is asked returns `ok: false` and an `error` with `code`, `message` and `hint`: what is wrong, "
         "and what to do next. None of them quotes what was sent or stored. The command line says the same with options and commands instead of arguments and tools, and exits with 2 for "
         "`INVALID_INPUT` and with 1 for the others. In Python they are exceptions of `pgengram.errors`."
     )

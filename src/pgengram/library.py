@@ -271,5 +271,5 @@ class Memory:
         return await self._call(Explored, Graph(self.manager), "explore_memories", **given)
 
     async def stats(self, project: str | None = None) -> Statistics:
-        """Count the memories by all they are sorted by."""
+        """Count the memories by status, type, kind, project, tag and age."""
         return await self._call(Statistics, Maintenance(self.manager), "memory_stats", project=project)

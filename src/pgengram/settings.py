@@ -36,12 +36,12 @@ class Settings:
     data_dir: str = _setting("", "Folder of the embedded PostgreSQL. Empty: the usual per-user data folder.")
     embedder: str = _setting(
         "builtin:",
-        "Of a new store: `builtin:`, `onnx:FOLDER`, `openai+http(s)://host/v1#model`; or `none:` for text search only.",
+        "For a new store: `builtin:`, `onnx:FOLDER`, `openai+http(s)://host/v1#model`; or `none:` for text search only.",
     )
     embedder_api_key: str = _setting("", "Key sent to an `openai+…` embedder.")
     namespace: str = _setting("default", "Whose memories these are; namespaces are kept apart by row-level security.")
     project: str = _setting(
-        "", "Project that is worked on, or `off` for none. Empty: that of the folder where the assistant works."
+        "", "Project being worked on, or `off` for none. Empty: the one of the folder where the assistant works."
     )
     toolsets: str = _setting(
         "core,graph,maintenance",
@@ -55,7 +55,7 @@ class Settings:
     )
     secrets: str = _setting(
         "reject",
-        "What becomes of a text with a password, key or token in it: `reject` it, or `redact` the secret and store "
+        "What happens to a text that contains a password, key or token: `reject` it, or `redact` the secret and store "
         "the rest.",
     )
     answers: str = _setting(

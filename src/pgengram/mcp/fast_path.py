@@ -1,6 +1,6 @@
 """What most clients say, answered without the SDK: the handshake, pings, the list of tools, calls and their ends.
 
-To import the SDK takes half of a start and 20 MB. It is there for everything else: a client that says what is not
+Importing the SDK takes half of the time of a start, and 19 MB. It is there for everything else: a client that says what is not
 understood here, be it resources, an older version or an invalid message, is left to it from then on, with the
 handshake gone through once more.
 """
