@@ -103,6 +103,17 @@ def test_completion_is_offered_for_a_shell(shell: str) -> None:
     assert "_PGENGRAM_COMPLETE" in shown.stdout
 
 
+def test_completion_asks_by_the_commands_name_where_its_file_is_an_exe() -> None:
+    as_on_windows = "import sys; sys.argv = ['/there/pgengram.exe', '--show-completion', 'bash']\n"
+    shown = subprocess.run(
+        [sys.executable, "-c", as_on_windows + "from pgengram.__main__ import main; main()"],
+        env=environment() | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        capture_output=True, text=True, timeout=PATIENCE_S, check=True,
+    )  # fmt: skip
+
+    assert "_PGENGRAM_COMPLETE=complete_bash" in shown.stdout
+
+
 # -- progress ----------------------------------------------------------------------------------------------------------
 
 
@@ -192,7 +203,7 @@ def test_a_bench_measures_beside_floors_and_changes_nothing(database: Database, 
 def test_an_empty_store_is_measured_too(store: dict[str, str], database: Database) -> None:
     table = typed(store, "bench", "--calls", "10")
 
-    assert "0 memories of" in table.stdout
+    assert "0 memories in" in table.stdout
     assert "× floor" in table.stdout
     assert "Searching" in table.stderr
     assert database.as_login("SELECT count(*) FROM memories") == [(0,)]
