@@ -47,7 +47,7 @@ def main() -> None:
                 raise SystemExit(code)
             from pgengram.cli.app import app
 
-            app(prog_name="pgengram")  # on Windows the file is called pgengram.exe, which names no variable of a shell
+            app(prog_name="pgengram")  # whatever its file is called: completion asks by this name
         except KeyboardInterrupt:  # while it was still being imported
             raise SystemExit(130) from None
 
