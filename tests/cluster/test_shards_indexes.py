@@ -42,7 +42,7 @@ class Vectors:
     def add(self, namespace: int, rows: int, start: int = 0) -> None:
         given = {"owner": namespace, "start": start, "end": start + rows, "model": self.model}
         made = [statement.format(**given) for statement in (MAKE, ADD_MEMORIES, ADD_VECTORS)]
-        self.db.as_login(*made, "ANALYZE memory_vectors")
+        self.db.as_login(*made, "DROP TABLE made", "ANALYZE memory_vectors")
 
     async def maintained(self) -> bool:
         return await maintain(self.db.url, self.model, DIMENSIONS)
