@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 DIMENSIONS = 384
 VOCABULARY = 20_000
 TOPICS, SUBTOPICS = 60, 40
+# Of English alone, and not indexed. Between invented words they make a sentence count as English, as most memories
+# are; without them it would take both encoders.
+GLUE = ("the", "and", "which", "with", "was", "from")
+GLUED = 3  # words to each of them
 
 
 class Synthetic:
@@ -40,9 +45,9 @@ class Synthetic:
         return self._unit(self.subtopics[topic, subtopic] + 0.5 * low_rank + 0.75 * noise).astype(np.float32)
 
     def text(self, low: int = 15, high: int = 35) -> str:
-        """Return a sentence of `low` to `high` words, its last one unique to it."""
+        """Return a sentence of `low` to `high` invented words, its last word unique to it."""
         picked = self.random.choice(VOCABULARY, size=int(self.random.integers(low, high)), p=self.word_share)
-        return " ".join(self.words[i] for i in picked).capitalize() + f" x{self.random.integers(1 << 60):x}."
+        return self._sentence([self.words[i] for i in picked])
 
     def texts(self, count: int, low: int = 15, high: int = 35) -> list[str]:
         """Return `count` sentences like those of `text`, made together: a tenth of the time each."""
@@ -54,7 +59,7 @@ class Synthetic:
         sentences = [
             [self.words[i] for i in picked[end - length : end]] for length, end in zip(lengths, ends, strict=True)
         ]
-        return [" ".join(words).capitalize() + f" x{self.random.integers(1 << 60):x}." for words in sentences]
+        return [self._sentence(words) for words in sentences]
 
     def memories(self, count: int) -> Iterator[dict[str, Any]]:
         """Yield arguments for create_memories, vectors included."""
@@ -70,8 +75,11 @@ class Synthetic:
             }
 
     def question(self, ranks: range, words: int = 4) -> str:
-        """Return `words` words of the given frequency ranks (0 is the commonest)."""
-        return " ".join(self.words[int(i)] for i in self.random.choice(np.asarray(ranks), size=words))
+        """Return `words` words of the given frequency ranks (0 is the commonest), among words of English."""
+        return glued([self.words[int(i)] for i in self.random.choice(np.asarray(ranks), size=words)])
+
+    def _sentence(self, words: Sequence[str]) -> str:
+        return glued(words).capitalize() + f" x{self.random.integers(1 << 60):x}."
 
     def _word(self, rank: int) -> str:
         syllables = ["ba", "do", "ki", "lu", "me", "no", "pa", "ri", "so", "tu", "va", "ze", "gra", "fli", "stu", "bro"]
@@ -87,3 +95,9 @@ class Synthetic:
     @staticmethod
     def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
         return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def glued(words: Sequence[str]) -> str:
+    """Return `words` with one of English before each three of them."""
+    groups = [words[at : at + GLUED] for at in range(0, len(words), GLUED)]
+    return " ".join(" ".join((glue, *group)) for glue, group in zip(cycle(GLUE), groups))

@@ -184,6 +184,8 @@ class Coercion:
             if value and not kept and not needed:
                 return None
             value = self._meant(name, kept, items, coerced)
+        if items.get("type") == "number" and set(map(type, value)) == {float}:  # a vector says what it means
+            return value
         return [self._element(name, one, items, coerced) for one in value]
 
     def _as_list(self, name: str, value: Any, items: Schema) -> Any:

@@ -71,12 +71,12 @@ def unknown(what: str, name: str, known: list[str]) -> str:
     short = sorted((one for one in known if len(one) <= LONGEST_SHOWN), key=str.casefold)
     shown = near or short[:MOST_SHOWN]
     kind = "tag" if what == "tags" else what
-    others = (
-        f"; {'the most similar' if near else 'there'} {'is' if len(shown) == 1 else 'are'} {', '.join(shown)}"
-        if shown
-        else ""
-    )
-    return f"No memory has this {kind}{others}." if known else f"No memory has a {kind} yet."
+    if not known:
+        return f"No memory has a {kind} yet."
+    if not shown:
+        return f"No memory has this {kind}."
+    which, verb = "the most similar" if near else "there", "is" if len(shown) == 1 else "are"
+    return f"No memory has this {kind}; {which} {verb} {', '.join(shown)}."
 
 
 class NameBook:
