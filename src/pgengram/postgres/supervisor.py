@@ -70,6 +70,7 @@ max_wal_size = 1GB
 wal_compression = on
 wal_recycle = on
 wal_buffers = 4MB
+max_pred_locks_per_transaction = 10  # nothing here is serializable; 1.4 MB
 checkpoint_timeout = 15min
 {shared_memory}{newer}{libraries}
 # Nobody replicates from here.
@@ -92,7 +93,8 @@ log_connections = off
 log_disconnections = off
 log_autovacuum_min_duration = -1
 """
-NEWER = "io_method = sync  # no idle helper processes\n"  # from 18 on
+# From 18 on: no idle helper processes, and no room for what they would do (1.4 MB).
+NEWER = "io_method = sync\nio_max_concurrency = 4\n"
 
 
 @dataclass(frozen=True)
