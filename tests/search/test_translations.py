@@ -84,6 +84,7 @@ def test_english_and_languages_without_a_lexicon_are_not_translated(question: st
 
 def test_words_of_scripts_without_spaces_are_cut_by_the_longest_that_the_lexicon_has() -> None:
     assert in_english("我们什么时候去火车站")["火车"] == ["train"]
+    assert in_english("ทีมของเรามีกี่คน")["ทีม"] == ["team", "squad"]
     assert "metropolis" in in_english("Thành phố nào lớn nhất?")["thành phố"]
 
 

@@ -35,7 +35,10 @@ def test_scripts_without_spaces_are_set_apart_from_those_with() -> None:
     assert words("我用Python写代码") == ["我用", "Python", "写代码"]
 
 
-@pytest.mark.parametrize("text", ["हिन्दी", "இட்லி", "القَهْوَة", "ಕನ್ನಡ", "İpek".lower(), "O'Neil", "naïve"])
+@pytest.mark.parametrize(
+    "text",
+    ["हिन्दी", "இட்லி", "القَهْوَة", "ಕನ್ನಡ", "ที่นี่", "ວັນທີ່", "မြန်မာ", "ខ្មែរ", "İpek".lower(), "O'Neil", "naïve"],
+)
 def test_a_word_keeps_the_vowel_signs_and_accents_that_stand_by_themselves(text: str) -> None:
     assert words(f"({text}, {text})") == [text, text]
 

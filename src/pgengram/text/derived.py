@@ -22,9 +22,8 @@ MOMENTS: Final = frozenset(
 class Derived:
     """What follows from a memory's fields.
 
-    content_hash: equal for memories that say the same about the same; voice: who speaks, in lower case; traits: bits of
-        a
-    turn; searched, extra: the text and the further terms that a memory is found by.
+    content_hash: equal for memories that say the same about the same; speaker_key: who speaks, in lower case;
+        turn_features: bits of a turn; searched, extra: the text and the further terms that a memory is found by.
     """
 
     content_hash: bytes

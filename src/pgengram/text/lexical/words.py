@@ -12,11 +12,12 @@ from typing import Any, Final
 MAX_DETAIL_CHARACTERS: Final = 4_000  # of metadata that is searched; more would drown the content
 MAX_EXTRA_TERMS: Final = 4_000
 
-# Python holds no vowel sign or accent that follows its letter to be part of a word; most words of Hindi or Tamil have
-# one.
+# Python holds no vowel sign or accent that follows its letter to be part of a word; most words of Hindi, Tamil or Thai
+# have one.
 _MARKS = (
     r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8"
-    r"\u0711-\u074a\u07a6-\u07b0\u0900-\u0963\u0966-\u0df3\u0f18-\u0f3f\u0f71-\u0fbc\u1dc0-\u1dff\u20d0-\u20f0"
+    r"\u0711-\u074a\u07a6-\u07b0\u0900-\u0963\u0966-\u0df3\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1"
+    r"\u0eb4-\u0ebc\u0ec8-\u0ece\u0f18-\u0f3f\u0f71-\u0fbc\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u1dc0-\u1dff\u20d0-\u20f0"
     r"\u302a-\u302f\ufe20-\ufe2f\u200c\u200d"
 )
 _WORD = re.compile(rf"(?:[^\W_]+|[{_MARKS}])+(?:['’](?:[^\W_]+|[{_MARKS}])+)*")
