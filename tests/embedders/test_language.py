@@ -33,6 +33,22 @@ def test_a_sentence_is_told_to_be_in_its_language(text: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "code"),
+    [
+        ("Welches Instrument beherrscht Sofia?", "de"),
+        ("¿Quién abrió el primer mercado?", "es"),
+        ("Quelles cartes collectionne Emil ?", "fr"),
+        ("Câte mingi a prins Josh Norman?", "ro"),
+        ("Josh Norman kaç tane top çaldı?", "tr"),
+        ("Hvilken båd ejer Sofie?", "da"),
+        ("Missä Sofia asuu?", "fi"),
+    ],
+)
+def test_a_short_question_is_told_by_the_word_it_asks_with(question: str, code: str) -> None:
+    assert spoken(question) == code
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "The key is under the mat.",
@@ -43,6 +59,7 @@ def test_a_sentence_is_told_to_be_in_its_language(text: str, code: str) -> None:
         "The verb gehen means to walk in German.",
         "See https://example.org/el/camino for the way we took.",
         "The word 猫 means cat in Japanese.",
+        "The words как and на mean how and on in Russian, and are in nearly every sentence.",
         "",
     ],
 )

@@ -88,6 +88,21 @@ def test_words_of_scripts_without_spaces_are_cut_by_the_longest_that_the_lexicon
     assert "metropolis" in in_english("Thành phố nào lớn nhất?")["thành phố"]
 
 
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Какой город на реке?", {"город", "реке"}),
+        ("Πόσο κάνει το εισιτήριο;", {"κάνει", "εισιτήριο"}),
+        ("من هو صاحب السيارة؟", {"صاحب", "السيارة"}),
+        ("घर का रंग क्या था?", {"घर", "रंग"}),
+        ("在哪里买了汽车", {"汽车"}),
+        ("การแข่งขันของทีม", {"ทีม"}),
+    ],
+)
+def test_words_that_nearly_every_sentence_has_are_not_translated(question: str, words: set[str]) -> None:
+    assert in_english(question).keys() <= words
+
+
 def test_a_long_text_is_looked_up_by_its_first_words_only() -> None:
     text = "Красная машина стоит у больницы, дом горит, собака спит, кошка ест рыбу, учитель читает книгу. "
     assert len(in_english(text + NOUNS)) == translations.MAX_TRANSLATED

@@ -49,9 +49,9 @@ NEIGHBOURS: Final = {
 }
 # Letters of Latin script that tell a language as a common word does.
 LETTERS: Final = {
-    "de": "ß", "es": "ñ", "ro": "țșţ", "tr": "ğışİ", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æø",
+    "de": "ß", "es": "ñ", "ro": "țșţăâî", "tr": "ğışİç", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æø",
     "no": "æø",
-    "sv": "å", "is": "ðþ", "vi": "ạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹđư", "lv": "ļņģķ", "lt": "ėųį",
+    "sv": "å", "is": "ðþ", "vi": "ăạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹđư", "lv": "ļņģķ", "lt": "ėųį",
     "az": "ə", "sq": "ë", "fr": "œçèê",
 }  # fmt: skip
 OPENING_MARKS: Final = re.compile("[¿¡]")  # of Spanish alone
@@ -65,6 +65,8 @@ _GIVEN_NAMES: Final = (
     "mae maja mara mimi nina ola ole oli pat pia sal sami sana sina tam theo uma vera vida zara"
 )
 GIVEN_NAMES: Final = frozenset(_GIVEN_NAMES.split())
+
+TOLD_BY_SCRIPT: Final = frozenset((*SCRIPTS, *(code for near in NEIGHBOURS.values() for code, _ in near)))
 
 _SCRIPT: Final = re.compile("|".join(f"(?P<{code}>[{letters}]+)" for code, letters in SCRIPTS.items()))
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -84,13 +86,19 @@ class Language:
     foreign: bool
 
 
-@lru_cache(1)
-def _function_words() -> dict[str, tuple[str, ...]]:
-    """Return each common word with the languages that have it among their commonest."""
+@cache
+def _function_words() -> dict[str, list[str]]:
+    """Return the commonest words of each language, and the words it asks with."""
+    text = files("pgengram.text.lexical").joinpath("function_words.txt").read_text(encoding="utf-8")
+    return {code: words for code, *words in (line.split(" ") for line in text.splitlines())}
+
+
+@cache
+def _telling_words() -> dict[str, tuple[str, ...]]:
+    """Return each common word of Latin script with the languages that it may tell."""
     found: dict[str, tuple[str, ...]] = {}
-    for line in files("pgengram.text.lexical").joinpath("function_words.txt").read_text(encoding="utf-8").splitlines():
-        code, *words = line.split(" ")
-        for word in words:
+    for code, words in _function_words().items():
+        for word in () if code in TOLD_BY_SCRIPT else words:
             found[word] = (*found.get(word, ()), code)
     return found
 
@@ -124,8 +132,8 @@ def _spoken(sample: str) -> str | None:
 
 @cache
 def function_words(code: str) -> frozenset[str]:
-    """Return the commonest words of a language; none of one whose script tells it."""
-    return frozenset(word for word, codes in _function_words().items() if code in codes)
+    """Return the commonest words of a language, and those it asks with; none where we have no list."""
+    return frozenset(_function_words().get(code, ()))
 
 
 def _scripts(sample: str) -> Counter[str]:
@@ -169,7 +177,7 @@ def _token(word: str) -> str:
 
 def _languages_of(tokens: Sequence[str]) -> list[tuple[str, ...]]:
     """Return for each word the languages that have it, or what stands before its apostrophe, among their commonest."""
-    known = _function_words()
+    known = _telling_words()
     return [known.get(word) or known.get(word.partition("'")[0], ()) for word in tokens]
 
 

@@ -42,8 +42,10 @@ def in_english(text: str) -> dict[str, list[str]]:
     if not language or not lexicon:
         return {}
     found: dict[str, list[str]] = {}
+    empty = function_words(language)
     for word, english in _looked_up(language, lexicon, words(text)):
-        found[word] = english.split(" ")
+        if word.lower() not in empty:
+            found[word] = english.split(" ")
         if len(found) == MAX_TRANSLATED:
             break
     return found
@@ -65,10 +67,8 @@ def _looked_up(language: str, lexicon: Lexicon, asked: Sequence[str]) -> Iterato
     elif language in SYLLABLES:
         yield from _longest(lexicon, [word.lower() for word in asked], " ", MAX_SYLLABLES)
     else:
-        empty = function_words(language)
         for word in asked:
-            lowered = word.lower()
-            if lowered not in empty and (english := lexicon.get(key_of(language, lowered))):
+            if english := lexicon.get(key_of(language, word.lower())):
                 yield word, english
 
 
