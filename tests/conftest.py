@@ -25,6 +25,7 @@ from helpers import (
     THOROUGH,
     Database,
     Served,
+    add_postgres,
     clustered,
     connected,
     database_of,
@@ -155,7 +156,7 @@ def postgres(quick_folder: Path) -> Iterator[str]:
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("ALTER SYSTEM SET full_page_writes = off")
         connection.execute("SELECT pg_reload_conf()")
-        connection.execute("CREATE DATABASE postgres")  # restores may stay in it while others copy the template
+    add_postgres(server.url)
     yield server.url
     server.stop()
 

@@ -170,6 +170,12 @@ def in_database(url: str, name: str) -> str:
     return f"{parts.scheme}://{parts.netloc}/{name}" + (f"?{parts.query}" if parts.query else "")
 
 
+def add_postgres(url: str) -> None:
+    """Make the database `postgres`, which an embedded server lacks; restores may stay in it while others copy the template."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE postgres")
+
+
 class Database:
     """A database of a test's own, looked into as the application's role, subject to row-level security.
 

@@ -113,12 +113,15 @@ def main() -> int:
     command, prepared = sys.argv[1:], PREPARED
     if command[:1] == ["--unprepared"]:
         command, prepared = command[1:], 0
+    sys.path.append(str(Path(__file__).parents[1]))
+    from helpers import add_postgres
     from pgengram.postgres import start_embedded
 
     with tempfile.TemporaryDirectory(prefix="pgengram") as folder:
         Path(folder).chmod(0o755)
         server = start_embedded(Path(folder) / "data")
         try:
+            add_postgres(server.url)
             with before(server.url, prepared=prepared) as url:
                 more = {"PGENGRAM_TEST_DATABASE_URL": server.url, "PGENGRAM_TEST_PGBOUNCER_URL": url}
                 return subprocess.run(command, env=os.environ | more, check=False).returncode

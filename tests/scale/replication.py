@@ -137,7 +137,12 @@ def _set(url: str, **settings: str) -> None:
 
 def main() -> int:
     """Run a command beside a primary and its replica."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from helpers import add_postgres
+
     with replicated() as pair:
+        add_postgres(pair.primary)
+        pair.catch_up()
         more = {"PGENGRAM_TEST_DATABASE_URL": pair.primary, "PGENGRAM_TEST_REPLICA_URL": pair.replica}
         return subprocess.run(sys.argv[1:], env=os.environ | more, check=False).returncode
 
