@@ -88,16 +88,17 @@ class Language:
 
 @cache
 def _function_words() -> dict[str, list[str]]:
-    """Return the commonest words of each language, and the words it asks with."""
+    """Return the commonest words of each language; after a question mark those that it asks with beyond them."""
     text = files("pgengram.text.lexical").joinpath("function_words.txt").read_text(encoding="utf-8")
     return {code: words for code, *words in (line.split(" ") for line in text.splitlines())}
 
 
 @cache
 def _telling_words() -> dict[str, tuple[str, ...]]:
-    """Return each common word of Latin script with the languages that it may tell."""
+    """Return each word of Latin script that tells a language, common or asking, with the languages that have it."""
     found: dict[str, tuple[str, ...]] = {}
-    for code, words in _function_words().items():
+    for key, words in _function_words().items():
+        code = key.removeprefix("?")
         for word in () if code in TOLD_BY_SCRIPT else words:
             found[word] = (*found.get(word, ()), code)
     return found
@@ -132,8 +133,18 @@ def _spoken(sample: str) -> str | None:
 
 @cache
 def function_words(code: str) -> frozenset[str]:
-    """Return the commonest words of a language, and those it asks with; none where we have no list."""
+    """Return the commonest words of a language; none where we have no list."""
     return frozenset(_function_words().get(code, ()))
+
+
+@cache
+def asking_words(code: str) -> frozenset[str]:
+    """Return the words that a language asks with, beyond its commonest ones.
+
+    They tell a language and are not translated. A question still weighs by them, or a single word that it shares with a
+    memory by chance would count as half of it (.3 of R@1 in the probe of benchmarks/languages.py).
+    """
+    return frozenset(_function_words().get(f"?{code}", ()))
 
 
 def _scripts(sample: str) -> Counter[str]:

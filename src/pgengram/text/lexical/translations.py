@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pgengram.runtime.system.files import sha256_of
-from pgengram.text.lexical.language import UNSPACED, function_words, spoken
+from pgengram.text.lexical.language import UNSPACED, asking_words, function_words, spoken
 from pgengram.text.lexical.stems import ALGORITHMS, stem
 from pgengram.text.lexical.words import words
 
@@ -42,7 +42,7 @@ def in_english(text: str) -> dict[str, list[str]]:
     if not language or not lexicon:
         return {}
     found: dict[str, list[str]] = {}
-    empty = function_words(language)
+    empty = function_words(language) | asking_words(language)
     for word, english in _looked_up(language, lexicon, words(text)):
         if word.lower() not in empty:
             found[word] = english.split(" ")
