@@ -55,6 +55,8 @@ def test_a_short_question_is_told_by_the_word_it_asks_with(question: str, code: 
         "Where was Sam when the train came in?",
         "Take care, talk soon!",
         "Nordwind demo",
+        "For team lunches Jiří leaves out mushrooms, and Tariq takes neither pork nor alcohol.",
+        "Comment out the min of kit and meta",
         "PostgreSQL 17 upgrade",
         "The verb gehen means to walk in German.",
         "See https://example.org/el/camino for the way we took.",
