@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -42,10 +42,8 @@ def in_english(text: str) -> dict[str, list[str]]:
     if not language or not lexicon:
         return {}
     found: dict[str, list[str]] = {}
-    empty = function_words(language) | asking_words(language)
     for word, english in _looked_up(language, lexicon, words(text)):
-        if word.lower() not in empty:
-            found[word] = english.split(" ")
+        found[word] = english.split(" ")
         if len(found) == MAX_TRANSLATED:
             break
     return found
@@ -61,25 +59,32 @@ def key_of(language: str, word: str) -> str:
 
 
 def _looked_up(language: str, lexicon: Lexicon, asked: Sequence[str]) -> Iterator[tuple[str, str]]:
+    empty = function_words(language) | asking_words(language)
     if language in CUT:
         for run in asked:
-            yield from _longest(lexicon, list(run.lower()), "", MAX_CHARACTERS)
+            yield from _longest(lexicon, empty, list(run.lower()), "", MAX_CHARACTERS)
     elif language in SYLLABLES:
-        yield from _longest(lexicon, [word.lower() for word in asked], " ", MAX_SYLLABLES)
+        yield from _longest(lexicon, empty, [word.lower() for word in asked], " ", MAX_SYLLABLES)
     else:
         for word in asked:
-            if english := lexicon.get(key_of(language, word.lower())):
+            lowered = word.lower()
+            if lowered not in empty and (english := lexicon.get(key_of(language, lowered))):
                 yield word, english
 
 
-def _longest(lexicon: Lexicon, parts: Sequence[str], space: str, most: int) -> Iterator[tuple[str, str]]:
-    """Cut a text into the longest words that a lexicon has, from its start on; what it has not is left out."""
+def _longest(
+    lexicon: Lexicon, empty: Collection[str], parts: Sequence[str], space: str, most: int
+) -> Iterator[tuple[str, str]]:
+    """Cut a text into the longest words that a lexicon has, from its start on; what it has not is left out, as are
+    empty words.
+    """
     start = 0
     while start < len(parts):
         for end in range(min(len(parts), start + most), start, -1):
             word = space.join(parts[start:end])
             if english := lexicon.get(word):
-                yield word, english
+                if word not in empty:
+                    yield word, english
                 start = end
                 break
         else:
