@@ -133,8 +133,8 @@ def signals() -> dict[str, tuple[float, str]]:
     return {
         "meaning": (WEIGHT_MEANING, "coalesce(b.similarity, 0)"),
         "words": (WEIGHT_WORDS, f"{alone} * b.words_share"),
-        "around": (WEIGHT_AROUND, by_neighbours()),
-        "reply": (WEIGHT_REPLY, by_reply()),
+        "around": (WEIGHT_AROUND, "b.around"),
+        "reply": (WEIGHT_REPLY, "b.reply"),
         "voice": (WEIGHT_SPEAKER, "b.why_voice"),
         "traits": (WEIGHT_TRAIT, by_traits()),
         "asking": (WEIGHT_ASKING, has(ENDS_ASKING)),
@@ -206,11 +206,9 @@ WITH {sets}, asked AS MATERIALIZED (
   CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a
 ), {CONVERSATIONS}, scored AS MATERIALIZED (
-  SELECT b.memory_id, b.similarity, b.words_share, b.found_by, CASE WHEN {PLACED} THEN {by_neighbours()} END AS why_near_by,
+  SELECT b.memory_id, b.similarity, b.words_share, b.found_by, CASE WHEN {PLACED} THEN b.around END AS why_near_by,
     {WHY.format("b")}, {total} AS score
-  FROM turned b
-  WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE} EXCLUDE CURRENT ROW),
-         before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING)
+  FROM surrounded b
 ), cut AS MATERIALIZED (
   SELECT *, max(score) OVER () AS best_score FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {NO_NEIGHBOURS if mode == "text" else ""}
   ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
@@ -221,13 +219,24 @@ WITH {sets}, asked AS MATERIALIZED (
 
 IN_SEQUENCE: Final = f"ORDER BY b.session_sequence RANGE BETWEEN {NEAR_BY} PRECEDING AND {NEAR_BY} FOLLOWING"
 # Turns of a conversation that the caller named, or lines that one connection stored in sequence where at least two
-# people speak near by, each more than once: whoever stores a chat without naming it still stores a chat.
-CONVERSATIONS: Final = f"""heard AS MATERIALIZED (
-  SELECT b.*, count(b.voice) OVER (PARTITION BY b.session_id, b.voice {IN_SEQUENCE}) > 1 AS again FROM judged b
+# people speak near by, each more than once: whoever stores a chat without naming it still stores a chat. Most memories
+# were stored where nobody speaks, and pass by the sorting that this takes.
+CONVERSATIONS: Final = f"""spoken AS MATERIALIZED (
+  SELECT DISTINCT session_id FROM judged WHERE session_id IS NOT NULL AND (traits & {TURN} <> 0 OR voice IS NOT NULL)
+), heard AS MATERIALIZED (
+  SELECT b.*, count(b.voice) OVER (PARTITION BY b.session_id, b.voice {IN_SEQUENCE}) > 1 AS again
+  FROM judged b WHERE b.session_id IN (SELECT session_id FROM spoken)
 ), turned AS MATERIALIZED (
-  SELECT b.*, b.session_id IS NOT NULL AND (b.traits & {TURN} <> 0 OR b.again AND coalesce(
-    min(b.voice) FILTER (WHERE b.again) OVER near_by <> max(b.voice) FILTER (WHERE b.again) OVER near_by, false)) AS placed
+  SELECT b.*, b.traits & {TURN} <> 0 OR b.again AND coalesce(
+    min(b.voice) FILTER (WHERE b.again) OVER near_by <> max(b.voice) FILTER (WHERE b.again) OVER near_by, false) AS placed
   FROM heard b WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE})
+), surrounded AS MATERIALIZED (
+  SELECT b.*, {by_neighbours()} AS around, {by_reply()} AS reply
+  FROM turned b
+  WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE} EXCLUDE CURRENT ROW),
+         before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING)
+  UNION ALL
+  SELECT b.*, false, false, b.base, 0 FROM judged b WHERE b.session_id IS NULL OR b.session_id NOT IN (SELECT session_id FROM spoken)
 )"""
 
 

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pgengram.errors import DatabaseFailed, NotReady
@@ -121,22 +122,26 @@ class Store:
                 await asyncio.to_thread(embedded.stop)
 
     @asynccontextmanager
-    async def transaction(self, probes: int = PROBES) -> AsyncIterator[Transaction]:
+    async def transaction(self, probes: int = PROBES, *, reads: bool = False) -> AsyncIterator[Transaction]:
         """Run a block in one transaction that sees this namespace's rows only.
 
         Args:
             probes: lists of an ivfflat index visited for a vector.
+            reads: whether it only reads; see Database.transaction.
 
         Raises:
             DatabaseFailed: see Database.transaction. A lost embedded server is started again by the next call.
         """
         await self.open()
         try:
-            async with self.recovering() as database, database.transaction(self._namespace_id, probes) as tx:
+            async with (
+                self.recovering() as database,
+                database.transaction(self._namespace_id, probes, reads=reads) as tx,
+            ):
                 self.active_model_id = tx.model_id
                 yield tx
         finally:
-            if self.replica is not None:
+            if self.replica is not None and not reads:
                 self.replica.note_write()
 
     def health(self) -> dict[str, str]:
@@ -162,7 +167,7 @@ class Store:
             done = await self.replica.read(self._namespace_id, self.database, work)
             if done is not None:
                 return done[0]
-        return await work(self.transaction)
+        return await work(partial(self.transaction, reads=True))
 
     async def read_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Return what `work` returns, which reads in one transaction; see `read`."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final
@@ -182,7 +182,9 @@ class Database:
         self._namespace_ids.pop(name, None)
 
     @contextlib.asynccontextmanager
-    async def transaction(self, namespace_id: int, probes: int = PROBES) -> AsyncIterator[Transaction]:
+    async def transaction(
+        self, namespace_id: int, probes: int = PROBES, *, reads: bool = False
+    ) -> AsyncIterator[Transaction]:
         """Run a block in one transaction that sees and writes the rows of one namespace only.
 
         A connection that died while it lay in the pool is replaced before anything was done on it.
@@ -190,6 +192,7 @@ class Database:
         Args:
             namespace_id: the namespace's key.
             probes: lists of an ivfflat index visited for a vector.
+            reads: whether the block only reads: nobody waits for its end then, as there is nothing to keep.
 
         Raises:
             DatabaseFailed: PostgreSQL cannot be used now; nothing of the block was kept unless it had committed.
@@ -204,7 +207,8 @@ class Database:
                 if full:
                     await connection.execute("SET TRANSACTION READ ONLY")
                 yield Transaction(connection, namespace_id, self._model_id, full, self.distributed)
-                await connection.commit()
+                if not reads:
+                    await connection.commit()
         except DatabaseFailed as error:
             refused = isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction)
             if refused and not full:
@@ -221,7 +225,10 @@ class Database:
             await self._give_back(pool, connection)
             raise
         else:
-            await pool.putconn(connection)  # of a pool that was closed meanwhile, too
+            if reads:
+                self._giving_back(pool, connection, connection.commit)
+            else:
+                await pool.putconn(connection)  # of a pool that was closed meanwhile, too
 
     @contextlib.asynccontextmanager
     async def snapshot(self, namespace_id: int) -> AsyncIterator[Transaction]:
@@ -318,10 +325,15 @@ class Database:
         """Give a connection back that was left in the middle, in a task of its own: the caller may be cancelled
         again.
         """
-        giving = asyncio.create_task(_given_back(pool, connection), name="giving a connection back")
+        await asyncio.shield(self._giving_back(pool, connection, connection.rollback))
+
+    def _giving_back(
+        self, pool: Pool, connection: psycopg.AsyncConnection[Row], end: Callable[[], Awaitable[None]]
+    ) -> asyncio.Task[None]:
+        giving = asyncio.create_task(_given_back(pool, connection, end), name="giving a connection back")
         self._giving.add(giving)
         giving.add_done_callback(self._giving.discard)
-        await asyncio.shield(giving)
+        return giving
 
     async def _answers(self) -> bool:
         """Whether the server accepts connections; without asking, the pool would wait for it for half a minute."""
@@ -380,10 +392,10 @@ def _mark(entered: psycopg.AsyncCursor[Row]) -> bytes | None:
     return entered.pgresult.get_value(0, 0) if entered.pgresult else None
 
 
-async def _given_back(pool: Pool, connection: psycopg.AsyncConnection[Row]) -> None:
-    """Roll back what is open, and give the connection back; one that cannot do that is closed."""
+async def _given_back(pool: Pool, connection: psycopg.AsyncConnection[Row], end: Callable[[], Awaitable[None]]) -> None:
+    """End what is open, and give the connection back; one that cannot do that is closed."""
     try:
-        await connection.rollback()
+        await end()
     except psycopg.Error:
         await connection.close()
     await pool.putconn(connection)

@@ -136,7 +136,7 @@ class Replica:
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(ATTEMPT_S):
-                    tx = await stack.enter_async_context(self._database.transaction(namespace_id))
+                    tx = await stack.enter_async_context(self._database.transaction(namespace_id, reads=True))
                     await _caught_up(tx, position)
             except TimeoutError:
                 raise DatabaseFailed("The replica did not answer in time.") from None
