@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # Two make a short text no faster, with VNNI (1.3 against 1.2 ms) or without (7.9 against 8.3), at half as much CPU
 # again; a long one 9 against 14 ms.
 THREADS = 1
+SLOWER = ["SkipLayerNormFusion"]  # one operator for two steps; on a CPU it takes three times as long as they do
 TURN_S = 0.1  # work is done in turns this long, so that a question waits for one turn of an import, not for its end
 IDLE_S = 600.0  # unused for so long, the model is let go: about 50 MB, back within a tenth of a second
 UNUSED_S = 60.0  # the same for one that was loaded ahead, and no text has come yet
@@ -309,11 +310,15 @@ def _session(model: Path) -> onnxruntime.InferenceSession:
     options.intra_op_num_threads = THREADS
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads would burn a busy CPU
-    options.enable_cpu_mem_arena = False  # the arena keeps the largest text's memory for ever; it gains 5 % of time
+    # An arena keeps the memory of the longest text, 6 MB for a whole window; without one each text asks the system for
+    # its memory anew, which takes a sixth of the time, and the heap grows as much.
+    options.enable_cpu_mem_arena = True
     options.enable_mem_pattern = False  # plans memory for one length, and lengths differ
     options.log_severity_level = 3
     try:
-        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(
+            str(model), options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOWER
+        )
     except (
         failures.Fail,
         failures.InvalidArgument,

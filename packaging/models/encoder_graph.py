@@ -1,0 +1,139 @@
+"""Write the layers of an encoder like BERT as an ONNX graph: matrices in int8 with a scale for each output.
+
+Each step is the quickest that onnxruntime has on a processor: queries, keys and values by one matrix, attention by one
+operator, and sum and normalisation by two, as its operator for both takes three times as long as these (1.31.1).
+"""
+
+# mypy: disable-error-code="import-not-found,import-untyped,unused-ignore"
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+MICROSOFT = "com.microsoft"  # operators of onnxruntime beyond the standard's
+EPSILON = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A matrix (inputs, outputs) and a bias (outputs,)."""
+
+    matrix: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+    @classmethod
+    def beside(cls, parts: list[Linear]) -> Linear:
+        """Return several with the same input as one, their outputs side by side."""
+        return cls(np.hstack([one.matrix for one in parts]), np.concatenate([one.bias for one in parts]))
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """What a normalised vector is multiplied by, and what is added then."""
+
+    weight: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: joint gives queries, keys and values; out and attended end the attention; grown, shrunk and fed follow."""
+
+    joint: Linear
+    out: Linear
+    attended: Norm
+    grown: Linear
+    shrunk: Linear
+    fed: Norm
+
+
+class Graph:
+    """Collects nodes and weights; each method returns the name of what it made.
+
+    Args:
+        heads: of each attention.
+    """
+
+    def __init__(self, heads: int) -> None:
+        self._heads = heads
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: list[onnx.TensorProto] = []
+
+    def weight(self, name: str, values: NDArray[np.generic]) -> str:
+        """Add a constant."""
+        self._weights.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+    def packed(self, name: str, nibbles: NDArray[np.uint8]) -> str:
+        """Add a constant of unsigned 4-bit values."""
+        flat = nibbles.reshape(-1)
+        tensor = onnx.TensorProto(
+            name=name, data_type=TensorProto.UINT4, raw_data=(flat[::2] | flat[1::2] << 4).tobytes()
+        )
+        tensor.dims.extend(nibbles.shape)
+        self._weights.append(tensor)
+        return name
+
+    def node(self, kind: str, inputs: list[str], name: str, *, domain: str = "", **attributes: object) -> str:
+        """Add an operator with one output, called `name`."""
+        self._nodes.append(helper.make_node(kind, inputs, [name], domain=domain, **attributes))
+        return name
+
+    def embedded(self, tokens: str, positions: NDArray[np.float32], norm: Norm) -> str:
+        """Add the sum of token and position vectors, normalised."""
+        self.weight("zero", np.array([0], np.int64))
+        self.node("Shape", ["input_ids"], "length", start=1, end=2)
+        self.node("Slice", [self.weight("positions", positions), "zero", "length", "zero"], "positions.cut")
+        return self.added(tokens, "positions.cut", norm, "embedded")
+
+    def linear(self, given: str, linear: Linear, name: str) -> str:
+        """Add a matrix."""
+        scales = np.abs(linear.matrix).max(axis=0) / 127
+        inputs = [
+            given,
+            self.weight(f"{name}.w", np.clip(np.rint(linear.matrix / scales), -127, 127).astype(np.int8)),
+            self.weight(f"{name}.scales", scales.astype(np.float32)),
+            self.weight(f"{name}.zeros", np.zeros(len(scales), np.int8)),
+            self.weight(f"{name}.b", linear.bias),
+        ]
+        return self.node("DynamicQuantizeMatMul", inputs, name, domain=MICROSOFT)
+
+    def layer(self, given: str, layer: Layer, at: str, mask: str = "") -> str:
+        """Add one layer: attention, then two matrices, each added to what came in and normalised.
+
+        Args:
+            given: vectors of tokens.
+            layer: its weights.
+            at: what the names begin with.
+            mask: which tokens are seen, int32 (batch, tokens); all without it.
+        """
+        split = [f"{at}.query", f"{at}.key", f"{at}.value"]
+        joint = self.linear(given, layer.joint, f"{at}.joint")
+        self._nodes.append(helper.make_node("Split", [joint], split, axis=-1, num_outputs=3))
+        inputs = [*split, "", mask] if mask else split
+        seen = self.node("MultiHeadAttention", inputs, f"{at}.seen", domain=MICROSOFT, num_heads=self._heads)
+        attended = self.added(given, self.linear(seen, layer.out, f"{at}.out"), layer.attended, f"{at}.attended")
+        active = self.node("Gelu", [self.linear(attended, layer.grown, f"{at}.grown")], f"{at}.active")
+        return self.added(attended, self.linear(active, layer.shrunk, f"{at}.shrunk"), layer.fed, f"{at}.fed")
+
+    def added(self, given: str, change: str, norm: Norm, name: str) -> str:
+        """Add a sum, normalised."""
+        weights = [self.weight(f"{name}.w", norm.weight), self.weight(f"{name}.b", norm.bias)]
+        self.node("Add", [given, change], f"{name}.sum")
+        return self.node("LayerNormalization", [f"{name}.sum", *weights], name, axis=-1, epsilon=EPSILON)
+
+    def save(
+        self, name: str, inputs: dict[str, list[int | str]], output: str, shape: list[int | str], file: Path
+    ) -> None:
+        """Write the graph from its int64 inputs, with their shapes, to a float32 output."""
+        given = [helper.make_tensor_value_info(one, TensorProto.INT64, axes) for one, axes in inputs.items()]
+        made = helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)
+        graph = helper.make_graph(self._nodes, name, given, [made], self._weights)
+        versions = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
+        onnx.save(helper.make_model(graph, opset_imports=versions, ir_version=10), file)
