@@ -1,4 +1,4 @@
-"""The same material for other memory servers: python benchmarks/compare.py [--only NAME …] [--rows ROW …] [--lend-model] [--json PATH].
+"""The same material for other memory servers: python benchmarks/compare.py [--only NAME …] [--rows ROW …] [--lend-model [FOLDER]] [--json PATH].
 
 Each server is installed from its registry into a folder of its own, and started as a client starts it, over stdin and stdout, with its
 default settings in an empty home. It is given the 115 memories of `pgengram demo` one by one and asked the 26 questions, which hardly
@@ -11,7 +11,8 @@ table shows how each behaves, and is no score.
 
 Needs /proc, for processor time and memory; node and npm for server-memory; for basic-memory a Python of 3.12 or newer. The SQLite of
 the Python that runs the last two must be allowed to load extensions. Both fetch an embedding model when first used; --lend-model puts
-pgengram's copy of all-MiniLM-L6-v2 where they look for theirs, for a machine without the net.
+pgengram's copy of all-MiniLM-L6-v2 where they look for theirs, for a machine without the net, or the one in a folder: theirs has weights of
+32 bits, which packaging/models/all_minilm_l6_v2.py writes with --in-full.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from mcp import Client
-from peers import MORE, SERVERS, Failed, Server
+from peers import MODEL, MORE, SERVERS, Failed, Server
 from rich.console import Console
 from rich.table import Table
 
@@ -219,17 +220,17 @@ async def store_on(server: Server, ledger: Path, start: int) -> None:
                 written.flush()
 
 
-def store_until_killed(name: str, environments: Path, home: Path, lent: bool, ledger: Path, start: int) -> None:
+def store_until_killed(name: str, environments: Path, home: Path, model: Path | None, ledger: Path, start: int) -> None:
     with (home.parent / "log").open("a") as log:
         os.dup2(log.fileno(), sys.stderr.fileno())  # it tells that its server was killed
-    asyncio.run(store_on(SERVERS[name](environments, home, lent=lent), ledger, start))
+    asyncio.run(store_on(SERVERS[name](environments, home, model=model), ledger, start))
 
 
 async def lost(server: Server, ledger: Path) -> tuple[int, int]:
     """Kill the server while it stores, a few times; return how many were acknowledged, and how many of those are gone."""
     chance = random.Random(7)
     for turn in range(KILLS):
-        given = (server.name, server.environments, server.home, bool(server.lent), ledger, turn * 100_000)
+        given = (server.name, server.environments, server.home, server.model, ledger, turn * 100_000)
         storing = multiprocessing.get_context("spawn").Process(target=store_until_killed, args=given)
         before = len(entries(ledger))
         storing.start()
@@ -427,7 +428,7 @@ async def compared(name: str, given: argparse.Namespace) -> Result:
 
 def homed(name: str, given: argparse.Namespace, home: Path) -> Server:
     home.mkdir(parents=True, exist_ok=bool(given.homes))
-    return SERVERS[name](given.environments, home.resolve(), lent=given.lend_model)
+    return SERVERS[name](given.environments, home.resolve(), model=given.lend_model)
 
 
 def spread(values: list[Any]) -> str:
@@ -450,7 +451,14 @@ def print_results(results: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=SERVERS, default=list(SERVERS))
-    parser.add_argument("--lend-model", action="store_true", help="give them pgengram's copy of the model")
+    parser.add_argument(
+        "--lend-model",
+        type=Path,
+        nargs="?",
+        const=MODEL,
+        metavar="FOLDER",
+        help="give them this model, or pgengram's copy",
+    )
     parser.add_argument("--locomo", type=Path, help="LoCoMo's JSON: measure with it instead")
     parser.add_argument("--conversations", type=int, default=1, help="how many of that file")
     kept = Path(tempfile.gettempdir()) / "pgengram-compare"

