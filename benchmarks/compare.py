@@ -4,8 +4,8 @@ Each server is installed from its registry into a folder of its own, and started
 default settings in an empty home. It is given the 115 memories of `pgengram demo` one by one and asked the 26 questions, which hardly
 share a word with the memory that answers them. Then it is asked for what it was told, started again, used by eight clients at once, and
 killed a few times while it stores. --larger fills it with more and asks again, which can take hours; --homes keeps what was filled, so that
-it can be filled at any time, in several calls, and asked on a quiet machine. --rows chooses among all this. --runs repeats it, and the table
-shows the median with the least and the most. A row that fails says so, and the others go on. With --locomo FILE it gets the turns
+it can be filled at any time, in several calls, and asked on a quiet machine. --rows chooses among all this. --runs repeats it, the servers
+taking turns, and the table shows the median with the least and the most. A row that fails says so, and the others go on. With --locomo FILE it gets the turns
 and questions of conversations in that file instead. Nothing is tuned, no language model helps any of them, and the corpus is ours: the
 table shows how each behaves, and is no score.
 
@@ -413,17 +413,13 @@ async def tried(measure: Callable[..., Awaitable[Result]], server: Server, given
         return {measure.__name__: f"failed, {type(error).__name__}: {str(error)[:80]}"}
 
 
-async def compared(name: str, given: argparse.Namespace) -> Result:
-    """Put one server through everything a few times, and return what came of it in each run."""
+def installed(name: str, given: argparse.Namespace) -> Result:
+    """Install a server, and return what it is; without a version where that fails."""
     given.environments.mkdir(parents=True, exist_ok=True)
     try:
-        version = SERVERS[name](given.environments, Path()).install()
+        return {"server": name, "version": SERVERS[name](given.environments, Path()).install()}
     except Failed as error:
-        return {"server": name, "version": str(error)}
-    result: Result = {"server": name, "version": version}
-    runs = [await measured(name, given) for _ in range(given.runs)]
-    measures = dict.fromkeys(measure for one in runs for measure in one)
-    return result | {measure: [one[measure] for one in runs if measure in one] for measure in measures}
+        return {"server": f"{name}: {error}", "version": ""}
 
 
 def homed(name: str, given: argparse.Namespace, home: Path) -> Server:
@@ -476,11 +472,14 @@ def main() -> None:
     given = parser.parse_args()
     if given.homes and (given.locomo or given.rows != ["larger"]):
         parser.error("--homes goes with --rows larger alone: the other rows begin with an empty home.")
-    results = []
-    for name in given.only:
-        results.append(asyncio.run(compared(name, given)))
-        if given.json:
-            given.json.write_text(json.dumps(results, indent=2) + "\n")
+    results = [installed(name, given) for name in given.only]
+    for _ in range(given.runs):  # in turns, as a machine is not as quick at any time
+        for result in results:
+            if result["version"]:
+                for measure, value in asyncio.run(measured(result["server"], given)).items():
+                    result.setdefault(measure, []).append(value)
+            if given.json:
+                given.json.write_text(json.dumps(results, indent=2) + "\n")
     print_results(results)
 
 
