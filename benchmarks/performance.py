@@ -641,7 +641,7 @@ async def cpu(lab: Lab) -> list[Mark]:
 
         return [
             await _cpu(lab, "CPU per store", 2.5, stores, store, server, postmaster),
-            await _cpu(lab, "CPU per search", 6, searches, search, server, postmaster),
+            await _cpu(lab, "CPU per search", 7.5, searches, search, server, postmaster),
         ]
 
 
