@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.stems import foreign_stems
-from pgengram.text.lexical.words import extra_terms, searched_text, speaker_terms, words
+from pgengram.text.lexical.words import extra_terms, searched_text, speaker_terms
 from pgengram.text.similarity.normalising import content_hash
 from pgengram.text.turn_features import speaker_key_of, turn_features_of
 
@@ -58,8 +58,5 @@ def derived(
             occurred_at=memory["occurred_at"],
             metadata={**memory["metadata"], **searched_detail},
         ),
-        extra_terms(content)
-        + foreign_stems(content, words(content))
-        + sounds_of_names(content)
-        + speaker_terms(speaker_key),
+        extra_terms(content) + foreign_stems(content) + sounds_of_names(content) + speaker_terms(speaker_key),
     )

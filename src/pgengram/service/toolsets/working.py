@@ -20,7 +20,7 @@ from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.text.lexical.stems import foreign_stems
-from pgengram.text.lexical.words import extra_terms, words
+from pgengram.text.lexical.words import extra_terms
 from pgengram.views import Answer, Shown, memory_view, shown
 
 LONGEST_S: Final = 7 * 86_400
@@ -209,7 +209,7 @@ class Working(Toolset):
         model = embedded.model_in(tx)
         asked = {
             "query": query,
-            "extra": extra_terms(query) + foreign_stems(query, words(query)),
+            "extra": extra_terms(query) + foreign_stems(query),
             "vector": embedded.parameter,
             "model_id": model and model.id,
             "meaning": WEIGHT_MEANING,

@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from typing import Final, cast
 
 from pgengram.text.lexical.language import function_words, spoken
+from pgengram.text.lexical.words import words
 
 # The algorithm of Snowball (Porter 2001) for each language that language_of tells.
 ALGORITHMS: Final = {
@@ -19,8 +20,8 @@ ALGORITHMS: Final = {
 REMEMBERED: Final = 20_000  # words; one costs about 50 µs
 
 
-def foreign_stems(text: str, words: Iterable[str]) -> list[str]:
-    """Return the stems of `words`, which stand in `text`, by the rules of its language.
+def foreign_stems(text: str, some: Iterable[str] | None = None) -> list[str]:
+    """Return the stems of the words of `text`, or of `some` of them, by the rules of its language.
 
     None for English, for a language without rules here, and for words whose English stem is the same: PostgreSQL finds
     those already.
@@ -29,7 +30,7 @@ def foreign_stems(text: str, words: Iterable[str]) -> list[str]:
     if language not in ALGORITHMS:
         return []
     empty = function_words(language)
-    lowered = (word.lower() for word in words)
+    lowered = (word.lower() for word in (words(text) if some is None else some))
     return [found for word in lowered if word not in empty and (found := _stem(language, word))]
 
 
