@@ -221,7 +221,7 @@ class McpMemoryService(Server):
         return key
 
     async def fill(self, client: Client, texts: list[str]) -> None:  # noqa: ARG002 - beside the server, which has no such tool
-        """Store them by the batches of its own library, a hundred times quicker than by its tool."""
+        """Store them by the batches of its own library, many times quicker than by its tool."""
         run(self.interpreter, "-c", STORE_BATCH, given=json.dumps(texts), HOME=str(self.home), **self.lent)
 
     async def ask(self, client: Client, question: str) -> list[str]:

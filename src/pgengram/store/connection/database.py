@@ -27,6 +27,7 @@ from pgengram.store.connection.translation import our_errors
 PROBE_TIMEOUT_S: Final = 5
 # A pooler without a server, or a network that went away, would let a call wait for minutes.
 ENTER_TIMEOUT_S: Final = 10.0
+CLOSE_S: Final = 2.0  # that closing waits for connections in use
 
 Row = dict[str, Any]
 Query = str | sql.SQL | sql.Composed
@@ -152,9 +153,11 @@ class Database:
         self._pool = pool
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, once those that are being given back are there."""
+        if self._giving:
+            await asyncio.wait(self._giving, timeout=CLOSE_S)
         if self._pool is not None:
-            await self._pool.close(timeout=2.0)
+            await self._pool.close(timeout=CLOSE_S)
             self._pool = None
 
     async def describe(self) -> str:

@@ -71,7 +71,7 @@ TOLD_BY_SCRIPT: Final = frozenset((*SCRIPTS, *(code for near in NEIGHBOURS.value
 _SCRIPT: Final = re.compile("|".join(f"(?P<{code}>[{letters}]+)" for code, letters in SCRIPTS.items()))
 _ASCII: Final = re.compile(r"[\x00-\x7f]+")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")  # the same, in a third of the time
+_ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")  # the same where a text is ASCII, and quicker
 _CODE: Final = frozenset("/\\@_=`<>{}")  # in an address, a path or an identifier
 
 

@@ -21,7 +21,7 @@ _MARKS = (
     r"\u302a-\u302f\ufe20-\ufe2f\u200c\u200d"
 )
 _WORD = re.compile(rf"(?:[^\W_]+|[{_MARKS}])+(?:['’](?:[^\W_]+|[{_MARKS}])+)*")
-_ASCII_WORD = re.compile("[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*")  # the same, in a third of the time
+_ASCII_WORD = re.compile("[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*")  # the same where a text is ASCII, and quicker
 # Identifiers whose punctuation the stemmer would cut: std::vector, PGENGRAM_X, v1.2.3, a-b.c, user@host.
 # Each begins where a run of its characters begins: a text of one long word is read once, not once for each character.
 _IDENTIFIER = re.compile(
