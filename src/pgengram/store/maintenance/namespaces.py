@@ -144,6 +144,7 @@ RECYCLES: Final = "SELECT setting, source FROM pg_settings WHERE name = 'wal_rec
 # end.
 SWITCH: Final = "SELECT pg_logical_emit_message(false, 'pgengram', 'scrub'), pg_switch_wal()"
 MOST_SWITCHES: Final = 128  # 2 GB of log at the usual size of a file
+MOST_ROUNDS: Final = 10
 
 
 async def scrub(database: Database, report: Report) -> Scrubbed:
@@ -186,26 +187,44 @@ async def scrub(database: Database, report: Report) -> Scrubbed:
 
 
 async def _recycle_log(connection: psycopg.AsyncConnection[Row]) -> int:
-    """Give up every file of the write-ahead log older than now, and overwrite those laid by for later."""
+    """Give up every file of the write-ahead log older than now, and overwrite those laid by for later.
+
+    The server hears of the setting a moment later, and a checkpoint before that lays old files by: then once more.
+    """
     before = {row["name"] for row in await _all(connection, SEGMENTS)}
     recycles = await _one(connection, RECYCLES)
     await _set_recycling(connection, sql.SQL("ALTER SYSTEM SET wal_recycle = off"))
     try:
-        for _ in range(MOST_SWITCHES):
-            await connection.execute(SWITCH)
-            current = (await _one(connection, CURRENT))["name"]
-            if all(row["name"] <= current for row in await _all(connection, SEGMENTS)):
+        for _ in range(MOST_ROUNDS):
+            await _overwrite_laid_by(connection)
+            laid_by = False
+            for _ in range(3):  # the first may keep the file in which the checkpoint before it began
+                await connection.execute("CHECKPOINT")
+                laid_by = laid_by or await _laid_by(connection)
+                await connection.execute(SWITCH)
+            if not laid_by:
                 break
-        for _ in range(2):  # the first may keep the file in which the checkpoint before it began
-            await connection.execute("CHECKPOINT")
-            await connection.execute(SWITCH)
-        await connection.execute("CHECKPOINT")
     finally:
         again = sql.SQL("ALTER SYSTEM RESET wal_recycle")
         if recycles["source"] == "configuration file" and recycles["setting"] == "off":
             again = sql.SQL("ALTER SYSTEM SET wal_recycle = off")
         await _set_recycling(connection, again)
     return len(before)
+
+
+async def _overwrite_laid_by(connection: psycopg.AsyncConnection[Row]) -> None:
+    """Write each file of the log that was laid by, until a new one has to be made."""
+    for _ in range(MOST_SWITCHES):
+        if not await _laid_by(connection):
+            break
+        await connection.execute(SWITCH)
+    await connection.execute(SWITCH)  # the last of them, too
+
+
+async def _laid_by(connection: psycopg.AsyncConnection[Row]) -> bool:
+    """Whether there are files of the log that are not yet written."""
+    current = (await _one(connection, CURRENT))["name"]
+    return any(row["name"] > current for row in await _all(connection, SEGMENTS))
 
 
 async def _set_recycling(connection: psycopg.AsyncConnection[Row], statement: sql.SQL) -> None:
