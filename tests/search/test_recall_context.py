@@ -52,7 +52,9 @@ async def test_the_best_hits_of_a_search_are_recalled_in_their_order(client: Cli
 
 
 @pytest.mark.shows(24)
-@pytest.mark.parametrize("context", ["Quarterly tax filings of the bakery", "quantum chromodynamics", "the of and"])
+@pytest.mark.parametrize(
+    "context", ["Quarterly tax filings of the bakery", "quantum chromodynamics", "and so on and so forth"]
+)
 async def test_nothing_is_recalled_for_a_context_that_nothing_is_known_of(client: Client, context: str) -> None:
     for content in ("My dog is Mochi.", "The harbour is quiet at night.", "Mira flew to Oslo in January."):
         await remember(client, content)

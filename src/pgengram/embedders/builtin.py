@@ -21,17 +21,17 @@ HERE: Final = Path(__file__).parent
 ENGLISH, OTHERS = "all_minilm_l6_v2", "multilingual_e5_small"  # folders
 SHA256: Final[Mapping[str, Mapping[str, str]]] = {
     ENGLISH: {
-        "model.onnx": "7affa9a45244f81bd784d59d96813cafea99fe712becf1d9ba9da360452557c9",
-        "model.onnx_data": "6fa6ba88fc7fd0f590bfa803a33d63fcdcbcfea4aa12644ff8325b72ac038553",
+        "model.onnx": "6bb8ead6608c63315ab57d46fc71451d61e4dae984ed379d4afa4026834deb03",
+        "model.onnx_data": "1986724b773ef838ca0a4789555f1341f6b1bc05aa71ac3ad94fadeffe32308d",
         "tokenizer.json": "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
     },
     OTHERS: {
-        "model.onnx": "920c1a1caefb2a4792ecc75964b012a5a629f9f1a01a7fef959df13771edbc0f",
-        "model.onnx_data": "f415706a47ed6664eafff1e6150a973c1a2353c54ca57487560cbf040144c607",
+        "model.onnx": "0ab8adbedddf891e3614ce172f13c3b6ecee85adbb0f05bf1e8c0b5f404822ed",
+        "model.onnx_data": "db4808a4b90c41396ffee586ec749bf3e125c1b057804a1d079429788a74f08c",
         "vocabulary.txt": "49d7fd3fff1b466f8cea2760ccf4049d05b374a9313824be49cf8d30d0fb9029",
     },
 }
-NAME: Final = "all-MiniLM-L6-v2+multilingual-e5-small@2b55729c2e99"  # another one for any change of a vector
+NAME: Final = "all-MiniLM-L6-v2+multilingual-e5-small@607572c7a22b"  # another one for any change of a vector
 DIMENSIONS: Final = 384
 REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."
 
