@@ -46,14 +46,19 @@ async def captured(manager: MemoryManager, query: str) -> list[tuple[str, list[f
         raise RuntimeError("weights are chosen with an embedder")
     async with manager.store.transaction() as tx:
         asked = await understand(tx, parse(question, datetime.now(UTC)), Frequencies())
-    vector = await manager.embedder.query(asked.meaning)
+    index = VectorIndex(model.id, model.dimensions)
+    embedded = Embedded(index, [await manager.embedder.query(asked.meaning)])
     ranking.score = lambda: f"ARRAY[{', '.join(value for _, value in ranking.signals().values())}]::double precision[]"
     try:
         async with manager.store.transaction() as tx:
-            found = await ranking.ranked(tx, asked, Embedded(VectorIndex(model.id, model.dimensions), [vector]))
+            text = ranking.statement(
+                ranking.searched(asked.parsed.scope, index, tx.namespace_id), index, reach=CANDIDATES
+            )
+            given = ranking.parameters(asked, embedded, 0) | {"offset": 0, "limit": CANDIDATES}
+            rows = await tx.rows(text, given)
     finally:
         ranking.score = usual
-    return [(str(row["id"]), row["score"]) for row in found.rows]
+    return [(str(row["id"]), row["score"]) for row in rows if row["id"] is not None]
 
 
 class Sample:

@@ -81,6 +81,20 @@ async def test_the_same_words_are_worth_less_away_from_the_question_they_answer(
     assert scores[near] > scores[far] + 0.1
 
 
+async def test_words_of_the_question_still_hold_two_turns_later_and_no_longer(client: Client) -> None:
+    said = ("Ann", "The treasure chest, yes."), ("Bob", "Hm."), ("Ann", "Under the oak."), ("Bob", "Near the oak.")
+    ids = await answer(client, "talk", *said)
+
+    heard = {
+        hit["id"]: hit["why"].get("heard", 0)
+        for hit in await hits(client, "Is the treasure chest at the oak?", limit=10)
+    }
+
+    assert heard[ids[1]] == heard[ids[0]] > 0.5
+    assert heard[ids[2]] == pytest.approx(1, abs=0.001)
+    assert heard[ids[3]] == pytest.approx(1 - heard[ids[0]], abs=0.001)
+
+
 async def test_a_turn_far_away_in_the_same_conversation_is_not_lifted(client: Client) -> None:
     fillers = [("Bob", f"Small talk of no matter, part {n}.") for n in range(12)]
     ids = await answer(client, "talk", ("Ann", "Where is the treasure chest?"), *fillers, ("Bob", "Under the old oak."))

@@ -36,8 +36,12 @@ from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME,
 # find as much in it: R@10 85.4 ± 3.3 % against 85.3 ± 2.8 of these (benchmarks/locomo.py --leave-one-out). Scores are
 # fused, not ranks: that is worth 4 to 9 points where one ranker is much weaker than the other.
 WEIGHT_MEANING: Final = 0.6  # cosine of question and memory
-WEIGHT_WORDS: Final = 0.25  # words as a share of the best candidate's; 0.4 where nothing else is known of a memory
-WEIGHT_WORDS_ALONE: Final = 0.4
+WEIGHT_WORDS: Final = 0.25  # words as a share of the best candidate's
+WEIGHT_WORDS_ALONE: Final = 0.4  # the same where nothing else is known of a memory
+WEIGHT_WORDS_PLACED: Final = 0.15  # the same in a conversation, where the next weight belongs to it
+WEIGHT_HEARD: Final = (
+    0.25  # those of the question's words that are in this turn or the two before it, which it leaves out
+)
 WEIGHT_AROUND: Final = 0.4  # the best turn near by, as a turn leaves out what was said just before it
 WEIGHT_SPEAKER: Final = 0.2  # the speaker is the one person named in the question
 WEIGHT_REPLY: Final = 0.15  # the turn before asked something: how well that fits
@@ -54,6 +58,8 @@ WEIGHT_RECENCY: Final = 0.02  # decides between memories that say nearly the sam
 RECENCY_HALF_LIFE_DAYS: Final = 30
 WORDS_SHARE_OF_ASKED: Final = 0.5  # a best match with less than half of what was asked counts as less than a full one
 NEAR_BY: Final = 5  # turns before and after
+JUST_HEARD: Final = 2  # turns before, whose words still hold
+COUNTED_WORDS: Final = 63  # of a question, a bit for each
 SEEDS: Final = 40  # best candidates whose neighbours are looked at
 
 
@@ -86,6 +92,12 @@ def by_reply() -> str:
     """How well the turn before fits, when another speaker asked something in it."""
     return f"""CASE WHEN {PLACED} AND max(b.voice) OVER before IS DISTINCT FROM b.voice
       THEN coalesce(max(CASE WHEN b.traits & {ASKS} <> 0 THEN b.base END) OVER before, 0) ELSE 0 END"""
+
+
+def by_heard() -> str:
+    """Which of the question's words a turn and those just before it have, by their weight, as a share of all."""
+    return f"""CASE WHEN {PLACED} THEN
+      coalesce((SELECT sum(asked.weight) FROM asked WHERE asked.bit & b.heard <> 0), 0) / best.asked ELSE 0 END"""
 
 
 def by_speaker() -> str:
@@ -129,10 +141,12 @@ def signals() -> dict[str, tuple[float, str]]:
     """Return each signal's weight and value; a memory outside any conversation lives by meaning, words, time and
     relevance.
     """
-    alone = f"CASE WHEN b.traits = 0 THEN {WEIGHT_WORDS_ALONE / WEIGHT_WORDS} ELSE 1 END"
+    share = f"""CASE WHEN {PLACED} THEN {WEIGHT_WORDS_PLACED / WEIGHT_WORDS}
+      WHEN b.traits = 0 THEN {WEIGHT_WORDS_ALONE / WEIGHT_WORDS} ELSE 1 END"""
     return {
         "meaning": (WEIGHT_MEANING, "coalesce(b.similarity, 0)"),
-        "words": (WEIGHT_WORDS, f"{alone} * b.words_share"),
+        "words": (WEIGHT_WORDS, f"{share} * b.words_share"),
+        "heard": (WEIGHT_HEARD, "b.why_heard"),
         "around": (WEIGHT_AROUND, "b.around"),
         "reply": (WEIGHT_REPLY, "b.reply"),
         "voice": (WEIGHT_SPEAKER, "b.why_voice"),
@@ -165,14 +179,15 @@ def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reac
     base = f"{WEIGHT_MEANING} * coalesce(similarity, 0) + {WEIGHT_WORDS_ALONE} * words_share"
     return f"""
 WITH {sets}, asked AS MATERIALIZED (
-  SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[]) AS a(term, weight, rare)
+  SELECT a.*, CASE WHEN a.place <= {COUNTED_WORDS} AND a.rare THEN 1::bigint << a.place::integer - 1 ELSE 0 END AS bit
+  FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[]) WITH ORDINALITY AS a(term, weight, rare, place)
 ), near AS MATERIALIZED (
   {by_meaning(model, scope)}
 ), worded AS MATERIALIZED (
   {by_words(scope)}
 ), seeds AS MATERIALIZED (
   SELECT c.memory_id, coalesce(near.similarity, {similarity_of(model, "c.memory_id")}) AS similarity,
-    coalesce(worded.words, 0) + {common} AS words,
+    coalesce(worded.words, 0) + {common} AS words, coalesce(worded.matched, 0) AS matched,
     concat_ws(' and ', CASE WHEN near.memory_id IS NOT NULL THEN 'meaning' END,
               CASE WHEN worded.words > 0 THEN 'words' END) AS found_by
   FROM (SELECT memory_id FROM near
@@ -180,7 +195,8 @@ WITH {sets}, asked AS MATERIALIZED (
                ORDER BY words DESC, memory_id DESC LIMIT {ALL_WORDED if mode == "text" else CANDIDATES})) AS c
   LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
 ), {USUAL}, best AS MATERIALIZED (
-  SELECT greatest(max(words), %(most_words)s::double precision, 1e-9) AS words FROM seeds
+  SELECT greatest(max(words), %(most_words)s::double precision, 1e-9) AS words,
+    (SELECT greatest(sum(weight), 1e-9) FROM asked WHERE bit <> 0) AS asked FROM seeds
 ), turns AS MATERIALIZED (
   SELECT m.session_id, m.session_sequence
   FROM (SELECT s.memory_id FROM seeds s CROSS JOIN best
@@ -193,9 +209,9 @@ WITH {sets}, asked AS MATERIALIZED (
       AND n.session_sequence BETWEEN turns.session_sequence - {NEAR_BY} AND turns.session_sequence + {NEAR_BY} OFFSET 0) AS n
   WHERE {in_scope(scope, "n.memory_id")} AND n.memory_id NOT IN (SELECT memory_id FROM seeds)
 ), members AS MATERIALIZED (
-  SELECT memory_id, similarity, words, found_by FROM seeds
+  SELECT memory_id, similarity, words, matched, found_by FROM seeds
   UNION ALL
-  SELECT c.memory_id, {similarity_of(model, "c.memory_id")}, coalesce(worded.words, 0) + {common}, 'conversation'
+  SELECT c.memory_id, {similarity_of(model, "c.memory_id")}, coalesce(worded.words, 0) + {common}, coalesce(worded.matched, 0), 'conversation'
   FROM around c LEFT JOIN worded USING (memory_id)
 ), judged AS MATERIALIZED (
   SELECT c.*, m.*, a.*, {base} AS base
@@ -207,8 +223,8 @@ WITH {sets}, asked AS MATERIALIZED (
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a
 ), {CONVERSATIONS}, scored AS MATERIALIZED (
   SELECT b.memory_id, b.similarity, b.words_share, b.found_by, CASE WHEN {PLACED} THEN b.around END AS why_near_by,
-    {WHY.format("b")}, {total} AS score
-  FROM surrounded b
+    CASE WHEN {PLACED} THEN b.why_heard END AS why_heard, {WHY.format("b")}, {total} AS score
+  FROM (SELECT b.*, {by_heard()} AS why_heard FROM surrounded b CROSS JOIN best OFFSET 0) AS b
 ), cut AS MATERIALIZED (
   SELECT *, max(score) OVER () AS best_score FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {NO_NEIGHBOURS if mode == "text" else ""}
   ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
@@ -231,12 +247,13 @@ CONVERSATIONS: Final = f"""spoken AS MATERIALIZED (
     min(b.voice) FILTER (WHERE b.again) OVER near_by <> max(b.voice) FILTER (WHERE b.again) OVER near_by, false) AS placed
   FROM heard b WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE})
 ), surrounded AS MATERIALIZED (
-  SELECT b.*, {by_neighbours()} AS around, {by_reply()} AS reply
+  SELECT b.*, {by_neighbours()} AS around, {by_reply()} AS reply, bit_or(b.matched) OVER just AS heard
   FROM turned b
   WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE} EXCLUDE CURRENT ROW),
-         before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING)
+         before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING),
+         just AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN {JUST_HEARD} PRECEDING AND CURRENT ROW)
   UNION ALL
-  SELECT b.*, false, false, b.base, 0 FROM judged b WHERE b.session_id IS NULL OR b.session_id NOT IN (SELECT session_id FROM spoken)
+  SELECT b.*, false, false, b.base, 0, 0 FROM judged b WHERE b.session_id IS NULL OR b.session_id NOT IN (SELECT session_id FROM spoken)
 )"""
 
 
@@ -249,7 +266,7 @@ def _by_meaning_alone(model: VectorIndex | None, scope: Scope, reach: int) -> st
     return f"""near AS MATERIALIZED (
   {by_meaning(model, scope, reach)}
 ), {USUAL}, cut AS MATERIALIZED (
-  SELECT n.memory_id, n.similarity, 0::double precision AS words_share, 'meaning' AS found_by, NULL::double precision AS why_near_by,
+  SELECT n.memory_id, n.similarity, 0::double precision AS words_share, 'meaning' AS found_by, NULL::double precision AS why_near_by, NULL::double precision AS why_heard,
     {WHY.format("m")}, n.similarity AS score, (SELECT best_similarity FROM usual) AS best_score
   FROM (SELECT * FROM near WHERE similarity >= %(min_similarity)s
         ORDER BY similarity DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s) AS n
@@ -274,7 +291,7 @@ CONTRADICTED: Final = """coalesce(
     (SELECT true FROM memory_relationships r
      WHERE r.namespace_id = %(namespace_id)s AND r.to_id = m.id AND r.type = 'contradicts' LIMIT 1), false) AS contradicted"""
 SHOWN: Final = f"""
-SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.why_near_by, {WHY.format("s")}, s.found_by, s.score, s.best_score, usual.*,
+SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.why_near_by, s.why_heard, {WHY.format("s")}, s.found_by, s.score, s.best_score, usual.*,
   counted.*
 FROM counted CROSS JOIN usual LEFT JOIN (cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}) ON true
 ORDER BY s.score DESC, m.id DESC
@@ -377,8 +394,12 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
 
 
 def fit_alone(row: Row) -> float:
-    """Return the score of a hit without what stands near by and without the bonus for its speaker."""
-    return float(row["score"] - WEIGHT_SPEAKER * row["why_voice"] - WEIGHT_AROUND * (row["why_near_by"] or 0))
+    """Return the score of a hit by itself: without what stands near by, and without the bonus for its speaker."""
+    fit = row["score"] - WEIGHT_SPEAKER * row["why_voice"]
+    if row["why_near_by"] is not None:
+        fit -= WEIGHT_AROUND * row["why_near_by"] + WEIGHT_HEARD * row["why_heard"]
+        fit += (WEIGHT_WORDS - WEIGHT_WORDS_PLACED) * row["words_share"]
+    return float(fit)
 
 
 def _stretch(asked: Asked, offset: int) -> tuple[bool, int, int]:

@@ -23,7 +23,7 @@ CHANGE: Final = 0.2  # the newer one announces a change
 # What the evidence of `succeeds` is enough for, measured by benchmarks/assistant.py: the rarer a false one has to be,
 # the more.
 HINTED: Final = 0.3  # asking whoever stores the newer one
-BEFORE: Final = 0.35  # standing before the older one
+BEFORE: Final = 0.33  # standing before the older one
 NAMED: Final = 0.45  # calling the older one so
 AS_GOOD: Final = 0.1  # less evidence than for the one that it surest succeeds: one change changes one fact
 

@@ -20,7 +20,7 @@ from pgengram.store.memory.succession import (
     surest,
 )
 
-TOGETHER: Final = 10  # places that are put in order together; pairs grow with the square
+TOGETHER: Final = 20  # places that are put in order together; pairs grow with the square
 FITS_STILL: Final = 1 / 3  # of the older one's score, that the newer has to have
 
 # By the first parts of two texts. Uses memory_vectors_pkey.
