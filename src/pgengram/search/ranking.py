@@ -33,8 +33,8 @@ from pgengram.store.schema.visibility import HIDDEN_IDS
 from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
 
 # Weights, chosen on the five even conversations of LoCoMo and rounded by hand. Chosen anew without one of them they
-# find as much in it: R@10 85.4 ± 3.3 % against 85.3 ± 2.8 of these (benchmarks/locomo.py --leave-one-out). Scores are
-# fused, not ranks: that is worth 4 to 9 points where one ranker is much weaker than the other.
+# find a little less in it: R@10 84.1 ± 2.8 % against 85.3 ± 2.8 of these (benchmarks/locomo.py --leave-one-out). Scores
+# are fused, not ranks: that is worth 4 to 9 points where one ranker is much weaker than the other.
 WEIGHT_MEANING: Final = 0.6  # cosine of question and memory
 WEIGHT_WORDS: Final = 0.25  # words as a share of the best candidate's
 WEIGHT_WORDS_ALONE: Final = 0.4  # the same where nothing else is known of a memory
