@@ -38,10 +38,8 @@ from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME,
 WEIGHT_MEANING: Final = 0.6  # cosine of question and memory
 WEIGHT_WORDS: Final = 0.25  # words as a share of the best candidate's
 WEIGHT_WORDS_ALONE: Final = 0.4  # the same where nothing else is known of a memory
-WEIGHT_WORDS_PLACED: Final = 0.15  # the same in a conversation, where the next weight belongs to it
-WEIGHT_HEARD: Final = (
-    0.25  # those of the question's words that are in this turn or the two before it, which it leaves out
-)
+WEIGHT_WORDS_PLACED: Final = 0.15  # the same in a conversation, beside the next one
+WEIGHT_HEARD: Final = 0.25  # the question's words that this turn or the two before have: a reply leaves them out
 WEIGHT_AROUND: Final = 0.4  # the best turn near by, as a turn leaves out what was said just before it
 WEIGHT_SPEAKER: Final = 0.2  # the speaker is the one person named in the question
 WEIGHT_REPLY: Final = 0.15  # the turn before asked something: how well that fits
