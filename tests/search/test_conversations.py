@@ -8,6 +8,7 @@ import pytest
 from mcp import Client
 
 from helpers import call, found, hits, remember
+from pgengram.ui.pages.page_application import PARTS
 
 NOW = "2026-05-13T12:00:00Z"
 
@@ -93,6 +94,16 @@ async def test_words_of_the_question_still_hold_two_turns_later_and_no_longer(cl
     assert heard[ids[1]] == heard[ids[0]] > 0.5
     assert heard[ids[2]] == pytest.approx(1, abs=0.001)
     assert heard[ids[3]] == pytest.approx(1 - heard[ids[0]], abs=0.001)
+
+
+async def test_the_page_draws_every_part_of_a_score(client: Client) -> None:
+    said = ("Ann", "Where is the treasure chest?"), ("Bob", "Bob put it under the oak in May."), ("Ann", "Hm.")
+    await answer(client, "talk", *said, occurred_at="2026-05-10T12:00:00Z")
+
+    ranked = await hits(client, "Where did Bob put the treasure chest in May 2026?")
+
+    parts = {name for hit in ranked for name in hit["why"]} - {"distance", "found_by"}
+    assert {"heard", "near_by", "voice", "period"} < parts <= PARTS.keys()
 
 
 async def test_a_turn_far_away_in_the_same_conversation_is_not_lifted(client: Client) -> None:
