@@ -63,7 +63,7 @@ async def test_vectors_have_384_dimensions_and_unit_length(builtin: BuiltinEmbed
 def test_a_vector_is_the_same_on_a_processor_that_adds_in_sixteen_bits(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without VNNI, sums that don't fit into 16 bits are cut off, unless onnxruntime is told to take twice the time."""
+    """Without VNNI, sums that don't fit into 16 bits are cut off, unless onnxruntime is told to take a tenth longer."""
     model = ModelFolder.read(HERE / folder)
     usual = onnx._Model(model)
     monkeypatch.setattr(onnxruntime, "SessionOptions", exactly)

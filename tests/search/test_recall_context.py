@@ -64,6 +64,13 @@ async def test_nothing_is_recalled_for_a_context_that_nothing_is_known_of(client
     assert (recalled["count"], recalled["context"], recalled["memory_ids"]) == (0, "", [])
 
 
+async def test_words_that_name_nothing_recall_one_memory_at_most(client: Client) -> None:
+    for content in ("My dog is Mochi.", "The harbour is quiet at night.", "Mira flew to Oslo in January."):
+        await remember(client, content)
+
+    assert (await call(client, "recall_context", context="the of and"))["count"] <= 1
+
+
 async def test_what_says_the_same_is_recalled_once(client: Client) -> None:
     for user in ("Ines", "Mira", "Tom"):
         await remember(client, "The gate code is 4711.", user=user)

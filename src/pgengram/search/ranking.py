@@ -56,7 +56,7 @@ WEIGHT_RECENCY: Final = 0.02  # decides between memories that say nearly the sam
 RECENCY_HALF_LIFE_DAYS: Final = 30
 WORDS_SHARE_OF_ASKED: Final = 0.5  # a best match with less than half of what was asked counts as less than a full one
 NEAR_BY: Final = 5  # turns before and after
-JUST_HEARD: Final = 2  # turns before, whose words still hold
+LATELY: Final = 2  # turns before, whose words still hold
 COUNTED_WORDS: Final = 63  # of a question, a bit for each
 SEEDS: Final = 40  # best candidates whose neighbours are looked at
 
@@ -93,9 +93,11 @@ def by_reply() -> str:
 
 
 def by_heard() -> str:
-    """Which of the question's words a turn and those just before it have, by their weight, as a share of all."""
+    """Which of the question's words a turn and those just before it have, by their weight, as a share of all; nothing
+    outside a conversation.
+    """
     return f"""CASE WHEN {PLACED} THEN
-      coalesce((SELECT sum(asked.weight) FROM asked WHERE asked.bit & b.heard <> 0), 0) / best.asked ELSE 0 END"""
+      coalesce((SELECT sum(asked.weight) FROM asked WHERE asked.bit & b.lately_matched <> 0), 0) / best.asked END"""
 
 
 def by_speaker() -> str:
@@ -144,7 +146,7 @@ def signals() -> dict[str, tuple[float, str]]:
     return {
         "meaning": (WEIGHT_MEANING, "coalesce(b.similarity, 0)"),
         "words": (WEIGHT_WORDS, f"{share} * b.words_share"),
-        "heard": (WEIGHT_HEARD, "b.why_heard"),
+        "heard": (WEIGHT_HEARD, "coalesce(b.why_heard, 0)"),
         "around": (WEIGHT_AROUND, "b.around"),
         "reply": (WEIGHT_REPLY, "b.reply"),
         "voice": (WEIGHT_SPEAKER, "b.why_voice"),
@@ -221,7 +223,7 @@ WITH {sets}, asked AS MATERIALIZED (
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a
 ), {CONVERSATIONS}, scored AS MATERIALIZED (
   SELECT b.memory_id, b.similarity, b.words_share, b.found_by, CASE WHEN {PLACED} THEN b.around END AS why_near_by,
-    CASE WHEN {PLACED} THEN b.why_heard END AS why_heard, {WHY.format("b")}, {total} AS score
+    b.why_heard, {WHY.format("b")}, {total} AS score
   FROM (SELECT b.*, {by_heard()} AS why_heard FROM surrounded b CROSS JOIN best OFFSET 0) AS b
 ), cut AS MATERIALIZED (
   SELECT *, max(score) OVER () AS best_score FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {NO_NEIGHBOURS if mode == "text" else ""}
@@ -245,11 +247,11 @@ CONVERSATIONS: Final = f"""spoken AS MATERIALIZED (
     min(b.voice) FILTER (WHERE b.again) OVER near_by <> max(b.voice) FILTER (WHERE b.again) OVER near_by, false) AS placed
   FROM heard b WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE})
 ), surrounded AS MATERIALIZED (
-  SELECT b.*, {by_neighbours()} AS around, {by_reply()} AS reply, bit_or(b.matched) OVER just AS heard
+  SELECT b.*, {by_neighbours()} AS around, {by_reply()} AS reply, bit_or(b.matched) OVER lately AS lately_matched
   FROM turned b
   WINDOW near_by AS (PARTITION BY b.session_id {IN_SEQUENCE} EXCLUDE CURRENT ROW),
          before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING),
-         just AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN {JUST_HEARD} PRECEDING AND CURRENT ROW)
+         lately AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN {LATELY} PRECEDING AND CURRENT ROW)
   UNION ALL
   SELECT b.*, false, false, b.base, 0, 0 FROM judged b WHERE b.session_id IS NULL OR b.session_id NOT IN (SELECT session_id FROM spoken)
 )"""

@@ -144,7 +144,7 @@ RECYCLES: Final = "SELECT setting, source FROM pg_settings WHERE name = 'wal_rec
 # end.
 SWITCH: Final = "SELECT pg_logical_emit_message(false, 'pgengram', 'scrub'), pg_switch_wal()"
 MOST_SWITCHES: Final = 128  # 2 GB of log at the usual size of a file
-MOST_ROUNDS: Final = 10
+MOST_ROUNDS: Final = 10  # until the server has heard of a setting
 
 
 async def scrub(database: Database, report: Report) -> Scrubbed:
