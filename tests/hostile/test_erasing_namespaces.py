@@ -14,6 +14,9 @@ from mcp import Client
 from helpers import Database, call, connected, database_of, found, owned_tables, refused, remember
 from machine import answered, closed_in_the_end, copied, pgengram
 from pgengram.postgres import start_embedded
+from pgengram.settings import Settings
+from pgengram.store.maintenance import namespaces
+from pgengram.store.store import Store
 
 CANARY = "xylophonquince"
 OTHER = "marimbapomelo"
@@ -106,6 +109,27 @@ async def test_an_erased_memory_is_in_no_file_after_a_scrub(folder: Path) -> Non
         assert files_holding(folder, CANARY) == []
         assert answer["tables"] >= len(owned_tables())
         assert await found(client, "piano") == [kept]
+
+
+async def test_a_log_that_the_server_goes_on_recycling_is_named_as_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def reported(message: str) -> None:
+        assert message
+
+    async with connected(data_dir=str(folder), embedder="none:") as client:
+        await remember(client, f"The {CANARY} stands in the hall.")
+    store = Store(Settings(data_dir=str(folder), embedder="none:"))
+    await store.open()
+    try:
+        cleared = await namespaces.scrub(store.database, reported)
+        monkeypatch.setattr(namespaces, "MOST_ROUNDS", 0)  # as where the server does not heed the setting
+        in_vain = await namespaces.scrub(store.database, reported)
+    finally:
+        await store.close()
+
+    assert not any("wal_recycle" in one for one in cleared.left)
+    assert any("`wal_recycle = off`" in one for one in in_vain.left)
 
 
 def test_nothing_is_erased_unless_the_name_is_typed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

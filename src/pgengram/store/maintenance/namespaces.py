@@ -168,7 +168,12 @@ async def scrub(database: Database, report: Report) -> Scrubbed:
         if superuser:
             await connection.execute(REWRITE.format(STATISTICS))
             await report("Recycling the write-ahead log")
-            scrubbed.log_files = await _recycle_log(connection)
+            scrubbed.log_files, rewritten = await _recycle_log(connection)
+            if not rewritten:
+                scrubbed.left.append(
+                    "Files of the write-ahead log that are laid by for later: the server did not heed "
+                    "`wal_recycle = off`, as where its command line says `on`. Take that away and run this again."
+                )
         else:
             scrubbed.left.append(
                 "The planner's statistics and the write-ahead log: this login is not a superuser. As one, run "
@@ -186,8 +191,9 @@ async def scrub(database: Database, report: Report) -> Scrubbed:
     return scrubbed
 
 
-async def _recycle_log(connection: psycopg.AsyncConnection[Row]) -> int:
-    """Give up every file of the write-ahead log older than now, and overwrite those laid by for later.
+async def _recycle_log(connection: psycopg.AsyncConnection[Row]) -> tuple[int, bool]:
+    """Give up every file of the write-ahead log older than now, and overwrite those laid by for later; return how many
+    there were, and whether none is laid by any more.
 
     The server hears of the setting a moment later, and a checkpoint before that lays old files by: then once more.
     """
@@ -203,13 +209,13 @@ async def _recycle_log(connection: psycopg.AsyncConnection[Row]) -> int:
                 laid_by = laid_by or await _laid_by(connection)
                 await connection.execute(SWITCH)
             if not laid_by:
-                break
+                return len(before), True
+        return len(before), False
     finally:
         again = sql.SQL("ALTER SYSTEM RESET wal_recycle")
         if recycles["source"] == "configuration file" and recycles["setting"] == "off":
             again = sql.SQL("ALTER SYSTEM SET wal_recycle = off")
         await _set_recycling(connection, again)
-    return len(before)
 
 
 async def _overwrite_laid_by(connection: psycopg.AsyncConnection[Row]) -> None:
