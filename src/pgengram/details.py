@@ -51,8 +51,8 @@ class Semantic(Detail):
     """What is known, and where it comes from."""
 
     confidence: f.Confidence | None = None
-    category: Words = []
-    related_concepts: Words = []
+    category: Words = Field(default_factory=list)
+    related_concepts: Words = Field(default_factory=list)
     source_references: Any = None
     contradictions: Any = None
     last_validated: f.Moment | None = None

@@ -91,16 +91,16 @@ class NewMemory(Provenance):
     type: Annotated[f.MemoryType | None, Field(description="Default: the kind's.")] = None
     kind: Annotated[f.Kind | None, Field(description="Finer word; sets how fast it fades.")] = None
     importance: f.Importance = 0.5
-    tags: f.Tags = []
-    metadata: f.Metadata = {}
+    tags: f.Tags = Field(default_factory=list)
+    metadata: f.Metadata = Field(default_factory=dict)
     confidence: f.Confidence | None = None
     emotion: f.Emotion | None = None
     occurred_at: Annotated[f.Moment | None, Field(description="When it happened.")] = None
     expires_at: Annotated[f.Expiry | None, Field(description="Hidden after this.")] = None
     last_confirmed_at: Annotated[f.Past | None, Field(description="Default: now.")] = None
     pinned: Annotated[bool, Field(description="Never fades.")] = False
-    sources: Sources = []
-    related_to: RelatedTo = []
+    sources: Sources = Field(default_factory=list)
+    related_to: RelatedTo = Field(default_factory=list)
     dedup_policy: DedupPolicy = "ask"
     idempotency_key: Annotated[f.Name | None, Field(description="Same key, same memory.")] = None
     embedding: f.Vector | None = None

@@ -40,7 +40,7 @@ class Draft:
 
     row: its columns as JSON has them; request: what the caller gave; parts: its vectors, shape (parts, dims), empty
     without an embedder; model_id: which model made them; related: the memories that it will lead to; redacted: the
-    sorts of secrets that were taken out.
+    sorts of secrets that were taken out; id: what it has once it is stored.
     """
 
     row: dict[str, Any]
@@ -53,11 +53,10 @@ class Draft:
     model_id: int | None = None
     related: list[UUID] = field(default_factory=list)
     redacted: list[str] = field(default_factory=list)
+    id: UUID = field(init=False)
 
-    @property
-    def id(self) -> UUID:
-        """The id that it has once it is stored."""
-        return UUID(self.row["id"])
+    def __post_init__(self) -> None:
+        self.id = UUID(self.row["id"])
 
 
 How = Literal["new", "known", "near", "merged", "key"]
