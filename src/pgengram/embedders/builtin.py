@@ -27,11 +27,11 @@ SHA256: Final[Mapping[str, Mapping[str, str]]] = {
     },
     OTHERS: {
         "model.onnx": "0ab8adbedddf891e3614ce172f13c3b6ecee85adbb0f05bf1e8c0b5f404822ed",
-        "model.onnx_data": "db4808a4b90c41396ffee586ec749bf3e125c1b057804a1d079429788a74f08c",
+        "model.onnx_data": "b779e58c90ebbafc1c9f3f01eff078904b8e29b9872d1d0b4700263c8d9d0019",
         "vocabulary.txt": "49d7fd3fff1b466f8cea2760ccf4049d05b374a9313824be49cf8d30d0fb9029",
     },
 }
-NAME: Final = "all-MiniLM-L6-v2+multilingual-e5-small@607572c7a22b"  # another one for any change of a vector
+NAME: Final = "all-MiniLM-L6-v2+multilingual-e5-small@b779e58c90eb"  # another one for any change of a vector
 DIMENSIONS: Final = 384
 REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."
 
