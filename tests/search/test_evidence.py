@@ -57,6 +57,20 @@ async def test_evidence_is_a_word_for_the_probability_that_there_is_an_answer(li
     assert answer["evidence"] == level(answer["answered"])
 
 
+@pytest.mark.parametrize(
+    ("opening", "asked"),
+    [
+        ("¿", "Duerme Pixel sobre la impresora?"),
+        ("“", "Mends Tom bikes in the courtyard?"),
+        ("- ", "Mends Tom bikes there?"),
+    ],
+)
+async def test_a_sign_before_its_first_word_makes_no_name_of_it(life: Client, opening: str, asked: str) -> None:
+    plain = await call(life, "search_memories", query=asked, detail=True)
+    opened = await call(life, "search_memories", query=opening + asked, detail=True)
+    assert opened["answered"] == pytest.approx(plain["answered"], abs=0.25)
+
+
 async def test_of_several_questions_the_surest_one_counts(life: Client) -> None:
     alone = await call(life, "search_memories", query=ASKING)
     together = await call(life, "search_memories", query=["Who is Roland Ashcombe?", ASKING])

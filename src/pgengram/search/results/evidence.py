@@ -218,6 +218,7 @@ class _Text:
 
 
 _POSSESSIVE: Final = re.compile(r"['’]s$")
+_OPENING: Final = re.compile(r"^\W+")  # such as ¿ or a quotation mark
 
 
 def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
@@ -225,7 +226,7 @@ def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
 
     A speaker's name, what has a digit in it, and a word with a capital that doesn't begin the question.
     """
-    text = asked.parsed.text.lstrip()
+    text = _OPENING.sub("", asked.parsed.text)
     capitals_name = spoken(text) not in NOUNS_HAVE_CAPITALS
 
     def names(word: AskedWord) -> bool:
