@@ -414,12 +414,12 @@ async def tried(measure: Callable[..., Awaitable[Result]], server: Server, given
 
 
 def installed(name: str, given: argparse.Namespace) -> Result:
-    """Install a server, and return what it is; without a version where that fails."""
+    """Install a server, and return what it is; without a version, and with the reason, where that fails."""
     given.environments.mkdir(parents=True, exist_ok=True)
     try:
         return {"server": name, "version": SERVERS[name](given.environments, Path()).install()}
     except Failed as error:
-        return {"server": f"{name}: {error}", "version": ""}
+        return {"server": name, "version": "", "not installed": [str(error)]}
 
 
 def homed(name: str, given: argparse.Namespace, home: Path) -> Server:
