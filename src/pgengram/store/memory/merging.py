@@ -94,7 +94,9 @@ def _said(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the detail and metadata of a memory; what every memory of its type has unless it is told otherwise says
     nothing.
     """
-    usual = {name: field.get_default(call_default_factory=True) for name, field in DETAILS[row["type"]].model_fields.items()}
+    usual = {
+        name: field.get_default(call_default_factory=True) for name, field in DETAILS[row["type"]].model_fields.items()
+    }
     for name, value in (row["detail"] or {}).items():
         if name not in LEFT_OUT and value is not None and value != usual[name]:
             yield name, value
