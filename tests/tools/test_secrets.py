@@ -312,6 +312,14 @@ async def test_an_ordinary_note_is_stored(wordless: Served, text: str) -> None:
     assert (await read(wordless.client, id_))["content"] == text
 
 
+@pytest.mark.parametrize("key", ["id", "order_id", "orderId", "ORDER-ID"])
+async def test_a_number_that_another_system_calls_an_id_is_no_card(wordless: Served, key: str) -> None:
+    numbered = {"imported": {key: 4242424242424242}}
+    await remember(wordless.client, "Order of a lamp.", metadata=numbered)
+    error = await refused(wordless.client, "create_memory", content="A lamp.", metadata={"paid": 4242424242424242})
+    assert error["code"] == "SECRET_REJECTED"
+
+
 async def test_a_question_may_hold_a_secret_and_is_not_logged(
     wordless: Served, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,11 +14,15 @@ What is not found: passphrases of several plain words, a password that nothing a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pgengram.text.secrets.shapes import Found
+
+
+_ID: Final = re.compile(r"(?:^|[_-])(?i:id)$|Id$")  # the end of a key that names an id
 
 
 def secrets_in(text: str) -> list[Found]:
@@ -83,8 +87,12 @@ def _without_in_list(value: Collection[Any]) -> tuple[Any, list[str]]:
 
 
 def _names_by_key(key: Any, value: Any) -> list[str]:
-    """Return which secrets a text or whole number is, judged by its key."""
+    """Return which secrets a text or whole number is, judged by its key; one number in hundreds that are some system's
+    ids looks like a card's.
+    """
     if not isinstance(key, str) or isinstance(value, bool) or not isinstance(value, str | int):
+        return []
+    if isinstance(value, int) and _ID.search(key):
         return []
     said = f'{key}: "{value}"' if isinstance(value, str) else f"{key}: {value}"
     return [found.name for found in secrets_in(said) if found.end > len(key)]
