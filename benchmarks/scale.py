@@ -170,7 +170,7 @@ class Lab:
         grown, copy = (
             psycopg.conninfo.conninfo_to_dict(url)["dbname"] for url in (self.settings.database_url, self.copy_url)
         )
-        async with self.login(make_conninfo(self.settings.database_url, dbname="postgres")) as connection:
+        async with self.login(make_conninfo(self.settings.database_url, dbname="template1")) as connection:
             found = await connection.execute("SELECT FROM pg_database WHERE datname = %s", [copy])
             if await found.fetchone() is None:
                 names = (sql.Identifier(str(name)) for name in (copy, grown))
@@ -447,7 +447,8 @@ class Fit:
 
 
 def fit(points: list[tuple[float, float]]) -> Fit | None:
-    """Return the power law through the points; None for fewer than three."""
+    """Return the power law through the points; None for fewer than three. A continued run has none where it went on."""
+    points = [point for point in points if min(point) > 0]
     if len(points) < 3:
         return None
     x, y = (np.log([point[axis] for point in points]) for axis in (0, 1))
