@@ -218,7 +218,6 @@ class _Text:
 
 
 _POSSESSIVE: Final = re.compile(r"['’]s$")
-_OPENING: Final = re.compile(r"^\W+")  # such as ¿ or a quotation mark
 
 
 def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
@@ -226,11 +225,12 @@ def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
 
     A speaker's name, what has a digit in it, and a word with a capital that doesn't begin the question.
     """
-    text = _OPENING.sub("", asked.parsed.text)
+    text = asked.parsed.text
+    first = next(iter(words(text)), "")
     capitals_name = spoken(text) not in NOUNS_HAVE_CAPITALS
 
     def names(word: AskedWord) -> bool:
-        capital = capitals_name and word.text[0].isupper() and not text.startswith(word.text)
+        capital = capitals_name and word.text[0].isupper() and word.text != first
         return word.is_speaker or capital or any(character.isdigit() for character in word.text)
 
     return [word for word in asked.words if names(word)], [word for word in asked.words if not names(word)]
