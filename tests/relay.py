@@ -34,6 +34,7 @@ class Relay:
         """Relay for as long as a block runs."""
         async with await asyncio.start_unix_server(self._relay, self._folder / ".s.PGSQL.5432") as server:
             yield
+            self.on.set()  # who still waits may end
             server.close()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from helpers import PATIENCE_S, Database, connected, environment, found, refused, remember, until
 from relay import Relay
 
@@ -39,7 +41,10 @@ async def test_a_database_that_says_nothing_ends_a_call_with_an_error_and_is_use
         assert database.value("SELECT count(*) FROM memories") == 1
 
 
-async def test_a_server_that_lost_its_database_and_gets_no_answer_ends_well(database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_cut", [True, False], ids=["lost", "silent"])
+async def test_a_server_whose_database_gives_no_answer_ends_well(
+    database: Database, tmp_path: Path, is_cut: bool
+) -> None:
     relay = Relay(tmp_path, database.url)
     settings = environment(database_url=relay.url, embedder="none:")
     async with relay.running():
@@ -57,7 +62,7 @@ async def test_a_server_that_lost_its_database_and_gets_no_answer_ends_well(data
             answer = json.loads(await asyncio.to_thread(server.stdout.readline))
         assert "Before the silence." in answer["result"]["content"][0]["text"]  # the hit waits to be counted
 
-        relay.cut()
+        relay.cut() if is_cut else relay.on.clear()
         server.stdin.close()
 
         assert await asyncio.to_thread(server.wait, PATIENCE_S) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
@@ -89,13 +90,12 @@ class Core:
 
     async def close(self) -> None:
         """Let go of the database, the model and the background work."""
-        if not self._is_guest:
-            await self.models.close()
-        await self._words.close()
-        await self._backups.close()
-        await self.working.close()
-        await self.accesses.close()
-        await self.store.close()
+        models = () if self._is_guest else (self.models,)
+        users = (*models, self._words, self._backups, self.working, self.accesses)
+        try:
+            await asyncio.gather(*(one.close() for one in users))
+        finally:
+            await self.store.close()
 
     # -- storing ---------------------------------------------------------------------------------------------------
 

@@ -261,9 +261,8 @@ class Store:
     async def _disconnect(self) -> None:
         if self._database is not None:
             database, self._database = self._database, None
-            await database.close()
-            if self.replica is not None:
-                await self.replica.close()
+            replica = () if self.replica is None else (self.replica.close(),)
+            await asyncio.gather(database.close(), *replica)
 
 
 class SharedStore(Store):

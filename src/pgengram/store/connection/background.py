@@ -8,7 +8,7 @@ from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
-END_S: Final = 4.0  # longer than a backup takes to break off, shorter than a server waits for everything to close
+END_S: Final = 1.0  # longer than a backup takes to break off; a driver waits 5 s for a database that is silent
 
 
 async def end(task: asyncio.Task[Any] | None, timeout_s: float = END_S) -> None:

@@ -27,7 +27,8 @@ from pgengram.store.connection.translation import our_errors
 PROBE_TIMEOUT_S: Final = 5
 # A pooler without a server, or a network that went away, would let a call wait for minutes.
 ENTER_TIMEOUT_S: Final = 10.0
-CLOSE_S: Final = 2.0  # that closing waits for connections in use
+GIVING_S: Final = 0.5  # that closing waits for connections that are being given back
+POOL_CLOSE_S: Final = 0.75  # that it waits, then, for those that are being opened
 
 Row = dict[str, Any]
 Query = str | sql.SQL | sql.Composed
@@ -155,9 +156,9 @@ class Database:
     async def close(self) -> None:
         """Close every connection, once those that are being given back are there."""
         if self._giving:
-            await asyncio.wait(self._giving, timeout=CLOSE_S)
+            await asyncio.wait(self._giving, timeout=GIVING_S)
         if self._pool is not None:
-            await self._pool.close(timeout=CLOSE_S)
+            await self._pool.close(timeout=POOL_CLOSE_S)
             self._pool = None
 
     async def describe(self) -> str:

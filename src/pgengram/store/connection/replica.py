@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from pgengram.errors import DatabaseFailed, PgengramError
 from pgengram.store.connection import background
-from pgengram.store.connection.database import Database, Transaction
+from pgengram.store.connection.database import GIVING_S, Database, Transaction
 
 OPEN_S: Final = 1.0  # that opening the store waits for the replica; it is opened in the background otherwise
 CATCH_UP_S: Final = 0.1  # that a reading waits for the replica to have replayed what it must know
@@ -71,7 +71,7 @@ class Replica:
 
     async def close(self) -> None:
         """Disconnect."""
-        await background.end(self._opening)
+        await background.end(self._opening, GIVING_S)
         await self._database.close()
 
     def note_write(self) -> None:
@@ -139,7 +139,7 @@ class Replica:
                     tx = await stack.enter_async_context(self._database.transaction(namespace_id, reads=True))
                     await _caught_up(tx, position)
             except TimeoutError:
-                raise DatabaseFailed("The replica did not answer in time.") from None
+                raise DatabaseFailed("The database does not answer.") from None
             yield tx
 
 

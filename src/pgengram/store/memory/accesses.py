@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 FLUSH_AFTER_S: Final = 2.0
 FLUSH_HITS: Final = 100
-LAST_S: Final = 0.5  # for the last hits to be written: a database that does not answer holds up no end
+LAST_S: Final = 0.4  # for the last hits to be written: a database that does not answer holds up no end
 
 
 class AccessLog:
@@ -63,7 +63,7 @@ class AccessLog:
 
     async def close(self) -> None:
         """Write what waits and stop."""
-        await background.end(self._task)
+        await background.end(self._task, LAST_S)
         if self._store.is_open:
             last = asyncio.create_task(self.flush(), name="last hits")
             await asyncio.wait({last}, timeout=LAST_S)
