@@ -6,6 +6,7 @@ import pytest
 from mcp import Client
 
 from helpers import Database, call, found, hits, remember
+from pgengram.store.memory.succession import CHANGE, succeeds
 
 HALL = "The choir of Esther rehearses on Wednesdays in the parish hall."
 LIBRARY = "The choir of Esther now meets on Mondays in the library."
@@ -99,3 +100,29 @@ async def test_recalled_text_says_which_memory_is_older(client: Client, db: Data
 
     assert recalled["memory_ids"][:2] == [newer, older]
     assert f"; {newer[-8:]}; newer than {older[-8:]})" in recalled["context"]
+
+
+GAUGES = "The network collects levels from 38 tide gauges."
+MORE_GAUGES = "The network covers 52 gauges."
+
+
+@pytest.mark.parametrize(
+    ("newer", "evidence"),
+    [
+        (MORE_GAUGES, 0.1),
+        ("The network covers 38 gauges.", 0),
+        ("The network covers 52 rivers.", 0),
+        ("The network covers the gauges since 2052.", 0),
+        ("The network covers 5.2 gauges.", 0),
+    ],
+    ids=["another number", "the same number", "another thing", "a year", "no whole number"],
+)
+def test_another_number_of_the_same_thing_is_evidence_that_it_changed(newer: str, evidence: float) -> None:
+    scope = dict.fromkeys(("user", "project", "collection", "speaker"))
+    older = {**scope, "content": GAUGES, "type": "semantic", "kind": "fact", "traits": 0}
+    plain = {**older, "content": "The network covers rivers."}
+
+    gained = succeeds({**older, "content": newer}, older, 0.5, 0.4) - succeeds(plain, older, 0.5, 0.4)
+
+    # the year begins with a word of change
+    assert gained == pytest.approx(evidence + (CHANGE if "since" in newer else 0))

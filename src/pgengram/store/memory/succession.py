@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.text.lexical.change_words import announces_change
+from pgengram.text.similarity.counts import counts_otherwise
 from pgengram.text.turn_features import TURN, speaker_key_of
 
 LEAST_COSINE: Final = 0.35  # below, two memories are about different things
@@ -19,6 +20,7 @@ OTHERS: Final = 2  # the nearest ones beside the two that are compared
 USUAL: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
 SAME_KIND: Final = 0.2
 CHANGE: Final = 0.2  # the newer one announces a change
+COUNT: Final = 0.1  # they tell of another number of the same thing
 
 # What the evidence of `succeeds` is enough for, measured by benchmarks/assistant.py: the rarer a false one has to be,
 # the more.
@@ -67,8 +69,9 @@ def crowding(cosines: Iterable[float]) -> float:
 def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, crowded: float) -> float:
     """Return the evidence that `newer` tells what holds now of what `older` tells; 0 where they are not comparable.
 
-    cosine − crowded + 0.2 for the same kind + 0.2 for words of change: two memories of the same fact are nearer to
-    each other than to any other (the correction of nearest neighbours for crowded places by Conneau et al. 2018).
+    cosine − crowded + 0.2 for the same kind + 0.2 for words of change + 0.1 for another number of the same thing: two
+    memories of the same fact are nearer to each other than to any other (the correction of nearest neighbours for
+    crowded places by Conneau et al. 2018).
 
     Args:
         newer: the row or draft told later; with content, type, kind and scope.
@@ -78,8 +81,13 @@ def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, 
     """
     if cosine < LEAST_COSINE or not _may_be_comparable(newer, older):
         return 0.0
-    said = CHANGE if announces_change(newer["content"]) else 0.0
-    return cosine - crowded + (SAME_KIND if newer["kind"] == older["kind"] else 0.0) + said
+    return (
+        cosine
+        - crowded
+        + (SAME_KIND if newer["kind"] == older["kind"] else 0.0)
+        + CHANGE * announces_change(newer["content"])
+        + COUNT * counts_otherwise(newer["content"], older["content"])
+    )
 
 
 def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:

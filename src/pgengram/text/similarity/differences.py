@@ -75,7 +75,7 @@ _NUMBER_WORDS: Final = _each_of(
     "due tre quattro cinque sette otto nove dieci dois três quatro sete oito nove dez",
     "два три четыре пять шесть семь восемь девять десять сто",
 )
-_DATE_WORDS: Final = _each_of(
+DATE_WORDS: Final = _each_of(
     "january february march april june july august september october november december",
     "jan feb apr jun jul aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday",
     "mon tue wed thu fri today tomorrow yesterday tonight weekly daily monthly yearly hourly morning evening noon "
@@ -181,7 +181,7 @@ def _read(text: str) -> Reading:
     return Reading(
         lowered=lowered,
         numbers=_numbers(text, lowered),
-        dates=[word for word in lowered if word in _DATE_WORDS],
+        dates=[word for word in lowered if word in DATE_WORDS],
         names=frozenset(word.casefold() for word, opens in capitals if not opens),
         openings=frozenset(word.casefold() for word, opens in capitals if opens) - _OPENINGS,
         caseless=Counter(_caseless(written)),
@@ -200,7 +200,7 @@ def _other_names(one: Reading, other: Reading) -> bool:
     openings = [one.openings.difference(other.lowered), other.openings.difference(one.lowered)]
     if all(openings):
         names = names.union(*openings)
-    names -= _DATE_WORDS  # these are compared by themselves
+    names -= DATE_WORDS  # these are compared by themselves
     first, second = ([*dict.fromkeys(word for word in text.lowered if word in names)] for text in (one, other))
     return first != second
 
