@@ -141,6 +141,43 @@ async def test_of_two_people_named_none_is_preferred(client: Client) -> None:
     assert all("voice" not in hit["why"] for hit in await hits(client, "Do Ann and Bob adore hikes?"))
 
 
+@pytest.mark.parametrize("name", ["Ann", "Иван"])
+async def test_a_conversation_without_the_named_person_stands_behind(client: Client, name: str) -> None:
+    [*_, with_her] = await answer(
+        client, "with her", (name, "Good morning."), ("Bob", "I adore long walks in the hills.")
+    )
+    [*_, without] = await answer(
+        client, "without", ("Eve", "Good morning!"), ("Bob", "I adore long hikes in the hills.")
+    )
+    asked = "Who told {} of long hikes in the hills?"
+
+    unnamed, *_ = await found(client, asked.format("her"))
+    named, *_ = await found(client, asked.format(name))
+
+    assert [unnamed, named] == [without, with_her]
+
+
+@pytest.mark.parametrize("name", ["Ann", "O'Neil"])
+async def test_a_turn_that_speaks_of_the_named_person_does_not_stand_behind(client: Client, name: str) -> None:
+    [*_, with_her] = await answer(
+        client, "with her", (name, "Good morning."), ("Bob", "I adore long walks in the hills.")
+    )
+    [*_, of_her] = await answer(
+        client, "of her", ("Eve", "Good morning!"), ("Bob", f"{name}, I adore long hikes in the hills.")
+    )
+
+    assert (await found(client, f"Who told {name} of long hikes in the hills?"))[:2] == [of_her, with_her]
+
+
+async def test_a_note_that_nobody_says_does_not_stand_behind_when_a_speaker_is_named(client: Client) -> None:
+    await answer(client, "talk", ("Ann", "Good morning."), ("Bob", "Hm."))
+    note = await remember(client, "She adores long hikes in the hills.")
+
+    [first, *_] = await found(client, "Does Ann adore long hikes?")
+
+    assert first == note
+
+
 @pytest.mark.parametrize("name", ["Élodie", "İpek", "Иван", "Ångström", "민준", "O'Neil"])
 async def test_a_speaker_of_any_script_is_known_by_name(client: Client, name: str) -> None:
     await answer(client, "talk", ("Bob", "I like elephants very much."), (name, "I like elephants well enough."))

@@ -137,7 +137,7 @@ class Asked:
     terms: hashed stems; weights: their inverse document frequency, one for each term; counts: in how many memories each
         is.
     meaning: the question without names and without words that most memories have.
-    unwanted: the terms of the unwanted words; voice: the one speaker it names, in lower case.
+    unwanted: the terms of the unwanted words; speakers: those it names, in lower case.
     mean_length: mean number of terms of a memory, for BM25; full: the weight of the terms it would share with a memory
         in its own words.
     words: its words, each with what the memories know of it.
@@ -148,11 +148,16 @@ class Asked:
     weights: list[float]
     counts: list[int]
     meaning: str
-    speaker_key: str | None
+    speakers: list[str]
     mean_length: float
     full: float
     unwanted: list[int]
     words: list[AskedWord]
+
+    @property
+    def speaker_key(self) -> str | None:
+        """The one speaker it names, in lower case; None where it names several or none."""
+        return self.speakers[0] if len(self.speakers) == 1 else None
 
 
 @dataclass(slots=True)
@@ -292,7 +297,7 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         weights=[inverse_document_frequency(count, total) for count in counts.values()],
         counts=list(counts.values()),
         meaning=_meaning(parsed, common),
-        speaker_key=voices.pop() if len(voices) == 1 else None,
+        speakers=sorted(voices),
         mean_length=mean_length,
         full=_full(parsed, counts, own, total),
         unwanted=await _terms_of(tx, parsed.unwanted),

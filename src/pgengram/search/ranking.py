@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, Literal
@@ -42,6 +43,7 @@ WEIGHT_WORDS_PLACED: Final = 0.15  # the same in a conversation, beside the next
 WEIGHT_HEARD: Final = 0.25  # the question's words that this turn or the two before have: a reply leaves them out
 WEIGHT_AROUND: Final = 0.4  # the best turn near by, as a turn leaves out what was said just before it
 WEIGHT_SPEAKER: Final = 0.2  # the speaker is the one person named in the question
+WEIGHT_ABSENT: Final = -0.2  # a turn of a conversation in which nobody speaks whom the question names
 WEIGHT_REPLY: Final = 0.15  # the turn before asked something: how well that fits
 WEIGHT_ASKING: Final = -0.06  # a question answers nothing
 WEIGHT_TRAIT: Final = 0.05  # each of: a time, a digit, a name inside the sentence
@@ -58,7 +60,7 @@ WORDS_SHARE_OF_ASKED: Final = 0.5  # a best match with less than half of what wa
 NEAR_BY: Final = 5  # turns before and after
 LATELY: Final = 2  # turns before, whose words still hold
 COUNTED_WORDS: Final = 63  # of a question, a bit for each
-SEEDS: Final = 40  # best candidates whose neighbours are looked at
+SEEDS: Final = 60  # best candidates whose neighbours are looked at
 
 
 # The statement is written so that it has one good plan whatever the planner believes about tables that have just been
@@ -103,6 +105,18 @@ def by_heard() -> str:
 def by_speaker() -> str:
     """1 where the speaker is the one person named in the question, else 0."""
     return "CASE WHEN %(voice)s::text = ANY(string_to_array(m.voice, ' ')) THEN 1 ELSE 0 END"
+
+
+def by_absent() -> str:
+    """1 for a turn of a conversation in which none of the speakers speaks whom the question names, unless it names one
+    of them itself; else 0. It is told from the turns that are judged, with those near by.
+    """
+    return f"CASE WHEN {PLACED} AND NOT b.present AND NOT b.speaks_of THEN 1 ELSE 0 END"
+
+
+# Whether a memory is said by a speaker whom the question names, and whether it names one; both where it names nobody.
+SPOKEN_BY: Final = """m.voice IS NOT NULL AND string_to_array(m.voice, ' ') && %(speakers)s::text[] AS spoken_by,
+      %(speakers)s::text[] = '{}' OR m.content ~* %(spoken_of)s AS speaks_of"""
 
 
 def by_traits() -> str:
@@ -150,6 +164,7 @@ def signals() -> dict[str, tuple[float, str]]:
         "around": (WEIGHT_AROUND, "b.around"),
         "reply": (WEIGHT_REPLY, "b.reply"),
         "voice": (WEIGHT_SPEAKER, "b.why_voice"),
+        "absent": (WEIGHT_ABSENT, "b.absent"),
         "traits": (WEIGHT_TRAIT, by_traits()),
         "asking": (WEIGHT_ASKING, has(ENDS_ASKING)),
         "time": (WEIGHT_TIME, f"CASE WHEN %(wants_time)s THEN {has(TIME)} ELSE 0 END"),
@@ -217,14 +232,14 @@ WITH {sets}, asked AS MATERIALIZED (
   SELECT c.*, m.*, a.*, {base} AS base
   FROM (SELECT members.*, least(members.words / best.words, 1) AS words_share FROM members CROSS JOIN best) AS c
   CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.voice, m.traits, m.occurred_at, m.last_confirmed_at, m.created_at,
-      {shown_signals()}
+      {SPOKEN_BY}, {shown_signals()}
     FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
   CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a
 ), {CONVERSATIONS}, scored AS MATERIALIZED (
   SELECT b.memory_id, b.similarity, b.words_share, b.found_by, CASE WHEN {PLACED} THEN b.around END AS why_near_by,
-    b.why_heard, {WHY.format("b")}, {total} AS score
-  FROM (SELECT b.*, {by_heard()} AS why_heard FROM surrounded b CROSS JOIN best OFFSET 0) AS b
+    b.why_heard, b.absent, {WHY.format("b")}, {total} AS score
+  FROM (SELECT b.*, {by_heard()} AS why_heard, {by_absent()} AS absent FROM surrounded b CROSS JOIN best OFFSET 0) AS b
 ), cut AS MATERIALIZED (
   SELECT *, max(score) OVER () AS best_score FROM scored WHERE coalesce(similarity, -2) >= %(min_similarity)s {NO_NEIGHBOURS if mode == "text" else ""}
   ORDER BY score DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s
@@ -238,10 +253,11 @@ IN_SEQUENCE: Final = f"ORDER BY b.session_sequence RANGE BETWEEN {NEAR_BY} PRECE
 # people speak near by, each more than once: whoever stores a chat without naming it still stores a chat. Most memories
 # were stored where nobody speaks, and pass by the sorting that this takes.
 CONVERSATIONS: Final = f"""spoken AS MATERIALIZED (
-  SELECT DISTINCT session_id FROM judged WHERE session_id IS NOT NULL AND (traits & {TURN} <> 0 OR voice IS NOT NULL)
+  SELECT session_id, coalesce(bool_or(spoken_by), false) AS present FROM judged
+  WHERE session_id IS NOT NULL AND (traits & {TURN} <> 0 OR voice IS NOT NULL) GROUP BY session_id
 ), heard AS MATERIALIZED (
-  SELECT b.*, count(b.voice) OVER (PARTITION BY b.session_id, b.voice {IN_SEQUENCE}) > 1 AS again
-  FROM judged b WHERE b.session_id IN (SELECT session_id FROM spoken)
+  SELECT b.*, spoken.present, count(b.voice) OVER (PARTITION BY b.session_id, b.voice {IN_SEQUENCE}) > 1 AS again
+  FROM judged b JOIN spoken USING (session_id)
 ), turned AS MATERIALIZED (
   SELECT b.*, b.traits & {TURN} <> 0 OR b.again AND coalesce(
     min(b.voice) FILTER (WHERE b.again) OVER near_by <> max(b.voice) FILTER (WHERE b.again) OVER near_by, false) AS placed
@@ -253,7 +269,7 @@ CONVERSATIONS: Final = f"""spoken AS MATERIALIZED (
          before AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING),
          lately AS (PARTITION BY b.session_id ORDER BY b.session_sequence RANGE BETWEEN {LATELY} PRECEDING AND CURRENT ROW)
   UNION ALL
-  SELECT b.*, false, false, b.base, 0, 0 FROM judged b WHERE b.session_id IS NULL OR b.session_id NOT IN (SELECT session_id FROM spoken)
+  SELECT b.*, true, false, false, b.base, 0, 0 FROM judged b WHERE b.session_id IS NULL OR b.session_id NOT IN (SELECT session_id FROM spoken)
 )"""
 
 
@@ -267,7 +283,7 @@ def _by_meaning_alone(model: VectorIndex | None, scope: Scope, reach: int) -> st
   {by_meaning(model, scope, reach)}
 ), {USUAL}, cut AS MATERIALIZED (
   SELECT n.memory_id, n.similarity, 0::double precision AS words_share, 'meaning' AS found_by, NULL::double precision AS why_near_by, NULL::double precision AS why_heard,
-    {WHY.format("m")}, n.similarity AS score, (SELECT best_similarity FROM usual) AS best_score
+    0 AS absent, {WHY.format("m")}, n.similarity AS score, (SELECT best_similarity FROM usual) AS best_score
   FROM (SELECT * FROM near WHERE similarity >= %(min_similarity)s
         ORDER BY similarity DESC, memory_id DESC LIMIT %(limit)s OFFSET %(offset)s) AS n
   CROSS JOIN LATERAL (SELECT {shown_signals()} FROM memories m
@@ -291,7 +307,7 @@ CONTRADICTED: Final = """coalesce(
     (SELECT true FROM memory_relationships r
      WHERE r.namespace_id = %(namespace_id)s AND r.to_id = m.id AND r.type = 'contradicts' LIMIT 1), false) AS contradicted"""
 SHOWN: Final = f"""
-SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.why_near_by, s.why_heard, {WHY.format("s")}, s.found_by, s.score, s.best_score, usual.*,
+SELECT {HIT_COLUMNS}, {CONTRADICTED}, s.similarity, s.words_share, s.why_near_by, s.why_heard, s.absent, {WHY.format("s")}, s.found_by, s.score, s.best_score, usual.*,
   counted.*
 FROM counted CROSS JOIN usual LEFT JOIN (cut s JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = s.memory_id {WITH_ACTIVATION}) ON true
 ORDER BY s.score DESC, m.id DESC
@@ -350,6 +366,8 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
         "some_common": not all(rare),
         "most_words": WORDS_SHARE_OF_ASKED * asked.full,
         "voice": asked.speaker_key,
+        "speakers": asked.speakers,
+        "spoken_of": rf"\m({'|'.join(map(re.escape, asked.speakers))})\M",
         "wants_time": parsed.wants_time,
         "starts": [period.start for period in parsed.periods],
         "ends": [period.end for period in parsed.periods],
@@ -394,8 +412,8 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
 
 
 def fit_alone(row: Row) -> float:
-    """Return the score of a hit by itself: without what stands near by, and without the bonus for its speaker."""
-    fit = row["score"] - WEIGHT_SPEAKER * row["why_voice"]
+    """Return the score of a hit by itself: without what stands near by, and without who speaks there."""
+    fit = row["score"] - WEIGHT_SPEAKER * row["why_voice"] - WEIGHT_ABSENT * row["absent"]
     if row["why_near_by"] is not None:
         fit -= WEIGHT_AROUND * row["why_near_by"] + WEIGHT_HEARD * row["why_heard"]
         fit += (WEIGHT_WORDS - WEIGHT_WORDS_PLACED) * row["words_share"]
