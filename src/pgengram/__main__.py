@@ -88,7 +88,7 @@ def _serve(handover: Handover) -> None:
 
     settings = Settings.from_environment()
     memory.share_one_arena()  # before there are other threads
-    ahead.begin(settings)
+    ahead.begin(settings, embeds=False)  # a server may never be asked
     # What the SDK takes for HTTP, if it is there.
     sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]
     import gc

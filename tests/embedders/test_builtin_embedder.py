@@ -263,22 +263,14 @@ async def test_a_model_that_was_loaded_ahead_is_let_go_if_no_text_comes() -> Non
     await embedder.close()
 
 
-async def test_a_model_that_a_server_loads_as_it_starts_is_let_go_if_no_text_comes_and_kept_if_one_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(onnx, "UNUSED_S", 0.5)
-    idle, used = OnnxEmbedder(HERE / ENGLISH), OnnxEmbedder(HERE / ENGLISH)
-    used.begin()
-    await used.query("Where is the key?")
-    idle.begin()
-    await asyncio.wait_for(asyncio.to_thread(idle._worker.submit(int).result), PATIENCE_S)  # behind the loading
+async def test_a_model_that_was_begun_before_the_event_loop_is_not_loaded_again_by_the_first_text() -> None:
+    embedder = OnnxEmbedder(HERE / ENGLISH)
+    await asyncio.to_thread(embedder.begin)
 
-    await until_let_go(idle)
+    await embedder.query("Where is the key?")
 
-    assert (idle.loads, used.loads) == (1, 1)
-    assert used.describe()["loaded"] is True
-    await idle.close()
-    await used.close()
+    assert embedder.loads == 1
+    await embedder.close()
 
 
 async def test_an_unused_model_is_let_go_and_comes_back() -> None:

@@ -17,6 +17,7 @@ import psutil
 import pytest
 from protocol_peer import HELLO, PATIENCE_S, TOY, Peer, toy, until
 
+from helpers import Database
 from pgengram.mcp.stdio import watchdog
 from pgengram.runtime.system import processes
 
@@ -53,6 +54,28 @@ def test_claiming_stdio_imports_no_protocol() -> None:
     code = "import sys, pgengram.mcp.stdio.fds; sys.exit('mcp_types' in sys.modules or 'pydantic' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def has_model(peer: Peer) -> bool:
+    """Whether the library that runs models is in the memory of the server."""
+    return any("onnxruntime" in one.path for one in psutil.Process(peer.process.pid).memory_maps())
+
+
+@pytest.mark.real_start
+@pytest.mark.skipif(sys.platform == "darwin", reason="shows no maps")
+def test_the_model_is_loaded_for_the_first_text_and_not_before(tmp_path: Path, database: Database) -> None:
+    settings = {"PGENGRAM_DATABASE_URL": database.url, "PGENGRAM_DATA_DIR": str(tmp_path)}
+    with toy(tmp_path / "journal", command=[sys.executable, "-m", "pgengram"], **settings) as peer:
+        peer.hello()
+        peer.ask("tools/list")
+        for call in ({"query": ""}, {"query": " ", "tags": []}, {}):
+            peer.call("search_memories", call)
+        assert not has_model(peer)
+
+        answer = peer.call("search_memories", {"query": "Where is the key?"})
+
+        assert not answer.get("isError")
+        assert has_model(peer)
 
 
 # At the end of the input

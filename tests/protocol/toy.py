@@ -91,7 +91,7 @@ class Manager:
             with open(self._journal, "a", encoding="utf-8") as journal:
                 journal.write(line + "\n")
 
-    async def ready(self, report: Callable[[str], Awaitable[None]] | None) -> None:
+    async def ready(self, report: Callable[[str], Awaitable[None]] | None, embeds: bool = True) -> None:  # noqa: ARG002 - has no model
         async with self._opening:
             while self._left_s > 0:
                 if report is not None:

@@ -148,9 +148,9 @@ class CompatAdapter:
             error.message = ID.sub(lambda found: str(int(found[1], 16)), error.message)
         return error
 
-    async def ready(self, report: Callable[[str], Awaitable[None]] | None = None) -> None:
+    async def ready(self, report: Callable[[str], Awaitable[None]] | None = None, embeds: bool = True) -> None:
         """Return when calls can be answered."""
-        await self.memory.ready(report)
+        await self.memory.ready(report, embeds)
 
     async def open(self) -> None:
         """Get ready ahead of the first call."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +33,6 @@ THREADS = 1
 SLOWER = ["SkipLayerNormFusion"]  # one operator for two steps; on a CPU it takes three times as long as they do
 TURN_S = 0.1  # work is done in turns this long, so that a question waits for one turn of an import, not for its end
 IDLE_S = 600.0  # unused for so long, the model is let go: about 50 MB, back within a tenth of a second
-UNUSED_S = 60.0  # the same for one that was loaded ahead, and no text has come yet
 OVERLAP = 8  # parts share an eighth of the window: 32 of 256 tokens, a sentence
 
 
@@ -74,7 +72,7 @@ class OnnxEmbedder:
         self.loads = 0
         self._model: _Model | None = None
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
-        self._timer: asyncio.TimerHandle | threading.Timer | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     @cached_property
     def _centre(self) -> NDArray[np.float32]:
@@ -121,15 +119,12 @@ class OnnxEmbedder:
         self._let_go_later()
 
     def begin(self) -> None:
-        """Do so before there is an event loop.
+        """Do so before there is an event loop, in a process that is soon over: it is let go once a text was embedded.
 
         The runtime is imported here and now: two threads that import take turns, and to load the model takes none.
         """
         _runtime()
         self._worker.submit(self._loaded)
-        self._timer = threading.Timer(UNUSED_S, self._worker.submit, [self._let_go])
-        self._timer.daemon = True
-        self._timer.start()
 
     async def _embed(self, texts: Sequence[str], prefix: str) -> list[NDArray[np.float32]]:
         run = asyncio.get_running_loop().run_in_executor

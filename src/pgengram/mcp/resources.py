@@ -343,7 +343,7 @@ class Handlers:
     async def _called(self, what: Callable[..., Awaitable[Any]], **arguments: Any) -> Any:
         """Wait until ready, then for an answer; what is unforeseen is told without its own words."""
         try:
-            await self._manager.ready(None)
+            await self._manager.ready(None, embeds=False)
             return await what(**arguments)
         except (NotFound, InvalidInput):
             raise

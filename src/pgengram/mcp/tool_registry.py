@@ -27,7 +27,7 @@ from pgengram.service.tools import Tool
 log = logging.getLogger(__name__)
 
 Progress = Callable[[str], Awaitable[None]]
-Ready = Callable[[Progress], Awaitable[None]]
+Ready = Callable[[Progress, bool], Awaitable[None]]  # whether there will be a text to embed
 Answer = dict[str, Any]
 
 NAME: Final = "pgengram"
@@ -82,8 +82,11 @@ class Manager(Protocol):
     def tools(self) -> Sequence[Tool]:
         """The methods that clients may call."""
 
-    async def ready(self, report: Progress | None) -> None:
-        """Return when calls can be answered, reporting on the way; instant once it has succeeded."""
+    async def ready(self, report: Progress | None, embeds: bool = True) -> None:
+        """Return when calls can be answered, reporting on the way; instant once it has succeeded.
+
+        Where there will be a text to embed, the model is loaded beside it.
+        """
 
     async def open(self) -> None:
         """Get ready ahead of the first call."""
@@ -176,7 +179,7 @@ class ToolRegistry:
         """Check, wait until ready, run; every failure becomes an answer that says what to do next."""
         try:
             call = binding.read(given)
-            await self._ready(report)
+            await self._ready(report, _has_words(given))
             return _answer(await call.run(), short=self._short)
         except Unanswered:
             raise
@@ -191,6 +194,15 @@ class ToolRegistry:
                     "hint": "Try once more; if it happens again, tell the user to look at the server's log (stderr).",
                 }
             )
+
+
+def _has_words(value: object) -> bool:
+    """Whether there is a word somewhere in an argument; a call without any has nothing to embed."""
+    if isinstance(value, Mapping):
+        return any(map(_has_words, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_words, value))
+    return isinstance(value, str) and not value.isspace() and value != ""
 
 
 def agreed(action: object, content: object) -> bool:

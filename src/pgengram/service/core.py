@@ -66,13 +66,14 @@ class Core:
         self.working = WorkingMemoryExpirer(self.store)
         self._backups = BackupScheduler(self.store, settings)
 
-    async def ready(self, report: Report | None = None) -> None:
-        """Bring up the database if it is not up, and the model beside it; the first call waits for the database.
+    async def ready(self, report: Report | None = None, embeds: bool = True) -> None:
+        """Bring up the database if it is not up, and the model beside it where there will be a text to embed; the first
+        call waits for the database.
 
         Raises:
             NotReady: it did not come up; the next call tries again.
         """
-        if not self.store.is_open and self.models.configured is not None:
+        if embeds and not self.store.is_open and self.models.configured is not None:
             self.models.configured.load_ahead()
         await self.store.open(report)
 

@@ -137,11 +137,11 @@ class NamespaceServer:
         )
         return build_server(registry, {f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY})
 
-    async def _ready(self, report: Progress) -> None:
+    async def _ready(self, report: Progress, embeds: bool) -> None:
         grant = _GRANT.get()
         if grant is not None and grant.name is not None:
             ACTOR.set(client_named(grant.name))  # what a client says of itself, anybody can say
-        await self.manager.ready(report)
+        await self.manager.ready(report, embeds)
         self.manager.working.notice()
 
 
