@@ -76,26 +76,37 @@ def by_words(scope: Scope) -> str:
     """Every memory with one of the rarer asked words, scored by BM25, and which of them it has, a bit for each.
 
     Of the active memories those that wait are looked at each (memory_words_waiting), the rest are in posting lists
-    (memory_posting_lists_pkey); among others each one in scope is looked at (memory_words_pkey).
+    (memory_posting_lists_pkey); among others each one in scope is looked at (memory_words_pkey). A word that only adds
+    finds no memory by itself.
     """
     if scope.parameters["status"] == "active":
-        return f"""SELECT p.memory_id, sum(p.words) AS words, bit_or(p.bit) AS matched FROM (
-        SELECT e.id AS memory_id, asked.weight * {bm25("e")} AS words, asked.bit
-        FROM asked CROSS JOIN LATERAL (
-          SELECT e.id, (e.measure >> 16)::smallint AS count, (e.measure & 65535)::smallint AS length
-          FROM memory_posting_lists l, unnest(l.memory_ids, l.measures) AS e(id, measure)
-          WHERE l.namespace_id = %(namespace_id)s AND l.term = asked.term LIMIT {MAX_POSTINGS}) AS e
-        WHERE asked.rare
+        return f"""WITH found AS MATERIALIZED (
+        {_posted("asked.rare AND NOT asked.adds")}
         UNION ALL
         SELECT w.memory_id, asked.weight * {bm25("w")}, asked.bit
         FROM (SELECT w.memory_id, w.length, t.term, t.count
               FROM memory_words w CROSS JOIN LATERAL unnest(w.terms, w.counts) AS t(term, count)
               WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND w.terms && %(terms)s::integer[]
                 AND t.term = ANY(%(terms)s::integer[])) AS w
-        JOIN asked ON asked.term = w.term AND asked.rare) AS p
+        JOIN asked ON asked.term = w.term AND asked.rare
+      )
+      SELECT p.memory_id, sum(p.words) AS words, bit_or(p.bit) AS matched FROM (
+        SELECT * FROM found
+        UNION ALL
+        {_posted("asked.rare AND asked.adds AND e.id IN (SELECT memory_id FROM found)")}) AS p
       WHERE {in_scope(scope, "p.memory_id")} GROUP BY p.memory_id"""
     return f"""SELECT allowed.id AS memory_id, w.* FROM allowed
       CROSS JOIN LATERAL {words_of("allowed.id", "asked.rare", ", bit_or(asked.bit) AS matched")} AS w"""
+
+
+def _posted(condition: str) -> str:
+    """Return the memories in the posting lists of the asked words that meet `condition`, each as often as it is there."""
+    return f"""SELECT e.id AS memory_id, asked.weight * {bm25("e")} AS words, asked.bit
+        FROM asked CROSS JOIN LATERAL (
+          SELECT e.id, (e.measure >> 16)::smallint AS count, (e.measure & 65535)::smallint AS length
+          FROM memory_posting_lists l, unnest(l.memory_ids, l.measures) AS e(id, measure)
+          WHERE l.namespace_id = %(namespace_id)s AND l.term = asked.term LIMIT {MAX_POSTINGS}) AS e
+        WHERE {condition}"""
 
 
 def words_of(memory_id: str, condition: str, more: str = "") -> str:

@@ -59,6 +59,9 @@ RECENCY_HALF_LIFE_DAYS: Final = 30
 WORDS_SHARE_OF_ASKED: Final = 0.5  # a best match with less than half of what was asked counts as less than a full one
 NEAR_BY: Final = 5  # turns before and after
 LATELY: Final = 2  # turns before, whose words still hold
+FEW_POSTINGS: Final = 2_000  # read as quickly as what the candidates have of a term is looked up
+LEAST_SHARE: Final = 0.7  # of a term's weight that a memory of three times the usual length gets for having it once
+MOST_SHARE: Final = 1.5  # that a short one gets for having it three times
 COUNTED_WORDS: Final = 63  # of a question, a bit for each
 SEEDS: Final = 60  # best candidates whose neighbours are looked at
 
@@ -189,13 +192,15 @@ def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reac
     sets = f"{_scope_set(scope)}, {sized(model, scope)}, {COUNTED}"
     if mode == "semantic":
         return f"WITH {sets}, {_by_meaning_alone(model, scope, reach)} {SHOWN}"
-    common = f"CASE WHEN %(some_common)s THEN {words_of('c.memory_id', 'NOT asked.rare')} ELSE 0 END"
+    left_out = words_of("c.memory_id", "NOT asked.rare OR asked.adds AND worded.memory_id IS NULL")
+    common = f"CASE WHEN %(some_common)s OR %(some_add)s AND worded.memory_id IS NULL THEN {left_out} ELSE 0 END"
     total = "b.words_share" if mode == "text" else score()
     base = f"{WEIGHT_MEANING} * coalesce(similarity, 0) + {WEIGHT_WORDS_ALONE} * words_share"
     return f"""
 WITH {sets}, asked AS MATERIALIZED (
   SELECT a.*, CASE WHEN a.place <= {COUNTED_WORDS} AND a.rare THEN 1::bigint << a.place::integer - 1 ELSE 0 END AS bit
-  FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[]) WITH ORDINALITY AS a(term, weight, rare, place)
+  FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[], %(adds)s::boolean[])
+    WITH ORDINALITY AS a(term, weight, rare, adds, place)
 ), near AS MATERIALIZED (
   {by_meaning(model, scope)}
 ), worded AS MATERIALIZED (
@@ -340,6 +345,29 @@ def rarest(counts: list[int]) -> list[bool]:
     return rare
 
 
+def adding(counts: list[int], weights: list[float]) -> list[bool]:
+    """Return which terms only add to what others find: a memory that has nothing but these scores below a hundred
+    others, so it is not among the best by words (MaxScore: Turtle and Flood 1995).
+
+    They are the commonest ones that together weigh less than one that a hundred memories have; none where that saves
+    few postings.
+
+    Args:
+        counts: how many memories have each term, all of which may be found.
+        weights: of the terms.
+    """
+    adds = [False] * len(counts)
+    sure = max((LEAST_SHARE * weights[n] for n, count in enumerate(counts) if count >= CANDIDATES), default=0.0)
+    most, saved = 0.0, 0
+    for place in sorted(range(len(counts)), key=counts.__getitem__, reverse=True):
+        most += MOST_SHARE * weights[place]
+        if most >= sure:
+            break
+        adds[place] = True
+        saved += counts[place]
+    return adds if saved > FEW_POSTINGS else [False] * len(counts)
+
+
 def searched(scope: Scope, model: VectorIndex | None, namespace_id: int) -> Scope:
     """Return `scope` with the way in which its vectors are searched."""
     way: Way = "each" if model is None else model.way(namespace_id)
@@ -358,11 +386,16 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
     """Return what `statement` needs to know of a question."""
     parsed, question = asked.parsed, asked.parsed.question
     rare = rarest(asked.counts)
+    # Behind a filter a hundred others may not be in scope, and words alone are read page by page.
+    may_add = not parsed.scope.narrowed and question.mode != "text"
+    adds = adding(asked.counts, asked.weights) if may_add else [False] * len(rare)
     return {
         **parsed.scope.parameters,
         "terms": asked.terms,
         "weights": asked.weights,
         "rare": rare,
+        "adds": adds,
+        "some_add": any(adds),
         "some_common": not all(rare),
         "most_words": WORDS_SHARE_OF_ASKED * asked.full,
         "voice": asked.speaker_key,
