@@ -201,8 +201,6 @@ class _Text:
 
     def __init__(self, row: Row) -> None:
         self._said = " ".join((row["content"], row["speaker"] or "", *row["tags"]))
-        self._words = {word.casefold() for word in words(self._said)}
-        self._stems = {word[:STEM] for word in self._words}
 
     def has(self, word: AskedWord) -> bool:
         """Whether a form of the word or of what it is in English is among them, or a name that sounds like it."""
@@ -211,6 +209,14 @@ class _Text:
 
     def _has_form(self, plain: str) -> bool:
         return plain in self._words or (len(plain) >= STEM and plain[:STEM] in self._stems)
+
+    @cached_property
+    def _words(self) -> set[str]:
+        return {word.casefold() for word in words(self._said)}
+
+    @cached_property
+    def _stems(self) -> set[str]:
+        return {word[:STEM] for word in self._words}
 
     @cached_property
     def _sounds(self) -> frozenset[str]:
