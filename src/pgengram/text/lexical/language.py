@@ -168,10 +168,9 @@ def _neighbour(code: str, sample: str) -> str:
 
 def _latin(sample: str) -> Language:
     words = (_ASCII_WORD if sample.isascii() else _WORD).findall(sample)
-    tokens = [_token(word) for word in words]
-    found = _languages_of(tokens)
+    found = [*map(_languages_of, words)]
     english = found.count((ENGLISH,))
-    letters = [_lettered(word) for word in tokens if not word.isascii()]
+    letters = [] if sample.isascii() else [_lettered(_token(word)) for word in words if not word.isascii()]
     foreign = _foreign_signs(sample, found, letters)
     if not foreign:
         return _without_foreign_words(sample, found, len(letters), english)
@@ -189,10 +188,11 @@ def _token(word: str) -> str:
     return word if lower in GIVEN_NAMES and word != lower else lower.replace("’", "'")
 
 
-def _languages_of(tokens: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return for each word the languages that have it, or what stands before its apostrophe, among their commonest."""
-    known = _telling_words()
-    return [known.get(word) or known.get(word.partition("'")[0], ()) for word in tokens]
+@lru_cache(maxsize=8_192)  # words repeat; at most 2 MB
+def _languages_of(word: str) -> tuple[str, ...]:
+    """Return the languages that have a word, or what stands before its apostrophe, among their commonest."""
+    known, token = _telling_words(), _token(word)
+    return known.get(token) or known.get(token.partition("'")[0], ())
 
 
 def _foreign_signs(
