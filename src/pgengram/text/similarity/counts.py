@@ -12,7 +12,7 @@ from typing import Final
 from pgengram.text.similarity.differences import DATE_WORDS
 
 LONGEST_ENDING: Final = 2  # letters in which two forms of a word may differ: gauge, gauges
-SHORTEST_STEM: Final = 4
+SHORTEST_STEM: Final = 4  # letters
 
 # A whole number and the one or two words after it; no part of a date, a time, a version or a sum of money.
 _COUNTED: Final = re.compile(r"(?<![\w.,:/$€£-])(\d{1,7})\s+([^\W\d_]{4,})(?:\s+([^\W\d_]{4,}))?")
@@ -23,20 +23,23 @@ def counts_otherwise(one: str, other: str) -> bool:
     first, second = _counts(one), _counts(other)
     return any(
         numbers.isdisjoint(others)
-        for thing, numbers in first.items()
-        for another, others in second.items()
+        for stem in first.keys() & second.keys()
+        for thing, numbers in first[stem].items()
+        for another, others in second[stem].items()
         if _same(thing, another)
     )
 
 
 @lru_cache(maxsize=256)
-def _counts(text: str) -> Mapping[str, set[int]]:
-    """Return the numbers of each thing: of "38 tide gauges" of tide and of gauges, as the next text may leave one out."""
-    found: dict[str, set[int]] = defaultdict(set)
+def _counts(text: str) -> Mapping[str, Mapping[str, set[int]]]:
+    """Return the numbers of each thing, by its first letters: of "38 tide gauges" of tide and of gauges, as the next text
+    may leave one out.
+    """
+    found: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for number, *things in _COUNTED.findall(unicodedata.normalize("NFKC", text).casefold()):
         for thing in things:
             if thing and thing not in DATE_WORDS:
-                found[thing].add(int(number))
+                found[thing[:SHORTEST_STEM]][thing].add(int(number))
     return found
 
 
