@@ -57,8 +57,9 @@ async def test_common_words_that_only_add_find_what_they_find_when_they_are_look
     adding, added = ranking.adding, []
 
     def noted(counts: list[int], weights: list[float]) -> list[bool]:
-        added.append(any(adding(counts, weights)))
-        return adding(counts, weights)
+        adds = adding(counts, weights)
+        added.append(any(adds))
+        return adds
 
     monkeypatch.setattr(ranking, "adding", noted)
     for _ in range(25):

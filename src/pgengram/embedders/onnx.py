@@ -119,7 +119,7 @@ class OnnxEmbedder:
         self._let_go_later()
 
     def begin(self) -> None:
-        """Do so before there is an event loop, in a process that is soon over: it is let go once a text was embedded.
+        """Do so before there is an event loop; it stays until the first text has been embedded for `idle_s`.
 
         The runtime is imported here and now: two threads that import take turns, and to load the model takes none.
         """

@@ -202,7 +202,7 @@ def _has_words(value: object) -> bool:
         return any(map(_has_words, value.values()))
     if isinstance(value, list):
         return any(map(_has_words, value))
-    return isinstance(value, str) and not value.isspace() and value != ""
+    return isinstance(value, str) and bool(value.strip())
 
 
 def agreed(action: object, content: object) -> bool:

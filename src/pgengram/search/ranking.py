@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from pgengram.fields import MAX_LIMIT
 from pgengram.inputs import Mode
 from pgengram.search.candidates import (
+    BM25_K1,
     CANDIDATES,
     MAX_POSTINGS,
     by_meaning,
@@ -43,7 +44,7 @@ WEIGHT_WORDS_PLACED: Final = 0.15  # the same in a conversation, beside the next
 WEIGHT_HEARD: Final = 0.25  # the question's words that this turn or the two before have: a reply leaves them out
 WEIGHT_AROUND: Final = 0.4  # the best turn near by, as a turn leaves out what was said just before it
 WEIGHT_SPEAKER: Final = 0.2  # the speaker is the one person named in the question
-WEIGHT_ABSENT: Final = -0.2  # a turn of a conversation in which nobody speaks whom the question names
+WEIGHT_ABSENT: Final = -0.2  # a turn of a conversation without the speakers named in the question
 WEIGHT_REPLY: Final = 0.15  # the turn before asked something: how well that fits
 WEIGHT_ASKING: Final = -0.06  # a question answers nothing
 WEIGHT_TRAIT: Final = 0.05  # each of: a time, a digit, a name inside the sentence
@@ -61,7 +62,7 @@ NEAR_BY: Final = 5  # turns before and after
 LATELY: Final = 2  # turns before, whose words still hold
 FEW_POSTINGS: Final = 2_000  # read as quickly as what the candidates have of a term is looked up
 LEAST_SHARE: Final = 0.7  # of a term's weight that a memory of three times the usual length gets for having it once
-MOST_SHARE: Final = 1.5  # that a short one gets for having it three times
+MOST_SHARE: Final = BM25_K1 + 1  # the most that BM25 gives
 COUNTED_WORDS: Final = 63  # of a question, a bit for each
 SEEDS: Final = 60  # best candidates whose neighbours are looked at
 
@@ -105,21 +106,24 @@ def by_heard() -> str:
       coalesce((SELECT sum(asked.weight) FROM asked WHERE asked.bit & b.lately_matched <> 0), 0) / best.asked END"""
 
 
+BY_NAMED: Final = "string_to_array(m.voice, ' ') && %(speakers)s::text[]"  # a named speaker says it
+
+
 def by_speaker() -> str:
     """1 where the speaker is the one person named in the question, else 0."""
-    return "CASE WHEN %(voice)s::text = ANY(string_to_array(m.voice, ' ')) THEN 1 ELSE 0 END"
+    return f"CASE WHEN cardinality(%(speakers)s::text[]) = 1 AND {BY_NAMED} THEN 1 ELSE 0 END"
 
 
 def by_absent() -> str:
-    """1 for a turn of a conversation in which none of the speakers speaks whom the question names, unless it names one
-    of them itself; else 0. It is told from the turns that are judged, with those near by.
+    """1 for a turn of a conversation without the speakers named in the question, as far as its turns are candidates or
+    next to one, unless the turn names one of them; else 0.
     """
-    return f"CASE WHEN {PLACED} AND NOT b.present AND NOT b.speaks_of THEN 1 ELSE 0 END"
+    return f"CASE WHEN {PLACED} AND NOT b.present AND NOT b.names_them THEN 1 ELSE 0 END"
 
 
-# Whether a memory is said by a speaker whom the question names, and whether it names one; both where it names nobody.
-SPOKEN_BY: Final = """m.voice IS NOT NULL AND string_to_array(m.voice, ' ') && %(speakers)s::text[] AS spoken_by,
-      %(speakers)s::text[] = '{}' OR m.content ~* %(spoken_of)s AS speaks_of"""
+# Whether a turn names one of the named speakers. Read only where that counts: a text may be long.
+NAMES_THEM: Final = f"""CASE WHEN %(speakers)s::text[] = '{{}}' OR m.voice IS NULL AND m.traits & {TURN} = 0 THEN true
+      ELSE m.content ~* %(any_speaker)s END"""
 
 
 def by_traits() -> str:
@@ -237,7 +241,7 @@ WITH {sets}, asked AS MATERIALIZED (
   SELECT c.*, m.*, a.*, {base} AS base
   FROM (SELECT members.*, least(members.words / best.words, 1) AS words_share FROM members CROSS JOIN best) AS c
   CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.voice, m.traits, m.occurred_at, m.last_confirmed_at, m.created_at,
-      {SPOKEN_BY}, {shown_signals()}
+      {BY_NAMED} AS by_named, {NAMES_THEM} AS names_them, {shown_signals()}
     FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
   CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
     WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a
@@ -258,7 +262,7 @@ IN_SEQUENCE: Final = f"ORDER BY b.session_sequence RANGE BETWEEN {NEAR_BY} PRECE
 # people speak near by, each more than once: whoever stores a chat without naming it still stores a chat. Most memories
 # were stored where nobody speaks, and pass by the sorting that this takes.
 CONVERSATIONS: Final = f"""spoken AS MATERIALIZED (
-  SELECT session_id, coalesce(bool_or(spoken_by), false) AS present FROM judged
+  SELECT session_id, coalesce(bool_or(by_named), false) AS present FROM judged
   WHERE session_id IS NOT NULL AND (traits & {TURN} <> 0 OR voice IS NOT NULL) GROUP BY session_id
 ), heard AS MATERIALIZED (
   SELECT b.*, spoken.present, count(b.voice) OVER (PARTITION BY b.session_id, b.voice {IN_SEQUENCE}) > 1 AS again
@@ -349,8 +353,8 @@ def adding(counts: list[int], weights: list[float]) -> list[bool]:
     """Return which terms only add to what others find: a memory that has nothing but these scores below a hundred
     others, so it is not among the best by words (MaxScore: Turtle and Flood 1995).
 
-    They are the commonest ones that together weigh less than one that a hundred memories have; none where that saves
-    few postings.
+    They are the commonest ones that together weigh less than one that a hundred memories have, of up to three times the
+    usual length; none where that saves few postings.
 
     Args:
         counts: how many memories have each term, all of which may be found.
@@ -398,9 +402,8 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
         "some_add": any(adds),
         "some_common": not all(rare),
         "most_words": WORDS_SHARE_OF_ASKED * asked.full,
-        "voice": asked.speaker_key,
         "speakers": asked.speakers,
-        "spoken_of": rf"\m({'|'.join(map(re.escape, asked.speakers))})\M",
+        "any_speaker": rf"\m({'|'.join(map(re.escape, asked.speakers))})\M",
         "wants_time": parsed.wants_time,
         "starts": [period.start for period in parsed.periods],
         "ends": [period.end for period in parsed.periods],

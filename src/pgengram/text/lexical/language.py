@@ -188,7 +188,7 @@ def _token(word: str) -> str:
     return word if lower in GIVEN_NAMES and word != lower else lower.replace("’", "'")
 
 
-@lru_cache(maxsize=8_192)  # words repeat; at most 2 MB
+@lru_cache(maxsize=8_192)  # about 2 MB
 def _languages_of(word: str) -> tuple[str, ...]:
     """Return the languages that have a word, or what stands before its apostrophe, among their commonest."""
     known, token = _telling_words(), _token(word)
