@@ -69,6 +69,17 @@ async def test_a_pasted_text_is_asked_by_its_parts_and_most_by_its_end(client: C
     assert code in ranked
 
 
+async def test_a_text_pasted_in_chinese_is_asked_by_its_parts_too(client: Client) -> None:
+    key = await remember(client, "船屋的钥匙挂在气压计后面。")
+    for n in range(12):
+        await remember(client, f"{1990 + n} 年的港口集市有乐队、抽奖和柠檬水。")
+    pasted = [f"第{n}天我们又去看了海边的热闹，孩子们听音乐，老人们坐着聊天。" for n in range(12)]
+
+    ranked = await found(client, "".join([*pasted, "钥匙在哪里？"]), limit=3)
+
+    assert ranked[0] == key
+
+
 async def test_in_mode_text_each_of_several_texts_is_looked_for_by_its_signs(client: Client) -> None:
     lamp, well, gate = [
         await remember(client, f"The {name} is old.") for name in ("red lamp", "deep well", "iron gate")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
@@ -10,13 +9,13 @@ from uuid import UUID
 from pgengram.fields import MAX_QUERIES
 from pgengram.search.results.hits import Hits
 from pgengram.store.connection.database import Row
+from pgengram.text.sentences import letters, sentences
 
 REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking
 WEIGHT_OTHERS: Final = 0.1  # what the other questions say of a memory, beside the one that it fits best
-LONG: Final = 600  # characters from which on a question is one with a text pasted before it
-ASKING: Final = 150  # characters at its end, which ask
+LONG: Final = 600  # letters from which on a question is one with a text pasted before it
+ASKING: Final = 150  # letters at its end, which ask
 WEIGHT_PASTED: Final = 0.9  # of a part before them, beside 1 of what asks
-_SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n+")
 
 
 def parts_of(text: str) -> list[tuple[float, str]]:
@@ -24,12 +23,12 @@ def parts_of(text: str) -> list[tuple[float, str]]:
 
     Whoever pastes a text asks after it, and no vector holds thousands of characters.
     """
-    if len(text) <= LONG:
+    if letters(text) <= LONG:
         return [(1.0, text)]
-    sentences = [one for one in _SENTENCE.split(text.strip()) if one]
-    asking = _batches(sentences[::-1], ASKING)[::-1]
-    rest = sentences[: len(sentences) - len(asking)]
-    size = sum(map(len, rest)) // (MAX_QUERIES - 1) + 1
+    said = sentences(text)
+    asking = _batches(said[::-1], ASKING)[::-1]
+    rest = said[: len(said) - len(asking)]
+    size = sum(map(letters, rest)) // (MAX_QUERIES - 1) + 1
     pasted = []
     while rest:
         taken = _batches(rest, size)
@@ -38,11 +37,11 @@ def parts_of(text: str) -> list[tuple[float, str]]:
     return [(1.0, " ".join(asking)), *pasted]
 
 
-def _batches(sentences: Sequence[str], size: int) -> list[str]:
-    """Return as many of the first sentences as reach `size` characters, one at least."""
+def _batches(said: Sequence[str], size: int) -> list[str]:
+    """Return as many of the first sentences as reach `size` letters, one at least."""
     taken: list[str] = []
-    while len(taken) < len(sentences) and (not taken or sum(map(len, taken)) + len(sentences[len(taken)]) <= size):
-        taken.append(sentences[len(taken)])
+    while len(taken) < len(said) and (not taken or sum(map(letters, [*taken, said[len(taken)]])) <= size):
+        taken.append(said[len(taken)])
     return taken
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Final
 
 from pgengram.text.lexical.language import ENGLISH, spoken
 from pgengram.text.lexical.persons import persons
-
-_SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+from pgengram.text.sentences import sentences
 
 
 def is_about_listener(said: str, shared: Callable[[str], int]) -> bool:
@@ -22,9 +19,9 @@ def is_about_listener(said: str, shared: Callable[[str], int]) -> bool:
         said: the turn.
         shared: returns how many words a sentence has in common with the question.
     """
-    sentences = [one for one in _SENTENCE.split(said) if one] or [said]
-    in_common = [shared(one) for one in sentences]
-    nearest = " ".join(one for one, count in zip(sentences, in_common, strict=True) if count == max(in_common))
+    parts = sentences(said) or [said]
+    in_common = [shared(one) for one in parts]
+    nearest = " ".join(one for one, count in zip(parts, in_common, strict=True) if count == max(in_common))
     language = spoken(said) or ENGLISH
     for text in (nearest, said):
         first, second = persons(text, language)
