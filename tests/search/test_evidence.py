@@ -27,6 +27,11 @@ GREETINGS = (
     "Hello", "Good morning", "ok thanks, that works", "Great, thank you so much", "yes please", "lol", "Never mind, forget it.",
     "Hallo", "Danke dir, das passt so", "Bonjour", "Merci beaucoup, c'est parfait", "Buenos días", "Dziękuję bardzo", "谢谢",
 )  # fmt: skip
+HOW_ARE_YOU = (
+    "What’s up?", "Bonne nuit", "Merhaba, nasılsın?", "Hey, how are you doing?", "Na, alles gut?", "Guten Morgen, wie geht es Ihnen?", "Hola, ¿qué tal?", "À demain !",
+    "Bonjour, comment allez-vous ?", "Olá, tudo bem?", "Come stai?", "Как дела?", "С добрым утром", "İyi geceler", "كيف حالك؟", "صباح الخير",
+    "नमस्ते, आप कैसे हैं?", "你好吗？", "晚安", "お元気ですか？", "안녕히 가세요",
+)  # fmt: skip
 UNRELATED = (
     "What is the capital of Mongolia?",
     "Explain how photosynthesis works.",
@@ -102,8 +107,27 @@ async def test_greetings_and_thanks_recall_nothing(life: Client, text: str) -> N
     assert (await call(life, "search_memories", query=text))["evidence"] == "none"
 
 
+async def test_to_ask_how_somebody_is_in_any_language_recalls_nothing(client: Client) -> None:
+    await remember(client, "我妈妈住在杭州，喜欢喝龙井茶。")
+    await remember(client, "母の誕生日は五月十日です。")
+    await remember(client, "Lenas Bruder Jonas studiert Maschinenbau in Aachen.")
+
+    recalled = {text: (await call(client, "recall_context", context=text))["count"] for text in HOW_ARE_YOU}
+
+    assert {text for text, count in recalled.items() if count} == set()
+
+
 @pytest.mark.parametrize(
-    "text", ["Good tea without sugar", "Thanks, and where does Tom repair bicycles?", "Hello Kitty"]
+    "text",
+    [
+        "Good tea without sugar",
+        "Thanks, and where does Tom repair bicycles?",
+        "Hello Kitty",
+        "Yes, the old school, every Monday evening",
+        "What's up with Mira?",
+        "Wie geht es Tom?",
+        "How are you? Where is Tom?",
+    ],
 )
 async def test_what_only_begins_like_a_greeting_is_a_question(life: Client, text: str) -> None:
     kitty = await remember(life, "Ines collects Hello Kitty stickers.")

@@ -134,9 +134,9 @@ def _spoken(sample: str) -> str | None:
 
 
 @cache
-def function_words(code: str) -> frozenset[str]:
-    """Return the commonest words of a language; none where we have no list."""
-    return frozenset(_function_words().get(code, ()))
+def function_words(code: str, most: int | None = None) -> frozenset[str]:
+    """Return the commonest words of a language, `most` of them where so many are given; none where we have no list."""
+    return frozenset(_function_words().get(code, [])[:most])
 
 
 @cache
