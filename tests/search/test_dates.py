@@ -66,6 +66,43 @@ MEANT = {
     "début novembre": ("2025-11-01", "2025-11-11"),
     "du 9 au 15 avril": ("2026-04-09", "2026-04-16"),
     "l'an dernier": ("2025-01-01", "2026-01-01"),
+    "last summer": ("2025-06-01", "2025-09-01"),
+    "the summer before last": ("2024-06-01", "2024-09-01"),
+    "this spring": ("2026-03-01", "2026-06-01"),
+    "next winter": ("2026-12-01", "2027-03-01"),
+    "in the autumn of 2024": ("2024-09-01", "2024-12-01"),
+    "in winter": ("2025-12-01", "2026-03-01"),
+    "Was haben wir letzten Sommer am See gebaut?": ("2025-06-01", "2025-09-01"),
+    "¿Qué hicimos el verano pasado?": ("2025-06-01", "2025-09-01"),
+    "Quand avons-nous été à Rome l'été dernier ?": ("2025-06-01", "2025-09-01"),
+    "seit letztem Herbst": ("2025-09-01", "9999-12-30"),
+    "the week before last": ("2026-04-27", "2026-05-04"),
+    "vorletzte Woche": ("2026-04-27", "2026-05-04"),
+    "the month before last": ("2026-03-01", "2026-04-01"),
+    "last quarter": ("2026-01-01", "2026-04-01"),
+    "Q4": ("2025-10-01", "2026-01-01"),
+    "Q2 of 2025": ("2025-04-01", "2025-07-01"),
+    "im letzten Quartal": ("2026-01-01", "2026-04-01"),
+    "in KW 19": ("2026-05-04", "2026-05-11"),
+    "KW 53 2020": ("2020-12-28", "2021-01-04"),
+    "the 1990s": ("1990-01-01", "2000-01-01"),
+    "last night": ("2026-05-12", "2026-05-13"),
+    "this morning": ("2026-05-13", "2026-05-14"),
+    "heute Morgen": ("2026-05-13", "2026-05-14"),
+    "gestern Abend": ("2026-05-12", "2026-05-13"),
+    "morgen früh": ("2026-05-14", "2026-05-15"),
+    "esta mañana": ("2026-05-13", "2026-05-14"),
+    "ayer por la mañana": ("2026-05-12", "2026-05-13"),
+    "pasado mañana": ("2026-05-15", "2026-05-16"),
+    "ce matin": ("2026-05-13", "2026-05-14"),
+    "vor Juni 2025": ("0001-01-02", "2025-06-01"),
+    "vor 2025": ("0001-01-02", "2025-01-01"),
+    "después del 5 de abril de 2026": ("2026-04-06", "9999-12-30"),
+    "antes del 5 de abril de 2026": ("0001-01-02", "2026-04-05"),
+    "on 11/23/2025": ("2025-11-23", "2025-11-24"),
+    "on 23/11/2025": ("2025-11-23", "2025-11-24"),
+    "¿Qué pasó el 3/11/2025 en casa?": ("2025-11-03", "2025-11-04"),
+    "on 3/11/2025": ("2025-01-01", "2026-01-01"),
 }
 
 
@@ -85,7 +122,21 @@ def test_three_weeks_ago_is_a_week_around_that_day() -> None:
 
 @pytest.mark.parametrize(
     "question",
-    ["", "Who may come?", "March on!", "31 February 2024", "2023-13", "room 2150 or 12", "the last dance", "on my way"],
+    [
+        "",
+        "Who may come?",
+        "March on!",
+        "31 February 2024",
+        "2023-13",
+        "room 2150 or 12",
+        "the last dance",
+        "on my way",
+        "the spring in the mattress",
+        "Il a été là.",
+        "the fall of Rome",
+        "Q5",
+        "KW",
+    ],
 )
 def test_what_names_no_time_means_none(question: str) -> None:
     assert [period for period in periods(question, NOW) if period.end - period.start < timedelta(days=360)] == []
@@ -104,6 +155,10 @@ def test_a_time_without_a_year_is_less_sure() -> None:
     [unsure], [sure] = periods("in March", NOW), periods("in March 2026", NOW)
 
     assert (unsure.sure, sure.sure) == (False, True)
+
+
+def test_a_season_is_less_sure_as_the_south_has_the_opposite_one() -> None:
+    assert [period.sure for period in periods("last summer", NOW)] == [False]
 
 
 def test_a_question_may_name_several_times() -> None:

@@ -13,7 +13,8 @@ from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
 from pgengram.search.times.time_words import Token, languages, readings
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-UNITS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+UNITS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
+MONTHS_EACH: Final = 3  # of a season or quarter
 ASKS_FOR_TIME: Final = re.compile(
     r"^\W*(?:when\b|since when\b|until when\b|how long\b|how many (?:years|days|weeks|months)\b|"
     r"(?:in |on |during )?(?:what|which) (?:year|date|day|month|time|season)\b|"
@@ -23,8 +24,8 @@ ASKS_FOR_TIME: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _PARTS: Final = {"early": 0, "middle": 1, "late": 2}  # thirds of a month, week or year
-_DAYS_AWAY: Final = {"today": 0, "yesterday": -1, "day_before_yesterday": -2, "tomorrow": 1}
-_STEPS: Final = {"L": -1, "T": 0, "N": 1}
+_DAYS_AWAY: Final = {"today": 0, "yesterday": -1, "day_before_yesterday": -2, "tomorrow": 1, "day_after_tomorrow": 2}
+_STEPS: Final = {"before_last": -2, "last": -1, "this": 0, "next": 1}
 _DAY: Final = timedelta(days=1)
 
 
@@ -126,7 +127,7 @@ def without_times(text: str, found: Sequence[TimeRead]) -> str:
 # ------------------------------------------------------------------------------------------------ reading rows of signs
 
 _SMALL: Final = "[fpb&]*"  # articles and prepositions
-ABSOLUTE: Final = frozenset("IYM#W")
+ABSOLUTE: Final = frozenset("IYM#WQC")
 Reading = Callable[[Sequence[Token], datetime], Period]
 
 
@@ -183,7 +184,13 @@ def _of_numbers(year: int | None, month: int | None, day: int | None, now: datet
 
 
 def _next_month(start: datetime) -> datetime:
-    return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+    return _later(start, 1)
+
+
+def _later(start: datetime, months: int) -> datetime:
+    """Return the first of a month so many months later."""
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    return start.replace(year=year, month=month + 1, day=1)
 
 
 def _midnight(now: datetime) -> datetime:
@@ -191,17 +198,80 @@ def _midnight(now: datetime) -> datetime:
 
 
 def _relative(tokens: Sequence[Token], now: datetime) -> Period:
-    """Read "last week", "this Tuesday", "next March"."""
+    """Read "last week", "this Tuesday", "next March", "last summer"."""
     step = _one(tokens, "LTN")
-    what = _one(tokens, "UWM")
+    what = _one(tokens, "UWMZ")
     assert step is not None and what is not None  # noqa: S101, PT018 - the pattern says so
     if what.sign == "W":
-        return _weekday(what.value, _STEPS[step.sign], now)
+        return _weekday(what.value, _STEPS[step.value], now)
+    if what.sign == "Z":
+        return _relative_season(what.value, _STEPS[step.value], now)
     if what.sign == "M":
         period = _of_numbers(None, what.value, None, now)
         start, end = (one.replace(year=one.year + (step.sign == "N")) for one in (period.start, period.end))
         return Period(start, end, sure=False)
-    return _of_unit(what.value, _STEPS[step.sign], now)
+    return _of_unit(what.value, _STEPS[step.value], now)
+
+
+def _season(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "spring 2025", or "in summer", the one that began last."""
+    number, year = _value(tokens, "Z"), _value(tokens, "Y")
+    if year is not None:
+        return _season_of(number, year, now)
+    return next(one for one in _seasons(number, now.year, now) if one.start <= now)
+
+
+def _relative_season(number: int, step: int, now: datetime) -> Period:
+    """Read "last summer", the last that has ended, "this winter", of this year unless it is that of the year before, and
+    "next spring".
+    """
+    around = _seasons(number, now.year + 1, now)
+    if step > 0:
+        return next(one for one in reversed(around) if one.start > now)
+    if step < 0:
+        return [one for one in around if one.end <= now][-1 - step]
+    return next((one for one in around if one.start <= now < one.end), _season_of(number, now.year, now))
+
+
+def _seasons(number: int, last: int, now: datetime) -> list[Period]:
+    """Return a season of the years up to `last`, newest first."""
+    return [_season_of(number, year, now) for year in range(last, last - 5, -1)]
+
+
+def _season_of(number: int, year: int, now: datetime) -> Period:
+    """Return a season of a year as the north counts it, by whole months; never sure, as the south has the opposite one.
+
+    A winter is that of the year in which it begins.
+    """
+    start = datetime(year, MONTHS_EACH * number, 1, tzinfo=now.tzinfo)
+    return Period(start, _later(start, MONTHS_EACH), sure=False)
+
+
+def _quarter(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "Q3 2026", or "Q3", the one that began last."""
+    year = _value(tokens, "Y")
+    start = datetime(now.year if year is None else year, MONTHS_EACH * (_value(tokens, "Q") - 1) + 1, 1, tzinfo=UTC)
+    if year is None and start > now:
+        start = start.replace(year=start.year - 1)
+    return Period(start, _later(start, MONTHS_EACH), year is not None)
+
+
+def _decade(tokens: Sequence[Token], now: datetime) -> Period:  # noqa: ARG001 - as all readings
+    start = datetime(_value(tokens, "C"), 1, 1, tzinfo=UTC)
+    return Period(start, start.replace(year=start.year + 10))
+
+
+def _calendar_week(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "KW 47 2026" by ISO 8601, or "KW 47", the one that began last."""
+    year, number = _value(tokens, "Y"), _value(tokens, "#")
+    start = _monday(now.year if year is None else year, number)
+    if year is None and start > now:
+        start = _monday(now.year - 1, number)
+    return Period(start, start + 7 * _DAY, year is not None)
+
+
+def _monday(year: int, week: int) -> datetime:
+    return datetime.fromisocalendar(year, week, 1).replace(tzinfo=UTC)
 
 
 def _of_unit(unit: str, step: int, now: datetime) -> Period:
@@ -210,9 +280,11 @@ def _of_unit(unit: str, step: int, now: datetime) -> Period:
         start = today.replace(year=today.year + step, month=1, day=1)
         return Period(start, start.replace(year=start.year + 1))
     if unit == "month":
-        start = today.replace(day=1)
-        start = _next_month(start) if step > 0 else (start + step * _DAY).replace(day=1)
-        return Period(start, _next_month(start))
+        start = _later(today, step)
+        return Period(start, _later(start, 1))
+    if unit == "quarter":
+        start = _later(today, MONTHS_EACH * step - (today.month - 1) % MONTHS_EACH)
+        return Period(start, _later(start, MONTHS_EACH))
     monday = today - today.weekday() * _DAY
     if unit == "week":
         return Period(monday + 7 * step * _DAY, monday + 7 * (step + 1) * _DAY)
@@ -225,7 +297,7 @@ def _of_unit(unit: str, step: int, now: datetime) -> Period:
 def _weekday(number: int, step: int, now: datetime, *, sure: bool = True) -> Period:
     today = _midnight(now)
     distance = (number - 1 - today.weekday()) % 7 or 7
-    start = today + (distance if step > 0 else (distance - 7 or -7)) * _DAY
+    start = today + (distance if step > 0 else (distance - 7 or -7) + 7 * min(step + 1, 0)) * _DAY
     return Period(start, start + _DAY, sure)
 
 
@@ -263,8 +335,9 @@ def _named_day(tokens: Sequence[Token], now: datetime) -> Period:
 
 def _part(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "early November", "Ende letzter Woche": a third of it."""
-    rest = [token for token in tokens[1:] if token.sign in "MYLTNU"]
-    whole = _relative(rest, now) if _one(rest, "LTN") else _date(rest, now)
+    rest = [token for token in tokens[1:] if token.sign in "MYLTNUZ"]
+    named = _season if _one(rest, "Z") else _date
+    whole = _relative(rest, now) if _one(rest, "LTN") else named(rest, now)
     third = (whole.end - whole.start) / 3
     part = _PARTS[tokens[0].value]
     first, last = (_midnight(whole.start + third * edge) for edge in (part, part + 1))
@@ -315,16 +388,24 @@ _DATES: Final[tuple[tuple[str, Reading], ...]] = (
     ("I", _date),
     (f"#{_SMALL}M(?:,?{_SMALL}Y)?", _date),
     ("M#(?:,?Y)?", _date),
-    (f"E-?{_SMALL}(?:M(?:{_SMALL}Y)?|Y|[LTN]U|U[LTN])", _part),
+    (f"E-?{_SMALL}(?:[MZ](?:{_SMALL}Y)?|Y|[LTN][UZ]|[UZ][LTN])", _part),
     (f"M,?{_SMALL}Y", _date),
-    ("[LTN]M|M[LTN]", _relative),
+    (f"Z{_SMALL}Y", _season),
+    (f"Q(?:{_SMALL}Y)?", _quarter),
+    ("C", _decade),
+    (f"K#(?:,?{_SMALL}Y)?", _calendar_week),
+    ("[LTN][MZ]|[MZ][LTN]", _relative),
     (f"[LTN]{_SMALL}[w#]U|[w#][LTN]U", _last_several),
     ("[w#]UA|A[w#]U", _ago),
     ("[LTN][UW]|[UW][LTN]", _relative),
     ("D", _named_day),
     ("Y", _date),
 )
-_BARE: Final[tuple[tuple[str, Reading], ...]] = (("M", _date), ("W", _on_weekday))  # only where a word before says so
+_BARE: Final[tuple[tuple[str, Reading], ...]] = (
+    ("M", _date),
+    ("W", _on_weekday),
+    ("Z", _season),
+)  # only where a word before says so
 _ANY: Final = "|".join(f"(?:{pattern})" for pattern, _ in (*_DATES, *_BARE))
 _COMPILED: Final = [(re.compile(f"{_SMALL}(?:{pattern})"), reading) for pattern, reading in (*_DATES, *_BARE)]
 _TOP: Final = [
@@ -333,10 +414,11 @@ _TOP: Final = [
         (f"[bS]{_SMALL}(?:{_ANY}|#)[&V-]{_SMALL}(?:{_ANY})", _between),
         (f"#[&V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|I[&V-]I", _between),
         (f"M(?:{_SMALL}Y)?[&V-]{_SMALL}M(?:{_SMALL}Y)?", _between),
-        (f"[SFBV]{_SMALL}(?:{_ANY})|A{_SMALL}(?:I|#{_SMALL}M(?:{_SMALL}Y)?)", _since),
+        (f"[SFBV]{_SMALL}(?:{_ANY})|A{_SMALL}(?:I|(?:#{_SMALL})?M(?:{_SMALL}Y)?|Y)", _since),
         *((pattern, reading) for pattern, reading in _DATES),
         ("(?<=[fp])M", _date),
         ("(?<=[fp])W", _on_weekday),
+        ("(?:(?<=p)|(?<=pf))Z", _season),
     )
 ]
 

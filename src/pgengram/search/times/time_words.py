@@ -16,19 +16,26 @@ from pgengram.text.lexical.language import UNKNOWN, language_of
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 LONGEST_PHRASE: Final = 4  # words
 ENOUGH_WORDS: Final = 4  # to know a language by
+MONTHS: Final = 12
 # One sign for each word, so that one regular expression reads a sentence word by word in every language. A word that
 # stands in two lists has the sign that comes first here.
 SIGNS: Final = {
-    "months": "M", "weekdays": "W", "day": "U", "week": "U", "weekend": "U", "month": "U", "year": "U", "last": "L", "this": "T",
-    "next": "N", "ago": "A", "today": "D", "yesterday": "D", "day_before_yesterday": "D", "tomorrow": "D", "early": "E", "middle": "E",
-    "late": "E", "since": "S", "after": "F", "before": "B", "until": "V", "numbers": "w", "between": "b", "and": "&", "in": "p",
+    "months": "M", "weekdays": "W", "seasons": "Z", "day": "U", "week": "U", "weekend": "U", "month": "U", "quarter": "U", "year": "U",
+    "calendar_week": "K", "last": "L", "before_last": "L", "this": "T", "next": "N", "ago": "A", "today": "D", "yesterday": "D",
+    "day_before_yesterday": "D", "tomorrow": "D", "day_after_tomorrow": "D", "early": "E", "middle": "E", "late": "E", "since": "S", "after": "F", "before": "B", "until": "V", "numbers": "w", "between": "b", "and": "&", "in": "p",
     "filler": "f",
 }  # fmt: skip
-IN_ORDER: Final = ("months", "weekdays", "numbers")  # lists whose entries count from one, each with its spellings
+IN_ORDER: Final = (
+    "months",
+    "weekdays",
+    "seasons",
+    "numbers",
+)  # lists whose entries count from one, each with its spellings
 _TOKEN: Final = re.compile(
     r"\b(?P<date>(?P<y>(?:19|20)[0-9]{2})-(?P<m>[0-9]{2})(?:-(?P<d>[0-9]{2}))?"
-    r"|(?P<dd>[0-9]{1,2})\.(?P<mm>[0-9]{1,2})\.(?P<yyyy>(?:19|20)[0-9]{2}))\b"
-    r"|\b(?P<year>(?:19|20)[0-9]{2})\b|\b(?P<number>[0-9]{1,3})(?:(?:st|nd|rd|th|er|[ºª])\b|\.(?=\s*\w)|\b)"
+    r"|(?P<dd>[0-9]{1,2})\.(?P<mm>[0-9]{1,2})\.(?P<yyyy>(?:19|20)[0-9]{2})"
+    r"|(?P<one>[0-9]{1,2})/(?P<two>[0-9]{1,2})/(?P<slashed>(?:19|20)[0-9]{2}))\b"
+    r"|\bQ(?P<quarter>[1-4])\b|\b(?P<decade>(?:19|20)[0-9]0)(?:s|ern?)\b|\b(?P<year>(?:19|20)[0-9]{2})\b|\b(?P<number>[0-9]{1,3})(?:(?:st|nd|rd|th|er|[ºª])\b|\.(?=\s*\w)|\b)"
     r"|(?P<word>[^\W\d_]+)(?:\.(?!\.))?|(?P<sign>\.\.+|[-–—/,])|(?P<other>[^\s'’])",
     re.IGNORECASE,
 )
@@ -38,7 +45,8 @@ _TOKEN: Final = re.compile(
 class Token:
     """A word, number or date of a text: its sign, what it stands for, and where it is.
 
-    value: of a date (year, month, day or None), of a month, weekday or number its number from 1, else the list's name.
+    value: of a date (year, month, day or None), of a month, weekday, season, quarter or number its number from 1, of a
+    decade its first year, else the list's name.
     """
 
     sign: str
@@ -98,20 +106,22 @@ def readings(text: str) -> Iterator[list[Token]]:
     words = [folded_word(match["word"]) if match["word"] else "" for match in found]
     if not _may_name_a_time(found, words):
         return
-    code = language_of(text).code if len(words) >= ENOUGH_WORDS else UNKNOWN
+    code = language_of(text).code if sum(map(bool, words)) >= ENOUGH_WORDS else UNKNOWN
     for one in [code, "en"] if code in known and code != "en" else known:
-        yield list(_tokens(found, words, known[one].phrases))
+        yield list(_tokens(found, words, known[one].phrases, day_first=code in known and code != "en"))
 
 
 def _may_name_a_time(found: Sequence[re.Match[str]], words: Sequence[str]) -> bool:
-    return not _words_of_times().isdisjoint(words) or any(match["date"] or match["year"] for match in found)
+    return not _words_of_times().isdisjoint(words) or any(
+        match["date"] or match["year"] or match["quarter"] or match["decade"] for match in found
+    )
 
 
 @lru_cache(1)
 def _words_of_times() -> frozenset[str]:
     """Return the words of all languages without one of which a text names no time."""
     phrases = [phrase for one in languages().values() for phrase in one.phrases.items()]
-    return frozenset(max(words, key=len) for words, (sign, _) in phrases if sign in "MWUD")
+    return frozenset(max(words, key=len) for words, (sign, _) in phrases if sign in "MWZUKD")
 
 
 def asks_for_all(text: str) -> bool:
@@ -127,12 +137,16 @@ def is_empty(text: str) -> bool:
 
 
 def _tokens(
-    found: Sequence[re.Match[str]], words: Sequence[str], phrases: dict[tuple[str, ...], tuple[str, Any]]
+    found: Sequence[re.Match[str]],
+    words: Sequence[str],
+    phrases: dict[tuple[str, ...], tuple[str, Any]],
+    *,
+    day_first: bool,
 ) -> Iterator[Token]:
     place = 0
     while place < len(found):
         match, end = found[place], place + 1
-        sign, value = _plain(match)
+        sign, value = _plain(match, day_first=day_first)
         if match["word"]:
             sign, value, end = _phrase(found, words, place, phrases)
         yield Token(sign, value, match.start(), found[end - 1].end())
@@ -154,13 +168,21 @@ def _phrase(
     return best
 
 
-def _plain(match: re.Match[str]) -> tuple[str, Any]:
+def _plain(match: re.Match[str], *, day_first: bool) -> tuple[str, Any]:
     """Return sign and value of what is no word."""
+    if match["slashed"]:
+        return _slashed(int(match["one"]), int(match["two"]), int(match["slashed"]), day_first=day_first)
     if match["date"]:
         day = match["d"] or match["dd"]
         return "I", (int(match["y"] or match["yyyy"]), int(match["m"] or match["mm"]), int(day) if day else None)
-    if match["year"]:
-        return "Y", int(match["year"])
-    if match["number"]:
-        return "#", int(match["number"])
+    for group, sign in (("quarter", "Q"), ("decade", "C"), ("year", "Y"), ("number", "#")):
+        if match[group]:
+            return sign, int(match[group])
     return {",": ","}.get(match[0], "-" if match["sign"] else "."), None
+
+
+def _slashed(one: int, two: int, year: int, *, day_first: bool) -> tuple[str, Any]:
+    """Return sign and value of a date like 3/11/2026: of its year alone where it may be the third or the eleventh."""
+    if two > MONTHS:
+        return "I", (year, one, two)
+    return ("I", (year, two, one)) if day_first or one > MONTHS or one == two else ("Y", year)
