@@ -49,6 +49,26 @@ def test_a_short_question_is_told_by_the_word_it_asks_with(question: str, code: 
 
 
 @pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("mes livres", "fr"),
+        ("liste des livres", "fr"),
+        ("mot de passe wifi", "fr"),
+        ("numéro de la plaque", "fr"),
+        ("todas mis recetas", "es"),
+        ("la casa", "es"),
+        ("il mio gatto", "it"),
+        ("os meus livros", "pt"),
+        ("die Katze", "de"),
+        ("mijn fiets", "nl"),
+        ("moje książki", "pl"),
+    ],
+)
+def test_a_few_words_of_several_languages_are_of_the_one_in_which_they_are_commonest(words: str, code: str) -> None:
+    assert spoken(words) == code
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "The key is under the mat.",

@@ -158,6 +158,14 @@ async def test_a_speaker_and_a_tag_are_found_in_another_spelling(client: Client)
 # -- ids ---------------------------------------------------------------------------------------------------------------
 
 
+async def test_what_two_unknown_names_have_in_common_is_said_once(client: Client) -> None:
+    await remember(client, "Edda keeps bees.")
+
+    told = await call(client, "search_memories", query="bees", tags=["garden", "honey"])
+
+    assert told["note"] == "No memory has a tag yet. Without tags: 1 found."
+
+
 async def test_a_beginning_that_several_ids_share_names_their_ends(client: Client) -> None:
     ids = [await remember(client, text) for text in ("Edda sails.", "Edda reads.")]
     shared = next(n for n in range(36, 0, -1) if ids[0][:n] == ids[1][:n])

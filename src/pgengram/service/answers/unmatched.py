@@ -52,12 +52,13 @@ async def _changes(tx: Transaction, named: list[str], question: Question) -> dic
 
 async def _unknown(tx: Transaction, named: list[str], question: Question) -> list[str]:
     known = {what: await names(tx, what) for what in named}
-    return [
+    said = (
         unknown(what, one, known[what])
         for what in named
         for one in _values(question, what)
         if not alike(one, known[what])
-    ]
+    )
+    return list(dict.fromkeys(said))
 
 
 def _given(question: Question, names_of: tuple[str, ...] = NAMED) -> list[str]:

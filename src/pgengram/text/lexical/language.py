@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import chain
 from typing import Final
 
 ENGLISH: Final = "en"
@@ -49,8 +49,8 @@ NEIGHBOURS: Final = {
 }
 # Letters of Latin script that tell a language as a common word does.
 LETTERS: Final = {
-    "de": "ß", "es": "ñ", "ro": "țșţăâî", "tr": "ğışİç", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æø",
-    "no": "æø",
+    "de": "ß", "es": "ñ", "ro": "țșţăâî", "tr": "ğışİç", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æøå",
+    "no": "æøå",
     "sv": "å", "is": "ðþ", "vi": "ăạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹđư", "lv": "ļņģķ", "lt": "ėųį",
     "az": "ə", "sq": "ë", "fr": "œçèê",
 }  # fmt: skip
@@ -65,6 +65,20 @@ _GIVEN_NAMES: Final = (
     "mae maja mara mimi nina ola ole oli pat pia sal sami sana sina tam theo uma vera vida zara"
 )
 GIVEN_NAMES: Final = frozenset(_GIVEN_NAMES.split())
+
+# How much more likely a text is in a language than its words say, as the logarithm of the odds: many write these.
+PRIORS: Final = {"es": 0.3, "de": 0.3} | dict.fromkeys(
+    ("fr", "it", "pt", "nl", "pl", "tr", "vi", "id", "ro", "sv", "cs", "hu"), 0.0
+)
+RARE: Final = -1.5  # the same of any other
+LIKELY_LETTERS: Final = {"fr": "é", "es": "áíóú"}  # beside LETTERS, and less sure
+LETTER: Final = 1.5  # of one of LETTERS, as the logarithm of its odds
+LIKELY_LETTER: Final = 0.5
+Odds = dict[str, float]  # by language, as logarithms
+SPANISH: Final[Odds] = {"es": LETTER}
+COMMONEST: Final = 20  # words of a language, which tell it about as well
+SELDOM: Final = 300  # place of a word that tells nothing
+ASKS: Final = 40  # place of a word that a language asks with
 
 TOLD_BY_SCRIPT: Final = frozenset((*SCRIPTS, *(code for near in NEIGHBOURS.values() for code, _ in near)))
 
@@ -96,13 +110,16 @@ def _function_words() -> dict[str, list[str]]:
 
 
 @cache
-def _telling_words() -> dict[str, tuple[str, ...]]:
-    """Return each word of Latin script that tells a language, common or asking, with the languages that have it."""
-    found: dict[str, tuple[str, ...]] = {}
+def _telling_words() -> dict[str, Odds]:
+    """Return each word of Latin script that tells a language, common or asking, with the languages that have it and the
+    logarithm of its odds in each, which fall with its place (Zipf's law).
+    """
+    found: dict[str, Odds] = {}
     for key, words in _function_words().items():
         code = key.removeprefix("?")
-        for word in () if code in TOLD_BY_SCRIPT else words:
-            found[word] = (*found.get(word, ()), code)
+        for place, word in enumerate(() if code in TOLD_BY_SCRIPT else words):
+            odds = math.log(SELDOM / (COMMONEST + (place if key == code else ASKS)))
+            found.setdefault(word, {}).setdefault(code, odds)
     return found
 
 
@@ -169,17 +186,30 @@ def _neighbour(code: str, sample: str) -> str:
 def _latin(sample: str) -> Language:
     words = (_ASCII_WORD if sample.isascii() else _WORD).findall(sample)
     found = [*map(_languages_of, words)]
-    english = found.count((ENGLISH,))
-    letters = [] if sample.isascii() else [_lettered(_token(word)) for word in words if not word.isascii()]
-    foreign = _foreign_signs(sample, found, letters)
+    english = sum(odds.keys() == {ENGLISH} for odds in found)
+    beyond_ascii = [] if sample.isascii() else [_token(word) for word in words if not word.isascii()]
+    signs = [
+        *(_by_letters(word, LETTERS, LETTER) for word in beyond_ascii),
+        *[SPANISH] * len(OPENING_MARKS.findall(sample)),
+    ]
+    foreign = sum(bool(odds) and ENGLISH not in odds for odds in (*found, *signs))
     if not foreign:
-        return _without_foreign_words(sample, found, len(letters), english)
-    if english >= 2 * len(foreign) or (len(foreign) == 1 and english and not letters):
+        return _without_foreign_words(sample, found, len(beyond_ascii), english)
+    if english >= 2 * foreign or (foreign == 1 and english and not beyond_ascii):
         return Language(ENGLISH, english=True, foreign=False)
-    votes = Counter(chain(*found, *foreign))
-    del votes[ENGLISH]
-    [(code, _)] = votes.most_common(1)
-    return Language(code if len(foreign) >= english else ENGLISH, english=english >= len(foreign), foreign=True)
+    likely = [_by_letters(word, LIKELY_LETTERS, LIKELY_LETTER) for word in beyond_ascii]
+    code = _likeliest([*found, *signs, *likely]) if foreign >= english else ENGLISH
+    return Language(code, english=english >= foreign, foreign=True)
+
+
+def _likeliest(found: Sequence[Odds]) -> str:
+    """Return the language other than English with the highest odds (naive Bayes)."""
+    odds: defaultdict[str, float] = defaultdict(float)
+    for one in found:
+        for code, its in one.items():
+            odds[code] += its
+    odds.pop(ENGLISH, None)
+    return max(odds, key=lambda code: odds[code] + PRIORS.get(code, RARE))
 
 
 def _token(word: str) -> str:
@@ -189,28 +219,20 @@ def _token(word: str) -> str:
 
 
 @lru_cache(maxsize=8_192)  # about 2 MB
-def _languages_of(word: str) -> tuple[str, ...]:
+def _languages_of(word: str) -> Odds:
     """Return the languages that have a word, or what stands before its apostrophe, among their commonest."""
     known, token = _telling_words(), _token(word)
-    return known.get(token) or known.get(token.partition("'")[0], ())
+    return known.get(token) or known.get(token.partition("'")[0], {})
 
 
-def _foreign_signs(
-    sample: str, found: Sequence[tuple[str, ...]], letters: Sequence[tuple[str, ...]]
-) -> list[tuple[str, ...]]:
-    """Return the languages that each word, letter or mark of a language other than English points to."""
-    foreign = [codes for codes in found if codes and ENGLISH not in codes]
-    return [*foreign, *filter(None, letters), *[("es",)] * len(OPENING_MARKS.findall(sample))]
-
-
-def _without_foreign_words(sample: str, found: list[tuple[str, ...]], not_ascii: int, english: int) -> Language:
+def _without_foreign_words(sample: str, found: Sequence[Odds], not_ascii: int, english: int) -> Language:
     """Judge a text none of whose words points to a language other than English."""
-    in_english = any(ENGLISH in codes for codes in found)
+    in_english = any(ENGLISH in odds for odds in found)
     unclear = not_ascii > 0 and english < 2 * not_ascii
     unclear = unclear or (not in_english and len(re.findall(r"\b[a-z]", sample)) >= UNCAPITALISED)
     return Language(ENGLISH if in_english else UNKNOWN, english=True, foreign=unclear)
 
 
-def _lettered(word: str) -> tuple[str, ...]:
+def _by_letters(word: str, letters: Mapping[str, str], odds: float) -> Odds:
     """Return the languages that letters of a word belong to."""
-    return tuple(code for code, letters in LETTERS.items() if any(letter in word for letter in letters))
+    return {code: odds for code, its in letters.items() if any(letter in word for letter in its)}
