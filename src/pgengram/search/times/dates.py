@@ -213,6 +213,16 @@ def _relative(tokens: Sequence[Token], now: datetime) -> Period:
     return _of_unit(what.value, _STEPS[step.value], now)
 
 
+def _in_relative(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "March last year", "el verano del año pasado"; of "fall last week" only the week."""
+    whole = _relative([token for token in tokens if token.sign in "LTNU"], now)
+    if _value(tokens, "U") != "year":
+        return whole
+    if (season := _value(tokens, "Z")) is not None:
+        return _season_of(season, whole.start.year, now)
+    return _of_numbers(whole.start.year, _value(tokens, "M"), None, now)
+
+
 def _season(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "spring 2025", or "in summer", the one that began last."""
     number, year = _value(tokens, "Z"), _value(tokens, "Y")
@@ -352,6 +362,8 @@ def _between(tokens: Sequence[Token], now: datetime) -> Period:
     if first.start >= last.end:
         start = first.start - 7 * _DAY if "W" in _signs(one) else first.start.replace(year=first.start.year - 1)
         first = Period(start, first.end, first.sure)
+        if start >= last.end:
+            raise ValueError("ends before it begins")
     return Period(first.start, last.end, first.sure and last.sure)
 
 
@@ -367,7 +379,7 @@ def _both_sides(tokens: Sequence[Token]) -> tuple[list[Token], Sequence[Token]]:
 def _beginning(one: Sequence[Token], two: Sequence[Token], last: Period, now: datetime) -> Period:
     """Return the date of the words `one`; year and month that they lack are those of the words `two`."""
     signs = _signs(one)
-    if "I" in signs or not {*signs} & {"#", "M"}:
+    if {*signs} & {*"ILTN"} or not {*signs} & {*"#M"}:
         return _any_date(one, now)
     year = _value(one, "Y") or _value(two, "Y") or (last.start.year if "I" in _signs(two) else None)
     month = _value(one, "M") or _value(two, "M") or last.start.month
@@ -390,11 +402,12 @@ _DATES: Final[tuple[tuple[str, Reading], ...]] = (
     ("M#(?:,?Y)?", _date),
     (f"E-?{_SMALL}(?:[MZ](?:{_SMALL}Y)?|Y|[LTN][UZ]|[UZ][LTN])", _part),
     (f"M,?{_SMALL}Y", _date),
-    (f"Z{_SMALL}Y", _season),
+    ("Z,?[fb]*Y", _season),
+    (f"[MZ]{_SMALL}(?:[LTN]U|U[LTN])", _in_relative),
     (f"Q(?:{_SMALL}Y)?", _quarter),
     ("C", _decade),
-    (f"K#(?:,?{_SMALL}Y)?", _calendar_week),
-    ("[LTN][MZ]|[MZ][LTN]", _relative),
+    (f"(?<![#w])K#(?:,?{_SMALL}Y)?", _calendar_week),
+    ("[LTN][MZ]|[MZ][LTN](?![UWMZ])", _relative),
     (f"[LTN]{_SMALL}[w#]U|[w#][LTN]U", _last_several),
     ("[w#]UA|A[w#]U", _ago),
     ("[LTN][UW]|[UW][LTN]", _relative),
