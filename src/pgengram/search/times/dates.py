@@ -20,7 +20,10 @@ ASKS_FOR_TIME: Final = re.compile(
     r"(?:in |on |during )?(?:what|which) (?:year|date|day|month|time|season)\b|"
     r"(?:seit |bis |ab )?wann\b|wie lange\b|(?:an |in )?welche[mnrs]? (?:tag|datum|jahr|monat|woche)\b|"
     r"(?:desde |hasta )?cu[áa]ndo\b|cu[áa]nto tiempo\b|(?:en )?qu[ée] (?:d[íi]a|fecha|a[ñn]o|mes)\b|"
-    r"(?:depuis |jusqu.[àa] )?quand\b|combien de temps\b|(?:[àa] |en )?quel(?:le)? (?:jour|date|ann[ée]e|mois)\b)",
+    r"(?:depuis |jusqu.[àa] )?quand\b|combien de temps\b|(?:[àa] |en )?quel(?:le)? (?:jour|date|ann[ée]e|mois)\b|"
+    r"(?:da |fino a |desde |at[ée] )?quando\b|(?:in |em )?(?:che|qu[ae]l?) (?:anno|giorno|mese|data|ano|dia|m[êe]s)\b|"
+    r"(?:sinds |tot |vanaf )?wanneer\b|hoe lang\b|(?:in |op )?welke? (?:jaar|dag|datum|maand|week)\b|"
+    r"(?:od |do )?kiedy\b|jak d[łl]ugo\b|(?:w )?kt[óo]rym (?:roku|dniu|miesi[ąa]cu|tygodniu)\b)",
     re.IGNORECASE | re.ASCII,
 )
 _PARTS: Final = {"early": 0, "middle": 1, "late": 2}  # thirds of a month, week or year
@@ -409,7 +412,7 @@ _DATES: Final[tuple[tuple[str, Reading], ...]] = (
     (f"(?<![#w])K#(?:,?{_SMALL}Y)?", _calendar_week),
     ("[LTN][MZ]|[MZ][LTN](?![UWMZ])", _relative),
     (f"[LTN]{_SMALL}[w#]U|[w#][LTN]U", _last_several),
-    ("[w#]UA|A[w#]U", _ago),
+    ("[w#]?UA|A[w#]U", _ago),
     ("[LTN][UW]|[UW][LTN]", _relative),
     ("D", _named_day),
     ("Y", _date),

@@ -17,6 +17,7 @@ _LETTERS: Final = re.compile(r"[^\W\d_]+")
 LONGEST_PHRASE: Final = 4  # words
 ENOUGH_WORDS: Final = 4  # to know a language by
 MONTHS: Final = 12
+ALIKE: Final = (("es", "pt", "it", "fr"), ("de", "nl"))  # a few words of one may be told to be of another
 # One sign for each word, so that one regular expression reads a sentence word by word in every language. A word that
 # stands in two lists has the sign that comes first here.
 SIGNS: Final = {
@@ -86,7 +87,10 @@ def _read(table: dict[str, list[str]]) -> TimeWords:
     for name, sign in SIGNS.items():
         for place, entry in enumerate(table[name], 1):
             for phrase in entry.split() if name in IN_ORDER else [entry]:
-                phrases.setdefault(tuple(map(folded_word, phrase.split())), (sign, place if name in IN_ORDER else name))
+                phrases.setdefault(
+                    tuple(map(folded_word, phrase.replace("_", " ").split())),
+                    (sign, place if name in IN_ORDER else name),
+                )
     return TimeWords(
         phrases,
         empty=frozenset(map(folded_word, table["empty"])),
@@ -107,8 +111,9 @@ def readings(text: str) -> Iterator[list[Token]]:
     if not _may_name_a_time(found, words):
         return
     code = language_of(text).code if sum(map(bool, words)) >= ENOUGH_WORDS else UNKNOWN
-    for one in [code, "en"] if code in known and code != "en" else known:
-        yield list(_tokens(found, words, known[one].phrases, day_first=code in known and code != "en"))
+    told = code in known and code != "en"
+    for one in [code, *(near for group in ALIKE if code in group for near in group), "en"] if told else known:
+        yield list(_tokens(found, words, known[one].phrases, day_first=told))
 
 
 def _may_name_a_time(found: Sequence[re.Match[str]], words: Sequence[str]) -> bool:
