@@ -171,7 +171,7 @@ def test_what_names_no_time_means_none(question: str) -> None:
 @pytest.mark.parametrize(
     ("question", "rest"),
     [("What grew in the garden last week?", "What grew in the garden ?"), ("Was hat Ann letzte Woche gekauft?", "Was hat Ann gekauft?"),
-     ("vor zwei Tagen", ""), ("la semaine dernière", "")],
+     ("vor zwei Tagen", ""), ("la semaine dernière", ""), ("fish last week", "fish")],
 )  # fmt: skip
 def test_a_time_can_be_taken_out_of_the_words(question: str, rest: str) -> None:
     assert without_times(question, times(question, NOW)) == rest
@@ -181,6 +181,10 @@ def test_a_time_without_a_year_is_less_sure() -> None:
     [unsure], [sure] = periods("in March", NOW), periods("in March 2026", NOW)
 
     assert (unsure.sure, sure.sure) == (False, True)
+
+
+def test_a_season_stays_among_the_words_as_texts_name_it() -> None:
+    assert [time.relative for time in times("What grew last summer?", NOW)] == [False]
 
 
 def test_a_season_is_less_sure_as_the_south_has_the_opposite_one() -> None:

@@ -130,7 +130,7 @@ def without_times(text: str, found: Sequence[TimeRead]) -> str:
 # ------------------------------------------------------------------------------------------------ reading rows of signs
 
 _SMALL: Final = "[fpb&]*"  # articles and prepositions
-ABSOLUTE: Final = frozenset("IYM#WQC")
+ABSOLUTE: Final = frozenset("IYM#WQCZ")
 Reading = Callable[[Sequence[Token], datetime], Period]
 
 
@@ -412,7 +412,7 @@ _DATES: Final[tuple[tuple[str, Reading], ...]] = (
     (f"(?<![#w])K#(?:,?{_SMALL}Y)?", _calendar_week),
     ("[LTN][MZ]|[MZ][LTN](?![UWMZ])", _relative),
     (f"[LTN]{_SMALL}[w#]U|[w#][LTN]U", _last_several),
-    ("[w#]?UA|A[w#]U", _ago),
+    ("[w#]UA|A[w#]U", _ago),
     ("[LTN][UW]|[UW][LTN]", _relative),
     ("D", _named_day),
     ("Y", _date),
