@@ -40,6 +40,35 @@ async def test_what_holds_stands_before_what_held_and_names_it(client: Client, d
     assert "older" not in second
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "question"),
+    [
+        ("Meeting room A seats 8 people.", "Meeting room B seats 12 people.", "How many people does meeting room A seat?"),
+        ("Jonas hat 2 Katzen.", "Petra hat jetzt 3 Katzen.", "Wie viele Katzen hat Jonas?"),
+        ("Marta vive en Sevilla.", "Pablo vive en Bilbao.", "¿Dónde vive Marta?"),
+        ("Invoice 1001 is 250 euros.", "Invoice 1002 is 310 euros.", "How much is invoice 1001?"),
+    ],
+)  # fmt: skip
+async def test_what_is_told_of_another_is_not_put_before_what_a_question_names(
+    client: Client, db: Database, older: str, newer: str, question: str
+) -> None:
+    first, *_ = await a_week_ago(client, db, older, *BESIDE)
+    await remember(client, newer)
+
+    hit = (await hits(client, question))[0]
+
+    assert (hit["id"], "older" in hit) == (first, False)
+
+
+async def test_what_happened_at_the_time_that_a_question_names_stands_first(client: Client) -> None:
+    oslo = await remember(client, "Tom flew to Oslo for a fair.", occurred_at="2026-01-14")
+    await remember(client, "Tom flew to Kyiv for a fair.", occurred_at="2026-02-24")
+    for text in BESIDE:
+        await remember(client, text)
+
+    assert (await found(client, "Where did Tom fly on 14 January 2026?"))[0] == oslo
+
+
 async def test_what_was_confirmed_since_holds(client: Client, db: Database) -> None:
     older, *_ = await a_week_ago(client, db, HALL, *BESIDE)
     newer = await remember(client, LIBRARY)

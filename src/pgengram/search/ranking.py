@@ -23,7 +23,7 @@ from pgengram.search.candidates import (
 )
 from pgengram.search.filters import WITH_ACTIVATION, Scope
 from pgengram.search.question import Asked
-from pgengram.search.results.evidence import JUDGED, TURNS_READ, judge
+from pgengram.search.results.evidence import JUDGED, TURNS_READ, asks_for_older, judge
 from pgengram.search.results.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.search.times.dates import written
 from pgengram.search.vector_index import Embedded, VectorIndex, Way
@@ -439,7 +439,7 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
         model.note(tx.namespace_id, vectors)
     found = [row for row in rows if row["id"] is not None]
     if ordered and model is not None:
-        found = await outdated.current_first(tx, found, model.id)
+        found = await outdated.current_first(tx, found, model.id, asks_for_older(asked))
     answered = judge(asked, found, fit_alone if question.mode == "auto" else itemgetter("score"))
     found = found[offset - first :][: question.limit]
     await history.complete(tx, found, question.as_of)

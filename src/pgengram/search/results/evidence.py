@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Final, NamedTuple, get_args
 
 from pgengram.fields import Evidence
@@ -22,9 +23,11 @@ from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS, spoken
 from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.words import words
+from pgengram.text.similarity.differences import new_names
 from pgengram.text.turn_features import speaker_key_of
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
+LIKE: Final = 3  # letters that a name has in common with itself in English
 STEM: Final = 5  # letters that the forms of a word have in common
 MOST_STRANGERS: Final = 2
 SPEAKERS_APART: Final = (-0.4, 0.4)  # more says no more
@@ -196,6 +199,48 @@ def signals(asked: Asked, rows: Sequence[Row], alone: Fit) -> Signals:
     )
 
 
+def asks_for_older(asked: Asked) -> Callable[[Row, Row], bool]:
+    """Return whether a question is after an older memory rather than a newer one that seems to succeed it.
+
+    So it is where it names the time of the older one, a name that this one has and the newer one has others for, or
+    something with a number ("invoice 1001") of which the newer one tells another.
+    """
+    said = words(asked.parsed.text)
+    nouns = (
+        {word.text for word in asked.words if not _is_name(word)} if _capitals_of_nouns(asked.parsed.text) else set()
+    )
+    names = {_POSSESSIVE.sub("", word) for word in said[1:] if word[0].isupper() and word not in nouns} - {"I"}
+    numbered = set(_numbered(asked.parsed.text))
+
+    def is_of_another(newer: str, older: str) -> bool:
+        its, held = ({_POSSESSIVE.sub("", word) for word in words(text)} for text in (newer, older))
+        if names & held - its and new_names(newer, older):
+            return True
+        of_newer = dict(_numbered(newer))
+        return any(of_newer.get(what, number) != number for what, number in numbered.intersection(_numbered(older)))
+
+    def older_is_meant(newer: Row, older: Row) -> bool:
+        outside = older["why_period"] > 0 == newer["why_period"]
+        return outside or is_of_another(newer["content"], older["content"])
+
+    return older_is_meant
+
+
+def _capitals_of_nouns(text: str) -> bool:
+    return spoken(text) in NOUNS_HAVE_CAPITALS
+
+
+def _is_name(word: AskedWord) -> bool:
+    """Whether a lexicon has no English word for it that is written otherwise: Jonas is Jonah."""
+    return all(one[:LIKE] == word.text[:LIKE].casefold() for one in word.english)
+
+
+def _numbered(text: str) -> list[tuple[str, str]]:
+    """Return each number with the word before it."""
+    said = [word.casefold() for word in words(text)]
+    return [(before, word) for before, word in pairwise(said) if word[0].isdigit() and before.isalpha()]
+
+
 class _Text:
     """The words of a memory, to look for those of a question in."""
 
@@ -233,7 +278,7 @@ def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
     """
     text = asked.parsed.text
     first = next(iter(words(text)), "")
-    capitals_name = spoken(text) not in NOUNS_HAVE_CAPITALS
+    capitals_name = not _capitals_of_nouns(text)
 
     def names(word: AskedWord) -> bool:
         capital = capitals_name and word.text[0].isupper() and word.text != first

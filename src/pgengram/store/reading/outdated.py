@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from typing import Final
 from uuid import UUID
@@ -35,6 +35,7 @@ FROM asked AS one JOIN asked AS other USING (part_of) WHERE one.memory_id <> oth
 """
 
 Cosines = dict[UUID, dict[UUID, float]]
+Meant = Callable[[Row, Row], bool]
 
 
 def whole_parts(offset: int, limit: int) -> tuple[int, int]:
@@ -43,7 +44,7 @@ def whole_parts(offset: int, limit: int) -> tuple[int, int]:
     return first, first - (first - offset - limit) // TOGETHER * TOGETHER
 
 
-async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int) -> list[Row]:
+async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int, older_is_meant: Meant) -> list[Row]:
     """Return hits so that what tells what holds now stands no later than what told of it before.
 
     Such a row gets `older`, the ids of those that it surely succeeds, and `stands_for`, the best score of those it was
@@ -53,13 +54,14 @@ async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int) -> 
         tx: the namespace's transaction.
         rows: the hits, best first, beginning at a place that `whole_parts` gives.
         model_id: the model whose vectors are compared.
+        older_is_meant: whether the question is after the second of two rather than the first, which is newer.
     """
     parts = [rows[start : start + TOGETHER] for start in range(0, len(rows), TOGETHER)]
     worth_it = [part for part in parts if any(_successions(part))]
     if not worth_it:
         return [*rows]
     cosines = await _cosines(tx, worth_it, model_id)
-    return [row for part in parts for row in _in_order(part, cosines)]
+    return [row for part in parts for row in _in_order(part, cosines, older_is_meant)]
 
 
 async def _cosines(tx: Transaction, parts: Sequence[Sequence[Row]], model_id: int) -> Cosines:
@@ -82,10 +84,10 @@ def _successions(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
             yield newer, older
 
 
-def _in_order(rows: Sequence[Row], cosines: Cosines) -> list[Row]:
+def _in_order(rows: Sequence[Row], cosines: Cosines, older_is_meant: Meant) -> list[Row]:
     by_id = {row["id"]: row for row in rows}
     succeeded_by: dict[UUID, list[Row]] = defaultdict(list)
-    for (newer_id, older_id), evidence in surest(_judged(rows, cosines), BEFORE):
+    for (newer_id, older_id), evidence in surest(_judged(rows, cosines, older_is_meant), BEFORE):
         newer, older = by_id[newer_id], by_id[older_id]
         succeeded_by[older_id].append(newer)
         newer["stands_for"] = max(newer.get("stands_for", newer["score"]), older["score"])
@@ -105,10 +107,10 @@ def _in_order(rows: Sequence[Row], cosines: Cosines) -> list[Row]:
     return [*placed.values()]
 
 
-def _judged(rows: Sequence[Row], cosines: Cosines) -> Iterator[tuple[Succession, float]]:
+def _judged(rows: Sequence[Row], cosines: Cosines, older_is_meant: Meant) -> Iterator[tuple[Succession, float]]:
     """Yield each newer row with an older one that it may succeed, and the evidence."""
     for newer, older in _successions(rows):
-        if newer["score"] >= FITS_STILL * older["score"]:
+        if newer["score"] >= FITS_STILL * older["score"] and not older_is_meant(newer, older):
             yield (newer["id"], older["id"]), _evidence(newer, older, cosines)
 
 

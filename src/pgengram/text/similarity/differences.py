@@ -215,6 +215,12 @@ def other_subjects(one: str, other: str) -> bool:
     return len(words[0] - words[1]) > 1 and len(words[1] - words[0]) > 1
 
 
+def new_names(newer: str, older: str) -> frozenset[str]:
+    """Return the names in a text that another doesn't have, case-folded; days and months are none."""
+    one, other = _read(newer), _read(older)
+    return (one.names | one.openings).difference(other.lowered) - DATE_WORDS
+
+
 def _begins_with_a_name(text: Reading) -> bool:
     return text.lowered[0] in text.openings | text.names
 
