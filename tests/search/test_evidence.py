@@ -107,6 +107,24 @@ async def test_greetings_and_thanks_recall_nothing(life: Client, text: str) -> N
     assert (await call(life, "search_memories", query=text))["evidence"] == "none"
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["List all customers of Nordwind", "How many customers does Nordwind have?", "Zeig mir alle Kunden von Nordwind"],
+)
+async def test_the_word_that_commands_a_list_is_not_looked_for(client: Client, question: str) -> None:
+    names = [
+        f"{first}{second}"
+        for first in ("Nor", "Ber", "Cal", "Dov", "Esk", "Fal")
+        for second in ("lund", "mann", "sen", "ström", "holt")
+    ]
+    await call(
+        client, "create_memories", items=[{"content": f"{name} is a customer of Nordwind in Kiel."} for name in names]
+    )
+    await call(client, "create_memories", items=[{"content": text} for text in LIFE[:8]])
+
+    assert (await call(client, "search_memories", query=question))["evidence"] == "strong"
+
+
 async def test_to_ask_how_somebody_is_in_any_language_recalls_nothing(client: Client) -> None:
     await remember(client, "我妈妈住在杭州，喜欢喝龙井茶。")
     await remember(client, "母の誕生日は五月十日です。")

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, get_args
 from pgengram.fields import Evidence
 from pgengram.search.question import Asked, AskedWord
 from pgengram.search.results.subject import is_about_listener
+from pgengram.search.times.time_words import is_command
 from pgengram.store.connection.database import Row
 from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS, spoken
 from pgengram.text.lexical.small_talk import is_small_talk
@@ -27,6 +28,7 @@ from pgengram.text.similarity.differences import new_names
 from pgengram.text.turn_features import speaker_key_of
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
+BEGINNING: Final = 2  # words of a question, which may command
 LIKE: Final = 3  # letters that a name has in common with itself in English
 STEM: Final = 5  # letters that the forms of a word have in common
 MOST_STRANGERS: Final = 2
@@ -284,7 +286,9 @@ def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
         capital = capitals_name and word.text[0].isupper() and word.text != first
         return word.is_speaker or capital or any(character.isdigit() for character in word.text)
 
-    return [word for word in asked.words if names(word)], [word for word in asked.words if not names(word)]
+    begins = {word for word in words(text)[:BEGINNING] if is_command(word)}
+    others = [word for word in asked.words if not names(word) and word.text not in begins]
+    return [word for word in asked.words if names(word)], others
 
 
 def _share(of: Sequence[AskedWord], counts: Callable[[AskedWord], bool]) -> float:

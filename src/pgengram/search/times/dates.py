@@ -210,20 +210,47 @@ def _relative(tokens: Sequence[Token], now: datetime) -> Period:
     if what.sign == "Z":
         return _relative_season(what.value, _STEPS[step.value], now)
     if what.sign == "M":
-        period = _of_numbers(None, what.value, None, now)
-        start, end = (one.replace(year=one.year + (step.sign == "N")) for one in (period.start, period.end))
-        return Period(start, end, sure=False)
+        return _relative_month(what.value, _STEPS[step.value], now)
     return _of_unit(what.value, _STEPS[step.value], now)
 
 
+def _relative_month(number: int, step: int, now: datetime) -> Period:
+    """Read "last November", "this December", "next March": in November, last November is a year ago."""
+    year = (
+        now.year + step
+        if number == now.month
+        else now.year + (number < now.month) * (step > 0) - (number > now.month) * (step < 0)
+    )
+    start = datetime(year, number, 1, tzinfo=UTC)
+    return Period(start, _next_month(start), sure=False)
+
+
+def _before_last(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "the week before last"."""
+    return _relative([tokens[0], Token("L", "before_last", tokens[-1].start, tokens[-1].end)], now)
+
+
 def _in_relative(tokens: Sequence[Token], now: datetime) -> Period:
-    """Read "March last year", "el verano del año pasado"; of "fall last week" only the week."""
+    """Read "5 March last year", "el verano del año pasado", "Monday last week"; of "fall last week" only the week."""
     whole = _relative([token for token in tokens if token.sign in "LTNU"], now)
-    if _value(tokens, "U") != "year":
+    unit, weekday = _value(tokens, "U"), _value(tokens, "W")
+    if unit == "week" and weekday is not None:
+        return Period(whole.start + (weekday - 1) * _DAY, whole.start + weekday * _DAY)
+    if unit != "year" or weekday is not None:
         return whole
     if (season := _value(tokens, "Z")) is not None:
         return _season_of(season, whole.start.year, now)
-    return _of_numbers(whole.start.year, _value(tokens, "M"), None, now)
+    month = _of_numbers(whole.start.year, _value(tokens, "M"), _value(tokens, "#"), now)
+    return _third(month, tokens[0].value) if tokens[0].sign == "E" else month
+
+
+def _days_of_month(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "November 20-24, 2026"."""
+    first, last = (token.value for token in tokens if token.sign == "#")
+    periods_ = [_of_numbers(_value(tokens, "Y"), _value(tokens, "M"), day, now) for day in (first, last)]
+    if first > last:
+        raise ValueError("ends before it begins")
+    return Period(periods_[0].start, periods_[1].end, periods_[0].sure)
 
 
 def _season(tokens: Sequence[Token], now: datetime) -> Period:
@@ -351,8 +378,12 @@ def _part(tokens: Sequence[Token], now: datetime) -> Period:
     rest = [token for token in tokens[1:] if token.sign in "MYLTNUZ"]
     named = _season if _one(rest, "Z") else _date
     whole = _relative(rest, now) if _one(rest, "LTN") else named(rest, now)
+    return _third(whole, tokens[0].value)
+
+
+def _third(whole: Period, named: str) -> Period:
     third = (whole.end - whole.start) / 3
-    part = _PARTS[tokens[0].value]
+    part = _PARTS[named]
     first, last = (_midnight(whole.start + third * edge) for edge in (part, part + 1))
     return Period(first, whole.end if part == 2 else last, whole.sure)
 
@@ -399,19 +430,21 @@ def _since(tokens: Sequence[Token], now: datetime) -> Period:
     return Period(FIRST_MOMENT, date.end if tokens[0].sign == "V" else date.start, date.sure)
 
 
+_OF_UNIT: Final = "(?:[LTN]U|U[LTN])"
 _DATES: Final[tuple[tuple[str, Reading], ...]] = (
     ("I", _date),
+    (f"(?:#{_SMALL}M|M#|E-?{_SMALL}M|[MZW]){_SMALL}{_OF_UNIT}|{_OF_UNIT}{_SMALL}[MW]", _in_relative),
+    ("[UWMZ]BL(?![UWMZ])", _before_last),
     (f"#{_SMALL}M(?:,?{_SMALL}Y)?", _date),
     ("M#(?:,?Y)?", _date),
     (f"E-?{_SMALL}(?:[MZ](?:{_SMALL}Y)?|Y|[LTN][UZ]|[UZ][LTN])", _part),
     (f"M,?{_SMALL}Y", _date),
     ("Z,?[fb]*Y", _season),
-    (f"[MZ]{_SMALL}(?:[LTN]U|U[LTN])", _in_relative),
-    (f"Q(?:{_SMALL}Y)?", _quarter),
+    (f"Q(?:{_SMALL}Y)?|YQ", _quarter),
     ("C", _decade),
     (f"(?<![#w])K#(?:,?{_SMALL}Y)?", _calendar_week),
     ("[LTN][MZ]|[MZ][LTN](?![UWMZ])", _relative),
-    (f"[LTN]{_SMALL}[w#]U|[w#][LTN]U", _last_several),
+    (f"[LTN]{_SMALL}[w#]U|w[LN]U", _last_several),
     ("[w#]UA|A[w#]U", _ago),
     ("[LTN][UW]|[UW][LTN]", _relative),
     ("D", _named_day),
@@ -428,9 +461,13 @@ _TOP: Final = [
     (re.compile(f"[fp]*({pattern})"), reading)
     for pattern, reading in (
         (f"[bS]{_SMALL}(?:{_ANY}|#)[&V-]{_SMALL}(?:{_ANY})", _between),
-        (f"#[&V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|I[&V-]I", _between),
+        (f"b?M#[&V-]{_SMALL}#(?!{_SMALL}M)(?:,?{_SMALL}Y)?", _days_of_month),
+        (
+            f"#[&V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|#{_SMALL}M[V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|I[&V-]I|Y[V-]Y",
+            _between,
+        ),
         (f"M(?:{_SMALL}Y)?[&V-]{_SMALL}M(?:{_SMALL}Y)?", _between),
-        (f"[SFBV]{_SMALL}(?:{_ANY})|A{_SMALL}(?:I|(?:#{_SMALL})?M(?:{_SMALL}Y)?|Y)", _since),
+        (f"[SFBV]{_SMALL}(?:{_ANY})|A{_SMALL}(?:I|(?:#{_SMALL})?M(?:{_SMALL}Y)?|Y|[LTN][UWMZ]|D)", _since),
         *((pattern, reading) for pattern, reading in _DATES),
         ("(?<=[fp])M", _date),
         ("(?<=[fp])W", _on_weekday),

@@ -33,7 +33,8 @@ IN_ORDER: Final = (
     "numbers",
 )  # lists whose entries count from one, each with its spellings
 _TOKEN: Final = re.compile(
-    r"\b(?P<date>(?P<y>(?:19|20)[0-9]{2})-(?P<m>[0-9]{2})(?:-(?P<d>[0-9]{2}))?"
+    r"\b(?P<date>(?P<y>(?:19|20)[0-9]{2})-(?P<m>[0-9]{2})(?:-(?P<d>[0-9]{2})(?:T[0-9:.]+(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?)?"
+    r"|(?P<ye>(?:19|20)[0-9]{2})/(?P<mo>[0-9]{1,2})/(?P<da>[0-9]{1,2})"
     r"|(?P<dd>[0-9]{1,2})\.(?P<mm>[0-9]{1,2})\.(?P<yyyy>(?:19|20)[0-9]{2})"
     r"|(?P<one>[0-9]{1,2})/(?P<two>[0-9]{1,2})/(?P<slashed>(?:19|20)[0-9]{2}))\b"
     r"|\bQ(?P<quarter>[1-4])\b|\b(?P<decade>(?:19|20)[0-9]0)(?:s|ern?)\b|\b(?P<year>(?:19|20)[0-9]{2})\b|\b(?P<number>[0-9]{1,3})(?:(?:st|nd|rd|th|er|[ºª])\b|\.(?=\s*\w)|\b)"
@@ -59,13 +60,15 @@ class Token:
 @dataclass(frozen=True, slots=True)
 class TimeWords:
     """The words of one language: for each phrase of time its sign and value; the words that ask for nothing; the
-    spellings of each month; the words that ask for a list, and phrases of them that do not.
+    spellings of each month; the words that ask for a list, those that a question for one begins with, and phrases of
+    the first that ask for none.
     """
 
     phrases: dict[tuple[str, ...], tuple[str, Any]]
     empty: frozenset[str]
     months: list[list[str]]
     all: frozenset[str]
+    commands: frozenset[str]
     not_all: re.Pattern[str]
 
 
@@ -96,6 +99,7 @@ def _read(table: dict[str, list[str]]) -> TimeWords:
         empty=frozenset(map(folded_word, table["empty"])),
         months=[entry.split() for entry in table["months"]],
         all=frozenset(map(folded_word, table["all"])),
+        commands=frozenset(map(folded_word, table["commands"])),
         not_all=re.compile(rf"\b(?:{'|'.join(map(folded_word, table['not_all']))})\b"),
     )
 
@@ -133,6 +137,11 @@ def asks_for_all(text: str) -> bool:
     """Whether a question asks for all that there is of something."""
     plain = " ".join(map(folded_word, _LETTERS.findall(text)))
     return any(not one.all.isdisjoint(one.not_all.sub(" ", plain).split()) for one in languages().values())
+
+
+def is_command(word: str) -> bool:
+    """Whether a question for a list begins so: it asks for nothing by this word."""
+    return any(folded_word(word) in one.commands for one in languages().values())
 
 
 def is_empty(text: str) -> bool:
@@ -178,8 +187,11 @@ def _plain(match: re.Match[str], *, day_first: bool) -> tuple[str, Any]:
     if match["slashed"]:
         return _slashed(int(match["one"]), int(match["two"]), int(match["slashed"]), day_first=day_first)
     if match["date"]:
-        day = match["d"] or match["dd"]
-        return "I", (int(match["y"] or match["yyyy"]), int(match["m"] or match["mm"]), int(day) if day else None)
+        year, month, day = (
+            match[one] or match[two] or match[three]
+            for one, two, three in (("y", "yyyy", "ye"), ("m", "mm", "mo"), ("d", "dd", "da"))
+        )
+        return "I", (int(year), int(month), int(day) if day else None)
     for group, sign in (("quarter", "Q"), ("decade", "C"), ("year", "Y"), ("number", "#")):
         if match[group]:
             return sign, int(match[group])

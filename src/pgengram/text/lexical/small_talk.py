@@ -59,10 +59,16 @@ günler sabahlar akşamlar geceler herkese ederim çok
 ơn bạn chào nhiều
 가세요 계세요
 """
-# What asks, but only after somebody's health: words as `words` gives them, in lower case.
+# What asks for no memory, such as after somebody's health: words as `words` gives them, in lower case.
 _POLITE_QUESTIONS: Final = """
 how are you / how are you doing / how are you today / how's it going / how is it going / how do you do / how's everything /
 how have you been / what's up / whats up / what's new / you good / you ok / you're welcome
+are you there / nice to meet you / pleased to meet you / can you help me / happy birthday
+grüß gott / freut mich / kannst du mir helfen
+peux tu m'aider / bon appétit / de rien / au revoir / s'il te plaît / s'il vous plaît / désolé
+de nada / lo siento / por favor / di niente / buon appetito / w porządku
+хорошего дня / извините / शुभ रात्रि / सुप्रभात / إلى اللقاء / عفوا / عفواً / حسناً
+不客气 / 祝你生日快乐 / すみません / どういたしまして / どうもありがとうございました / お願いします
 wie geht's / wie gehts / wie geht es dir / wie geht es ihnen / wie geht es euch / wie geht's dir / wie geht's ihnen /
 wie läuft's / was geht ab / alles gut / alles klar / na
 ça va / comment ça va / comment vas tu / comment allez vous / tu vas bien / vous allez bien / quoi de neuf
