@@ -28,7 +28,7 @@ GREETINGS = (
     "Hallo", "Danke dir, das passt so", "Bonjour", "Merci beaucoup, c'est parfait", "Buenos días", "Dziękuję bardzo", "谢谢",
 )  # fmt: skip
 HOW_ARE_YOU = (
-    "What’s up?", "Bonne nuit", "Merhaba, nasılsın?", "Hey, how are you doing?", "Na, alles gut?", "Guten Morgen, wie geht es Ihnen?", "Hola, ¿qué tal?", "À demain !",
+    "What’s up?", "Bis morgen!", "Hasta mañana", "Hasta el lunes", "Bonne nuit", "Merhaba, nasılsın?", "Hey, how are you doing?", "Na, alles gut?", "Guten Morgen, wie geht es Ihnen?", "Hola, ¿qué tal?", "À demain !",
     "Bonjour, comment allez-vous ?", "Olá, tudo bem?", "Come stai?", "Как дела?", "С добрым утром", "İyi geceler", "كيف حالك؟", "صباح الخير",
     "नमस्ते, आप कैसे हैं?", "你好吗？", "晚安", "お元気ですか？", "안녕히 가세요",
 )  # fmt: skip
@@ -133,6 +133,7 @@ async def test_to_ask_how_somebody_is_in_any_language_recalls_nothing(client: Cl
     recalled = {text: (await call(client, "recall_context", context=text))["count"] for text in HOW_ARE_YOU}
 
     assert {text for text, count in recalled.items() if count} == set()
+    assert {(await call(client, "search_memories", query=text))["evidence"] for text in HOW_ARE_YOU} == {"none"}
 
 
 @pytest.mark.parametrize(

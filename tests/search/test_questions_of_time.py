@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from mcp import Client
 
@@ -13,7 +15,10 @@ LAST_WEEK = "2026-05-04..2026-05-10"
 
 @pytest.mark.parametrize(
     "question",
-    ["What happened last week?", "Was ist letzte Woche passiert?", "¿Qué pasó la semana pasada?", "Que s'est-il passé la semaine dernière ?"],
+    [
+        "What happened last week?", "Was ist letzte Woche passiert?", "Was passierte letzte Woche?", "¿Qué pasó la semana pasada?",
+        "Que s'est-il passé la semaine dernière ?", "Que s'est-il produit la semaine dernière ?",
+    ],
 )  # fmt: skip
 async def test_a_question_for_a_time_alone_lists_what_happened_then(client: Client, question: str) -> None:
     early = await remember(client, "We painted the fence.", occurred_at="2026-05-05T10:00:00Z")
@@ -23,6 +28,20 @@ async def test_a_question_for_a_time_alone_lists_what_happened_then(client: Clie
     answer = await call(client, "search_memories", query=question, now=NOW)
 
     assert ([hit["id"] for hit in answer["results"]], answer["period"]) == ([late, early], LAST_WEEK)
+    assert answer["evidence"] == "strong"
+
+
+@pytest.mark.parametrize("context", ["What happened yesterday?", "Was ist gestern passiert?", "¿Qué pasó ayer?"])
+async def test_what_happened_then_is_recalled_for_a_time_alone(client: Client, context: str) -> None:
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    then = await remember(client, "We painted the fence.", occurred_at=yesterday.isoformat())
+    await remember(client, "Yesterday was nice.", occurred_at="2026-03-01T10:00:00Z")
+
+    recalled = await call(client, "recall_context", context=context)
+    nothing = await call(client, "recall_context", context="What happened on 5 May 2019?")
+
+    assert (recalled["memory_ids"], recalled["evidence"]) == ([then], "strong")
+    assert (nothing["memory_ids"], nothing["evidence"]) == ([], "none")
 
 
 async def test_a_time_beside_a_subject_decides_between_what_fits_and_hides_nothing(client: Client) -> None:

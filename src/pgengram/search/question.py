@@ -18,6 +18,7 @@ from pgengram.search.times.dates import Period, TimeRead, asks_for_time, times, 
 from pgengram.search.times.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.lexical.language import function_words, spoken
+from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
 from pgengram.text.lexical.translations import CUT, in_english
@@ -228,7 +229,7 @@ def parse(question: Question, now: datetime) -> Parsed:
     """Read a question's words, the times it names as seen from `now`, and in mode text its signs."""
     plain: tuple[str, list[str], list[str], list[str]] = (question.query, [], [], [])
     text, phrases, unwanted, unwanted_phrases = websearch(question.query) if question.mode == "text" else plain
-    found = times(text, now)
+    found = [] if is_small_talk(text) else times(text, now)  # "bis morgen!"
     sought = without_times(text, [one for one in found if one.relative and question.mode != "text"])
     language = spoken(sought or text)
     asked = list(dict.fromkeys(_content_words(sought, language)))[:MAX_WORDS]
@@ -255,7 +256,7 @@ def in_time(question: Question, now: datetime) -> tuple[Question, str | None]:
     """Return a search that asks for nothing but a time as the list of what happened then, latest first; any other as it
     is. And the times that it names, seen from `now`, such as `2026-11-09..2026-11-15`.
     """
-    found = [one for query in question.queries for one in times(query, now)]
+    found = [one for query in question.queries if not is_small_talk(query) for one in times(query, now)]
     if not found:
         return question, None
     period = found[0].period

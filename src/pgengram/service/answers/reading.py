@@ -10,6 +10,7 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.inputs import Question
 from pgengram.search import listing
+from pgengram.search.question import in_time
 from pgengram.search.results import budget, cursors
 from pgengram.search.results.fusion import parts_of
 from pgengram.search.results.hits import Hits
@@ -59,7 +60,7 @@ async def found(
     return Found(
         query="\n".join(question.queries),
         count=len(fitting),
-        evidence=hits.evidence,
+        evidence=_evidence(question, hits),
         answered=None if hits.answered is None else round(hits.answered, 3),
         results=[hit_view(row, detail=question.detail) for row in fitting],
         in_detail=question.detail,
@@ -170,11 +171,11 @@ async def _total(core: Core, question: Question) -> int:
 
 async def recalled(core: Core, context: str, max_chars: int, *, user: str | None, project: str | None) -> Recalled:
     """Return what is remembered about a task or a message, as one text within `max_chars`."""
-    question = Question(query=context, limit=RECALLED, project=project, user=user)
     place, hits, note = cursors.Cursor(datetime.now(UTC)), NOTHING, None
+    question, _ = in_time(Question(query=context, limit=RECALLED, project=project, user=user), place.now)
     if words(context):
         hits = await core.search(question, place)
-        if not hits.rows:
+        if not hits.rows and not question.lists:
             question, hits, note = await _again(core, question, place, hits)
     chosen = budget.select_for_context(hits.rows, max_chars)
     if not note and not chosen and budget.select_for_context(hits.rows, MAX_BUDGET):
@@ -182,13 +183,20 @@ async def recalled(core: Core, context: str, max_chars: int, *, user: str | None
     core.accesses.note([row["id"] for row in chosen])
     return Recalled(
         count=len(chosen),
-        evidence=hits.evidence or "none",
+        evidence=_evidence(question, hits) or "none",
         context=budget.recalled(chosen),
         memory_ids=[str(row["id"]) for row in chosen],
         note=note,
         read=await _names_read(core, question),
         degraded=_degraded(core, hits),
     )
+
+
+def _evidence(question: Question, hits: Hits) -> f.Evidence | None:
+    """Return how sure the answer is; what happened in the time that was all a question asked for answers it."""
+    if question.query and question.sort == "occurred" and question.since is not None:
+        return "strong" if hits.rows else "none"
+    return hits.evidence
 
 
 async def whole(core: Core, tx: Transaction, ids: Sequence[str], include: Sequence[str], *, touch: bool) -> Read:
