@@ -15,6 +15,18 @@ LONGER = "The staging database is backed up to the office NAS every night by a c
 OWN = [1.0, *[0.0] * 383]  # whatever a model makes of two texts, it cannot hold them to be nearer than this
 APART = "Ines prefers oat milk in her coffee."
 CONFLICTS = {
+    "sign": ("Keep the cellar at 5 °C all year.", "Keep the cellar at -5 °C all year.", "numbers"),
+    "unit": ("We sold 10k of them in May.", "We sold 10m of them in May.", "numbers"),
+    "currency": ("The kettle cost €50 in the end.", "The kettle cost $50 in the end.", "numbers"),
+    "half of the day": ("Call the bank before 8 am.", "Call the bank before 8 pm.", "numbers"),
+    "how often": ("Water the fern once a week.", "Water the fern once a month.", "dates"),
+    "side": ("The north gate is locked at night.", "The south gate is locked at night.", "negation"),
+    "weekday in Polish": ("Spotykamy się w poniedziałek.", "Spotykamy się we wtorek.", "dates"),
+    "month in Russian": ("Мы едем к морю в мае.", "Мы едем к морю в июне.", "dates"),
+    "number in Polish": ("Mieszka z dwiema siostrami.", "Mieszka z trzema siostrami.", "numbers"),
+    "time of day in German": ("Er joggt immer morgens.", "Er joggt immer abends.", "dates"),
+    "side in Spanish": ("La llave está a la izquierda.", "La llave está a la derecha.", "negation"),
+    "order in French": ("Il appelle avant le repas.", "Il appelle après le repas.", "negation"),
     "number": ("The database listens on port 5432.", "The database listens on port 5433.", "numbers"),
     "full-width number": ("The database listens on port 5432.", "The database listens on port ５４３３.", "numbers"),
     "number word": ("The team has three people on call.", "The team has four people on call.", "numbers"),

@@ -61,10 +61,17 @@ _OPPOSITES: Final = (
     "more less", "above below", "with without", "increase decrease", "increased decreased", "ja nein", "an aus",
     "oui non",
     "avec sans", "con sin", "com sem", "да нет",
+    "north south", "east west", "top bottom", "up down", "inside outside", "links rechts", "oben unten", "vor nach", "innen außen",
+    "nord süd sud", "est ouest", "ost west", "avant après", "gauche droite", "antes después depois", "izquierda derecha", "norte sur",
+    "prima dopo", "sinistra destra", "esquerda direita", "przed po", "lewo prawo", "lewej prawej", "до после",
+    "слева справа", "voor na",
 )  # fmt: skip
 _OPPOSITE: Final = {word: {*pair.split()} for pair in _OPPOSITES for word in pair.split()}
 
-_NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*|[零〇一二三四五六七八九十百千万萬億亿兩两]")
+# With its sign, currency and what is joined to it: 5 is neither -5 nor 5k, and 8 am not 8 pm.
+_NUMBER: Final = re.compile(
+    r"(?:(?<!\w)[-−+±])?[€$£¥₹]?\d+(?:[.,:/-]\d+)*(?:[^\W\d_]{1,3}\b|\s?[ap]\.?m\b|\s?[€$£¥₹%‰])?|[零〇一二三四五六七八九十百千万萬億亿兩两]"
+)
 _NUMBER_WORDS: Final = _each_of(
     "two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety "
     "hundred",
@@ -73,7 +80,10 @@ _NUMBER_WORDS: Final = _each_of(
     "deux trois quatre cinq sept huit neuf dix douze cent mille",
     "dos tres cuatro cinco seis siete ocho nueve diez doce cien mil",
     "due tre quattro cinque sette otto nove dieci dois três quatro sete oito nove dez",
-    "два три четыре пять шесть семь восемь девять десять сто",
+    "два три четыре пять шесть семь восемь девять десять сто двумя тремя двух трёх трех",
+    "einmal zweimal dreimal keinmal erste ersten zweite zweiten dritte dritten primero segundo tercero primera segunda tercera "
+    "premier première second seconde deuxième troisième",
+    "dwa dwie dwoma dwiema dwóch trzy trzema trzech cztery pięć sześć siedem osiem dziewięć dziesięć sto",
 )
 DATE_WORDS: Final = _each_of(
     "january february march april june july august september october november december",
@@ -95,8 +105,22 @@ DATE_WORDS: Final = _each_of(
     "janeiro fevereiro março maio junho julho setembro outubro novembro dezembro segunda terça quarta quinta sexta "
     "hoje ontem amanhã",
     "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag vandaag gisteren",
-    "понедельник вторник среда четверг пятница суббота воскресенье сегодня вчера завтра",
+    "понедельник вторник среда среду четверг пятница пятницу суббота субботу воскресенье сегодня вчера завтра утром днём днем вечером ночью",
+    "январь января январе февраль февраля феврале март марта марте апрель апреля апреле май мая мае июнь июня июне июль июля июле "
+    "август августа августе сентябрь сентября сентябре октябрь октября октябре ноябрь ноября ноябре декабрь декабря декабре",
+    "poniedziałek wtorek środa środę czwartek piątek sobota sobotę niedziela niedzielę dziś dzisiaj wczoraj jutro rano wieczorem",
+    "styczeń stycznia styczniu luty lutego lutym marzec marca marcu kwiecień kwietnia kwietniu maj maja maju czerwiec czerwca czerwcu "
+    "lipiec lipca lipcu sierpień sierpnia sierpniu wrzesień września wrześniu październik października październiku listopad listopada "
+    "listopadzie grudzień grudnia grudniu",
 )
+# Of these another one is another time, too, but what is counted in them is no date.
+_PERIOD_WORDS: Final = _each_of(
+    "afternoon night hour hours day days week weeks month months year years",
+    "morgens abends vormittags nachmittags mittags nachts täglich wöchentlich monatlich jährlich stündlich abend vormittag nachmittag "
+    "mittag nacht tag woche monat jahr",
+    "matin soir midi minuit nuit jour semaine mois an année tarde noche día semana mes año diario semanal mensual",
+)
+_TIMES: Final = DATE_WORDS | _PERIOD_WORDS
 # A sentence that begins with one of these does not begin with a name.
 _OPENINGS: Final = _each_of(
     "a an the this that these those there here it its he she they we you i my our your his her their who what when "
@@ -181,7 +205,7 @@ def _read(text: str) -> Reading:
     return Reading(
         lowered=lowered,
         numbers=_numbers(text, lowered),
-        dates=[word for word in lowered if word in DATE_WORDS],
+        dates=[word for word in lowered if word in _TIMES],
         names=frozenset(word.casefold() for word, opens in capitals if not opens),
         openings=frozenset(word.casefold() for word, opens in capitals if opens) - _OPENINGS,
         caseless=Counter(_caseless(written)),
@@ -200,7 +224,7 @@ def _other_names(one: Reading, other: Reading) -> bool:
     openings = [one.openings.difference(other.lowered), other.openings.difference(one.lowered)]
     if all(openings):
         names = names.union(*openings)
-    names -= DATE_WORDS  # these are compared by themselves
+    names -= _TIMES  # these are compared by themselves
     first, second = ([*dict.fromkeys(word for word in text.lowered if word in names)] for text in (one, other))
     return first != second
 
@@ -218,7 +242,7 @@ def other_subjects(one: str, other: str) -> bool:
 def new_names(newer: str, older: str) -> frozenset[str]:
     """Return the names in a text that another doesn't have, case-folded; days and months are none."""
     one, other = _read(newer), _read(older)
-    return (one.names | one.openings).difference(other.lowered) - DATE_WORDS
+    return (one.names | one.openings).difference(other.lowered) - _TIMES
 
 
 def _begins_with_a_name(text: Reading) -> bool:
