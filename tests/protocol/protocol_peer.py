@@ -43,8 +43,9 @@ class Peer:
         self.stdin, self.stdout, self.stderr = self.process.stdin, self.process.stdout, self.process.stderr
         self.lines: queue.Queue[bytes] = queue.Queue()
         self.log = b""
-        for reader in (self._read_out, self._read_log):
-            threading.Thread(target=reader, daemon=True).start()
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_out, self._read_log)]
+        for reader in self._readers:
+            reader.start()
 
     def _read_out(self) -> None:
         for line in self.stdout:
@@ -108,8 +109,11 @@ class Peer:
         until(lambda: line in self.written(), f"{line!r} in the journal")
 
     def end(self) -> int:
-        """Wait for the process's end and return its exit code."""
-        return self.process.wait(PATIENCE_S)
+        """Wait for the process's end, and for all that it wrote, and return its exit code."""
+        code = self.process.wait(PATIENCE_S)
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        return code
 
     def rest(self) -> list[dict[str, Any]]:
         """Return all that is still to be read, up to the end of the stream."""
