@@ -130,7 +130,7 @@ async def in_each_way(manager: MemoryManager, case: Case) -> list[Outcome]:
     model = await manager.current_model()
     if model is None or manager.embedder is None:
         raise RuntimeError("formulas are fitted with an embedder")
-    outcomes, vector = [], None
+    outcomes, read = [], None
     for arm in ARMS:
         question = Question(query=case.text, mode="semantic" if arm == "meaning" else "auto")
         parsed = parse(question, datetime.now(UTC))
@@ -139,8 +139,9 @@ async def in_each_way(manager: MemoryManager, case: Case) -> list[Outcome]:
         try:
             async with manager.store.transaction() as tx:
                 asked = await understand(tx, parsed, Frequencies())
-            vector = await manager.embedder.query(asked.meaning) if vector is None else vector
-            embedded = Embedded() if arm == "words" else Embedded(VectorIndex(model.id, model.dimensions), [vector])
+            read = await manager.embedder.question(asked.meaning) if read is None else read
+            index = VectorIndex(model.id, model.dimensions)
+            embedded = Embedded() if arm == "words" else Embedded(index, [read.vector], words=read.words)
             async with manager.store.transaction() as tx:
                 await ranking.ranked(tx, asked, embedded)
         finally:

@@ -534,7 +534,10 @@ async def _add_vectors(lab: Lab, title: str, model: int, ids: list[UUID], source
         some = ids[start : start + 2_000]
         given = {"model_id": model, "ids": some, "parts": [0] * len(some)}
         async with namespace.store.transaction() as tx:
-            await tx.run(reembedding.ADD, {**given, "vectors": vectors_parameter([*source.vectors(len(some))])})
+            await tx.run(
+                reembedding.ADD,
+                {**given, "vectors": vectors_parameter([*source.vectors(len(some))]), "words": [None] * len(some)},
+            )
         lab.progress.advance(task, len(some))
 
 

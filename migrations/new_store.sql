@@ -616,3 +616,7 @@ AS $$
 $$;
 ALTER TABLE conversation_turns ADD COLUMN terms integer[] GENERATED ALWAYS AS (pgengram_turn_terms(text)) STORED;
 UPDATE alembic_version SET version_num='0004' WHERE alembic_version.version_num = '0003';
+ALTER TABLE memory_vectors ADD COLUMN words bytea;
+ALTER TABLE memory_vectors ALTER COLUMN words SET STORAGE EXTERNAL;
+ALTER TABLE memory_vectors ALTER COLUMN words SET STATISTICS 0;
+UPDATE alembic_version SET version_num='0005' WHERE alembic_version.version_num = '0004';

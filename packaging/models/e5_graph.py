@@ -26,7 +26,9 @@ def write(
     *,
     in_full: bool = False,
 ) -> dict[str, str]:
-    """Write the means of the outputs of `layers` (0 is the embedding) side by side, mapped by `linear`.
+    """Write for each token the outputs of `layers` (0 is the embedding) side by side, mapped by `linear`.
+
+    Their mean is the vector of the text.
 
     Args:
         divided: what inputs of matrices are divided by.
@@ -37,16 +39,15 @@ def write(
         What goes into each matrix.
     """
     graph = Graph(model.heads, divided, in_full=in_full)
-    graph.weight("tokens.axis", np.array([1], np.int64))
-    vectors, means = _embedded(graph, model), []
+    vectors, outputs = _embedded(graph, model), []
     for number in range(1, model.layers + 1):
         vectors = graph.layer(vectors, (changed or {}).get(number) or layer_of(model, number), f"l{number - 1}")
         if number in layers:
-            means.append(graph.node("ReduceMean", [vectors, "tokens.axis"], f"mean.{number}", keepdims=0))
-    graph.node("Concat", means, "features", axis=-1)
-    weights = [graph.weight("map.w", linear.matrix), graph.weight("map.b", linear.bias)]
-    output = graph.node("Gemm", ["features", *weights], "sentence_embedding")
-    graph.save(NAME, {"input_ids": [1, "tokens"]}, output, [1, linear.matrix.shape[1]], file)
+            outputs.append(vectors)
+    graph.node("Concat", outputs, "features", axis=-1)
+    graph.node("MatMul", ["features", graph.weight("map.w", linear.matrix)], "mapped")
+    output = graph.node("Add", ["mapped", graph.weight("map.b", linear.bias)], "token_embeddings")
+    graph.save(NAME, {"input_ids": [1, "tokens"]}, output, [1, "tokens", linear.matrix.shape[1]], file)
     return graph.inputs
 
 

@@ -20,8 +20,8 @@ from alembic import op
 
 from pgengram.store.schema.migrate import beside_memories
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 OWNER = "namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer"
 
 
@@ -45,10 +45,10 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A later version, whose schema has a table more; its name."""
     folder = tmp_path / "migrations"
     shutil.copytree(migrating.migrations_folder(), folder)
-    (folder / "versions" / "0005_moods.py").write_text(NEXT)
+    (folder / "versions" / "0006_moods.py").write_text(NEXT)
     monkeypatch.setattr(migrating, "migrations_folder", lambda: folder)
-    monkeypatch.setattr(migrating, "newest_version", lambda: "0005")
-    return "0005"
+    monkeypatch.setattr(migrating, "newest_version", lambda: "0006")
+    return "0006"
 
 
 async def remembering(database: Database, namespace: str) -> None:
@@ -76,7 +76,7 @@ async def test_a_new_table_of_namespaces_is_distributed_with_their_memories_and_
     for namespace in ("ada", "ben"):
         await remembering(cluster_db, namespace)
 
-    assert migrating.migrate(cluster_db.url) == "0004"
+    assert migrating.migrate(cluster_db.url) == "0005"
 
     assert migrating.current_version(cluster_db.url) == later
     together = cluster_db.as_login(
@@ -91,7 +91,7 @@ async def test_the_same_migration_runs_where_nothing_is_spread(database: Databas
     for namespace in ("ada", "ben"):
         await remembering(database, namespace)
 
-    assert migrating.migrate(database.url) == "0004"
+    assert migrating.migrate(database.url) == "0005"
 
     assert migrating.current_version(database.url) == later
     await check(database)

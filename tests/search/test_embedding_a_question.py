@@ -27,20 +27,20 @@ QUESTIONS = [
 async def test_no_transaction_stays_open_while_a_question_is_embedded(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embed = OnnxEmbedder.query
+    embed = OnnxEmbedder.read_question
     embedded: list[str] = []
 
-    async def watched(self: OnnxEmbedder, text: str) -> Any:
+    async def watched(self: OnnxEmbedder, text: str, **how: bool) -> Any:
         embedded.append(text)
         await until(none_waits)
-        return await embed(self, text)
+        return await embed(self, text, **how)
 
     async def none_waits() -> bool:
         return database.as_login(WAITING) == [(0,)]
 
     async with Memory(Settings(database_url=database.url, read_url=read_url(database.url))) as memory:
         await memory.add("I drink green tea.", speaker="Mara")
-        monkeypatch.setattr(OnnxEmbedder, "query", watched)
+        monkeypatch.setattr(OnnxEmbedder, "read_question", watched)
         for question in QUESTIONS:
             assert (await memory.search(question)).count == 1
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pgengram.embedders.onnx import OnnxEmbedder
+from pgengram.embedders.onnx import OnnxEmbedder, Read
 from pgengram.embedders.protocol import Embedder, Scheme
-from pgengram.embedders.vectors import unit
+from pgengram.embedders.vectors import Passage, QuestionVectors, unit
+from pgengram.embedders.word_bits import WordAxes
 from pgengram.errors import EmbeddingFailed, InvalidInput
+from pgengram.runtime.system.files import sha256_of
 from pgengram.text.lexical.language import language_of
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 ENGLISH, OTHERS = "all_minilm_l6_v2", "multilingual_e5_small"  # folders
+OF_ENGLISH, OF_OTHERS = range(2)  # encoders, as the axes of words number them
+WORDS: Final = f"{ENGLISH}/word_axes.npy"  # of both encoders
+WORDS_SHA256: Final = "8c68f009cd90dbf8ba5daa2dbf9a15485fcbb12fabfa6d4d97c1cfbfa6d85326"
 SHA256: Final[Mapping[str, Mapping[str, str]]] = {
     ENGLISH: {
         "model.onnx": "6bb8ead6608c63315ab57d46fc71451d61e4dae984ed379d4afa4026834deb03",
@@ -26,7 +31,7 @@ SHA256: Final[Mapping[str, Mapping[str, str]]] = {
         "tokenizer.json": "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
     },
     OTHERS: {
-        "model.onnx": "0ab8adbedddf891e3614ce172f13c3b6ecee85adbb0f05bf1e8c0b5f404822ed",
+        "model.onnx": "3d8923c92481c4b8c0d83c4e72a90c780f8307ee31a903582888f96391f60478",
         "model.onnx_data": "b779e58c90ebbafc1c9f3f01eff078904b8e29b9872d1d0b4700263c8d9d0019",
         "vocabulary.txt": "49d7fd3fff1b466f8cea2760ccf4049d05b374a9313824be49cf8d30d0fb9029",
     },
@@ -55,6 +60,7 @@ class BuiltinEmbedder:
     """
 
     name = NAME
+    tells_words = True
 
     def __init__(self, folder: Path = HERE) -> None:
         self._folder = folder
@@ -73,27 +79,53 @@ class BuiltinEmbedder:
         """Return the length of every vector."""
         return DIMENSIONS
 
-    async def passages(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return one array (parts, dimensions) per text."""
+    async def passages(self, texts: Sequence[str]) -> list[Passage]:
+        """Return what each text is stored by."""
         languages = [language_of(text) for text in texts]
         english = [text for text, one in zip(texts, languages, strict=True) if one.english]
         foreign = [text for text, one in zip(texts, languages, strict=True) if one.foreign]
-        by_english = iter(await self.english.passages(english))
-        by_others = iter(await self.others.passages(foreign) if foreign else [])
+        by_english = iter(await self.english.read_passages(english, words=True))
+        by_others = iter(await self.others.read_passages(foreign, words=True) if foreign else [])
         return [
-            _mean([next(source) for source, used in ((by_english, one.english), (by_others, one.foreign)) if used])
+            self._passage(next(by_english) if one.english else None, next(by_others) if one.foreign else None, one.code)
             for one in languages
         ]
 
-    async def query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector (dimensions,) of a question."""
+    async def question(self, text: str) -> QuestionVectors:
+        """Return what a question is asked by."""
+        import numpy as np
+
         language = language_of(text)
-        asked: list[Awaitable[NDArray[np.float32]]] = []
+        asked: list[tuple[int, Read]] = []
         if language.english:
-            asked.append(self.english.query(text))
+            asked.append((OF_ENGLISH, await self.english.read_question(text, words=True)))
         if language.foreign:
-            asked.append(self.others.query(text))
-        return _mean([await one for one in asked])
+            asked.append((OF_OTHERS, await self.others.read_question(text, words=True)))
+        words = [self._axes.asked(read.words[0], encoder) / len(asked) for encoder, read in asked]
+        return QuestionVectors(_mean([read.vectors[0] for _, read in asked]), np.concatenate(words))
+
+    async def query(self, text: str) -> NDArray[np.float32]:
+        """Return only its vector."""
+        return (await self.question(text)).vector
+
+    def _passage(self, english: Read | None, others: Read | None, language: str) -> Passage:
+        """Return what a text is stored by, from what one encoder or both make of it."""
+        read = [(encoder, one) for encoder, one in ((OF_ENGLISH, english), (OF_OTHERS, others)) if one is not None]
+        if len({one.vectors.shape for _, one in read}) > 1:  # they cut it differently
+            read = read[-1:]
+        parts = zip(*(one.words for _, one in read), strict=True)
+        kept = [
+            b"".join(self._axes.kept(words, language, encoder) for (encoder, _), words in zip(read, part, strict=True))
+            for part in parts
+        ]
+        return Passage(_mean([one.vectors for _, one in read]), kept)
+
+    @cached_property
+    def _axes(self) -> WordAxes:
+        file = self._folder / WORDS
+        if not file.is_file() or sha256_of(file) != WORDS_SHA256:
+            raise EmbeddingFailed("The embedding model's files are not the expected ones.", REINSTALL)
+        return WordAxes(file)
 
     def load_ahead(self) -> None:
         """Begin to load the English encoder, which nearly every text needs."""
@@ -118,9 +150,8 @@ class BuiltinEmbedder:
 
 
 def _mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Return the mean of vectors of one shape at unit length, or the last where the encoders cut a text differently."""
-    first, last = vectors[0], vectors[-1]
-    return unit(first + last) if len(vectors) > 1 and first.shape == last.shape else last
+    """Return the mean of one or two arrays of vectors of one shape, at unit length."""
+    return unit(vectors[0] + vectors[1]) if len(vectors) > 1 else vectors[0]
 
 
 def _builtin(rest: str, _: str) -> Embedder:

@@ -6,7 +6,9 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from pgengram.embedders.vectors import Passage, QuestionVectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,8 +16,7 @@ if TYPE_CHECKING:
 
     from pgengram.embedders.protocol import Embedder
 
-    Vectors = NDArray[np.float32]
-
+Made = TypeVar("Made", Passage, QuestionVectors)
 Purpose = Literal["passage", "query"]
 Key = tuple[Purpose, bytes]
 
@@ -32,7 +33,7 @@ class Cached:
     def __init__(self, embedder: Embedder, max_bytes: int = CACHE_BYTES) -> None:
         self.embedder = embedder
         self.max_bytes = max_bytes
-        self._known: OrderedDict[Key, Vectors] = OrderedDict()
+        self._known: OrderedDict[Key, Passage | QuestionVectors] = OrderedDict()
         self._bytes = 0
         self._under_way: dict[Key, asyncio.Future[None]] = {}
 
@@ -41,22 +42,31 @@ class Cached:
         """The wrapped embedder's name."""
         return self.embedder.name
 
+    @property
+    def tells_words(self) -> bool:
+        """Whether the wrapped embedder tells words."""
+        return self.embedder.tells_words
+
     async def dimensions(self) -> int:
         """Return the length of every vector."""
         return await self.embedder.dimensions()
 
-    async def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return one array (parts, dimensions) per text."""
-        return await self._vectors("passage", texts, self.embedder.passages)
+    async def passages(self, texts: Sequence[str]) -> list[Passage]:
+        """Return what each text is stored by."""
+        return await self._made("passage", texts, self.embedder.passages)
 
-    async def query(self, text: str) -> Vectors:
-        """Return the vector (dimensions,) of a question."""
+    async def question(self, text: str) -> QuestionVectors:
+        """Return what a question is asked by."""
 
-        async def only(texts: Sequence[str]) -> list[Vectors]:
-            return [await self.embedder.query(text) for text in texts]
+        async def only(texts: Sequence[str]) -> list[QuestionVectors]:
+            return [await self.embedder.question(text) for text in texts]
 
-        [vector] = await self._vectors("query", [text], only)
-        return vector
+        [made] = await self._made("query", [text], only)
+        return made
+
+    async def query(self, text: str) -> NDArray[np.float32]:
+        """Return only its vector."""
+        return (await self.question(text)).vector
 
     def load_ahead(self) -> None:
         """Have the wrapped embedder begin to load."""
@@ -72,13 +82,13 @@ class Cached:
         self._bytes = 0
         await self.embedder.close()
 
-    async def _vectors(
-        self, purpose: Purpose, texts: Sequence[str], embed: Callable[[Sequence[str]], Awaitable[list[Vectors]]]
-    ) -> list[Vectors]:
+    async def _made(
+        self, purpose: Purpose, texts: Sequence[str], embed: Callable[[Sequence[str]], Awaitable[list[Made]]]
+    ) -> list[Made]:
         cleaned = [_cleaned(text) for text in texts]
         keys: list[Key] = [(purpose, sha256(text.encode()).digest()) for text in cleaned]
         wanted = dict(zip(keys, cleaned, strict=True))
-        got: dict[Key, Vectors] = {}
+        got: dict[Key, Made] = {}
         while missing := self._missing(wanted, got):
             mine = {key: text for key, text in missing.items() if key not in self._under_way}
             if mine:
@@ -87,36 +97,36 @@ class Cached:
                 await asyncio.wait({self._under_way[key] for key in missing})
         return [got[key] for key in keys]
 
-    def _missing(self, wanted: dict[Key, str], got: dict[Key, Vectors]) -> dict[Key, str]:
+    def _missing(self, wanted: dict[Key, str], got: dict[Key, Made]) -> dict[Key, str]:
         """Add to `got` what is kept, and return the texts that are in neither."""
         got |= self._recall([key for key in wanted if key not in got])
         return {key: text for key, text in wanted.items() if key not in got}
 
     async def _embed(
-        self, texts: dict[Key, str], embed: Callable[[Sequence[str]], Awaitable[list[Vectors]]]
-    ) -> dict[Key, Vectors]:
+        self, texts: dict[Key, str], embed: Callable[[Sequence[str]], Awaitable[list[Made]]]
+    ) -> dict[Key, Made]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._under_way |= dict.fromkeys(texts, done)
         try:
             made = dict(zip(texts, await embed(list(texts.values())), strict=True))
-            for key, array in made.items():
-                self._keep(key, array)
+            for key, one in made.items():
+                self._keep(key, one)
         finally:
             for key in texts:
                 del self._under_way[key]
             done.set_result(None)
         return made
 
-    def _recall(self, keys: Sequence[Key]) -> dict[Key, Vectors]:
+    def _recall(self, keys: Sequence[Key]) -> dict[Key, Any]:
         found = {key: self._known[key] for key in keys if key in self._known}
         for key in found:
             self._known.move_to_end(key)
         return found
 
-    def _keep(self, key: Key, array: Vectors) -> None:
-        array.flags.writeable = False
-        self._known[key] = array
-        self._bytes += array.nbytes + ENTRY_BYTES
+    def _keep(self, key: Key, made: Passage | QuestionVectors) -> None:
+        made.freeze()
+        self._known[key] = made
+        self._bytes += made.nbytes + ENTRY_BYTES
         while self._bytes > self.max_bytes:
             _, oldest = self._known.popitem(last=False)
             self._bytes -= oldest.nbytes + ENTRY_BYTES

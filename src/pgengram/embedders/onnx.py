@@ -12,13 +12,14 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgengram.embedders.dense import Dense
 from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.protocol import Embedder, Scheme
-from pgengram.embedders.unigram import Unigram
-from pgengram.embedders.vectors import spans, unit
+from pgengram.embedders.unigram import WORD, Unigram
+from pgengram.embedders.vectors import Passage, QuestionVectors, spans, unit
+from pgengram.embedders.word_bits import Words, words_in
 from pgengram.errors import EmbeddingFailed, InvalidInput
 from pgengram.runtime.system import libraries, memory
 
@@ -33,7 +34,25 @@ THREADS = 1
 SLOWER = ["SkipLayerNormFusion"]  # one operator for two steps; on a CPU it takes three times as long as they do
 TURN_S = 0.1  # work is done in turns this long, so that a question waits for one turn of an import, not for its end
 IDLE_S = 600.0  # unused for so long, the model is let go: about 50 MB, back within a tenth of a second
+INSIDE = "##"  # stands before a piece of WordPiece that begins no word
 OVERLAP = 8  # parts share an eighth of the window: 32 of 256 tokens, a sentence
+
+
+class Read(NamedTuple):
+    """What the model makes of a text, part by part.
+
+    vectors: of unit length, shape (parts, dimensions); words: of each part; empty where words are not asked for.
+    """
+
+    vectors: NDArray[np.float32]
+    words: list[Words]
+
+
+class _Part(NamedTuple):
+    """The token ids of a part of a text, and which of them are its own: not the prefix, not marks."""
+
+    ids: list[int]
+    own: slice
 
 
 class OnnxEmbedder:
@@ -54,6 +73,8 @@ class OnnxEmbedder:
     Raises:
         EmbeddingFailed: a file is missing or the model is of a kind that is not supported.
     """
+
+    tells_words = False  # there are no axes for the words of just any model
 
     def __init__(
         self,
@@ -84,14 +105,33 @@ class OnnxEmbedder:
         """Return the length of every vector, as the configuration says it."""
         return self.folder.dimensions
 
-    async def passages(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return one array (parts, dimensions) per text."""
-        return await self._embed(texts, self.folder.passage_prefix)
+    async def passages(self, texts: Sequence[str]) -> list[Passage]:
+        """Return what each text is stored by."""
+        return [Passage(read.vectors) for read in await self.read_passages(texts, words=False)]
+
+    async def question(self, text: str) -> QuestionVectors:
+        """Return the vector of a question; of one longer than the window the mean of its parts."""
+        read = await self.read_question(text, words=False)
+        return QuestionVectors(read.vectors[0])
 
     async def query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector (dimensions,) of a question; one longer than the window is the mean of its parts."""
-        [parts] = await self._embed([text], self.folder.query_prefix)
-        return parts[0] if len(parts) == 1 else unit(parts.mean(axis=0))
+        """Return only its vector."""
+        return (await self.question(text)).vector
+
+    async def read_passages(self, texts: Sequence[str], *, words: bool) -> list[Read]:
+        """Return what the model makes of each text to be stored; with its `words` if the model gives tokens."""
+        return await self._embed(texts, self.folder.passage_prefix, words=words)
+
+    async def read_question(self, text: str, *, words: bool) -> Read:
+        """Return what the model makes of a question, as of one part: the mean of its vectors, and all its words."""
+        import numpy as np
+
+        [read] = await self._embed([text], self.folder.query_prefix, words=words)
+        if len(read.vectors) == 1:
+            return read
+        texts = [text for part in read.words for text in part.texts]
+        told = [Words(texts, np.concatenate([part.vectors for part in read.words]))] if words else []
+        return Read(unit(read.vectors.mean(axis=0))[None], told)
 
     def describe(self) -> dict[str, object]:
         """Return name, whether the model is loaded, and its measures, without loading it."""
@@ -126,32 +166,40 @@ class OnnxEmbedder:
         _runtime()
         self._worker.submit(self._loaded)
 
-    async def _embed(self, texts: Sequence[str], prefix: str) -> list[NDArray[np.float32]]:
+    async def _embed(self, texts: Sequence[str], prefix: str, *, words: bool) -> list[Read]:
         run = asyncio.get_running_loop().run_in_executor
-        rows: list[list[NDArray[np.float32]]] = [[] for _ in texts]
+        rows: list[list[tuple[NDArray[np.float32], Words | None]]] = [[] for _ in texts]
         parts = self._parts(texts, prefix)
         try:
-            while await run(self._worker, self._take_turn, parts, rows):
+            while await run(self._worker, self._take_turn, parts, rows, words):
                 pass
         finally:
             self._let_go_later()
-        return [self._centred(unit(vectors)) for vectors in rows]
+        return [
+            Read(self._centred(unit([vector for vector, _ in parts])), [told for _, told in parts if told is not None])
+            for parts in rows
+        ]
 
     def _centred(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return vectors of unit length without what all of this model's have in common."""
         return unit(vectors - self._centre) if self.folder.centre else vectors
 
-    def _parts(self, texts: Sequence[str], prefix: str) -> Iterator[tuple[int, list[int]]]:
-        """Yield the text's index and the token ids of each part; runs in the worker."""
+    def _parts(self, texts: Sequence[str], prefix: str) -> Iterator[tuple[int, _Part]]:
+        """Yield the text's index and the tokens of each part; runs in the worker."""
         for index, text in enumerate(texts):
-            for ids in self._loaded().parts(text, prefix):
-                yield index, ids
+            for part in self._loaded().parts(text, prefix):
+                yield index, part
 
-    def _take_turn(self, parts: Iterator[tuple[int, list[int]]], rows: list[list[NDArray[np.float32]]]) -> bool:
-        """Put vectors of parts into `rows` until the turn is over; return whether there may be more."""
+    def _take_turn(
+        self,
+        parts: Iterator[tuple[int, _Part]],
+        rows: list[list[tuple[NDArray[np.float32], Words | None]]],
+        words: bool,
+    ) -> bool:
+        """Put what the model makes of parts into `rows` until the turn is over; return whether there may be more."""
         end = time.monotonic() + TURN_S
-        for index, ids in parts:
-            rows[index].append(self._loaded().vector(ids))
+        for index, part in parts:
+            rows[index].append(self._loaded().read(part, words=words))
             if time.monotonic() > end:
                 return True
         return False
@@ -187,16 +235,21 @@ class _Model:
         self.output = _output(self.session)
         self.tokens = Unigram(folder.tokenizer) if folder.tokenizer.suffix == ".txt" else _Tokens(folder)
 
-    def parts(self, text: str, prefix: str) -> list[list[int]]:
-        """Return the token ids of each overlapping part, at most a window long, each with prefix and special tokens."""
+    def parts(self, text: str, prefix: str) -> list[_Part]:
+        """Return the tokens of each overlapping part, at most a window long, each with prefix and special tokens."""
         before, ids = self.tokens.cut(prefix, text)
         head, tail = self.tokens.head + before, self.tokens.tail
         window = max(2, self.folder.window - len(head) - len(tail))
         cuts = spans(len(ids), window, min(self.folder.window // OVERLAP, window - 1))
-        return [head + ids[cut] + tail or [0] for cut in cuts]
+        return [_Part(head + ids[cut] + tail or [0], slice(len(head), len(head) + len(ids[cut]))) for cut in cuts]
 
-    def vector(self, ids: list[int]) -> NDArray[np.float32]:
-        """Return the vector (dimensions,) of one part, not yet of unit length."""
+    def read(self, part: _Part, *, words: bool) -> tuple[NDArray[np.float32], Words | None]:
+        """Return the vector (dimensions,) of one part, not yet of unit length, and its words if they are asked for."""
+        found = self._run(part.ids)
+        told = words_in(self.tokens.pieces(part.ids[part.own]), found[part.own]) if words else None
+        return self._vector(found), told
+
+    def _run(self, ids: list[int]) -> NDArray[np.float32]:
         import numpy as np
 
         values: dict[str, Any] = {
@@ -207,7 +260,11 @@ class _Model:
         }
         feed = {name: np.array(values[name], dtype=kind) for name, kind in self.inputs.items()}
         [result] = self.session.run([self.output], feed | self.constants)
-        found = np.asarray(result, dtype=np.float32)[0]
+        return np.asarray(result[0], dtype=np.float32)
+
+    def _vector(self, found: NDArray[np.float32]) -> NDArray[np.float32]:
+        import numpy as np
+
         vector = found if found.ndim == 1 else _pooled(found, self.folder.pooling)
         for step in self.dense:
             vector = step(vector)
@@ -216,7 +273,7 @@ class _Model:
             raise EmbeddingFailed(
                 f"The embedding model gave {vector.shape[-1]} dimensions; config.json says {self.folder.dimensions}."
             )
-        return vector
+        return np.asarray(vector)
 
 
 def _inputs(session: onnxruntime.InferenceSession) -> tuple[dict[str, str], dict[str, Any]]:
@@ -263,6 +320,11 @@ class _Tokens:
         head = len(list(takewhile(bool, marks)))
         tail = len(list(takewhile(bool, reversed(marks)))) if head < len(marks) else 0
         self.head, self.tail = sample.ids[:head], sample.ids[len(marks) - tail :]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return what tokens of a BERT model stand for; the first of a word begins with `WORD`."""
+        found = [str(self.tokenizer.id_to_token(id_)) for id_ in ids]
+        return [piece[len(INSIDE) :] if piece.startswith(INSIDE) else WORD + piece for piece in found]
 
     def cut(self, prefix: str, text: str) -> tuple[list[int], list[int]]:
         """Return the token ids of a prefix and of a text that follows it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from pgengram.embedders.protocol import Scheme
-from pgengram.embedders.vectors import spans, unit
+from pgengram.embedders.vectors import Passage, QuestionVectors, spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class OpenAIEmbedder:
         InvalidInput: the URL or the key is not usable.
     """
 
+    tells_words = False
+
     def __init__(self, url: str, api_key: str = "", *, timeout_s: float = TIMEOUT_S, pause_s: float = PAUSE_S) -> None:
         self._endpoint, self.host, self.model = _split(url)
         self.name = f"openai:{self.host}/{self.model}"
@@ -70,20 +72,26 @@ class OpenAIEmbedder:
         assert self._dimensions is not None  # noqa: S101 - set by every answer
         return self._dimensions
 
-    async def passages(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return one array (parts, dimensions) per text; one request at a time."""
+    async def passages(self, texts: Sequence[str]) -> list[Passage]:
+        """Return what each text is stored by; one request at a time."""
         import numpy as np
 
         parts = [_parts(text) for text in texts]
         flat = [part for several in parts for part in several]
         rows = [await self._request(batch) for batch in _batches(flat)]
         ends = np.cumsum([len(several) for several in parts])
-        return np.split(np.concatenate(rows), ends[:-1]) if rows else []
+        return [*map(Passage, np.split(np.concatenate(rows), ends[:-1]))] if rows else []
+
+    async def question(self, text: str) -> QuestionVectors:
+        """Return the vector of a question; of a very long one the mean of its parts."""
+        import numpy as np
+
+        [parts] = await self.passages([text])
+        return QuestionVectors(unit(np.asarray(parts.vectors).mean(axis=0)))
 
     async def query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector (dimensions,) of a question; a very long one is the mean of its parts."""
-        [parts] = await self.passages([text])
-        return unit(parts.mean(axis=0))
+        """Return only its vector."""
+        return (await self.question(text)).vector
 
     def load_ahead(self) -> None:
         """Do nothing: the model is loaded elsewhere, and nothing is sent before the first text."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pgengram.embedders.vectors import Passage, QuestionVectors
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -17,22 +19,29 @@ class Embedder(Protocol):
     def name(self) -> str:
         """The identity of model and build; vectors of different names are never compared."""
 
+    @property
+    def tells_words(self) -> bool:
+        """Whether its passages and questions have words."""
+
     async def dimensions(self) -> int:
         """Return the length of every vector."""
 
-    async def passages(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """Return one array (parts, dimensions) per text, in the order of `texts`; a long text has overlapping parts.
+    async def passages(self, texts: Sequence[str]) -> list[Passage]:
+        """Return what each text is stored by, in the order of `texts`; a long text has overlapping parts.
 
         Raises:
             EmbeddingFailed: there is no vector for one of the texts; none is returned.
         """
 
-    async def query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector (dimensions,) of a question; one of several parts is their mean.
+    async def question(self, text: str) -> QuestionVectors:
+        """Return what a question is asked by; its vector is the mean of those of its parts.
 
         Raises:
             EmbeddingFailed: there is no vector for the text.
         """
+
+    async def query(self, text: str) -> NDArray[np.float32]:
+        """Return only its vector."""
 
     def load_ahead(self) -> None:
         """Begin to load what the first text needs, while something else is waited for; that text tells a failure."""

@@ -27,10 +27,12 @@ from pgengram.search.results.evidence import JUDGED, TURNS_READ, asks_for_older,
 from pgengram.search.results.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.search.times.dates import written
 from pgengram.search.vector_index import Embedded, VectorIndex, Way
+from pgengram.search.words_met import ranked_by_words
 from pgengram.store.connection.begin import NO_SORT
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance.indexes import PROBES_NARROWED
 from pgengram.store.reading import conflicts, history, outdated
+from pgengram.store.schema.turns import SPOKEN
 from pgengram.store.schema.visibility import HIDDEN_IDS
 from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
 
@@ -226,7 +228,7 @@ WITH {sets}, asked AS MATERIALIZED (
   FROM (SELECT s.memory_id FROM seeds s CROSS JOIN best
         ORDER BY {WEIGHT_MEANING} * coalesce(s.similarity, 0) + {WEIGHT_WORDS_ALONE} * s.words / best.words DESC LIMIT {SEEDS}) AS s
   CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence FROM memories m
-    WHERE m.namespace_id = %(namespace_id)s AND m.id = s.memory_id AND (m.traits & {TURN} <> 0 OR m.voice IS NOT NULL) OFFSET 0) AS m
+    WHERE m.namespace_id = %(namespace_id)s AND m.id = s.memory_id AND {SPOKEN.format("m")} OFFSET 0) AS m
 ), around AS MATERIALIZED (
   SELECT DISTINCT n.memory_id FROM turns CROSS JOIN LATERAL (SELECT n.id AS memory_id FROM memories n
     WHERE n.namespace_id = %(namespace_id)s AND n.session_id = turns.session_id
@@ -263,7 +265,7 @@ IN_SEQUENCE: Final = f"ORDER BY b.session_sequence RANGE BETWEEN {NEAR_BY} PRECE
 # were stored where nobody speaks, and pass by the sorting that this takes.
 CONVERSATIONS: Final = f"""spoken AS MATERIALIZED (
   SELECT session_id, coalesce(bool_or(by_named), false) AS present FROM judged
-  WHERE session_id IS NOT NULL AND (traits & {TURN} <> 0 OR voice IS NOT NULL) GROUP BY session_id
+  WHERE session_id IS NOT NULL AND {SPOKEN.format("judged")} GROUP BY session_id
 ), heard AS MATERIALIZED (
   SELECT b.*, spoken.present, count(b.voice) OVER (PARTITION BY b.session_id, b.voice {IN_SEQUENCE}) > 1 AS again
   FROM judged b JOIN spoken USING (session_id)
@@ -438,6 +440,8 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     if model is not None and scope.way == "either" and not scope.narrowed:
         model.note(tx.namespace_id, vectors)
     found = [row for row in rows if row["id"] is not None]
+    if ordered and model is not None and embedded.words is not None and first == 0:
+        found = await ranked_by_words(tx, found, embedded.words, model.id)
     if ordered and model is not None:
         found = await outdated.current_first(tx, found, model.id, asks_for_older(asked))
     answered = judge(asked, found, fit_alone if question.mode == "auto" else itemgetter("score"))
@@ -448,8 +452,10 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
 
 
 def fit_alone(row: Row) -> float:
-    """Return the score of a hit by itself: without what stands near by, and without who speaks there."""
-    fit = row["score"] - WEIGHT_SPEAKER * row["why_voice"] - WEIGHT_ABSENT * row["absent"]
+    """Return the score of a hit by itself: without what stands near by, without who speaks there, and as it was before
+    words were compared.
+    """
+    fit = row["score"] - row.get("gain", 0) - WEIGHT_SPEAKER * row["why_voice"] - WEIGHT_ABSENT * row["absent"]
     if row["why_near_by"] is not None:
         fit -= WEIGHT_AROUND * row["why_near_by"] + WEIGHT_HEARD * row["why_heard"]
         fit += (WEIGHT_WORDS - WEIGHT_WORDS_PLACED) * row["words_share"]

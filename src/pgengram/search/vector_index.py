@@ -61,14 +61,15 @@ class Embedded:
     """The vectors of some texts and the model that made them; without an embedder there is none, and no text has a
     vector.
 
-    vectors: of each passage, shape (parts, dims); of a question its one vector, shape (dims,). question: the text of
-        that
-    question, where a vector was to be made of one; failed: the embedder could make none, so words alone are searched.
+    vectors: of passages, a `Passage` each; of a question its one vector, shape (dims,). question: the text of that
+        question, where a vector was to be made of one; words: its words, as `WordAxes.asked` gives them, of a model
+        that tells any; failed: the embedder could make none, so words alone are searched.
     """
 
     model: VectorIndex | None = None
     vectors: Sequence[Any] = ()
     question: str | None = None
+    words: Any = None
     failed: bool = False
 
     @property

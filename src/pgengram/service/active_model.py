@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pgengram.embedders import Embedder, embedder_from, spelled
+from pgengram.embedders.vectors import Passage
 from pgengram.errors import EmbeddingFailed, InvalidInput, NotReady
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.settings import Settings
@@ -89,13 +90,16 @@ class Models:
         """
         in_use = await self.current()
         if in_use is None:
-            return Embedded(vectors=[[] for _ in texts])
+            return Embedded(vectors=[Passage() for _ in texts])
         return Embedded(in_use.model, await in_use.embedder.passages(texts) if texts else [])
 
     async def question(self, text: str) -> Embedded:
         """Return the vector of a question; a transaction may wait for it for a moment only."""
         in_use = await self.current()
-        return Embedded() if in_use is None else Embedded(in_use.model, [await in_use.embedder.query(text)], text)
+        if in_use is None:
+            return Embedded()
+        asked = await in_use.embedder.question(text)
+        return Embedded(in_use.model, [asked.vector], text, words=asked.words)
 
     async def given(self, vector: list[float]) -> Embedded:
         """Return a caller's own vector at unit length.

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from pgengram.embedders import Embedder
+from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
 from pgengram.runtime.projects import Project
@@ -116,7 +117,7 @@ class Core:
             draft = memories.draft(new, session_id=session_id, sequence=sequence, place=place, status=status)
         except ValidationError as error:
             raise refusal(error, "metadata") from None
-        draft.parts, draft.model_id = own.vectors, own.model_id
+        draft.parts, draft.model_id = Passage(own.vectors), own.model_id
         return draft
 
     async def tags(self, given: Sequence[str]) -> list[str]:

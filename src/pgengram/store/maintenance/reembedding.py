@@ -20,6 +20,7 @@ from psycopg import sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from pgengram.embedders import Embedder
+from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, DatabaseFailed
 from pgengram.ids import BEFORE_ALL
 from pgengram.store.connection import locks, pooler
@@ -29,10 +30,10 @@ from pgengram.store.connection.database import FIND_MODEL_OF_STATE, RENEW_MARK, 
 from pgengram.store.graph import clusters
 from pgengram.store.maintenance.indexes import AS_MAINTENANCE, COUNT_ROWS, FIRST_BUILD_ROWS, index_name, maintain
 from pgengram.store.schema.embedding_models import SET_STATE, StoredModel, add_model, model_of_state
+from pgengram.store.schema.turns import SPOKEN
 
 if TYPE_CHECKING:
-    from numpy import float32
-    from numpy.typing import NDArray
+    pass
 
 Step = Literal["embedding", "indexing", "switching", "removing", "done"]
 
@@ -48,18 +49,19 @@ REMOVED: Final = 2_000  # memories whose old vectors go in one transaction
 SETTLED_S: Final = 45.0  # no transaction of ours lives longer
 
 FIND_NAMESPACES: Final = "SELECT id FROM namespaces ORDER BY id"
-# Uses memories_pkey and, for each memory, memory_vectors_pkey.
-COUNT_DONE: Final = """
-SELECT count(*) AS total, count(*) FILTER (WHERE EXISTS (SELECT 1 FROM memory_vectors v
-  WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s)) AS done
-FROM memories m WHERE m.namespace_id = %(namespace_id)s
+# A memory is done with the vectors of the model, and a turn with its words where the model tells any. Uses
+# memory_vectors_pkey.
+DONE: Final = f"""EXISTS (SELECT 1 FROM memory_vectors v
+  WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s
+    AND (v.words IS NOT NULL OR NOT %(words)s OR NOT {SPOKEN.format("m")}))"""
+# Uses memories_pkey.
+COUNT_DONE: Final = f"""
+SELECT count(*) AS total, count(*) FILTER (WHERE {DONE}) AS done FROM memories m WHERE m.namespace_id = %(namespace_id)s
 """
-# Uses memories_pkey and, for each memory, memory_vectors_pkey.
-FIND_WAITING: Final = """
+# Uses memories_pkey.
+FIND_WAITING: Final = f"""
 SELECT m.id, m.content FROM memories m
-WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s AND NOT EXISTS (SELECT 1 FROM memory_vectors v
-  WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s)
-ORDER BY m.id LIMIT %(limit)s
+WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s AND NOT {DONE} ORDER BY m.id LIMIT %(limit)s
 """
 # Whoever changes a text locks its memory first, so a text that is locked here is the one that its vectors stay with.
 # Uses memories_pkey.
@@ -67,11 +69,22 @@ LOCK_TEXTS: Final = """
 SELECT id, content FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) ORDER BY id FOR SHARE
 """
 LOCK_TEXTS_AT_ONCE: Final = LOCK_TEXTS + " NOWAIT"  # whoever holds one may be waiting for the vectors
-ADD: Final = """
-INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
-SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
-FROM unnest(%(ids)s::uuid[], %(parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
+ADD: Final = f"""
+INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding, words)
+SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding, CASE WHEN {SPOKEN.format("m")} THEN v.words END
+FROM unnest(%(ids)s::uuid[], %(parts)s::smallint[], %(vectors)b::halfvec[], %(words)b::bytea[]) AS v(id, part, embedding, words)
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.id
+WHERE NOT EXISTS (SELECT 1 FROM memory_vectors there
+  WHERE there.namespace_id = %(namespace_id)s AND there.memory_id = v.id AND there.model_id = %(model_id)s)
 ON CONFLICT DO NOTHING
+"""
+# A vector stays as it is, which may be the caller's own. Uses memory_vectors_pkey.
+ADD_WORDS: Final = f"""
+UPDATE memory_vectors v SET words = made.words
+FROM unnest(%(ids)s::uuid[], %(parts)s::smallint[], %(words)b::bytea[]) AS made(id, part, words)
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = made.id AND {SPOKEN.format("m")}
+WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = made.id AND v.model_id = %(model_id)s AND v.part = made.part
+  AND v.words IS NULL
 """
 STATE_OF: Final = "SELECT state FROM embedding_models WHERE id = %(model_id)s"
 LOCK_STATE: Final = "SELECT state FROM embedding_models WHERE id = %(id)s FOR UPDATE"
@@ -124,7 +137,7 @@ async def progress(database: Database) -> Progress | None:
     filling = await model_of_state(database, "filling")
     if filling is None:
         return None
-    done, total = await _counted(database, filling.id)
+    done, total = await _counted(database, filling.id, words=False)
     return Progress("embedding", filling.name, done, total)
 
 
@@ -145,7 +158,8 @@ async def cancel(database: Database) -> str | None:
 async def move(database: Database, embedder: Embedder, setting: str, report: Report) -> Moved:
     """Give every memory vectors of `embedder`'s model, and make it the store's active one.
 
-    Where it is the active one already, memories without its vectors get some. Vectors of retired models are removed.
+    Where it is the active one already, memories without its vectors get some, and those without their words these.
+    Vectors of retired models are removed.
 
     Args:
         database: the store's.
@@ -211,7 +225,7 @@ class _Move:
 
     async def fill(self) -> None:
         """Embed whatever has no vector of the model, until there is nothing more to be seen."""
-        self._done, self._total = await _counted(self._database, self._model.id)
+        self._done, self._total = await _counted(self._database, self._model.id, words=self._embedder.tells_words)
         self.report("embedding")
         made = -1
         while made != self.embedded:  # memories that came or changed meanwhile are the next round's
@@ -223,7 +237,7 @@ class _Move:
         after = BEFORE_ALL
         while True:
             async with self._database.transaction(namespace_id) as tx:
-                waiting = await tx.rows(FIND_WAITING, {"after": after, "limit": BATCH, "model_id": self._model.id})
+                waiting = await self._waiting(tx, after, BATCH)
             if not waiting:
                 return
             after = waiting[-1]["id"]
@@ -236,13 +250,17 @@ class _Move:
                 self._count(await self._store(tx, texts, waiting, vectors))
             self.report("embedding")
 
+    async def _waiting(self, tx: Transaction, after: UUID, limit: int) -> list[Row]:
+        given = {"after": after, "limit": limit, "model_id": self._model.id, "words": self._embedder.tells_words}
+        return await tx.rows(FIND_WAITING, given)
+
     def _count(self, stored: int) -> None:
         self.embedded += stored
         self._done += stored
         self._total = max(self._total, self._done)
 
     async def _store(
-        self, tx: Transaction, texts: Sequence[Row], embedded: Sequence[Row], vectors: Sequence[NDArray[float32]]
+        self, tx: Transaction, texts: Sequence[Row], embedded: Sequence[Row], vectors: Sequence[Passage]
     ) -> int:
         """Store the vectors of what is still as it was embedded, and return how many memories that is.
 
@@ -250,7 +268,7 @@ class _Move:
             tx: a transaction of their namespace.
             texts: the memories as they are now, locked.
             embedded: the memories as they were read.
-            vectors: of each one that was read, shape (parts, dims).
+            vectors: of each one that was read.
         """
         now = {row["id"]: row["content"] for row in texts}
         pairs = zip(embedded, vectors, strict=True)
@@ -261,7 +279,10 @@ class _Move:
             "ids": [id_ for id_, _, _ in flat],
             "parts": [number for _, number, _ in flat],
             "vectors": vectors_parameter([part for _, _, part in flat]),
+            "words": [words for _, parts in same for words in parts.words_of_parts()],
         }
+        if self._embedder.tells_words:
+            await tx.run(ADD_WORDS, {name: value for name, value in given.items() if name != "vectors"})
         await tx.run(ADD, given)
         return len(same)
 
@@ -311,7 +332,7 @@ class _Move:
             settings = {"pgengram.namespace_id": str(namespace_id)}
             await connection.execute(set_local(settings, distributed=self._database.distributed))
             tx = Transaction(connection, namespace_id, self._model.id, distributed=self._database.distributed)
-            waiting = await tx.rows(FIND_WAITING, {"after": BEFORE_ALL, "limit": LAST, "model_id": self._model.id})
+            waiting = await self._waiting(tx, BEFORE_ALL, LAST)
             left += len(waiting)
             if left >= LAST or not await self._complete(tx, waiting):
                 return False
@@ -354,12 +375,12 @@ async def _namespaces(database: Database) -> list[int]:
         return [row["id"] for row in await (await connection.execute(FIND_NAMESPACES)).fetchall()]
 
 
-async def _counted(database: Database, model_id: int) -> tuple[int, int]:
-    """Return how many memories have vectors of the model, and how many there are."""
+async def _counted(database: Database, model_id: int, *, words: bool) -> tuple[int, int]:
+    """Return how many memories have vectors of the model, with `words` those too, and how many there are."""
     done = total = 0
     for namespace_id in await _namespaces(database):
         async with database.transaction(namespace_id) as tx:
-            row = await tx.row(COUNT_DONE, {"model_id": model_id})
+            row = await tx.row(COUNT_DONE, {"model_id": model_id, "words": words})
         if row is not None:
             done, total = done + row["done"], total + row["total"]
     return done, total

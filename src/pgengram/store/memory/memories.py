@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from psycopg import sql
@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
+from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, ModelSwitched, NotFound
 from pgengram.ids import short, uuid7
 from pgengram.inputs import NewMemory
@@ -20,10 +21,6 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import merging, searchable
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, derived
-
-if TYPE_CHECKING:
-    from numpy import float32
-    from numpy.typing import NDArray
 
 SET_OTHERWISE: Final = {
     "embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type", "sources", "related_to",
@@ -38,7 +35,7 @@ DETAIL_TABLE: Final = {type_: f"{type_}_memories" for type_ in f.TYPES}
 class Draft:
     """A memory about to be stored.
 
-    row: its columns as JSON has them; request: what the caller gave; parts: its vectors, shape (parts, dims), empty
+    row: its columns as JSON has them; request: what the caller gave; parts: its vectors, none
     without an embedder; model_id: which model made them; related: the memories that it will lead to; redacted: the
     sorts of secrets that were taken out; id: what it has once it is stored.
     """
@@ -49,7 +46,7 @@ class Draft:
     expires_at: datetime | None
     tags: list[str]
     request: NewMemory
-    parts: NDArray[float32] | Sequence[Any] = field(default_factory=list)
+    parts: Passage = field(default_factory=Passage)
     model_id: int | None = None
     related: list[UUID] = field(default_factory=list)
     redacted: list[str] = field(default_factory=list)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from pgengram.embedders.vectors import Passage
 from pgengram.errors import ModelSwitched
 from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.connection.database import Row, Transaction
@@ -16,7 +17,7 @@ from pgengram.text.derived import derived
 from pgengram.text.turn_features import TURN
 
 
-async def set_vectors(tx: Transaction, id_: UUID, parts: Any, model_id: int | None) -> None:
+async def set_vectors(tx: Transaction, id_: UUID, parts: Passage, model_id: int | None) -> None:
     """Replace every vector of a memory, of whatever model, by those of its new text.
 
     Raises:
@@ -26,7 +27,7 @@ async def set_vectors(tx: Transaction, id_: UUID, parts: Any, model_id: int | No
     await add_vectors(tx, [(id_, parts)], model_id)
 
 
-async def add_vectors(tx: Transaction, parts_of: Sequence[tuple[UUID, Any]], model_id: int | None) -> None:
+async def add_vectors(tx: Transaction, parts_of: Sequence[tuple[UUID, Passage]], model_id: int | None) -> None:
     """Store the vectors of memories that have none.
 
     Raises:
@@ -77,11 +78,13 @@ def _searched(row: Row) -> dict[str, Any]:
     return {"id": str(row["id"]), "active": row["status"] == "active", **words}
 
 
-def vectors_of(parts_of: Iterable[tuple[UUID, Any]]) -> dict[str, Any]:
-    """Return the vectors of memories part by part, as statements take them."""
-    flat = [(id_, number, part) for id_, parts in parts_of for number, part in enumerate(parts)]
+def vectors_of(parts_of: Iterable[tuple[UUID, Passage]]) -> dict[str, Any]:
+    """Return the vectors and words of memories part by part, as statements take them."""
+    given = [*parts_of]
+    flat = [(id_, number, part) for id_, parts in given for number, part in enumerate(parts)]
     return {
         "vector_ids": [id_ for id_, _, _ in flat],
         "vector_parts": [number for _, number, _ in flat],
         "vectors": vectors_parameter([part for _, _, part in flat]),
+        "vector_words": [words for _, parts in given for words in parts.words_of_parts()],
     }

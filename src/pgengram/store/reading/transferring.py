@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from pgengram.embedders.vectors import Passage
 from pgengram.ids import BEFORE_ALL
 from pgengram.store.connection.database import Transaction
 from pgengram.store.graph import clusters
@@ -136,7 +137,7 @@ class Arrival:
     """A memory about to be taken in: the row of each table, by table, its hash, tags, words and vectors.
 
     rows: columns as JSON has them, without namespace; history: its rows; searched, extra: what it is found by;
-    parts: vectors, shape (parts, dims), empty without an embedder.
+    parts: its vectors, none without an embedder.
     """
 
     id: UUID
@@ -147,7 +148,7 @@ class Arrival:
     tags: list[str]
     searched: str
     extra: list[str]
-    parts: Any = ()
+    parts: Passage = field(default_factory=Passage)
 
 
 async def begin_reading(tx: Transaction) -> int:

@@ -321,6 +321,8 @@ memory_vectors = _of_memory(
     Column("model_id", SmallInteger, ForeignKey("embedding_models.id"), primary_key=True),
     Column("part", SmallInteger, primary_key=True),
     Column("embedding", HalfVector, nullable=False),
+    # Of a turn those words of the part that say something, 16 bytes each (embedders/word_bits.py).
+    Column("words", LargeBinary),
 )
 
 # The words of a memory are its own list until a background job compacts those of many into lists by word. Each is found
@@ -662,7 +664,10 @@ def setup_statements() -> list[str]:
         RELEVANCE_FUNCTION,
         f"INSERT INTO decay_classes VALUES {', '.join(f'({rate})' for rate in rates)}",
         "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN",
-        "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0",  # nobody asks how vectors are spread
+        "ALTER TABLE memory_vectors ALTER COLUMN words SET STORAGE EXTERNAL",  # nothing of them can be compressed
+        *(  # nobody asks how they are spread
+            f"ALTER TABLE memory_vectors ALTER COLUMN {column} SET STATISTICS 0" for column in ("embedding", "words")
+        ),
         *ROLE,
         f"""DO $$ BEGIN
           IF EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN

@@ -1,0 +1,9 @@
+"""Which memories may be turns of a conversation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pgengram.text.turn_features import TURN
+
+SPOKEN: Final = f"({{0}}.traits & {TURN} <> 0 OR {{0}}.voice IS NOT NULL)"  # of a row of `memories`
