@@ -7,12 +7,15 @@ from typing import Final
 from pgengram.fields import WHOLE_CONTENT
 from pgengram.store.connection.database import Row
 from pgengram.text.fencing import fenced
+from pgengram.text.similarity.differences import overlap
 from pgengram.text.similarity.normalising import folded
 from pgengram.views import recalled_line
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own
 LIST_REACH: Final = 60  # memories that are looked at for it
 LIST_FLOOR: Final = 0.4  # of how well the best one fits
+SPREAD: Final = 0.5  # of how well the best one fits: what a memory loses that has the very words of one before it
+SAME: Final = 0.5  # share of the words of two texts that both have, up to which nothing is lost
 
 
 def fit_budget(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:
@@ -47,16 +50,33 @@ def select_for_context(rows: list[Row], max_chars: int) -> list[Row]:
     return chosen
 
 
-def gather(rows: list[Row], most: int) -> tuple[list[Row], int]:
-    """Return what a question for all of something has as its answer, and how many more match.
-
-    Args:
-        rows: hits, best first, more than are shown.
-        most: how many to show; those far behind the best one are none of it.
-    """
+def matching(rows: list[Row]) -> list[Row]:
+    """Return the hits that are not far behind the best one."""
     best = max((row["fit"] for row in rows), default=0.0)
-    matching = [row for row in rows if row["fit"] >= LIST_FLOOR * best]
-    return matching[:most], len(matching[most:])
+    return [row for row in rows if row["fit"] >= LIST_FLOOR * best]
+
+
+def spread(rows: list[Row]) -> list[Row]:
+    """Return the best hits so that what has most words of one before it stands further behind (MMR: Carbonell and
+    Goldstein 1998): what is told again and again shall not hide the rest of a list.
+
+    What held stays behind what holds.
+    """
+    first, rest = rows[:LIST_REACH], rows[LIST_REACH:]
+    best = max((row["fit"] for row in first), default=0.0)
+    fits = [max(row["fit"] for row in first[place:]) for place in range(len(first))]  # in the order that they have
+    alike = [0.0] * len(first)
+    left, placed = list(range(len(first))), list[Row]()
+    while left:
+        outdated = {id_ for place in left for id_ in first[place].get("put_before", ())}
+        may = [place for place in left if first[place]["id"] not in outdated]
+        chosen = max(may, key=lambda place: fits[place] - SPREAD * best * alike[place])
+        left.remove(chosen)
+        placed.append(first[chosen])
+        for place in left:
+            shared = overlap(first[place]["content"], first[chosen]["content"])
+            alike[place] = max(alike[place], (shared - SAME) / (1 - SAME))
+    return placed + rest
 
 
 def recalled(rows: list[Row]) -> str:

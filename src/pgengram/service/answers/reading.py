@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -78,14 +79,17 @@ async def found(
 
 
 async def _hits(core: Core, question: Question, place: cursors.Cursor) -> tuple[Hits, int]:
-    """Return the hits; of a question for all of something more of them, and how many match besides."""
+    """Return the hits; of a question for all of something more of them, spread, and how many match besides."""
     ranked = not question.lists and question.mode == "auto"
     if not ranked or not any(asks_for_all(parts_of(text)[0][1]) for text in question.queries):
         return await core.search(question, place), 0
     most = budget.LIST_LIMIT if question.limit == f.USUAL_LIMIT else question.limit
-    hits = await core.search(question.model_copy(update={"limit": max(most, budget.LIST_REACH)}), place)
-    rows, further = budget.gather(hits.rows, most)
-    return hits._replace(rows=rows), further
+    begin = 0 if place.offset < budget.LIST_REACH else place.offset  # these are spread together, whatever the page
+    reach = min(max(place.offset + most - begin, budget.LIST_REACH), f.MAX_LIMIT)
+    hits = await core.search(question.model_copy(update={"limit": reach}), replace(place, offset=begin))
+    rows = budget.matching(hits.rows)
+    rows = (rows if begin else budget.spread(rows))[place.offset - begin :]
+    return hits._replace(rows=rows[:most]), len(rows[most:])
 
 
 async def _again(
@@ -117,7 +121,7 @@ async def _hidden(core: Core, question: Question, place: cursors.Cursor, hits: H
 def _as_fitting(rows: list[Row], hits: list[Row], limit: int) -> list[Row]:
     """Return those of `rows` that fit no less than the last of as many hits as were asked for."""
     least = hits[-1]["fit"] if len(hits) >= limit else 0.0
-    return [row for row in budget.gather(rows, limit)[0] if row["fit"] >= least]
+    return [row for row in budget.matching(rows)[:limit] if row["fit"] >= least]
 
 
 async def _names_read(core: Core, question: Question) -> dict[str, str] | None:

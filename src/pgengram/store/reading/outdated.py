@@ -47,8 +47,8 @@ def whole_parts(offset: int, limit: int) -> tuple[int, int]:
 async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int, older_is_meant: Meant) -> list[Row]:
     """Return hits so that what tells what holds now stands no later than what told of it before.
 
-    Such a row gets `older`, the ids of those that it surely succeeds, and `stands_for`, the best score of those it was
-    put before.
+    Such a row gets `put_before`, the ids of those that it was put before, `stands_for`, the best score of these, and
+    `older`, those that it surely succeeds.
 
     Args:
         tx: the namespace's transaction.
@@ -91,6 +91,7 @@ def _in_order(rows: Sequence[Row], cosines: Cosines, older_is_meant: Meant) -> l
         newer, older = by_id[newer_id], by_id[older_id]
         succeeded_by[older_id].append(newer)
         newer["stands_for"] = max(newer.get("stands_for", newer["score"]), older["score"])
+        newer.setdefault("put_before", set()).add(older_id)
         if evidence >= NAMED:
             newer.setdefault("older", []).append(str(older_id))
     placed: dict[UUID, Row] = {}
