@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
@@ -230,6 +231,7 @@ class Filters(Request):
     _spellings: dict[str, list[str]] = PrivateAttr(default_factory=dict)
     _hidden: Literal["out", "too", "alone"] = PrivateAttr(default="out")
     _counts_hidden: bool = PrivateAttr(default=True)
+    _days: tuple[datetime, datetime, timedelta] | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -265,6 +267,11 @@ class Filters(Request):
         made = self.model_copy()
         made._counts_hidden = False
         return made
+
+    @property
+    def days(self) -> tuple[datetime, datetime, timedelta] | None:
+        """The time in which it happened by the clock of who asks, from and to before, and how far that is ahead of UTC."""
+        return self._days
 
     def with_hidden(self, *, alone: bool = False) -> Self:
         """Return these filters for expired and forgotten memories too; `alone` for those and archived ones only."""
@@ -317,6 +324,21 @@ class Question(Filters):
         f.AnyOf,
         Field(description="turns: also what was said, word for word, as a list of its own."),
     ] = []
+
+    def within(self, start: datetime, end: datetime, utc_offset: timedelta) -> Self:
+        """Return this question as the list of what happened in a time, the latest first.
+
+        Args:
+            start: by the clock of who asks, as if that were UTC's.
+            end: before it.
+            utc_offset: how far the clock is ahead of UTC.
+        """
+        earlier, later = max(utc_offset, timedelta()), max(-utc_offset, timedelta())
+        since = start - min(earlier, start - f.FIRST_MOMENT)
+        until = end - timedelta(microseconds=1) + min(later, f.LAST_MOMENT - end)
+        made = self.model_copy(update={"since": since, "until": until, "sort": "occurred"})
+        made._days = (start, end, utc_offset) if utc_offset else None
+        return made
 
     @model_validator(mode="before")
     @classmethod

@@ -219,10 +219,10 @@ def test_a_question_may_name_several_times() -> None:
     assert len(periods("between March 2024, 5 May 2025 and yesterday", NOW)) == 3
 
 
-def test_days_are_those_of_utc_whatever_zone_now_is_told_in() -> None:
+def test_today_is_the_day_where_it_is_asked() -> None:
     tokyo = NOW.astimezone(timezone(timedelta(hours=9)))  # already tomorrow there
 
-    assert periods("today", tokyo) == periods("today", NOW)
+    assert periods("today", tokyo) == periods("tomorrow", NOW)
 
 
 @pytest.mark.parametrize(

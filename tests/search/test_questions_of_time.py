@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from mcp import Client
 
-from helpers import call, found, remember
+from helpers import call, found, hits, remember
 
 NOW = "2026-05-13T12:00:00Z"  # a Wednesday
 LAST_WEEK = "2026-05-04..2026-05-10"
@@ -68,3 +68,32 @@ async def test_no_memory_is_found_for_the_words_of_the_time_itself(client: Clien
     await remember(client, "Last week the week of last things was the last week.")
 
     assert (await found(client, "river path last week", now=NOW))[0] == walk
+
+
+@pytest.mark.parametrize(
+    ("now", "today"),
+    [
+        ("2026-05-14T00:30:00+09:00", {"day", "early", "late"}),  # when it is the 13th in London
+        ("2026-05-14T23:30:00+09:00", {"day", "early", "late"}),
+        ("2026-05-13T18:00:00-08:00", {"before", "early"}),
+        ("2026-05-14T12:00:00Z", {"day", "late", "after"}),
+    ],
+)
+async def test_a_day_is_that_of_the_clock_where_it_is_asked(client: Client, now: str, today: set[str]) -> None:
+    """A day without a time of day is that day everywhere."""
+    happened = {
+        "before": "2026-05-13",
+        "early": "2026-05-13T16:00:00Z",  # 01:00 of the 14th in Tokyo
+        "day": "2026-05-14",
+        "late": "2026-05-14T14:59:00Z",
+        "after": "2026-05-14T15:01:00Z",
+        "next": "2026-05-15",
+    }
+    ids = {
+        await remember(client, f"The ferry trip was {name}.", occurred_at=when): name for name, when in happened.items()
+    }
+    away = {"before", "next"} if "-08:00" not in now else {"day", "late"}
+
+    assert {ids[id_] for id_ in await found(client, "What happened today?", now=now)} == today
+    ranked = {ids[hit["id"]]: hit["why"].get("period", 0) for hit in await hits(client, "Was there a ferry trip today?", now=now)}  # fmt: skip
+    assert all(ranked[name] > ranked[other] for name in today for other in away)

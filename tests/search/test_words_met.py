@@ -85,3 +85,12 @@ async def test_pages_of_a_conversation_have_each_turn_once(client: Client) -> No
         pages.append([hit["id"] for hit in answer["results"]])
 
     assert [id_ for page in pages for id_ in page] == whole
+
+
+async def test_a_question_without_a_word_is_answered_as_before(client: Client) -> None:
+    ids = await talk(client)
+
+    asked = await hits(client, "???", limit=8)
+
+    assert {hit["id"] for hit in asked} <= set(ids)
+    assert all("met" not in hit["why"] for hit in asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from pgengram import fields as f
 from pgengram.compat.adapter import CompatAdapter, Raw
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import Change, checked
+from pgengram.runtime.clock import here
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.store.connection.database import Row, Transaction
@@ -260,7 +261,7 @@ def _with_section(text: str, heading: str | None, content: str) -> str:
 def _moment(given: str) -> datetime | None:
     if not given.strip():
         return None
-    found = read_moment(given, datetime.now(UTC))
+    found = read_moment(given, here())
     if found is None:
         raise InvalidInput(f"Not a time: {given!r}.", "Give 7d, 'last week', or a date as YYYY-MM-DD.")
     return found

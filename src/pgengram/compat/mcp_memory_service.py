@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
@@ -12,6 +12,7 @@ from pgengram import fields as f
 from pgengram.compat.adapter import CompatAdapter, Raw, refuse_missing, without_none
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Change, Request, checked
+from pgengram.runtime.clock import here
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.manager import FREELY
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
@@ -230,7 +231,7 @@ def _which(tags: list[str], match: str, expression: str = "", after: str = "", b
 def _moment(name: str, given: str, *, end: bool) -> datetime | None:
     if not given.strip():
         return None
-    found = read_moment(given, datetime.now(UTC), end=end)
+    found = read_moment(given, here(), end=end)
     if found is None:
         raise InvalidInput(
             f"{name}: {given!r} is not a time.", "Give a date as YYYY-MM-DD, or a phrase such as 'last week'."

@@ -196,22 +196,25 @@ def words_in(pieces: Sequence[str], tokens: NDArray[np.float32]) -> Words:
     import numpy as np
 
     texts: list[str] = []
-    members: list[list[int]] = []
-    open_ = False
+    members: list[int] = []  # tokens of words
+    begins: list[int] = []  # where among these each word begins
+    goes_on = False
     for place, piece in enumerate(pieces):
         text = piece.removeprefix(WORD)
         if not any(map(str.isalnum, text)):
-            open_ = False
+            goes_on = False
             continue
-        if open_ and text is piece and not _UNSPACED.match(text):
+        if goes_on and text is piece and not _UNSPACED.match(text):
             texts[-1] += text.lower()
-            members[-1].append(place)
         else:
             texts.append(text.lower())
-            members.append([place])
-        open_ = True
-    vectors = [tokens[own].mean(axis=0) for own in members]
-    return Words(texts, np.array(vectors, dtype=np.float32).reshape(len(members), tokens.shape[-1]))
+            begins.append(len(members))
+        members.append(place)
+        goes_on = True
+    if not texts:
+        return Words([], np.zeros((0, tokens.shape[-1]), np.float32))
+    lengths = np.diff([*begins, len(members)])[:, None]
+    return Words(texts, np.asarray(np.add.reduceat(tokens[members], begins, axis=0) / lengths, dtype=np.float32))
 
 
 class WordAxes:

@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -44,6 +43,7 @@ from pgengram import fields as f
 from pgengram.compat import categories_of
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Question, Request, checked
+from pgengram.runtime.clock import here
 from pgengram.runtime.logs import trace
 from pgengram.search.results import budget, cursors
 from pgengram.service.answers import contexts, standing
@@ -229,7 +229,7 @@ class Library:
         question = checked(
             Question, {"query": query, "tags": tags or None, "project": project, "limit": contexts.LOOKED_AT}
         )
-        found = await self.manager.search(question, cursors.Cursor(datetime.now(UTC)))
+        found = await self.manager.search(question, cursors.Cursor(here()))
         return found.rows if found.evidence else []
 
     # -- completions -------------------------------------------------------------------------------------------------

@@ -16,6 +16,10 @@ OF_ACTIVATION: Final = {"min_importance", "max_importance"}  # what needs it
 # When it happened, or else when it was stored. Behind row-level security an index over a CASE is used for a range, one
 # over coalesce() is not: PostgreSQL holds that coalesce() might tell what it sees. Uses memories_by_occurrence.
 OCCURRED: Final = "CASE WHEN m.occurred_at IS NULL THEN m.created_at ELSE m.occurred_at END"
+# The same by the clock of who asks. A day without a time of day is kept as UTC's midnight and is that day everywhere.
+BY_CLOCK: Final = """CASE WHEN m.occurred_at = date_trunc('day', m.occurred_at, 'UTC') THEN m.occurred_at
+    ELSE coalesce(m.occurred_at, m.created_at) + %(utc_offset)s::interval END"""
+WITHIN: Final = f"({BY_CLOCK}) >= %(within_start)s AND ({BY_CLOCK}) < %(within_end)s"
 CONDITIONS: Final[dict[str, str]] = {
     "type": "m.type = ANY(%(type)s)",
     "kind": "m.kind = ANY(%(kind)s)",
@@ -75,6 +79,9 @@ def _narrowing(filters: Question) -> tuple[list[str], dict[str, Any]]:
     for name, tags in _tags_wanted(filters).items():
         conditions.append(ONE_OF.format(name=name))
         given[name] = tags
+    if filters.days is not None:
+        conditions.append(WITHIN)
+        given |= dict(zip(("within_start", "within_end", "utc_offset"), filters.days, strict=True))
     if filters.mode == "substring" and filters.queries != [""]:
         wanted = {f"substring_{number}": text for number, text in enumerate(filters.queries)}
         conditions.append(f"({' OR '.join(SUBSTRING.format(name=name) for name in wanted)})")

@@ -14,7 +14,7 @@ from typing import Final
 from pgengram.fields import FIRST_MOMENT
 from pgengram.inputs import Question
 from pgengram.search.filters import Scope, scope_of
-from pgengram.search.times.dates import Period, TimeRead, asks_for_time, times, without_times
+from pgengram.search.times.dates import Period, TimeRead, asks_for_time, by_clock, times, without_times
 from pgengram.search.times.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.lexical.language import function_words, spoken
@@ -86,7 +86,7 @@ class Parsed:
     question: with its filters; scope: the memories that these let through; text: what is looked for; language: its own,
         None for English; words: its first words, each once; english: those of another language in English, where a
         lexicon has them; sounds: of those that may be names in another script; names: the words as the speakers of
-        memories are stored; extra: its terms that are no words; periods: the times it names; wants_time: whether it
+        memories are stored; extra: its terms that are no words; periods: the times it names, by a clock that is `utc_offset` ahead of UTC; wants_time: whether it
         asks when.
     phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not;
         only
@@ -101,6 +101,7 @@ class Parsed:
     names: list[str]
     extra: list[str]
     periods: list[Period]
+    utc_offset: timedelta
     wants_time: bool
     phrases: list[str]
     unwanted: list[str]
@@ -243,6 +244,7 @@ def parse(question: Question, now: datetime) -> Parsed:
         names=[_as_speaker(word) for word in asked],
         extra=extra_terms(sought) + foreign_stems(sought, asked) + list(dict.fromkeys(chain(*sounds.values()))),
         periods=[one.period for one in found],
+        utc_offset=_offset(now),
         wants_time=asks_for_time(text),
         phrases=phrases,
         unwanted=unwanted,
@@ -260,10 +262,13 @@ def in_time(question: Question, now: datetime) -> tuple[Question, str | None]:
     if not found:
         return question, None
     period = found[0].period
-    bounds = {"since": max(period.start, FIRST_MOMENT), "until": period.end - timedelta(microseconds=1)}
-    if period.start <= now and _asks_for_time_alone(question, found):
-        question = question.model_copy(update={**bounds, "sort": "occurred"})
+    if period.start <= by_clock(now) and _asks_for_time_alone(question, found):
+        question = question.within(max(period.start, FIRST_MOMENT), period.end, _offset(now))
     return question, ", ".join(dict.fromkeys(str(one.period) for one in found))
+
+
+def _offset(now: datetime) -> timedelta:
+    return now.utcoffset() or timedelta()
 
 
 def _asks_for_time_alone(question: Question, found: Sequence[TimeRead]) -> bool:

@@ -21,7 +21,7 @@ from pgengram.search.candidates import (
     sized,
     words_of,
 )
-from pgengram.search.filters import WITH_ACTIVATION, Scope
+from pgengram.search.filters import BY_CLOCK, WITH_ACTIVATION, Scope
 from pgengram.search.question import Asked
 from pgengram.search.results.evidence import JUDGED, TURNS_READ, asks_for_older, judge
 from pgengram.search.results.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
@@ -138,10 +138,12 @@ def by_period() -> str:
     """Happened in a time that the question names, as its date or its text says; half as much where it was only stored
     then, and where the question names no year.
     """
-    return f"""coalesce((SELECT max(p.fit * CASE WHEN m.occurred_at >= p.start AND m.occurred_at < p.until OR m.content ~* p.written THEN 1
-      WHEN m.occurred_at IS NULL AND m.created_at >= p.start AND m.created_at < p.until THEN {STORED_THEN} END)
+    then = "clock.at >= p.start AND clock.at < p.until"
+    return f"""CASE WHEN %(starts)s::timestamptz[] = '{{}}' THEN 0 ELSE coalesce((SELECT max(p.fit * CASE
+      WHEN m.occurred_at IS NOT NULL AND {then} OR m.content ~* p.written THEN 1
+      WHEN m.occurred_at IS NULL AND {then} THEN {STORED_THEN} END)
     FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(written)s::text[], %(fits)s::double precision[])
-      AS p(start, until, written, fit)), 0)"""
+      AS p(start, until, written, fit), (SELECT {BY_CLOCK} AS at) AS clock), 0) END"""
 
 
 def by_recency() -> str:
@@ -407,6 +409,7 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
         "speakers": asked.speakers,
         "any_speaker": rf"\m({'|'.join(map(re.escape, asked.speakers))})\M",
         "wants_time": parsed.wants_time,
+        "utc_offset": parsed.utc_offset,
         "starts": [period.start for period in parsed.periods],
         "ends": [period.end for period in parsed.periods],
         "written": [written(period) for period in parsed.periods],

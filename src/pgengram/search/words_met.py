@@ -54,7 +54,7 @@ async def ranked_by_words(tx: Transaction, rows: Sequence[Row], asked: NDArray[f
     """
     first, rest = rows[:TOGETHER], rows[TOGETHER:]
     turns = [row for row in first if row["why_near_by"] is not None]
-    if not turns:
+    if not turns or not len(asked):  # "?"
         return [*rows]
     found = await tx.rows(WORDS, {"ids": [row["id"] for row in turns], "model_id": model_id})
     words = {row["id"]: (row["own"], row["near"]) for row in found}

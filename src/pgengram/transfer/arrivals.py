@@ -13,6 +13,7 @@ from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory, refusal
+from pgengram.runtime.clock import here
 from pgengram.runtime.context import PEOPLE
 from pgengram.service.calls.arguments import reader
 from pgengram.service.calls.moments import read_moment
@@ -166,7 +167,7 @@ def _moment(name: str, value: Any) -> datetime:
     try:
         return _Moment.validate_python(value)
     except ValidationError:
-        if isinstance(value, str) and (read := read_moment(value, datetime.now(UTC), end=name == "expires_at")):
+        if isinstance(value, str) and (read := read_moment(value, here(), end=name == "expires_at")):
             return read
         raise InvalidInput(f"{name} must be a time with a time zone.") from None
 

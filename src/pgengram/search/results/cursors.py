@@ -13,7 +13,6 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from pgengram.errors import InvalidInput
-from pgengram.fields import as_utc
 from pgengram.store.connection.database import Row
 
 NOT_OURS: Final = "cursor is not one that an earlier page gave."
@@ -45,7 +44,7 @@ def query_fingerprint(question: BaseModel) -> str:
 def written(place: Cursor, mark: str) -> str:
     """Return `place` as a cursor that is good for the question of `mark` only."""
     after = None if place.after is None else [place.after[0], str(place.after[1])]
-    where = [as_utc(place.now), place.offset, after]
+    where = [place.now.isoformat(), place.offset, after]
     return base64.urlsafe_b64encode(json.dumps([mark, _checksum(mark, where), *where]).encode()).decode()
 
 

@@ -34,7 +34,9 @@ _DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From `start` to before `end`; `sure` when the question names the year or counts from now."""
+    """From `start` to before `end`, by the clock of who asks, as if that were UTC's; `sure` when the question names the
+    year or counts from now.
+    """
 
     start: datetime
     end: datetime
@@ -97,8 +99,13 @@ def asks_for_time(question: str) -> bool:
     return ASKS_FOR_TIME.match(question) is not None
 
 
+def by_clock(now: datetime) -> datetime:
+    """Return what the clock of who asks shows, as if it were UTC's."""
+    return now.replace(tzinfo=UTC)
+
+
 def periods(question: str, now: datetime) -> list[Period]:
-    """Return the stretches of time that `question` names, in UTC; those without a year lie in the year before `now`."""
+    """Return the stretches of time that `question` names; those without a year lie in the year before `now`."""
     return [one.period for one in times(question, now)]
 
 
@@ -106,14 +113,14 @@ def times(question: str, now: datetime) -> list[TimeRead]:
     """Return the stretches of time that `question` names and where, read in the language in which most of it is one."""
     best: list[TimeRead] = []
     for tokens in readings(question):
-        found = _times(tokens, now.astimezone(UTC))
+        found = _times(tokens, by_clock(now))
         if sum(one.end - one.start for one in found) > sum(one.end - one.start for one in best):
             best = found
     return best if len(best) <= MOST_TIMES else []
 
 
 def only_period(text: str, now: datetime) -> Period | None:
-    """Return the stretch of time that is all `text` says, in UTC; None when it says more or something else."""
+    """Return the stretch of time that is all `text` says; None when it says more or something else."""
     stripped = text.strip()
     found = times(stripped, now)
     whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(stripped))

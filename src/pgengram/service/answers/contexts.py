@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
 from pgengram.inputs import Question, checked
+from pgengram.runtime.clock import here
 from pgengram.search.results import budget, cursors
 from pgengram.store.reading.names import alike
 from pgengram.store.reading.trust import untrusted
@@ -37,7 +37,7 @@ async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Row]:
     before them, up to `PASSED_OVER`.
     """
     found: list[Row] = []
-    place = cursors.Cursor(datetime.now(UTC))
+    place = cursors.Cursor(here())
     while len(found) < LOOKED_AT and place.offset < PASSED_OVER:
         question = checked(Question, {**asked, "limit": f.MAX_LIMIT if place.offset else LOOKED_AT})
         rows = (await core.search(question, place)).rows
@@ -53,7 +53,7 @@ async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
     if len(words(text)) < FEW_WORDS:
         return []
     question = checked(Question, {"query": text, "limit": LOOKED_AT})
-    found = await core.search(question, cursors.Cursor(datetime.now(UTC)))
+    found = await core.search(question, cursors.Cursor(here()))
     if found.evidence != "strong":
         return []
     sure = await trusted(core, [row for row in found.rows if concerns(core, row, project=project or "")])

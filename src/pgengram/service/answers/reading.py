@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
 from pgengram.inputs import Question
+from pgengram.runtime.clock import here
 from pgengram.search import listing
 from pgengram.search.question import in_time
 from pgengram.search.results import budget, cursors
@@ -144,7 +144,7 @@ def place_of(question: Question) -> tuple[cursors.Cursor, str]:
     mark = cursors.query_fingerprint(question)
     if question.cursor:
         return cursors.read(question.cursor, mark), mark
-    return cursors.Cursor(question.now or datetime.now(UTC), question.offset), mark
+    return cursors.Cursor(question.now or here(), question.offset), mark
 
 
 async def counted(core: Core, question: Question, place: cursors.Cursor) -> Found:
@@ -170,12 +170,12 @@ async def _total(core: Core, question: Question) -> int:
         mapped = await core.as_stored(question)
         return await core.store.read_transaction(lambda tx: listing.counted(tx, mapped))
     all_of_them = question.model_copy(update={"limit": MAX_COUNTED})
-    return len((await core.search(all_of_them, cursors.Cursor(question.now or datetime.now(UTC)))).rows)
+    return len((await core.search(all_of_them, cursors.Cursor(question.now or here()))).rows)
 
 
 async def recalled(core: Core, context: str, max_chars: int, *, user: str | None, project: str | None) -> Recalled:
     """Return what is remembered about a task or a message, as one text within `max_chars`."""
-    place, hits, note = cursors.Cursor(datetime.now(UTC)), NOTHING, None
+    place, hits, note = cursors.Cursor(here()), NOTHING, None
     question, _ = in_time(Question(query=context, limit=RECALLED, project=project, user=user), place.now)
     if words(context):
         hits = await core.search(question, place)

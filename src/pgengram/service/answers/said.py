@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
 from pgengram.inputs import Question
+from pgengram.runtime.clock import here
 from pgengram.search.question import parse
 from pgengram.store.assistant import conversations
 from pgengram.text.counting import counted
@@ -111,7 +111,7 @@ def _is_in(said: set[str], known: Sequence[set[str]]) -> bool:
 
 def _words(question: Question) -> list[str]:
     """Return the words that are looked for: those of all questions that say something."""
-    now = question.now or datetime.now(UTC)
+    now = question.now or here()
     parts = [parse(question.model_copy(update={"query": query}), now) for query in question.queries]
     return list(dict.fromkeys(word for one in parts for word in one.words))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from pgengram.runtime.clock import here
 from pgengram.search.results import budget
 from pgengram.service.answers import contexts
 from pgengram.text.fencing import fenced
@@ -48,7 +48,7 @@ async def opening(
 
 def today() -> str:
     """Return a sentence that says which day it is."""
-    return f"Today is {datetime.now(UTC):%A, %Y-%m-%d}."
+    return f"Today is {here():%A, %Y-%m-%d}."
 
 
 async def beginning(

@@ -19,6 +19,7 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory
 from pgengram.json_schema import Schema
+from pgengram.runtime.clock import here
 from pgengram.service.calls.echoes import clipped, too_long
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.calls.numbers import clamped, share
@@ -284,7 +285,7 @@ class Coercion:
                 coerced[name] = "in the past → hidden at once"
             return value
         try:
-            moment = read_moment(value, datetime.now(UTC), end=name in LAST_INSTANT, ahead=name == "expires_at")
+            moment = read_moment(value, here(), end=name in LAST_INSTANT, ahead=name == "expires_at")
         except InvalidInput as error:
             raise InvalidInput(f"{name}: {error.message}", error.hint) from None
         if moment is None:  # pydantic would take a small number for a moment in 1970
@@ -379,8 +380,8 @@ def _kind_as_type(made: dict[str, Any], coerced: dict[str, str]) -> None:
 
 def _day_before(value: Any) -> Any:
     """Return the last instant before a day that is a bound itself; any other value as it is."""
-    start = read_moment(value, datetime.now(UTC)) if isinstance(value, str) else None
-    if start is None or start == read_moment(value, datetime.now(UTC), end=True):
+    start = read_moment(value, here()) if isinstance(value, str) else None
+    if start is None or start == read_moment(value, here(), end=True):
         return value
     return f.as_utc(start - timedelta(microseconds=1))
 

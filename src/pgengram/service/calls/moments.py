@@ -85,7 +85,7 @@ def _at_distance(low: str, now: datetime, *, ahead: bool) -> datetime | None:
 
 def _of_days(low: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
     """Read "yesterday", "next month", "friday"."""
-    today = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+    today = datetime.combine(now.date(), time(), UTC)
     if low in _DAYS:
         day = today + _DAYS[low] * _DAY
         return _edge(day, day + _DAY, end=end)
