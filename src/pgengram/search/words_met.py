@@ -7,6 +7,7 @@ question and memory have no word in common it misleads.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pgengram.embedders.word_bits import met
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.reading.outdated import TOGETHER
+from pgengram.store.schema.turns import SPOKEN
 from pgengram.store.schema.visibility import HIDDEN
 
 if TYPE_CHECKING:
@@ -27,17 +29,18 @@ WEIGHT_MET_NEAR: Final = 0.5  # the same with the words of the turns beside it
 NEAR: Final = 2  # turns before and after
 ENOUGH: Final = 0.5  # share of the turns that have words; the others are taken to meet as much as these on average
 
-# Uses memory_vectors_pkey, memories_pkey and memories_by_session.
+# The turns asked for and those beside them, each once; uses memories_pkey, memories_by_session and memory_vectors_pkey.
 WORDS: Final = f"""
-SELECT turn.id, (SELECT string_agg(v.words, ''::bytea) FROM memory_vectors v
-    WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = turn.id AND v.model_id = %(model_id)s) AS own,
-  (SELECT string_agg(v.words, ''::bytea)
-    FROM (SELECT session_id, session_sequence FROM memories WHERE namespace_id = %(namespace_id)s AND id = turn.id OFFSET 0) AS m
-    CROSS JOIN LATERAL (SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND session_id = m.session_id
-      AND session_sequence BETWEEN m.session_sequence - {NEAR} AND m.session_sequence + {NEAR} AND NOT ({HIDDEN}) OFFSET 0) AS beside
-    CROSS JOIN LATERAL (SELECT v.words FROM memory_vectors v
-      WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = beside.id AND v.model_id = %(model_id)s OFFSET 0) AS v) AS near
-FROM unnest(%(ids)s::uuid[]) AS turn(id)
+SELECT beside.*, (SELECT string_agg(v.words, ''::bytea) FROM memory_vectors v
+  WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = beside.id AND v.model_id = %(model_id)s) AS words
+FROM (SELECT DISTINCT n.id, n.session_id, n.session_sequence
+  FROM unnest(%(ids)s::uuid[]) AS turn(id)
+  CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence FROM memories m
+    WHERE m.namespace_id = %(namespace_id)s AND m.id = turn.id OFFSET 0) AS m
+  CROSS JOIN LATERAL (SELECT id, session_id, session_sequence FROM memories
+    WHERE namespace_id = %(namespace_id)s AND session_id = m.session_id AND {SPOKEN.format("memories")}
+      AND session_sequence BETWEEN m.session_sequence - {NEAR} AND m.session_sequence + {NEAR}
+      AND (NOT ({HIDDEN}) OR id = ANY(%(ids)s::uuid[])) OFFSET 0) AS n) AS beside
 """
 
 
@@ -56,12 +59,11 @@ async def ranked_by_words(tx: Transaction, rows: Sequence[Row], asked: NDArray[f
     turns = [row for row in first if row["why_near_by"] is not None]
     if not turns or not len(asked):  # "?"
         return [*rows]
-    found = await tx.rows(WORDS, {"ids": [row["id"] for row in turns], "model_id": model_id})
-    words = {row["id"]: (row["own"], row["near"]) for row in found}
-    own = _met(asked, [words[row["id"]][0] for row in turns])
-    near = _met(asked, [words[row["id"]][1] for row in turns])
-    if own is None or near is None:
+    beside = await tx.rows(WORDS, {"ids": [row["id"] for row in turns], "model_id": model_id})
+    told = _met(asked, [row["words"] for row in beside])
+    if told is None:
         return [*rows]
+    own, near = _own_and_near(turns, beside, told)
     for row, gain, *both in zip(turns, _gains(turns, own, near), own, near, strict=True):
         row["why_met"], row["gain"] = sum(both) / len(both), gain
         row["score"] += gain
@@ -71,14 +73,39 @@ async def ranked_by_words(tx: Transaction, rows: Sequence[Row], asked: NDArray[f
     return [*sorted(first, key=itemgetter("score"), reverse=True), *rest]
 
 
-def _met(asked: NDArray[float32], words: Sequence[bytes | None]) -> list[float] | None:
-    """Return how well the words of each text meet those of a question; None where too few have any."""
-    known = [one for one in words if one]
+def _met(asked: NDArray[float32], words: Sequence[bytes | None]) -> NDArray[float32] | None:
+    """Return how well the words of each text meet each word of a question, shape (texts, words); None where too few
+    texts have any.
+    """
+    import numpy as np
+
+    known = [place for place, one in enumerate(words) if one]
     if len(known) <= ENOUGH * len(words):
         return None
-    found = met(asked, known).sum(axis=1).tolist()
-    usual, each = sum(found) / len(found), iter(found)
-    return [next(each) if one else usual for one in words]
+    found = met(asked, [one for one in words if one])
+    told = np.repeat(found.mean(axis=0, keepdims=True), len(words), axis=0)
+    told[known] = found
+    return told
+
+
+def _own_and_near(
+    turns: Sequence[Row], beside: Sequence[Row], told: NDArray[float32]
+) -> tuple[list[float], list[float]]:
+    """Return for each turn how well its own words meet the question, and how well these and those of the turns beside
+    it do.
+    """
+    place_of = {row["id"]: place for place, row in enumerate(beside)}
+    said: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for place, row in enumerate(beside):
+        said[row["session_id"], row["session_sequence"]].append(place)
+    own, near = [], []
+    for turn in turns:
+        its = beside[place_of[turn["id"]]]
+        steps = range(its["session_sequence"] - NEAR, its["session_sequence"] + NEAR + 1)
+        around = [place for step in steps for place in said.get((its["session_id"], step), ())]
+        own.append(float(told[place_of[turn["id"]]].sum()))
+        near.append(float(told[around].max(axis=0).sum()))
+    return own, near
 
 
 def _gains(turns: Sequence[Row], own: Sequence[float], near: Sequence[float]) -> list[float]:
