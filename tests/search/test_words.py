@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
+from mcp import Client
 
-from helpers import examples
+from helpers import examples, found, hits, remember
 from pgengram.search.question import websearch, without
 from pgengram.text.lexical.words import extra_terms, searched_text, words
 from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN, speaker_key_of, turn_features_of
@@ -127,3 +128,32 @@ def test_a_question_without_its_names_keeps_no_possessive() -> None:
     assert without("What is Mira's dog called?", {"Mira"}) == "What is dog called?"
     assert without("Mira", {"Mira"}) == ""
     assert without("a.b (c", {"b"}) == "a. (c"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "chance"),
+    [
+        ("Кому я должен денег?", "Петер одолжил мне двести евро.", "Номер счёта должен начинаться с года."),
+        ("Was ist aus unserer Einreichung geworden?", "Die Konferenz hat den eingesandten Artikel abgelehnt.", "Unser Auto braucht neue Reifen."),
+        ("Welche Medizin braucht Mama morgens?", "Mutter nimmt früh Tabletten gegen Bluthochdruck.", "Das Auto braucht im November Winterreifen."),
+        ("¿Qué comida necesito evitar por Marta?", "Marta es alérgica a las nueces.", "Necesito pintar la valla."),
+    ],
+)  # fmt: skip
+async def test_words_that_say_little_find_nothing_by_chance(
+    client: Client, question: str, answer: str, chance: str
+) -> None:
+    wanted = await remember(client, answer)
+    other = await remember(client, chance)
+
+    by_id = {hit["id"]: hit for hit in await hits(client, question)}
+
+    assert by_id[wanted]["score"] > by_id[other]["score"]
+    assert by_id[other]["why"]["words"] == 0
+
+
+@pytest.mark.parametrize("word", ["должен", "muss"])
+async def test_a_word_that_says_little_is_found_when_it_is_all_that_is_asked(client: Client, word: str) -> None:
+    id_ = await remember(client, f"«{word}» — вот вопрос." if word == "должен" else f"Es {word} gehen.")
+
+    assert await found(client, word, mode="text") == [id_]
+    assert id_ in await found(client, word)

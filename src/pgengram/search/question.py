@@ -17,7 +17,7 @@ from pgengram.search.filters import Scope, scope_of
 from pgengram.search.times.dates import Period, TimeRead, asks_for_time, by_clock, times, without_times
 from pgengram.search.times.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.text.lexical.language import function_words, spoken
+from pgengram.text.lexical.language import function_words, light_words, spoken
 from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
@@ -84,7 +84,7 @@ class Parsed:
     """A question as its words alone say it.
 
     question: with its filters; scope: the memories that these let through; text: what is looked for; language: its own,
-        None for English; words: its first words, each once; english: those of another language in English, where a
+        None for English; words: its first words, each once; light: those of them that weigh, but find nothing; english: those of another language in English, where a
         lexicon has them; sounds: of those that may be names in another script; names: the words as the speakers of
         memories are stored; extra: its terms that are no words; periods: the times it names, by a clock that is `utc_offset` ahead of UTC; wants_time: whether it
         asks when.
@@ -98,6 +98,7 @@ class Parsed:
     text: str
     language: str | None
     words: list[str]
+    light: list[str]
     names: list[str]
     extra: list[str]
     periods: list[Period]
@@ -241,6 +242,7 @@ def parse(question: Question, now: datetime) -> Parsed:
         text=sought or text,
         language=language,
         words=asked,
+        light=_light(asked, language) if question.mode != "text" else [],
         names=[_as_speaker(word) for word in asked],
         extra=extra_terms(sought) + foreign_stems(sought, asked) + list(dict.fromkeys(chain(*sounds.values()))),
         periods=[one.period for one in found],
@@ -295,13 +297,14 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     many = COMMON_SHARE * total if total >= FEW_MEMORIES else math.inf
     word_rows = [row for row in rows if 0 < row["position"] <= len(parsed.words)]
     own = {row["term"] for row in rows if row["position"] <= len(parsed.words)}
+    finding = _without_light(parsed, word_rows, counts)
     voices, common = _names_and_common(parsed, word_rows, counts, many)
     frequencies.note_common(parsed.words, common)
     return Asked(
         parsed,
-        terms=list(counts),
-        weights=[inverse_document_frequency(count, total) for count in counts.values()],
-        counts=list(counts.values()),
+        terms=list(finding),
+        weights=[inverse_document_frequency(count, total) for count in finding.values()],
+        counts=list(finding.values()),
         meaning=_meaning(parsed, common),
         speakers=sorted(voices),
         mean_length=mean_length,
@@ -309,6 +312,27 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         unwanted=await _terms_of(tx, parsed.unwanted),
         words=_asked_words(parsed, rows, counts, total),
     )
+
+
+def _light(asked: Sequence[str], language: str | None) -> list[str]:
+    light = light_words(language) if language else frozenset()
+    return [word for word in asked if word.lower() in light]
+
+
+def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int]) -> dict[int, int]:
+    """Return the counts of the terms that find memories: all but those of light words alone, unless there are no
+    others.
+    """
+    light = {parsed.words.index(word) + 1 for word in parsed.light}
+    others = [word for word in parsed.words if word not in parsed.light]
+    those = {row["term"] for row in rows if row["position"] in light} | _hashed_stems(parsed, parsed.light)
+    kept = {row["term"] for row in rows if row["position"] not in light} | _hashed_stems(parsed, others)
+    found = {term: count for term, count in counts.items() if term in kept or term not in those}
+    return found or dict(counts)
+
+
+def _hashed_stems(parsed: Parsed, some: Sequence[str]) -> set[int]:
+    return {hashed(one) for one in foreign_stems(parsed.text, some)} if some else set()
 
 
 def _full(parsed: Parsed, counts: Mapping[int, int], own: set[int], total: int) -> float:

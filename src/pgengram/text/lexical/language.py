@@ -166,6 +166,17 @@ def asking_words(code: str) -> frozenset[str]:
     return frozenset(_function_words().get(f"?{code}", ()))
 
 
+@cache
+def light_words(code: str) -> frozenset[str]:
+    """Return the words of a language that say little about a subject whatever text they are in, although not each is
+    among the commonest: pronouns, possessives, verbs such as "must" and "have", and what it asks with. None of English,
+    where a longer list than PostgreSQL's was no gain.
+    """
+    text = files("pgengram.text.lexical").joinpath("light_words.txt").read_text(encoding="utf-8")
+    by_code = {language: words for language, *words in (line.split(" ") for line in text.splitlines())}
+    return asking_words(code) | frozenset(by_code.get(code, ()))
+
+
 def _scripts(sample: str) -> Counter[str]:
     """Return about how many words are in each script but Latin."""
     found: Counter[str] = Counter()
