@@ -17,7 +17,7 @@ from pgengram.search.filters import Scope, scope_of
 from pgengram.search.times.dates import Period, TimeRead, asks_for_time, by_clock, times, without_times
 from pgengram.search.times.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.text.lexical.language import function_words, light_words, spoken
+from pgengram.text.lexical.language import UNSPACED, function_words, light_words, spoken
 from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
@@ -326,9 +326,18 @@ def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int
     light = {parsed.words.index(word) + 1 for word in parsed.light}
     others = [word for word in parsed.words if word not in parsed.light]
     those = {row["term"] for row in rows if row["position"] in light} | _hashed_stems(parsed, parsed.light)
+    those |= {hashed(characters) for characters in _light_characters(parsed)}
     kept = {row["term"] for row in rows if row["position"] not in light} | _hashed_stems(parsed, others)
     found = {term: count for term, count in counts.items() if term in kept or term not in those}
     return found or dict(counts)
+
+
+def _light_characters(parsed: Parsed) -> list[str]:
+    """Return the characters and pairs of Chinese and Japanese that say little: 我, 的, 我的, した."""
+    if parsed.language not in UNSPACED or parsed.question.mode == "text":
+        return []
+    empty = function_words(parsed.language)
+    return [term for term in parsed.extra if term in empty or (len(term) > 1 and empty.issuperset(term))]
 
 
 def _hashed_stems(parsed: Parsed, some: Sequence[str]) -> set[int]:
