@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -12,7 +12,6 @@ from pydantic import BaseModel
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound
-from pgengram.runtime.clock import here
 from pgengram.service.calls.arguments import Reader
 
 PAIRED: Final = ("duplicates", "contradictions", "outdated")
@@ -65,7 +64,7 @@ def date_of(given: str | None) -> date | None:
 def moment_of(given: str | None) -> datetime:
     """Return a moment that an address says, or this one when it says none."""
     try:
-        return datetime.fromisoformat(given) if given else here()
+        return datetime.fromisoformat(given).astimezone(UTC) if given else datetime.now(UTC)
     except ValueError:
         raise InvalidInput("at must be a moment such as 2026-03-31T12:00:00+00:00.") from None
 
