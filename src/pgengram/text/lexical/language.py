@@ -103,10 +103,15 @@ class Language:
 
 
 @cache
+def _lists(file: str) -> dict[str, list[str]]:
+    """Return the words of each line of a file by the language that it begins with."""
+    text = files("pgengram.text.lexical").joinpath(file).read_text(encoding="utf-8")
+    return {code: words for code, *words in (line.split(" ") for line in text.splitlines())}
+
+
 def _function_words() -> dict[str, list[str]]:
     """Return the commonest words of each language; after a question mark those that it asks with beyond them."""
-    text = files("pgengram.text.lexical").joinpath("function_words.txt").read_text(encoding="utf-8")
-    return {code: words for code, *words in (line.split(" ") for line in text.splitlines())}
+    return _lists("function_words.txt")
 
 
 @cache
@@ -169,12 +174,9 @@ def asking_words(code: str) -> frozenset[str]:
 @cache
 def light_words(code: str) -> frozenset[str]:
     """Return the words of a language that say little about a subject whatever text they are in, although not each is
-    among the commonest: pronouns, possessives, verbs such as "must" and "have", and what it asks with. None of English,
-    where a longer list than PostgreSQL's was no gain.
+    among the commonest: pronouns, possessives, verbs such as "must" and "have", and what it asks with.
     """
-    text = files("pgengram.text.lexical").joinpath("light_words.txt").read_text(encoding="utf-8")
-    by_code = {language: words for language, *words in (line.split(" ") for line in text.splitlines())}
-    return asking_words(code) | frozenset(by_code.get(code, ()))
+    return asking_words(code) | frozenset(_lists("light_words.txt").get(code, ()))
 
 
 def _scripts(sample: str) -> Counter[str]:
