@@ -270,7 +270,9 @@ class Filters(Request):
 
     @property
     def days(self) -> tuple[datetime, datetime, timedelta] | None:
-        """The time in which it happened by the clock of who asks, from and to before, and how far that is ahead of UTC."""
+        """The time in which it happened, by the clock of who asks, from and to before, and how far that is ahead of
+        UTC.
+        """
         return self._days
 
     def with_hidden(self, *, alone: bool = False) -> Self:

@@ -84,10 +84,11 @@ class Parsed:
     """A question as its words alone say it.
 
     question: with its filters; scope: the memories that these let through; text: what is looked for; language: its own,
-        None for English; words: its first words, each once; light: those of them that weigh, but find nothing; english: those of another language in English, where a
-        lexicon has them; sounds: of those that may be names in another script; names: the words as the speakers of
-        memories are stored; extra: its terms that are no words; periods: the times it names, by a clock that is `utc_offset` ahead of UTC; wants_time: whether it
-        asks when.
+        None for English; words: its first words, each once; light, light_extra: those words and other terms that
+        weigh, but find nothing; english: words of another language in English, where a lexicon has them; sounds: of
+        those that may be names in another script; names: the words as the speakers of memories are stored; extra: its
+        terms that are no words; periods: the times it names, by a clock that is `utc_offset` ahead of UTC; wants_time:
+        whether it asks when.
     phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not;
         only
     for searches of mode text.
@@ -99,6 +100,7 @@ class Parsed:
     language: str | None
     words: list[str]
     light: list[str]
+    light_extra: list[str]
     names: list[str]
     extra: list[str]
     periods: list[Period]
@@ -236,15 +238,19 @@ def parse(question: Question, now: datetime) -> Parsed:
     language = spoken(sought or text)
     asked = list(dict.fromkeys(_content_words(sought, language)))[:MAX_WORDS]
     sounds = asked_sounds(sought, asked)
+    characters = extra_terms(sought)
+    may_find_nothing = None if question.mode == "text" else language
+    light = _light(asked, may_find_nothing)
     return Parsed(
         question,
         scope_of(question),
         text=sought or text,
         language=language,
         words=asked,
-        light=_light(asked, language) if question.mode != "text" else [],
+        light=light,
+        light_extra=foreign_stems(sought, light) + _light_characters(characters, may_find_nothing),
         names=[_as_speaker(word) for word in asked],
-        extra=extra_terms(sought) + foreign_stems(sought, asked) + list(dict.fromkeys(chain(*sounds.values()))),
+        extra=characters + foreign_stems(sought, asked) + list(dict.fromkeys(chain(*sounds.values()))),
         periods=[one.period for one in found],
         utc_offset=_offset(now),
         wants_time=asks_for_time(text),
@@ -315,33 +321,28 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
 
 
 def _light(asked: Sequence[str], language: str | None) -> list[str]:
-    light = light_words(language) if language else frozenset()
+    light = light_words(language) if language else frozenset()  # a longer list of English than PostgreSQL's was no gain
     return [word for word in asked if word.lower() in light]
 
 
-def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int]) -> dict[int, int]:
+def _light_characters(terms: Sequence[str], language: str | None) -> list[str]:
+    """Return the characters and pairs of Chinese and Japanese that say little: 我, 的, 我的, した."""
+    empty = function_words(language) if language in UNSPACED else frozenset()
+    return [term for term in terms if term in empty or empty.issuperset(term)]
+
+
+def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int]) -> Mapping[int, int]:
     """Return the counts of the terms that find memories: all but those of light words alone, unless there are no
     others.
     """
+    if not parsed.light and not parsed.light_extra:
+        return counts
     light = {parsed.words.index(word) + 1 for word in parsed.light}
     others = [word for word in parsed.words if word not in parsed.light]
-    those = {row["term"] for row in rows if row["position"] in light} | _hashed_stems(parsed, parsed.light)
-    those |= {hashed(characters) for characters in _light_characters(parsed)}
-    kept = {row["term"] for row in rows if row["position"] not in light} | _hashed_stems(parsed, others)
-    found = {term: count for term, count in counts.items() if term in kept or term not in those}
-    return found or dict(counts)
-
-
-def _light_characters(parsed: Parsed) -> list[str]:
-    """Return the characters and pairs of Chinese and Japanese that say little: 我, 的, 我的, した."""
-    if parsed.language not in UNSPACED or parsed.question.mode == "text":
-        return []
-    empty = function_words(parsed.language)
-    return [term for term in parsed.extra if term in empty or (len(term) > 1 and empty.issuperset(term))]
-
-
-def _hashed_stems(parsed: Parsed, some: Sequence[str]) -> set[int]:
-    return {hashed(one) for one in foreign_stems(parsed.text, some)} if some else set()
+    kept = {row["term"] for row in rows if row["position"] not in light}
+    kept.update(map(hashed, foreign_stems(parsed.text, others)))
+    left_out = {row["term"] for row in rows if row["position"] in light} | {*map(hashed, parsed.light_extra)}
+    return {term: count for term, count in counts.items() if term in kept or term not in left_out} or counts
 
 
 def _full(parsed: Parsed, counts: Mapping[int, int], own: set[int], total: int) -> float:

@@ -443,9 +443,9 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     if model is not None and scope.way == "either" and not scope.narrowed:
         model.note(tx.namespace_id, vectors)
     found = [row for row in rows if row["id"] is not None]
-    if ordered and model is not None and embedded.words is not None and first == 0:
-        found = await ranked_by_words(tx, found, embedded.words, model.id)
     if ordered and model is not None:
+        if first == 0 and embedded.words is not None:
+            found = await ranked_by_words(tx, found, embedded.words, model.id)
         found = await outdated.current_first(tx, found, model.id, asks_for_older(asked))
     answered = judge(asked, found, fit_alone if question.mode == "auto" else itemgetter("score"))
     found = found[offset - first :][: question.limit]

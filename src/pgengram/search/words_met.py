@@ -60,10 +60,10 @@ async def ranked_by_words(tx: Transaction, rows: Sequence[Row], asked: NDArray[f
     if not turns or not len(asked):  # "?"
         return [*rows]
     beside = await tx.rows(WORDS, {"ids": [row["id"] for row in turns], "model_id": model_id})
-    told = _met(asked, [row["words"] for row in beside])
-    if told is None:
+    fits = _met(asked, [row["words"] for row in beside])
+    if fits is None:
         return [*rows]
-    own, near = _own_and_near(turns, beside, told)
+    own, near = _own_and_near(turns, beside, fits)
     for row, gain, *both in zip(turns, _gains(turns, own, near), own, near, strict=True):
         row["why_met"], row["gain"] = sum(both) / len(both), gain
         row["score"] += gain
@@ -83,13 +83,13 @@ def _met(asked: NDArray[float32], words: Sequence[bytes | None]) -> NDArray[floa
     if len(known) <= ENOUGH * len(words):
         return None
     found = met(asked, [one for one in words if one])
-    told = np.repeat(found.mean(axis=0, keepdims=True), len(words), axis=0)
-    told[known] = found
-    return told
+    fits = np.repeat(found.mean(axis=0, keepdims=True), len(words), axis=0)
+    fits[known] = found
+    return fits
 
 
 def _own_and_near(
-    turns: Sequence[Row], beside: Sequence[Row], told: NDArray[float32]
+    turns: Sequence[Row], beside: Sequence[Row], fits: NDArray[float32]
 ) -> tuple[list[float], list[float]]:
     """Return for each turn how well its own words meet the question, and how well these and those of the turns beside
     it do.
@@ -103,8 +103,8 @@ def _own_and_near(
         its = beside[place_of[turn["id"]]]
         steps = range(its["session_sequence"] - NEAR, its["session_sequence"] + NEAR + 1)
         around = [place for step in steps for place in said.get((its["session_id"], step), ())]
-        own.append(float(told[place_of[turn["id"]]].sum()))
-        near.append(float(told[around].max(axis=0).sum()))
+        own.append(float(fits[place_of[turn["id"]]].sum()))
+        near.append(float(fits[around].max(axis=0).sum()))
     return own, near
 
 

@@ -70,8 +70,8 @@ PERIODS: Final = {
 }
 MODES: Final = {"": "meaning and words", "semantic": "meaning", "text": "words", "substring": "exact characters"}
 PARTS: Final = {
-    "similarity": "meaning", "words": "words", "heard": "just said", "near_by": "near by", "met": "word by word", "voice": "speaker",
-    "period": "time", "relevance": "relevance",
+    "similarity": "meaning", "words": "words", "heard": "just said", "near_by": "near by", "met": "word by word",
+    "voice": "speaker", "period": "time", "relevance": "relevance",
 }  # fmt: skip
 LISTS: Final = {"hits": "_found.html", "more": "_hits.html"}  # what is sent for a part of the page with hits
 Page = Callable[[Request], Awaitable[Response]]
