@@ -42,6 +42,7 @@ from synthetic import DIMENSIONS, Synthetic
 from pgengram.cli.commands.bench import ROUND, Race
 from pgengram.cli.commands.bench import race as raced
 from pgengram.embedders.builtin import BuiltinEmbedder
+from pgengram.embedders.vectors import Passage
 from pgengram.inputs import Question
 from pgengram.postgres import start_embedded
 from pgengram.search import listing, ranking
@@ -52,7 +53,7 @@ from pgengram.search.results.hits import HIT_COLUMNS
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.connection.adapters import vectors_parameter
+from pgengram.store.connection.adapters import vectors_of, vectors_parameter
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import reembedding
 from pgengram.store.maintenance.indexes import GROWTH, LOOK_AGAIN_GROWTH, index_name, maintain
@@ -532,12 +533,9 @@ async def _add_vectors(lab: Lab, title: str, model: int, ids: list[UUID], source
     task = lab.progress.add_task(f"{title}: {len(ids):,} vectors", total=len(ids))
     for start in range(0, len(ids), 2_000):
         some = ids[start : start + 2_000]
-        given = {"model_id": model, "ids": some, "parts": [0] * len(some)}
+        made = zip(some, map(Passage, [[vector] for vector in source.vectors(len(some))]), strict=True)
         async with namespace.store.transaction() as tx:
-            await tx.run(
-                reembedding.ADD,
-                {**given, "vectors": vectors_parameter([*source.vectors(len(some))]), "words": [None] * len(some)},
-            )
+            await tx.run(reembedding.ADD, {"model_id": model, **vectors_of(made)})
         lab.progress.advance(task, len(some))
 
 

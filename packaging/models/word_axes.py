@@ -6,7 +6,7 @@ facebookresearch/LASER and google-research-datasets/query-wellformedness (see `p
     python packaging/models/word_axes.py FOLDER
 
 Principal axes of the words' vectors, turned so that bits keep most of the angles (iterative quantisation: Gong and
-Lazebnik 2011). After a rebuild, put the printed hash into `SHA256` (embedders/builtin.py).
+Lazebnik 2011). After a rebuild, put the printed hash into `WORDS_SHA256` (embedders/builtin.py) and into SOURCE.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def texts_of(folder: Path, *, english: bool) -> list[str]:
 
 async def words_of(encoder: OnnxEmbedder, texts: list[str]) -> Floats:
     """Return the vectors of words of texts, at unit length, shape (`WORDS_EACH`, dimensions)."""
-    read = await encoder.read_passages(texts, words=True)
+    read = await encoder.read_passages(texts)
     vectors = np.concatenate([words.vectors for one in read for words in one.words])
     some = np.random.default_rng(0).permutation(len(vectors))[:WORDS_EACH]
     return np.asarray(vectors[some] / np.linalg.norm(vectors[some], axis=1, keepdims=True), dtype=np.float64)

@@ -71,7 +71,7 @@ def test_a_vector_is_the_same_on_a_processor_that_adds_in_sixteen_bits(
 
     for text in ("Anna works as a nurse.", "El gato duerme en la cocina.", "no", FILLER * 3):
         [part, *_] = usual.parts(text, "")
-        vectors = [unit(one.read(part, words=False)[0]) for one in (usual, exact)]
+        vectors = [unit(one.read(part)[0]) for one in (usual, exact)]
         assert vectors[0] @ vectors[1] == pytest.approx(1, abs=1e-5)
 
 

@@ -30,10 +30,10 @@ async def test_no_transaction_stays_open_while_a_question_is_embedded(
     embed = OnnxEmbedder.read_question
     embedded: list[str] = []
 
-    async def watched(self: OnnxEmbedder, text: str, **how: bool) -> Any:
+    async def watched(self: OnnxEmbedder, text: str) -> Any:
         embedded.append(text)
         await until(none_waits)
-        return await embed(self, text, **how)
+        return await embed(self, text)
 
     async def none_waits() -> bool:
         return database.as_login(WAITING) == [(0,)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pgengram.embedders.onnx import OnnxEmbedder, Read
-from pgengram.embedders.protocol import Embedder, Scheme
+from pgengram.embedders.protocol import Embedder, Querying, Scheme
 from pgengram.embedders.vectors import Passage, QuestionVectors, unit
 from pgengram.embedders.word_bits import WordAxes
 from pgengram.errors import EmbeddingFailed, InvalidInput
@@ -44,7 +44,7 @@ REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding mode
 _ahead: Final[list[BuiltinEmbedder]] = []
 
 
-class BuiltinEmbedder:
+class BuiltinEmbedder(Querying):
     """Embeds English with all-MiniLM-L6-v2 and other languages with multilingual-e5-small, mapped into the space of the
     first.
 
@@ -60,7 +60,7 @@ class BuiltinEmbedder:
     """
 
     name = NAME
-    tells_words = True
+    has_words = True
 
     def __init__(self, folder: Path = HERE) -> None:
         self._folder = folder
@@ -84,8 +84,8 @@ class BuiltinEmbedder:
         languages = [language_of(text) for text in texts]
         english = [text for text, one in zip(texts, languages, strict=True) if one.english]
         foreign = [text for text, one in zip(texts, languages, strict=True) if one.foreign]
-        by_english = iter(await self.english.read_passages(english, words=True))
-        by_others = iter(await self.others.read_passages(foreign, words=True) if foreign else [])
+        by_english = iter(await self.english.read_passages(english))
+        by_others = iter(await self.others.read_passages(foreign) if foreign else [])
         return [
             self._passage(next(by_english) if one.english else None, next(by_others) if one.foreign else None, one.code)
             for one in languages
@@ -98,15 +98,11 @@ class BuiltinEmbedder:
         language = language_of(text)
         asked: list[tuple[int, Read]] = []
         if language.english:
-            asked.append((OF_ENGLISH, await self.english.read_question(text, words=True)))
+            asked.append((OF_ENGLISH, await self.english.read_question(text)))
         if language.foreign:
-            asked.append((OF_OTHERS, await self.others.read_question(text, words=True)))
+            asked.append((OF_OTHERS, await self.others.read_question(text)))
         words = [self._axes.asked(read.words[0], encoder) / len(asked) for encoder, read in asked]
         return QuestionVectors(_mean([read.vectors[0] for _, read in asked]), np.concatenate(words))
-
-    async def query(self, text: str) -> NDArray[np.float32]:
-        """Return only its vector."""
-        return (await self.question(text)).vector
 
     def _passage(self, english: Read | None, others: Read | None, language: str) -> Passage:
         """Return what a text is stored by, from what one encoder or both make of it."""
@@ -144,7 +140,7 @@ class BuiltinEmbedder:
 
     def _encoder(self, name: str) -> OnnxEmbedder:
         try:
-            return OnnxEmbedder(self._folder / name, name=name, sums=SHA256[name], hint=REINSTALL)
+            return OnnxEmbedder(self._folder / name, name=name, sums=SHA256[name], hint=REINSTALL, words=True)
         except EmbeddingFailed as error:
             raise EmbeddingFailed(error.message, REINSTALL) from error
 

@@ -8,12 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from pgengram.embedders.protocol import Querying
 from pgengram.embedders.vectors import Passage, QuestionVectors
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from pgengram.embedders.protocol import Embedder
 
 Made = TypeVar("Made", Passage, QuestionVectors)
@@ -24,7 +22,7 @@ CACHE_BYTES = 16_000_000  # about 9,000 short texts of 384 dimensions
 ENTRY_BYTES = 256  # what an entry costs beside its numbers: key, array header, dictionary slot
 
 
-class Cached:
+class Cached(Querying):
     """An embedder that remembers the vectors it gave last, the least recently used are forgotten first.
 
     The same text asked for twice at the same time is embedded once. Arrays are shared and therefore read-only.
@@ -43,9 +41,9 @@ class Cached:
         return self.embedder.name
 
     @property
-    def tells_words(self) -> bool:
-        """Whether the wrapped embedder tells words."""
-        return self.embedder.tells_words
+    def has_words(self) -> bool:  # type: ignore[override]
+        """Whether the wrapped embedder has words."""
+        return self.embedder.has_words
 
     async def dimensions(self) -> int:
         """Return the length of every vector."""
@@ -63,10 +61,6 @@ class Cached:
 
         [made] = await self._made("query", [text], only)
         return made
-
-    async def query(self, text: str) -> NDArray[np.float32]:
-        """Return only its vector."""
-        return (await self.question(text)).vector
 
     def load_ahead(self) -> None:
         """Have the wrapped embedder begin to load."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgengram.embedders.dense import Dense
 from pgengram.embedders.folder import ModelFolder
-from pgengram.embedders.protocol import Embedder, Scheme
+from pgengram.embedders.protocol import Embedder, Querying, Scheme
 from pgengram.embedders.unigram import WORD, Unigram
 from pgengram.embedders.vectors import Passage, QuestionVectors, spans, unit
 from pgengram.embedders.word_bits import Words, words_in
@@ -55,7 +55,7 @@ class _Part(NamedTuple):
     own: slice
 
 
-class OnnxEmbedder:
+class OnnxEmbedder(Querying):
     """Embeds with the model in a folder; loads it when first needed, in a thread of its own.
 
     Every text runs through the model alone, never padded into a batch: int8 models scale activations by what they run
@@ -68,13 +68,12 @@ class OnnxEmbedder:
         name: the stable identity; made from the files' hashes when omitted.
         sums: the SHA-256 that files must have when loaded, by file name; taken from the files now when omitted.
         hint: what to do when the files are not right.
+        words: whether to return the words of texts, too; for a model that has a vector for each token.
         idle_s: seconds without use after which the model is let go.
 
     Raises:
         EmbeddingFailed: a file is missing or the model is of a kind that is not supported.
     """
-
-    tells_words = False  # there are no axes for the words of just any model
 
     def __init__(
         self,
@@ -83,12 +82,14 @@ class OnnxEmbedder:
         name: str = "",
         sums: Mapping[str, str] | None = None,
         hint: str = "Restart: the files of the embedding model changed since the start.",
+        words: bool = False,
         idle_s: float = IDLE_S,
     ) -> None:
         self.folder = ModelFolder.read(folder)
         self.sums = self.folder.sums() if sums is None else sums
         self.name = name or self.folder.identity(self.sums)
         self.hint = hint
+        self.words = words
         self.idle_s = idle_s
         self.loads = 0
         self._model: _Model | None = None
@@ -107,31 +108,27 @@ class OnnxEmbedder:
 
     async def passages(self, texts: Sequence[str]) -> list[Passage]:
         """Return what each text is stored by."""
-        return [Passage(read.vectors) for read in await self.read_passages(texts, words=False)]
+        return [Passage(read.vectors) for read in await self.read_passages(texts)]
 
     async def question(self, text: str) -> QuestionVectors:
         """Return the vector of a question; of one longer than the window the mean of its parts."""
-        read = await self.read_question(text, words=False)
+        read = await self.read_question(text)
         return QuestionVectors(read.vectors[0])
 
-    async def query(self, text: str) -> NDArray[np.float32]:
-        """Return only its vector."""
-        return (await self.question(text)).vector
+    async def read_passages(self, texts: Sequence[str]) -> list[Read]:
+        """Return what the model makes of each text to be stored."""
+        return await self._embed(texts, self.folder.passage_prefix)
 
-    async def read_passages(self, texts: Sequence[str], *, words: bool) -> list[Read]:
-        """Return what the model makes of each text to be stored; with its `words` if the model gives tokens."""
-        return await self._embed(texts, self.folder.passage_prefix, words=words)
-
-    async def read_question(self, text: str, *, words: bool) -> Read:
+    async def read_question(self, text: str) -> Read:
         """Return what the model makes of a question, as of one part: the mean of its vectors, and all its words."""
         import numpy as np
 
-        [read] = await self._embed([text], self.folder.query_prefix, words=words)
+        [read] = await self._embed([text], self.folder.query_prefix)
         if len(read.vectors) == 1:
             return read
         texts = [text for part in read.words for text in part.texts]
-        told = [Words(texts, np.concatenate([part.vectors for part in read.words]))] if words else []
-        return Read(unit(read.vectors.mean(axis=0))[None], told)
+        words = [Words(texts, np.concatenate([part.vectors for part in read.words]))] if read.words else []
+        return Read(unit(read.vectors.mean(axis=0))[None], words)
 
     def describe(self) -> dict[str, object]:
         """Return name, whether the model is loaded, and its measures, without loading it."""
@@ -166,17 +163,17 @@ class OnnxEmbedder:
         _runtime()
         self._worker.submit(self._loaded)
 
-    async def _embed(self, texts: Sequence[str], prefix: str, *, words: bool) -> list[Read]:
+    async def _embed(self, texts: Sequence[str], prefix: str) -> list[Read]:
         run = asyncio.get_running_loop().run_in_executor
         rows: list[list[tuple[NDArray[np.float32], Words | None]]] = [[] for _ in texts]
         parts = self._parts(texts, prefix)
         try:
-            while await run(self._worker, self._take_turn, parts, rows, words):
+            while await run(self._worker, self._take_turn, parts, rows):
                 pass
         finally:
             self._let_go_later()
         return [
-            Read(self._centred(unit([vector for vector, _ in parts])), [told for _, told in parts if told is not None])
+            Read(self._centred(unit([vector for vector, _ in parts])), [own for _, own in parts if own is not None])
             for parts in rows
         ]
 
@@ -191,15 +188,12 @@ class OnnxEmbedder:
                 yield index, part
 
     def _take_turn(
-        self,
-        parts: Iterator[tuple[int, _Part]],
-        rows: list[list[tuple[NDArray[np.float32], Words | None]]],
-        words: bool,
+        self, parts: Iterator[tuple[int, _Part]], rows: list[list[tuple[NDArray[np.float32], Words | None]]]
     ) -> bool:
         """Put what the model makes of parts into `rows` until the turn is over; return whether there may be more."""
         end = time.monotonic() + TURN_S
         for index, part in parts:
-            rows[index].append(self._loaded().read(part, words=words))
+            rows[index].append(self._loaded().read(part))
             if time.monotonic() > end:
                 return True
         return False
@@ -208,7 +202,7 @@ class OnnxEmbedder:
         if self._model is None:
             if self.folder.sums() != self.sums:
                 raise EmbeddingFailed("The embedding model's files are not the expected ones.", self.hint)
-            self._model = _Model(self.folder)
+            self._model = _Model(self.folder, words=self.words)
             self.loads += 1
             memory.return_what_is_free()  # the file as it was read
         return self._model
@@ -227,8 +221,9 @@ class OnnxEmbedder:
 class _Model:
     """A loaded model; used by one thread at a time."""
 
-    def __init__(self, folder: ModelFolder) -> None:
+    def __init__(self, folder: ModelFolder, *, words: bool = False) -> None:
         self.folder = folder
+        self.words = words
         self.session = _session(folder.model)
         self.inputs, self.constants = _inputs(self.session)
         self.dense = [Dense(step) for step in folder.dense]
@@ -243,11 +238,11 @@ class _Model:
         cuts = spans(len(ids), window, min(self.folder.window // OVERLAP, window - 1))
         return [_Part(head + ids[cut] + tail or [0], slice(len(head), len(head) + len(ids[cut]))) for cut in cuts]
 
-    def read(self, part: _Part, *, words: bool) -> tuple[NDArray[np.float32], Words | None]:
+    def read(self, part: _Part) -> tuple[NDArray[np.float32], Words | None]:
         """Return the vector (dimensions,) of one part, not yet of unit length, and its words if they are asked for."""
         found = self._run(part.ids)
-        told = words_in(self.tokens.pieces(part.ids[part.own]), found[part.own]) if words else None
-        return self._vector(found), told
+        words = words_in(self.tokens.pieces(part.ids[part.own]), found[part.own]) if self.words else None
+        return self._vector(found), words
 
     def _run(self, ids: list[int]) -> NDArray[np.float32]:
         import numpy as np

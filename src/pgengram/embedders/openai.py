@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from pgengram.embedders.protocol import Scheme
+from pgengram.embedders.protocol import Querying, Scheme
 from pgengram.embedders.vectors import Passage, QuestionVectors, spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
 
@@ -39,7 +39,7 @@ HINTS = {
 }
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(Querying):
     """Embeds by POST …/embeddings; nothing is sent before the first text.
 
     Long texts are cut into overlapping parts of `PART_CHARACTERS`, because the model's own window cannot be asked for.
@@ -53,8 +53,6 @@ class OpenAIEmbedder:
     Raises:
         InvalidInput: the URL or the key is not usable.
     """
-
-    tells_words = False
 
     def __init__(self, url: str, api_key: str = "", *, timeout_s: float = TIMEOUT_S, pause_s: float = PAUSE_S) -> None:
         self._endpoint, self.host, self.model = _split(url)
@@ -88,10 +86,6 @@ class OpenAIEmbedder:
 
         [parts] = await self.passages([text])
         return QuestionVectors(unit(np.asarray(parts.vectors).mean(axis=0)))
-
-    async def query(self, text: str) -> NDArray[np.float32]:
-        """Return only its vector."""
-        return (await self.question(text)).vector
 
     def load_ahead(self) -> None:
         """Do nothing: the model is loaded elsewhere, and nothing is sent before the first text."""

@@ -20,7 +20,7 @@ class Embedder(Protocol):
         """The identity of model and build; vectors of different names are never compared."""
 
     @property
-    def tells_words(self) -> bool:
+    def has_words(self) -> bool:
         """Whether its passages and questions have words."""
 
     async def dimensions(self) -> int:
@@ -51,6 +51,16 @@ class Embedder(Protocol):
 
     async def close(self) -> None:
         """Give back memory, threads and connections; the embedder cannot be used again."""
+
+
+class Querying:
+    """What an embedder asks by, for those who need the vector alone; and that it has no words, as most don't."""
+
+    has_words = False
+
+    async def query(self: Embedder, text: str) -> NDArray[np.float32]:
+        """Return the vector (dimensions,) of a question."""
+        return (await self.question(text)).vector
 
 
 class Scheme(NamedTuple):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import psycopg
 from psycopg.adapt import PyFormat
@@ -11,6 +12,9 @@ from psycopg.types.array import ListBinaryDumper
 from psycopg.types.json import set_json_loads
 
 from pgengram.store.connection import pooler
+
+if TYPE_CHECKING:
+    from pgengram.embedders.vectors import Passage
 
 
 class Vectors(list[Any]):
@@ -22,6 +26,18 @@ def vectors_parameter(vectors: Sequence[Any]) -> Vectors:
     from pgvector import HalfVector
 
     return Vectors(HalfVector(vector) for vector in vectors)
+
+
+def vectors_of(parts_of: Iterable[tuple[UUID, Passage]]) -> dict[str, Any]:
+    """Return the vectors and words of memories part by part, as statements take them."""
+    given = [*parts_of]
+    flat = [(id_, number, part) for id_, parts in given for number, part in enumerate(parts)]
+    return {
+        "vector_ids": [id_ for id_, _, _ in flat],
+        "vector_parts": [number for _, number, _ in flat],
+        "vectors": vectors_parameter([part for _, _, part in flat]),
+        "vector_words": [words for _, parts in given for words in parts.words_of_parts()],
+    }
 
 
 async def configure(connection: psycopg.AsyncConnection[Any]) -> None:

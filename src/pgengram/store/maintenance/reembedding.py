@@ -24,7 +24,7 @@ from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, DatabaseFailed
 from pgengram.ids import BEFORE_ALL
 from pgengram.store.connection import locks, pooler
-from pgengram.store.connection.adapters import vectors_parameter
+from pgengram.store.connection.adapters import vectors_of
 from pgengram.store.connection.begin import set_local
 from pgengram.store.connection.database import FIND_MODEL_OF_STATE, RENEW_MARK, Database, Row, Transaction
 from pgengram.store.graph import clusters
@@ -49,7 +49,7 @@ REMOVED: Final = 2_000  # memories whose old vectors go in one transaction
 SETTLED_S: Final = 45.0  # no transaction of ours lives longer
 
 FIND_NAMESPACES: Final = "SELECT id FROM namespaces ORDER BY id"
-# A memory is done with the vectors of the model, and a turn with its words where the model tells any. Uses
+# A memory is done with the vectors of the model, and a turn with its words where the model has any. Uses
 # memory_vectors_pkey.
 DONE: Final = f"""EXISTS (SELECT 1 FROM memory_vectors v
   WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s
@@ -72,7 +72,8 @@ LOCK_TEXTS_AT_ONCE: Final = LOCK_TEXTS + " NOWAIT"  # whoever holds one may be w
 ADD: Final = f"""
 INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding, words)
 SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding, CASE WHEN {SPOKEN.format("m")} THEN v.words END
-FROM unnest(%(ids)s::uuid[], %(parts)s::smallint[], %(vectors)b::halfvec[], %(words)b::bytea[]) AS v(id, part, embedding, words)
+FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[], %(vector_words)b::bytea[])
+  AS v(id, part, embedding, words)
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.id
 WHERE NOT EXISTS (SELECT 1 FROM memory_vectors there
   WHERE there.namespace_id = %(namespace_id)s AND there.memory_id = v.id AND there.model_id = %(model_id)s)
@@ -81,7 +82,7 @@ ON CONFLICT DO NOTHING
 # A vector stays as it is, which may be the caller's own. Uses memory_vectors_pkey.
 ADD_WORDS: Final = f"""
 UPDATE memory_vectors v SET words = made.words
-FROM unnest(%(ids)s::uuid[], %(parts)s::smallint[], %(words)b::bytea[]) AS made(id, part, words)
+FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vector_words)b::bytea[]) AS made(id, part, words)
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = made.id AND {SPOKEN.format("m")}
 WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = made.id AND v.model_id = %(model_id)s AND v.part = made.part
   AND v.words IS NULL
@@ -225,7 +226,7 @@ class _Move:
 
     async def fill(self) -> None:
         """Embed whatever has no vector of the model, until there is nothing more to be seen."""
-        self._done, self._total = await _counted(self._database, self._model.id, words=self._embedder.tells_words)
+        self._done, self._total = await _counted(self._database, self._model.id, words=self._embedder.has_words)
         self.report("embedding")
         made = -1
         while made != self.embedded:  # memories that came or changed meanwhile are the next round's
@@ -251,7 +252,7 @@ class _Move:
             self.report("embedding")
 
     async def _waiting(self, tx: Transaction, after: UUID, limit: int) -> list[Row]:
-        given = {"after": after, "limit": limit, "model_id": self._model.id, "words": self._embedder.tells_words}
+        given = {"after": after, "limit": limit, "model_id": self._model.id, "words": self._embedder.has_words}
         return await tx.rows(FIND_WAITING, given)
 
     def _count(self, stored: int) -> None:
@@ -273,15 +274,8 @@ class _Move:
         now = {row["id"]: row["content"] for row in texts}
         pairs = zip(embedded, vectors, strict=True)
         same = [(row["id"], parts) for row, parts in pairs if now.get(row["id"]) == row["content"]]
-        flat = [(id_, number, part) for id_, parts in same for number, part in enumerate(parts)]
-        given = {
-            "model_id": self._model.id,
-            "ids": [id_ for id_, _, _ in flat],
-            "parts": [number for _, number, _ in flat],
-            "vectors": vectors_parameter([part for _, _, part in flat]),
-            "words": [words for _, parts in same for words in parts.words_of_parts()],
-        }
-        if self._embedder.tells_words:
+        given = {"model_id": self._model.id, **vectors_of(same)}
+        if self._embedder.has_words:
             await tx.run(ADD_WORDS, {name: value for name, value in given.items() if name != "vectors"})
         await tx.run(ADD, given)
         return len(same)

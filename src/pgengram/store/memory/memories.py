@@ -17,6 +17,7 @@ from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, ModelSwitched, NotFound
 from pgengram.ids import short, uuid7
 from pgengram.inputs import NewMemory
+from pgengram.store.connection.adapters import vectors_of
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import merging, searchable
 from pgengram.store.memory import statements as s
@@ -152,7 +153,7 @@ async def _create(tx: Transaction, drafts: Sequence[Draft], model_id: int | None
     given = {
         "memories": Jsonb([d.row for d in drafts]),
         "model_id": model_id,
-        **searchable.vectors_of((d.id, d.parts) for d in drafts),
+        **vectors_of((d.id, d.parts) for d in drafts),
     }
     stored = await tx.rows(s.CREATE_WHOLE if whole else s.CREATE, given)
     if stored and given["vectors"] and stored[0]["active_model_id"] != model_id:

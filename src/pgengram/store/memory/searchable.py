@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram.embedders.vectors import Passage
 from pgengram.errors import ModelSwitched
-from pgengram.store.connection.adapters import vectors_parameter
+from pgengram.store.connection.adapters import vectors_of
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import derived
@@ -76,15 +76,3 @@ def _searched(row: Row) -> dict[str, Any]:
     follows = derived(row, tags=row["tags"], detail=row["detail"], in_conversation=bool(row["traits"] & TURN))
     words = {"searched": follows.searched, "extra": follows.extra}
     return {"id": str(row["id"]), "active": row["status"] == "active", **words}
-
-
-def vectors_of(parts_of: Iterable[tuple[UUID, Passage]]) -> dict[str, Any]:
-    """Return the vectors and words of memories part by part, as statements take them."""
-    given = [*parts_of]
-    flat = [(id_, number, part) for id_, parts in given for number, part in enumerate(parts)]
-    return {
-        "vector_ids": [id_ for id_, _, _ in flat],
-        "vector_parts": [number for _, number, _ in flat],
-        "vectors": vectors_parameter([part for _, _, part in flat]),
-        "vector_words": [words for _, parts in given for words in parts.words_of_parts()],
-    }
