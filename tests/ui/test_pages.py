@@ -355,6 +355,17 @@ async def test_a_list_of_a_period_goes_on_past_its_first_page(ui: Ui) -> None:
     assert not {*shown(first)} & {*shown(second)}
 
 
+async def test_a_moment_without_an_offset_in_an_address_is_of_this_machine(ui: Ui) -> None:
+    here = datetime.now()
+
+    with_it, without = [
+        shown(await ui.page("/", kind="fact", period="week", at=at.isoformat())) for at in (here.astimezone(), here)
+    ]
+
+    assert without
+    assert without == with_it
+
+
 async def test_a_memory_is_shown_with_all_that_belongs_to_it(ui: Ui) -> None:
     page = await ui.page(f"/memory/{ui.ids['jonas']}")
 
