@@ -26,8 +26,8 @@ Weights = tuple[list[Layer], Linear]  # layers, then the map of the means of som
 
 LENGTHS = (16, 24, 32, 48, 64, 96, 128, 160)  # tokens to which the texts of a step are filled up
 TOKENS = 3_072  # in a step
-RATE, WARM = 1e-4, 100  # learning rate of Adam at its highest, and steps until then; then it falls to nothing
-ROUNDS = 2  # over all texts
+RATE, WARM = 2e-4, 100  # learning rate of Adam at its highest, and steps until then; then it falls to nothing
+ROUNDS = 1  # over all texts
 OTHERS, SHARPNESS = 0.1, 0.05  # weight and temperature of being nearer to the own vector than to the others of a step
 
 for kind, fields in (

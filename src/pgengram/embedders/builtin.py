@@ -31,12 +31,12 @@ SHA256: Final[Mapping[str, Mapping[str, str]]] = {
         "tokenizer.json": "9114256b104cca80e04367526f03f46aa3c443c2ed174904142a73bbf13b9fbb",
     },
     OTHERS: {
-        "model.onnx": "3d8923c92481c4b8c0d83c4e72a90c780f8307ee31a903582888f96391f60478",
-        "model.onnx_data": "b779e58c90ebbafc1c9f3f01eff078904b8e29b9872d1d0b4700263c8d9d0019",
+        "model.onnx": "4e24cf6d3bc05a1260e2323a60181c5435748b8941dc739c06bc65ff04392681",
+        "model.onnx_data": "92ef70f174004002f0623ba36b33a29e668b27a40288a99564a4d8747997c368",
         "vocabulary.txt": "49d7fd3fff1b466f8cea2760ccf4049d05b374a9313824be49cf8d30d0fb9029",
     },
 }
-NAME: Final = "all-MiniLM-L6-v2+multilingual-e5-small@b779e58c90eb"  # another one for any change of a vector
+NAME: Final = "all-MiniLM-L6-v2+multilingual-e5-small@92ef70f17400"  # another one for any change of a vector
 DIMENSIONS: Final = 384
 REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."
 
