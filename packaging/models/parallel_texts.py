@@ -39,24 +39,9 @@ SOURCES = {
     "book-tr": ("devcem/NMT-on-PHP", "54040b37f8c8d891d00abcd364c0498d07aa3a67", "CC BY 2.0"),
     "book-zh": ("YC-Coder-Chen/English-Chinese-Translator", "9663dba4f2f52b4111b706b560023caaa73c72eb", "CC BY 2.0"),
 }
-BOOKS = {
-    "deu": ("book-de", "data/deu.txt"),
-    "jpn": ("book-ja", "data/jpn.txt"),
-    "tur": ("book-tr", "tur.txt"),
-    "cmn": ("book-zh", "data/cmn.txt"),
-}
+BOOKS = {"de": "data/deu.txt", "ja": "data/jpn.txt", "tr": "tur.txt", "zh": "data/cmn.txt"}
 OF_A_BOOK = 9_000  # sentences
-CHOICES = {
-    "et": "est",
-    "id": "ind",
-    "it": "ita",
-    "sw": "swh",
-    "ta": "tam",
-    "th": "tha",
-    "tr": "tur",
-    "vi": "vie",
-    "zh": "cmn",
-}
+CHOICES = ("et", "id", "it", "sw", "ta", "th", "tr", "vi", "zh")
 TREEBANKS = ("de", "fr", "ru", "tr")
 NEWS = (
     "deu spa ron ell zho-CN rus tur arb hin vie tha jpn kor fra ita por pol nld ukr heb ind ces swe fin hun fas ben bul "
@@ -192,13 +177,13 @@ def manuals(clones: Clones, rng: random.Random) -> Iterator[Pair]:
 
 def choices(clones: Clones) -> Iterator[Pair]:
     """Yield short sentences of what happens every day, in nine languages (Ponti et al. 2020); the English is by a machine."""
-    for language, name in CHOICES.items():
+    for language in CHOICES:
         own, english = (
             clones.read("xcopa", f"{folder}/{language}/test.{language}.jsonl").splitlines()
             for folder in ("data", "data-gmt")
         )
         for a, b in zip(map(json.loads, own), map(json.loads, english), strict=True):
-            yield from (Pair("xcopa", a[part], name, b[part]) for part in ("premise", "choice1", "choice2"))
+            yield from (Pair("xcopa", a[part], language, b[part]) for part in ("premise", "choice1", "choice2"))
 
 
 def treebanks(clones: Clones) -> Iterator[Pair]:
@@ -217,8 +202,9 @@ def _sentences(treebank: str, what: str = "text") -> dict[str, str]:
 
 def books(clones: Clones, rng: random.Random) -> Iterator[Pair]:
     """Yield sentences in four languages, the longer ones of a book."""
-    for language, (source, path) in BOOKS.items():
-        both = [tuple(line.split("\t")[:2]) for line in clones.read(source, path).splitlines() if "\t" in line]
+    for language, path in BOOKS.items():
+        lines = clones.read(f"book-{language}", path).splitlines()
+        both = [tuple(line.split("\t")[:2]) for line in lines if "\t" in line]
         rng.shuffle(both)
         longest = sorted(dict(both).items(), key=lambda pair: len(pair[0]), reverse=True)[: 3 * OF_A_BOOK]
         for english, own in rng.sample(longest, min(OF_A_BOOK, len(longest))):

@@ -30,6 +30,7 @@ class Cached(Querying):
 
     def __init__(self, embedder: Embedder, max_bytes: int = CACHE_BYTES) -> None:
         self.embedder = embedder
+        self.has_words = embedder.has_words
         self.max_bytes = max_bytes
         self._known: OrderedDict[Key, Passage | QuestionVectors] = OrderedDict()
         self._bytes = 0
@@ -39,11 +40,6 @@ class Cached(Querying):
     def name(self) -> str:
         """The wrapped embedder's name."""
         return self.embedder.name
-
-    @property
-    def has_words(self) -> bool:  # type: ignore[override]
-        """Whether the wrapped embedder has words."""
-        return self.embedder.has_words
 
     async def dimensions(self) -> int:
         """Return the length of every vector."""
