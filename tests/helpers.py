@@ -248,8 +248,15 @@ class Database:
         """Take every memory away.
 
         Few are deleted, as a truncated table gets new files for itself and each of its indexes, which costs thirty times as much;
-        on Citus it would even be emptied shard by shard.
+        on Citus it would even be emptied shard by shard. A server that still notes which memories were used locks them in
+        another order; if PostgreSQL lets it go first, they are taken away after that.
         """
+        try:
+            self._take_away(tables)
+        except psycopg.errors.DeadlockDetected:
+            self._take_away(tables)
+
+    def _take_away(self, tables: Sequence[str]) -> None:
         connection = self.keep()
         few = f"SELECT count(*) < {FEW} FROM (SELECT FROM memories LIMIT {FEW}) AS counted"
         if on_citus() or connection.execute(few).fetchone() == (True,):
