@@ -51,9 +51,49 @@ async def test_a_name_in_another_script_finds_it_as_it_sounds(serving: Served, l
     assert await found(serving.client, NAMES[language], mode="text") == [right["memory_id"]]
 
 
-@pytest.mark.parametrize("question", ["Who is Luther?", "Где живёт лютый зверь?", "¿Dónde vive Lutero?"])
-def test_only_what_may_be_a_name_in_another_script_is_asked_by_sound(question: str) -> None:
+# Names in a memory in another script than the question, and what else is stored.
+STORED_NAMES = {
+    "ru": ("Эмиль собирает старинные карты.", "У Марты кот."),
+    "el": ("Ο Αιμίλιος συλλέγει παλιούς χάρτες.", "Η Μάρτα έχει μια γάτα."),
+    "ja": ("エミルは古い港の地図を集めている。", "マルタは猫を飼っている。"),
+    "zh": ("埃米尔收藏旧的港口地图。", "玛尔塔养了一只猫。"),
+}
+
+
+@pytest.mark.parametrize(
+    "question", ["What could I give Emil?", "Что подарить Эмилю?", "エミルへの贈り物は？", "送埃米尔什么礼物？"]
+)
+@pytest.mark.parametrize("language", STORED_NAMES)
+async def test_a_name_finds_a_memory_in_another_script_that_has_it(
+    serving: Served, language: str, question: str
+) -> None:
+    serving.db.empty(owned_tables())
+    stored = [{"content": text} for text in STORED_NAMES[language]]
+    [right, _] = (await call(serving.client, "create_memories", items=stored))["results"]
+    assert (await found(serving.client, question, mode="text"))[:1] == [right["memory_id"]]
+
+
+async def test_who_is_named_stands_before_what_fits_better_and_is_about_another(serving: Served) -> None:
+    serving.db.empty(owned_tables())
+    stored = [
+        {"content": "Emil collects old maps of harbours."},
+        {"content": "Peter lent me two hundred euros for the bicycle."},
+    ]
+    [emil, _] = (await call(serving.client, "create_memories", items=stored))["results"]
+    for question in ("Que pourrais-je offrir à Emil ?", "¿Qué le podría regalar a Emil?"):
+        assert (await found(serving.client, question))[0] == emil["memory_id"], question
+
+
+@pytest.mark.parametrize(
+    "question", ["who is luther?", "Где живёт лютый зверь?", "¿Dónde vive el pez?", "明天去东门买东西"]
+)
+def test_only_what_may_be_a_name_is_asked_by_sound(question: str) -> None:
     assert asked_sounds(question, words(question)) == {}
+
+
+def test_a_name_is_not_asked_by_its_sound_in_its_own_script() -> None:
+    asked = asked_sounds("Who is Luther?", ["Luther"])
+    assert asked == {"Luther": ["sound:cyrillic:LTR", "sound:greek:LTR", "sound:kana:RTR", "sound:han:RTR"]}
 
 
 def test_words_that_only_begin_a_sentence_have_no_sound() -> None:

@@ -17,7 +17,7 @@ from pgengram.search.filters import Scope, scope_of
 from pgengram.search.times.dates import Period, TimeRead, asks_for_time, by_clock, times, without_times
 from pgengram.search.times.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.text.lexical.language import UNSPACED, function_words, light_words, spoken
+from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS, UNSPACED, function_words, light_words, spoken
 from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
@@ -29,6 +29,7 @@ from pgengram.text.lexical.words import extra_terms, hashed, words
 COMMON_SHARE: Final = 0.2
 FEW_MEMORIES: Final = 30  # below this a share says nothing
 MAX_WORDS: Final = 64
+ALIKE: Final = 3  # first letters
 
 DEAR: Final = 2_000  # rows whose counting is worth remembering
 GOOD_FOR_S: Final = 60.0
@@ -123,8 +124,8 @@ class AskedWord:
     """A word of the question that is not left out as a common one of its language.
 
     weight: the inverse document frequency of its stems; known: whether a memory has one of them, or a name of its
-        sound; is_speaker: whether a speaker is called so; sounds: of a word that may be a name in another script;
-        english: what it may be in English.
+        sound; is_speaker: whether a speaker is called so; sounds: of a word that may be a name, in other scripts;
+        english: what it may be in English; is_name: whether it is written as a name is.
     """
 
     text: str
@@ -133,6 +134,7 @@ class AskedWord:
     is_speaker: bool
     sounds: Sequence[str] = ()
     english: Sequence[str] = ()
+    is_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class Asked:
     unwanted: the terms of the unwanted words; speakers: those it names, in lower case.
     mean_length: mean number of terms of a memory, for BM25; full: the weight of the terms it would share with a memory
         in its own words.
-    words: its words, each with what the memories know of it.
+    words: its words, each with what the memories know of it; names: the terms of each name that a memory has.
     """
 
     parsed: Parsed
@@ -158,6 +160,7 @@ class Asked:
     full: float
     unwanted: list[int]
     words: list[AskedWord]
+    names: list[set[int]]
 
     @property
     def speaker_key(self) -> str | None:
@@ -302,8 +305,12 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     total = max([total, *counts.values()])
     many = COMMON_SHARE * total if total >= FEW_MEMORIES else math.inf
     word_rows = [row for row in rows if 0 < row["position"] <= len(parsed.words)]
-    own = {row["term"] for row in rows if row["position"] <= len(parsed.words)}
-    finding = _without_light(parsed, word_rows, counts)
+    sounds = {hashed(sound) for sound in chain(*parsed.sounds.values())}
+    own = {row["term"] for row in rows if row["position"] <= len(parsed.words)} - sounds
+    asked_words = _asked_words(parsed, rows, counts, total)
+    finding = {
+        term: count for term, count in _without_light(parsed, word_rows, counts).items() if count or term not in sounds
+    }
     voices, common = _names_and_common(parsed, word_rows, counts, many)
     frequencies.note_common(parsed.words, common)
     return Asked(
@@ -316,7 +323,8 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         mean_length=mean_length,
         full=_full(parsed, counts, own, total),
         unwanted=await _terms_of(tx, parsed.unwanted),
-        words=_asked_words(parsed, rows, counts, total),
+        words=asked_words,
+        names=_names(parsed, asked_words, word_rows, counts),
     )
 
 
@@ -386,7 +394,34 @@ def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int],
             found[text] = replace(word, weight=weight, known=word.known or memories > 0)
     asked = [found[text] for text in parsed.words if text in found]
     translated = [_translated(word, parsed.english.get(word.text, ()), found) for word in asked]
-    return [_heard(word, parsed.sounds.get(word.text, ()), counts) for word in translated]
+    heard = [_heard(word, parsed.sounds.get(word.text, ()), counts) for word in translated]
+    first = next(iter(words(parsed.text)), "")
+    return [replace(word, is_name=word.text != first and _written_as_name(word, parsed.language)) for word in heard]
+
+
+def _written_as_name(word: AskedWord, language: str | None) -> bool:
+    """Whether a word has a capital; in German, where nouns have one, only if no lexicon has an English word for it that
+    is written otherwise: Jonas is Jonah.
+    """
+    alike = language not in NOUNS_HAVE_CAPITALS or all(
+        one[:ALIKE] == word.text[:ALIKE].casefold() for one in word.english
+    )
+    return word.text[0].isupper() and alike
+
+
+def _names(
+    parsed: Parsed, asked: Sequence[AskedWord], rows: Sequence[Row], counts: Mapping[int, int]
+) -> list[set[int]]:
+    """Return the terms of each name in the question that some memory has."""
+    places = {word: place for place, word in enumerate(parsed.words, start=1)}
+    written = {word.text for word in asked if word.is_name and not word.text.isupper()}  # a code is no name
+    names = written | {name for name in parsed.sounds if name not in places}
+    found = []
+    for name in names:
+        terms = {row["term"] for row in rows if row["position"] == places.get(name)}
+        terms |= {*map(hashed, (*foreign_stems(parsed.text, [name]), *parsed.sounds.get(name, ())))}
+        found.append({term for term in terms if counts.get(term)})
+    return [terms for terms in found if terms]
 
 
 def _translated(word: AskedWord, english: Sequence[str], found: Mapping[str, AskedWord]) -> AskedWord:

@@ -43,6 +43,7 @@ WEIGHT_MEANING: Final = 0.6  # cosine of question and memory
 WEIGHT_WORDS: Final = 0.25  # words as a share of the best candidate's
 WEIGHT_WORDS_ALONE: Final = 0.4  # the same where nothing else is known of a memory
 WEIGHT_WORDS_PLACED: Final = 0.15  # the same in a conversation, beside the next one
+WEIGHT_NAMES: Final = 0.1  # has the names in the question, outside a conversation
 WEIGHT_HEARD: Final = 0.25  # the question's words that this turn or the two before have: a reply leaves them out
 WEIGHT_AROUND: Final = 0.4  # the best turn near by, as a turn leaves out what was said just before it
 WEIGHT_SPEAKER: Final = 0.2  # the speaker is the one person named in the question
@@ -108,6 +109,12 @@ def by_heard() -> str:
       coalesce((SELECT sum(asked.weight) FROM asked WHERE asked.bit & b.lately_matched <> 0), 0) / best.asked END"""
 
 
+def by_names() -> str:
+    """The share of the names in the question that a memory outside any conversation has."""
+    return f"""CASE WHEN b.matched = 0 OR b.traits <> 0 OR {PLACED} THEN 0 ELSE coalesce(
+      (SELECT avg((b.matched & name <> 0)::integer) FROM unnest(%(names)s::bigint[]) AS name), 0) END"""
+
+
 BY_NAMED: Final = "string_to_array(m.voice, ' ') && %(speakers)s::text[]"  # a named speaker says it
 
 
@@ -171,6 +178,7 @@ def signals() -> dict[str, tuple[float, str]]:
     return {
         "meaning": (WEIGHT_MEANING, "coalesce(b.similarity, 0)"),
         "words": (WEIGHT_WORDS, f"{share} * b.words_share"),
+        "names": (WEIGHT_NAMES, by_names()),
         "heard": (WEIGHT_HEARD, "coalesce(b.why_heard, 0)"),
         "around": (WEIGHT_AROUND, "b.around"),
         "reply": (WEIGHT_REPLY, "b.reply"),
@@ -406,6 +414,7 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
         "some_add": any(adds),
         "some_common": not all(rare),
         "most_words": WORDS_SHARE_OF_ASKED * asked.full,
+        "names": _bits(asked, rare),
         "speakers": asked.speakers,
         "any_speaker": rf"\m({'|'.join(map(re.escape, asked.speakers))})\M",
         "wants_time": parsed.wants_time,
@@ -423,6 +432,12 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
         "limit": question.limit,
         "offset": offset,
     }
+
+
+def _bits(asked: Asked, rare: list[bool]) -> list[int]:
+    """Return the bits by which `asked.bit` tells the terms of each name."""
+    bits = {term: 1 << n for n, term in enumerate(asked.terms) if n < COUNTED_WORDS and rare[n]}
+    return [sum(bits.get(term, 0) for term in terms) for terms in asked.names]
 
 
 async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int = 0) -> Hits:

@@ -20,7 +20,6 @@ from pgengram.search.question import Asked, AskedWord
 from pgengram.search.results.subject import is_about_listener
 from pgengram.search.times.time_words import is_command
 from pgengram.store.connection.database import Row
-from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS, spoken
 from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.words import words
@@ -29,7 +28,6 @@ from pgengram.text.turn_features import speaker_key_of
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
 BEGINNING: Final = 2  # words of a question, which may command
-LIKE: Final = 3  # letters that a name has in common with itself in English
 STEM: Final = 5  # letters that the forms of a word have in common
 MOST_STRANGERS: Final = 2
 SPEAKERS_APART: Final = (-0.4, 0.4)  # more says no more
@@ -208,9 +206,7 @@ def asks_for_older(asked: Asked) -> Callable[[Row, Row], bool]:
     something with a number ("invoice 1001") of which the newer one tells another.
     """
     said = words(asked.parsed.text)
-    nouns = (
-        {word.text for word in asked.words if not _is_name(word)} if _capitals_of_nouns(asked.parsed.text) else set()
-    )
+    nouns = {word.text for word in asked.words if not word.is_name}
     names = {_POSSESSIVE.sub("", word) for word in said[1:] if word[0].isupper() and word not in nouns} - {"I"}
     numbered = set(_numbered(asked.parsed.text))
 
@@ -226,15 +222,6 @@ def asks_for_older(asked: Asked) -> Callable[[Row, Row], bool]:
         return outside or is_of_another(newer["content"], older["content"])
 
     return older_is_meant
-
-
-def _capitals_of_nouns(text: str) -> bool:
-    return spoken(text) in NOUNS_HAVE_CAPITALS
-
-
-def _is_name(word: AskedWord) -> bool:
-    """Whether a lexicon has no English word for it that is written otherwise: Jonas is Jonah."""
-    return all(one[:LIKE] == word.text[:LIKE].casefold() for one in word.english)
 
 
 def _numbered(text: str) -> list[tuple[str, str]]:
@@ -274,19 +261,14 @@ _POSSESSIVE: Final = re.compile(r"['’]s$")
 
 
 def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
-    """Return the words of a question that name something, and its other words.
-
-    A speaker's name, what has a digit in it, and a word with a capital that doesn't begin the question.
+    """Return the words of a question that name something, a number or a speaker's name among them, and its other
+    words.
     """
-    text = asked.parsed.text
-    first = next(iter(words(text)), "")
-    capitals_name = not _capitals_of_nouns(text)
 
     def names(word: AskedWord) -> bool:
-        capital = capitals_name and word.text[0].isupper() and word.text != first
-        return word.is_speaker or capital or any(character.isdigit() for character in word.text)
+        return word.is_speaker or word.is_name or any(character.isdigit() for character in word.text)
 
-    begins = {word for word in words(text)[:BEGINNING] if is_command(word)}
+    begins = {word for word in words(asked.parsed.text)[:BEGINNING] if is_command(word)}
     others = [word for word in asked.words if not names(word) and word.text not in begins]
     return [word for word in asked.words if names(word)], others
 
