@@ -75,7 +75,7 @@ async def test_a_text_pasted_in_chinese_is_asked_by_its_parts_too(client: Client
         await remember(client, f"{1990 + n} 年的港口集市有乐队、抽奖和柠檬水。")
     pasted = [f"第{n}天我们又去看了海边的热闹，孩子们听音乐，老人们坐着聊天。" for n in range(12)]
 
-    ranked = await found(client, "".join([*pasted, "钥匙在哪里？"]), limit=3)
+    ranked = await found(client, "".join([*pasted, "船屋的钥匙在哪里？"]), limit=3)
 
     assert ranked[0] == key
 

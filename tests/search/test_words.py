@@ -134,7 +134,7 @@ def test_a_question_without_its_names_keeps_no_possessive() -> None:
     ("question", "answer", "chance"),
     [
         ("Кому я должен денег?", "Петер одолжил мне двести евро.", "Номер счёта должен начинаться с года."),
-        ("Was ist aus unserer Einreichung geworden?", "Die Konferenz hat den eingesandten Artikel abgelehnt.", "Unser Auto braucht neue Reifen."),
+        ("Was ist aus unserer Einreichung geworden?", "Die Konferenz hat den eingesandten Artikel abgelehnt.", "Unserer Katze schmeckt Thunfisch."),
         ("Welche Medizin braucht Mama morgens?", "Mutter nimmt früh Tabletten gegen Bluthochdruck.", "Das Auto braucht im November Winterreifen."),
         ("我要付多少钱给谁？", "彼得借出了两百欧元。", "我要给谁写信。"),
         ("¿Qué comida necesito evitar por Marta?", "Marta es alérgica a las nueces.", "Necesito pintar la valla."),
