@@ -18,7 +18,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-Weights = Mapping[str, NDArray[np.generic]]  # of a graph, by name
+Arrays = Mapping[str, NDArray[np.generic]]  # of a graph, by name
 
 MICROSOFT = "com.microsoft"  # operators of onnxruntime beyond the standard's
 EPSILON = 1e-12
@@ -38,7 +38,7 @@ class Linear:
         return cls(np.hstack([one.matrix for one in parts]), np.concatenate([one.bias for one in parts]))
 
     @classmethod
-    def of(cls, weights: Weights, name: str) -> Linear:
+    def of(cls, weights: Arrays, name: str) -> Linear:
         """Return one that `Graph.linear` wrote, as coarse as int8 made it."""
         matrix = weights[f"{name}.w"].astype(np.float32) * weights[f"{name}.scales"]
         if (shares := weights.get(f"{name}.shares")) is not None:
@@ -54,7 +54,7 @@ class Norm:
     bias: NDArray[np.float32]
 
     @classmethod
-    def of(cls, weights: Weights, name: str) -> Norm:
+    def of(cls, weights: Arrays, name: str) -> Norm:
         """Return one that `Graph.added` wrote."""
         return cls(weights[f"{name}.w"], weights[f"{name}.b"])
 
@@ -71,7 +71,7 @@ class Layer:
     fed: Norm
 
     @classmethod
-    def of(cls, weights: Weights, at: str) -> Layer:
+    def of(cls, weights: Arrays, at: str) -> Layer:
         """Return one that `Graph.layer` wrote."""
         joint, out, grown, shrunk = (Linear.of(weights, f"{at}.{part}") for part in ("joint", "out", "grown", "shrunk"))
         return cls(joint, out, Norm.of(weights, f"{at}.attended"), grown, shrunk, Norm.of(weights, f"{at}.fed"))

@@ -147,7 +147,7 @@ class Asked:
     unwanted: the terms of the unwanted words; speakers: those it names, in lower case.
     mean_length: mean number of terms of a memory, for BM25; full: the weight of the terms it would share with a memory
         in its own words.
-    words: its words, each with what the memories know of it; names: the terms of each name that a memory has.
+    words: its words, each with what the memories know of it; name_terms: the terms of each name that a memory has.
     """
 
     parsed: Parsed
@@ -160,7 +160,7 @@ class Asked:
     full: float
     unwanted: list[int]
     words: list[AskedWord]
-    names: list[set[int]]
+    name_terms: list[set[int]]
 
     @property
     def speaker_key(self) -> str | None:
@@ -324,7 +324,7 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         full=_full(parsed, counts, own, total),
         unwanted=await _terms_of(tx, parsed.unwanted),
         words=asked_words,
-        names=_names(parsed, asked_words, word_rows, counts),
+        name_terms=_name_terms(parsed, asked_words, word_rows, counts),
     )
 
 
@@ -409,7 +409,7 @@ def _written_as_name(word: AskedWord, language: str | None) -> bool:
     return word.text[0].isupper() and alike
 
 
-def _names(
+def _name_terms(
     parsed: Parsed, asked: Sequence[AskedWord], rows: Sequence[Row], counts: Mapping[int, int]
 ) -> list[set[int]]:
     """Return the terms of each name in the question that some memory has."""

@@ -214,9 +214,8 @@ def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reac
     base = f"{WEIGHT_MEANING} * coalesce(similarity, 0) + {WEIGHT_WORDS_ALONE} * words_share"
     return f"""
 WITH {sets}, asked AS MATERIALIZED (
-  SELECT a.*, CASE WHEN a.place <= {COUNTED_WORDS} AND a.rare THEN 1::bigint << a.place::integer - 1 ELSE 0 END AS bit
-  FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[], %(adds)s::boolean[])
-    WITH ORDINALITY AS a(term, weight, rare, adds, place)
+  SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[], %(adds)s::boolean[], %(bits)s::bigint[])
+    AS a(term, weight, rare, adds, bit)
 ), near AS MATERIALIZED (
   {by_meaning(model, scope)}
 ), worded AS MATERIALIZED (
@@ -405,16 +404,19 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
     # Behind a filter a hundred others may not be in scope, and words alone are read page by page.
     may_add = not parsed.scope.narrowed and question.mode != "text"
     adds = adding(asked.counts, asked.weights) if may_add else [False] * len(rare)
+    bits = [1 << place if place < COUNTED_WORDS and finds else 0 for place, finds in enumerate(rare)]
+    bit_of = dict(zip(asked.terms, bits, strict=True))
     return {
         **parsed.scope.parameters,
         "terms": asked.terms,
         "weights": asked.weights,
         "rare": rare,
         "adds": adds,
+        "bits": bits,
         "some_add": any(adds),
         "some_common": not all(rare),
         "most_words": WORDS_SHARE_OF_ASKED * asked.full,
-        "names": _bits(asked, rare),
+        "names": [sum(bit_of.get(term, 0) for term in terms) for terms in asked.name_terms],
         "speakers": asked.speakers,
         "any_speaker": rf"\m({'|'.join(map(re.escape, asked.speakers))})\M",
         "wants_time": parsed.wants_time,
@@ -432,12 +434,6 @@ def parameters(asked: Asked, embedded: Embedded, offset: int) -> dict[str, Any]:
         "limit": question.limit,
         "offset": offset,
     }
-
-
-def _bits(asked: Asked, rare: list[bool]) -> list[int]:
-    """Return the bits by which `asked.bit` tells the terms of each name."""
-    bits = {term: 1 << n for n, term in enumerate(asked.terms) if n < COUNTED_WORDS and rare[n]}
-    return [sum(bits.get(term, 0) for term in terms) for terms in asked.names]
 
 
 async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int = 0) -> Hits:

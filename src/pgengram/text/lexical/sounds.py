@@ -41,7 +41,7 @@ _LETTERS: Final = {
 }  # fmt: skip
 # Chinese characters that foreign names are written with; an N that ends the syllable stands behind its first sound.
 _CHARACTERS: Final = {
-    "": "阿艾爱愛奥奧伊厄乌烏尤亚亞娅婭雅耶约約欧歐赫哈海豪黑希霍胡华華沃瓦韦韋维維威惠怀懷",
+    "": "阿埃艾爱愛奥奧伊厄乌烏尤亚亞娅婭雅耶约約欧歐赫哈海豪黑希霍胡华華沃瓦韦韋维維威惠怀懷",
     "N": "安恩因英翁汉漢亨温溫文纳納娜奈瑙内內尼妮诺諾努",
     "P": "布巴拜鲍鮑贝貝比博伯普帕派保佩皮珀波弗夫法费費菲福富",
     "PN": "班本宾賓潘彭平凡芬丰冯馮",
@@ -93,7 +93,7 @@ def _capitalised(letters: Iterable[int]) -> re.Pattern[str]:
 
 
 LATIN: Final = _Script("", _capitalised(range(0x41, 0x250)))
-HAN: Final = _Script("han:", re.compile(f"[埃{''.join(_CHARACTERS.values())}]{{3,}}"), one_liquid=True)
+HAN: Final = _Script("han:", re.compile(f"[{''.join(_CHARACTERS.values())}]{{3,}}"), one_liquid=True)
 _SCRIPTS: Final = (
     LATIN,
     _Script("cyrillic:", _capitalised(range(0x400, 0x530))),
