@@ -26,7 +26,7 @@ from itertools import chain
 from pathlib import Path
 
 from pgengram.text.lexical.language import function_words
-from pgengram.text.lexical.translations import FILE, MAX_SYLLABLES, SYLLABLES, key_of
+from pgengram.text.lexical.translations import BY_BEGINNING, CUT, FILE, MAX_SYLLABLES, SYLLABLES, key_of
 
 COMMIT = "f75be19ec590da12a7a5665e361690b5badb7a25"
 SOURCES_SHA256 = "3bce474b4418025744f923e219a04a1994d6d8ad65a9b90ea2efd59e0b2e10db"
@@ -40,6 +40,10 @@ STOP_WORDS = frozenset(
     that the their them then there these they this those through to too under until up very was we were what when where which while
     who whom why will with you your""".split()
 )
+# Turkish: how verbs end in dictionaries, how the last consonant of a word sounds before a vowel, and its last vowel before -yor.
+INFINITIVE, SHORT = ("mak", "mek"), 4
+SOFTENED = {"p": "b", "ç": "c", "t": "d", "k": "ğ"}
+NARROWED = {"a": "ı", "ı": "ı", "e": "i", "i": "i", "o": "u", "u": "u", "ö": "ü", "ü": "ü"}
 EPOCH = (1980, 1, 1, 0, 0, 0)  # in the archive, so that it is the same each time
 # Of Wiktionary unless said otherwise: ISO 639-3 of each language that is told by its words or script.
 WIKTIONARY = {
@@ -98,16 +102,32 @@ def meanings(senses: Path) -> dict[str, dict[str, float]]:
 
 def lexicon(code: str, files: list[Path], english: dict[str, dict[str, float]]) -> dict[str, list[str]]:
     """Return for each stem of a language its English words, the likeliest first."""
-    empty = function_words(code)
+    # Texts without spaces between words are cut by the lexicon, which has to know those words, too.
+    empty = frozenset() if code in CUT else function_words(code)
     weights: dict[str, Counter[str]] = defaultdict(Counter)
     for meaning, word in lemmas(files):
         if fits(code, word, empty):
-            weights[key_of(code, word)].update(english.get(meaning, {}))
+            for key in keys(code, word):
+                weights[key].update(english.get(meaning, {}))
     return {
         word: best
         for word, found in weights.items()
         if (best := [one for one, _ in found.most_common(MOST) if one != word])
     }
+
+
+def keys(code: str, word: str) -> list[str]:
+    """Return what a word is looked up by; of a Turkish one all the ways in which it may be written before endings."""
+    if code not in BY_BEGINNING:
+        return [key_of(code, word)]
+    root = word[:-3] if word.endswith(INFINITIVE) and len(word) > SHORT else word
+    if root is word:
+        softened = SOFTENED.get(root[-1:])
+        return [root, root[:-1] + softened] if softened else [root]
+    if root.endswith("t"):  # gitmek, gidiyor
+        return [root, root[:-1] + "d"]
+    vowels = [NARROWED[letter] for letter in root[:-1] if letter in NARROWED]
+    return [root, root[:-1] + vowels[-1]] if root.endswith(("a", "e")) and vowels else [root]  # yaşamak, yaşıyor
 
 
 def fits(code: str, word: str, empty: frozenset[str]) -> bool:

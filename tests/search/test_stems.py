@@ -1,4 +1,4 @@
-"""A word is found in another of its forms, in the languages that Snowball has rules for, and a name in another script."""
+"""A word is found in another of its forms, and a name in another script."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ FORMS = {
     "fr": ("Le voyage à Lyon est annulé pour toujours.", "Pourquoi faut-il annuler?"),
     "ru": ("Анна купила красную машину.", "Где стоят машины?"),
     "it": ("Lucia coltiva pomodori sul balcone.", "Di chi è il pomodoro?"),
+    "hr": ("Ana je kupila crveni automobil koji joj se sviđa.", "Gdje stoje svi automobili?"),
+    "tr": ("Marta küçük bir hastanede çalışıyor.", "Kim burada çalışmak istiyor?"),
+    "uk": ("Оксана купила новий червоний автомобіль і їздить на ньому.", "Де стоять усі її автомобілі?"),
     "sv": ("Hunden är rädd för raketerna.", "Varför är hundar rädda?"),
 }
 

@@ -103,6 +103,14 @@ def test_words_that_nearly_every_sentence_has_are_not_translated(question: str, 
     assert in_english(question).keys() <= words
 
 
+def test_a_turkish_word_is_looked_up_by_its_root_whatever_endings_follow() -> None:
+    assert in_english("Marta'nın kitabı ve cevizleri nerede?") == {
+        "kitabı": ["book", "hold", "reserve"],  # kitap; "mart" would be March
+        "cevizleri": ["walnut", "nut"],
+    }
+    assert "live" in in_english("Yaşlı komşumuz nerede yaşıyor?")["yaşıyor"]  # yaşamak
+
+
 def test_a_long_text_is_looked_up_by_its_first_words_only() -> None:
     text = "Красная машина стоит у больницы, дом горит, собака спит, кошка ест рыбу, учитель читает книгу. "
     assert len(in_english(text + NOUNS)) == translations.MAX_TRANSLATED

@@ -6,6 +6,7 @@ From lexicons that come with pgengram, one for each language; each is read at th
 from __future__ import annotations
 
 import logging
+import re
 import zipfile
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
@@ -14,18 +15,22 @@ from typing import Final
 
 from pgengram.runtime.system.files import sha256_of
 from pgengram.text.lexical.language import UNSPACED, asking_words, function_words, spoken
-from pgengram.text.lexical.stems import ALGORITHMS, stem
+from pgengram.text.lexical.stems import ALGORITHMS, FIRST_LETTERS, stem
 from pgengram.text.lexical.words import words
 
 log = logging.getLogger(__name__)
 
 FILE: Final = Path(__file__).parent / "lexicons" / "lexicons.zip"
-SHA256: Final = "7c1945e656ca9a7672b68385963c6510d4915eb02d00009d7776bd8581993061"
+SHA256: Final = "f24a54560cba70ece2c2783001db631cb0349dea5ef3de21412f8f7fb1a34ff4"
 CUT: Final = UNSPACED | {"ko"}  # a text is cut into the longest words that the lexicon has
 SYLLABLES: Final = frozenset(("vi",))  # a space after each syllable: a word has several
 MAX_SYLLABLES: Final = 4
 MAX_CHARACTERS: Final = 12
-FIRST_LETTERS: Final = 4  # that the forms of a word have in common, where no rules say
+BY_BEGINNING: Final = frozenset(
+    ("tr",)
+)  # a root and its endings: looked up by the longest beginning that is in the lexicon
+SHORTEST: Final = 3  # letters of a beginning that is not the whole word
+_APOSTROPHE: Final = re.compile("['’]")
 MOST_LEXICONS: Final = 3  # in memory: one takes up to 10 MB
 MAX_TRANSLATED: Final = 24  # words of a question: each may bring three more to look for
 
@@ -51,9 +56,9 @@ def in_english(text: str) -> dict[str, list[str]]:
 
 def key_of(language: str, word: str) -> str:
     """Return what a word in lower case is looked up by: its stem, or its first letters where its language has no rules
-    for that.
+    for that; itself where longest words or beginnings are looked for.
     """
-    if language in CUT | SYLLABLES:
+    if language in CUT | SYLLABLES | BY_BEGINNING:
         return word
     return stem(language, word) if language in ALGORITHMS else word[:FIRST_LETTERS]
 
@@ -68,8 +73,18 @@ def _looked_up(language: str, lexicon: Lexicon, asked: Sequence[str]) -> Iterato
     else:
         for word in asked:
             lowered = word.lower()
-            if lowered not in empty and (english := lexicon.get(key_of(language, lowered))):
+            if lowered not in empty and (english := _of_word(language, lexicon, lowered)):
                 yield word, english
+
+
+def _of_word(language: str, lexicon: Lexicon, word: str) -> str | None:
+    if language not in BY_BEGINNING:
+        return lexicon.get(key_of(language, word))
+    root, *ending = _APOSTROPHE.split(word)
+    if ending:  # Marta'nın: a name, so "mart" (March) is not its root
+        return lexicon.get(root)
+    beginnings = (word[:end] for end in range(len(word), min(len(word), SHORTEST) - 1, -1))
+    return next((lexicon[one] for one in beginnings if one in lexicon), None)
 
 
 def _longest(
