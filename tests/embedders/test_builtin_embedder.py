@@ -20,6 +20,7 @@ from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.embedders.vectors import unit
 from pgengram.errors import EmbeddingFailed
+from pgengram.text.lexical import translations
 
 _SessionOptions = onnxruntime.SessionOptions
 
@@ -208,6 +209,46 @@ async def test_text_of_two_languages_has_a_vector_between_those_of_both_encoders
     english, other = [np.asarray(*await one.passages([mixed])) for one in (builtin.english, builtin.others)]
 
     np.testing.assert_allclose(both, (english + other) / np.linalg.norm(english + other), atol=1e-6)
+
+
+async def plain(builtin: BuiltinEmbedder, text: str) -> np.ndarray:
+    """Return the vector that the encoder for other languages alone gives."""
+    [passage] = await builtin.others.passages([text])
+    return np.asarray(passage[0])
+
+
+async def test_a_memory_in_another_language_is_nearer_to_what_its_words_are_in_english(
+    builtin: BuiltinEmbedder,
+) -> None:
+    text = "Marta'nın cevize alerjisi var."  # Marta is allergic to walnuts
+    [passage] = await builtin.passages([text])
+    asked = await builtin.query("walnut")
+
+    assert asked @ passage[0] > 0.1 + asked @ await plain(builtin, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "玛尔塔对核桃过敏。",  # Chinese
+        "Auf dem Bild sind Tisch, Lampe, Stuhl, Fenster, Tür, Garten, Haus, Straße, Baum, Hund, Katze, Pferd, Vogel, Fisch, "
+        "Brot, Milch, Käse, Wasser, Wein, Bier, Apfel, Birne, Löffel, Gabel und Messer.",  # more words than are looked up
+    ],
+)
+async def test_a_text_in_chinese_or_of_many_words_keeps_its_own_vector(builtin: BuiltinEmbedder, text: str) -> None:
+    [passage] = await builtin.passages([text])
+
+    np.testing.assert_allclose(passage[0], await plain(builtin, text), atol=1e-6)
+
+
+async def test_without_its_lexicons_a_memory_keeps_its_own_vector(
+    builtin: BuiltinEmbedder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(translations, "FILE", tmp_path / "none.zip")
+    text = "Marta'nın cevize alerjisi var."
+    [passage] = await builtin.passages([text])
+
+    np.testing.assert_allclose(passage[0], await plain(builtin, text), atol=1e-6)
 
 
 async def test_marks_of_the_tokenizer_are_plain_text_in_every_language(builtin: BuiltinEmbedder) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +15,9 @@ from pgengram.embedders.vectors import Passage, QuestionVectors, unit
 from pgengram.embedders.word_bits import WordAxes
 from pgengram.errors import EmbeddingFailed, InvalidInput
 from pgengram.runtime.system.files import sha256_of
-from pgengram.text.lexical.language import language_of
+from pgengram.text.lexical.language import Language, language_of
+from pgengram.text.lexical.translations import MAX_TRANSLATED, in_english
+from pgengram.text.lexical.translations import SHA256 as LEXICONS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,8 +40,13 @@ SHA256: Final[Mapping[str, Mapping[str, str]]] = {
         "vocabulary.txt": "49d7fd3fff1b466f8cea2760ccf4049d05b374a9313824be49cf8d30d0fb9029",
     },
 }
-NAME: Final = "all-MiniLM-L6-v2+multilingual-e5-small@9b700b6b9022"  # another one for any change of a vector
+# Another one for any change of a vector.
+NAME: Final = f"all-MiniLM-L6-v2+multilingual-e5-small@9b700b6b9022-{LEXICONS[:4]}"
 DIMENSIONS: Final = 384
+# A short memory in another language also has something of the vector of its words in English. In Chinese, where they are cut
+# out of a text without spaces and many have several meanings, that was no gain.
+WEIGHT_IN_ENGLISH: Final = 0.4
+NOT_IN_ENGLISH: Final = frozenset(("zh",))
 REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."
 
 
@@ -50,7 +59,7 @@ class BuiltinEmbedder(Querying):
 
     The second encoder is read and loaded at the first text that needs it. Text of which both are told to have a part,
     or whose language is not clear, has the mean of both vectors; a long one the parts of the second encoder, which
-    knows English, too.
+    knows English, too. A short passage in another language alone has something of its words in English.
 
     Args:
         folder: where the folders of both encoders are.
@@ -86,9 +95,15 @@ class BuiltinEmbedder(Querying):
         foreign = [text for text, one in zip(texts, languages, strict=True) if one.foreign]
         by_english = iter(await self.english.read_passages(english))
         by_others = iter(await self.others.read_passages(foreign) if foreign else [])
-        return [
+        found = [
             self._passage(next(by_english) if one.english else None, next(by_others) if one.foreign else None, one.code)
             for one in languages
+        ]
+        words = [_words_in_english(text, one) for text, one in zip(texts, languages, strict=True)]
+        by_words = iter(await self.english.read_passages([one for one in words if one]) if any(words) else [])
+        return [
+            _with_words(passage, next(by_words).vectors) if one else passage
+            for passage, one in zip(found, words, strict=True)
         ]
 
     async def question(self, text: str) -> QuestionVectors:
@@ -148,6 +163,23 @@ class BuiltinEmbedder(Querying):
 def _mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     """Return the mean of one or two arrays of vectors of one shape, at unit length."""
     return unit(vectors[0] + vectors[1]) if len(vectors) > 1 else vectors[0]
+
+
+def _words_in_english(text: str, language: Language) -> str:
+    """Return the words in English of a short text in another language alone; nothing where some may be missing."""
+    if language.english or language.code in NOT_IN_ENGLISH:
+        return ""
+    found = in_english(text)
+    return " ".join(chain(*found.values())) if len(found) < MAX_TRANSLATED else ""
+
+
+def _with_words(passage: Passage, words: NDArray[np.float32]) -> Passage:
+    """Return a passage of one part with something of the vector of its words in English."""
+    import numpy as np
+
+    if len(passage) > 1:
+        return passage
+    return replace(passage, vectors=unit(np.asarray(passage.vectors) + WEIGHT_IN_ENGLISH * words[:1]))
 
 
 def _builtin(rest: str, _: str) -> Embedder:
