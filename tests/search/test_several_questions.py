@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 
 from helpers import call, found, remember
-from pgengram.search.results.fusion import fused
+from pgengram.search.results.fusion import fused, parts_of
 from pgengram.search.results.hits import Hits
 
 QUESTIONS = ["What does Elin drink in the morning?", "Where is the spare key?"]
@@ -75,9 +75,24 @@ async def test_a_text_pasted_in_chinese_is_asked_by_its_parts_too(client: Client
         await remember(client, f"{1990 + n} 年的港口集市有乐队、抽奖和柠檬水。")
     pasted = [f"第{n}天我们又去看了海边的热闹，孩子们听音乐，老人们坐着聊天。" for n in range(12)]
 
-    ranked = await found(client, "".join([*pasted, "船屋的钥匙在哪里？"]), limit=3)
+    ranked = await found(client, "".join([*pasted, "钥匙在哪里？"]), limit=3)
 
     assert ranked[0] == key
+
+
+@pytest.mark.parametrize(
+    ("end", "asked"),
+    [
+        ("The night was cold. Where is the key to the boathouse?", "Where is the key to the boathouse?"),
+        ("The night was cold. Where is the key? And the lamp?", "Where is the key? And the lamp?"),
+        ("The pump has stopped. Why?", "The pump has stopped. Why?"),  # too little by itself
+        ("Find the key. The night was cold.", "Find the key. The night was cold."),
+    ],
+)
+def test_what_asks_in_a_pasted_text_are_the_questions_at_its_end(end: str, asked: str) -> None:
+    pasted = "The harbour fair had a band, a raffle and lemonade, and everybody stayed until the lamps went out over the quay and the last boat had left for the island. "
+    weight, first = parts_of(pasted * 6 + end)[0]
+    assert (weight, first) == (1.0, asked)
 
 
 async def test_in_mode_text_each_of_several_texts_is_looked_for_by_its_signs(client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 from uuid import UUID
 
@@ -14,19 +15,24 @@ from pgengram.text.sentences import letters, sentences
 REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking
 WEIGHT_OTHERS: Final = 0.1  # what the other questions say of a memory, beside the one that it fits best
 LONG: Final = 600  # letters from which on a question is one with a text pasted before it
-ASKING: Final = 150  # letters at its end, which ask
+ASKING: Final = 150  # letters at its end, which ask; only questions, where it ends with some
+ENOUGH: Final = 15  # letters of these; "Why?" alone asks nothing
+GREEK_QUESTION_MARK: Final = "\u037e"
 WEIGHT_PASTED: Final = 0.9  # of a part before them, beside 1 of what asks
 
 
 def parts_of(text: str) -> list[tuple[float, str]]:
-    """Return what a question asks, with its weight: itself, or of a long one its last sentences and the parts before.
+    """Return what a question asks, with its weight: itself, or of a long one its last questions (or else its last
+    sentences) and the parts before.
 
     Whoever pastes a text asks after it, and no vector holds thousands of characters.
     """
     if letters(text) <= LONG:
         return [(1.0, text)]
     said = sentences(text)
-    asking = _batches(said[::-1], ASKING)[::-1]
+    questions = [*takewhile(_asks, said[::-1])]
+    alone = sum(map(letters, questions)) >= ENOUGH
+    asking = _batches(questions if alone else said[::-1], ASKING)[::-1]
     rest = said[: len(said) - len(asking)]
     size = sum(map(letters, rest)) // (MAX_QUERIES - 1) + 1
     pasted = []
@@ -35,6 +41,10 @@ def parts_of(text: str) -> list[tuple[float, str]]:
         rest = rest[len(taken) :]
         pasted.append((WEIGHT_PASTED, " ".join(taken)))
     return [(1.0, " ".join(asking)), *pasted]
+
+
+def _asks(sentence: str) -> bool:
+    return sentence.rstrip("\"'”’»」』)）").endswith(("?", "？", "؟", GREEK_QUESTION_MARK))
 
 
 def _batches(said: Sequence[str], size: int) -> list[str]:
