@@ -117,13 +117,16 @@ def lexicon(code: str, files: list[Path], english: dict[str, dict[str, float]]) 
 
 
 def keys(code: str, word: str) -> list[str]:
-    """Return what a word is looked up by; of a Turkish one all the ways in which it may be written before endings."""
-    if code not in BY_BEGINNING:
-        return [key_of(code, word)]
-    root = word[:-3] if word.endswith(INFINITIVE) and len(word) > SHORT else word
-    if root is word:
-        softened = SOFTENED.get(root[-1:])
-        return [root, root[:-1] + softened] if softened else [root]
+    """Return what a word is looked up by."""
+    return turkish_roots(word) if code in BY_BEGINNING else [key_of(code, word)]
+
+
+def turkish_roots(word: str) -> list[str]:
+    """Return all the ways in which a word may be written before endings."""
+    if not word.endswith(INFINITIVE) or len(word) <= SHORT:
+        softened = SOFTENED.get(word[-1])
+        return [word, word[:-1] + softened] if softened else [word]
+    root = word[:-3]
     if root.endswith("t"):  # gitmek, gidiyor
         return [root, root[:-1] + "d"]
     vowels = [NARROWED[letter] for letter in root[:-1] if letter in NARROWED]

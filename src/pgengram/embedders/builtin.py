@@ -91,20 +91,19 @@ class BuiltinEmbedder(Querying):
     async def passages(self, texts: Sequence[str]) -> list[Passage]:
         """Return what each text is stored by."""
         languages = [language_of(text) for text in texts]
-        english = [text for text, one in zip(texts, languages, strict=True) if one.english]
+        for_english = [
+            text if one.english else _words_in_english(text, one) for text, one in zip(texts, languages, strict=True)
+        ]
         foreign = [text for text, one in zip(texts, languages, strict=True) if one.foreign]
-        by_english = iter(await self.english.read_passages(english))
+        by_english = iter(await self.english.read_passages([text for text in for_english if text is not None]))
         by_others = iter(await self.others.read_passages(foreign) if foreign else [])
-        found = [
-            self._passage(next(by_english) if one.english else None, next(by_others) if one.foreign else None, one.code)
-            for one in languages
-        ]
-        words = [_words_in_english(text, one) for text, one in zip(texts, languages, strict=True)]
-        by_words = iter(await self.english.read_passages([one for one in words if one]) if any(words) else [])
-        return [
-            _with_words(passage, next(by_words).vectors) if one else passage
-            for passage, one in zip(found, words, strict=True)
-        ]
+        found = []
+        for one, text in zip(languages, for_english, strict=True):
+            english = next(by_english) if text is not None else None
+            others = next(by_others) if one.foreign else None
+            passage = self._passage(english if one.english else None, others, one.code)
+            found.append(passage if one.english or english is None else _with_words(passage, english))
+        return found
 
     async def question(self, text: str) -> QuestionVectors:
         """Return what a question is asked by."""
@@ -165,21 +164,21 @@ def _mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     return unit(vectors[0] + vectors[1]) if len(vectors) > 1 else vectors[0]
 
 
-def _words_in_english(text: str, language: Language) -> str:
-    """Return the words in English of a short text in another language alone; nothing where some may be missing."""
-    if language.english or language.code in NOT_IN_ENGLISH:
-        return ""
-    found = in_english(text)
-    return " ".join(chain(*found.values())) if len(found) < MAX_TRANSLATED else ""
+def _words_in_english(text: str, language: Language) -> str | None:
+    """Return the words of a short text in another language in English; None where there are none or some may be
+    missing.
+    """
+    found = {} if language.code in NOT_IN_ENGLISH else in_english(text)
+    return " ".join(chain(*found.values())) if 0 < len(found) < MAX_TRANSLATED else None
 
 
-def _with_words(passage: Passage, words: NDArray[np.float32]) -> Passage:
+def _with_words(passage: Passage, words: Read) -> Passage:
     """Return a passage of one part with something of the vector of its words in English."""
     import numpy as np
 
     if len(passage) > 1:
         return passage
-    return replace(passage, vectors=unit(np.asarray(passage.vectors) + WEIGHT_IN_ENGLISH * words[:1]))
+    return replace(passage, vectors=unit(np.asarray(passage.vectors) + WEIGHT_IN_ENGLISH * words.vectors[:1]))
 
 
 def _builtin(rest: str, _: str) -> Embedder:

@@ -7,6 +7,7 @@ from typing import Final
 
 _END: Final = re.compile(r"(?<=[.!?…;])\s+|(?<=[。！？；])|\n+")
 _DENSE: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
+QUESTION_MARKS: Final = ("?", "？", "؟")
 LETTERS_EACH: Final = 3  # XQuAD: 785 letters of English are 252 characters of Chinese
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from pgengram.fields import MAX_QUERIES
 from pgengram.search.results.hits import Hits
 from pgengram.store.connection.database import Row
-from pgengram.text.sentences import letters, sentences
+from pgengram.text.sentences import QUESTION_MARKS, letters, sentences
 
 REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking
 WEIGHT_OTHERS: Final = 0.1  # what the other questions say of a memory, beside the one that it fits best
@@ -44,7 +44,7 @@ def parts_of(text: str) -> list[tuple[float, str]]:
 
 
 def _asks(sentence: str) -> bool:
-    return sentence.rstrip("\"'”’»」』)）").endswith(("?", "？", "؟", GREEK_QUESTION_MARK))
+    return sentence.rstrip("\"'”’»」』)）").endswith((*QUESTION_MARKS, GREEK_QUESTION_MARK))
 
 
 def _batches(said: Sequence[str], size: int) -> list[str]:

@@ -7,6 +7,7 @@ import unicodedata
 from typing import Final
 
 from pgengram.text.lexical.change_words import announces_change
+from pgengram.text.sentences import QUESTION_MARKS
 
 # Said of what is to hold from now on: decided, preferred, never and always, to be remembered.
 _LASTING: Final = {
@@ -63,4 +64,4 @@ def lasting(text: str) -> int:
     signs = {
         found.group() for found in _SAYS.finditer(unicodedata.normalize("NFKC", text).casefold().replace("’", "'"))
     }
-    return max(0, 2 * len(signs) + 2 * announces_change(text) - text.rstrip().endswith(("?", "？", "؟")))
+    return max(0, 2 * len(signs) + 2 * announces_change(text) - text.rstrip().endswith(QUESTION_MARKS))

@@ -7,6 +7,7 @@ from typing import Final
 
 from pgengram.text.lexical.language import ENGLISH, function_words, language_of
 from pgengram.text.lexical.words import words
+from pgengram.text.sentences import QUESTION_MARKS
 
 # What such a text begins with, by language; several words for each of hello, goodbye, thanks, please, yes, no, fine.
 _OPENINGS: Final = """
@@ -97,7 +98,7 @@ _OPEN: Final = frozenset(_OPENINGS.split())
 _ALLOWED: Final = _OPEN | frozenset(_COMPANIONS.split())
 _PHRASES: Final = sorted(re.split(r"\s*[/\n]\s*", _POLITE_QUESTIONS.strip(" /\n")), key=len, reverse=True)
 _POLITE: Final = re.compile(rf"(?<!\S)(?:{'|'.join(map(re.escape, filter(None, _PHRASES)))})(?!\S)")
-_ASKING: Final = re.compile(r"[?？؟]+")
+_ASKING: Final = re.compile(f"[{''.join(QUESTION_MARKS)}]+")
 
 
 def is_small_talk(text: str) -> bool:

@@ -1,6 +1,7 @@
-"""English words for those of a question in another language, so that it finds English memories by their words, too.
+"""English words for those of a question in another language, so that it finds English memories by their words, too; and
+for those of a memory, which its vector has a share of.
 
-From lexicons that come with pgengram, one for each language; each is read at the first question in that language.
+From lexicons that come with pgengram, one for each language; each is read at the first text in that language.
 """
 
 from __future__ import annotations
@@ -26,13 +27,11 @@ CUT: Final = UNSPACED | {"ko"}  # a text is cut into the longest words that the 
 SYLLABLES: Final = frozenset(("vi",))  # a space after each syllable: a word has several
 MAX_SYLLABLES: Final = 4
 MAX_CHARACTERS: Final = 12
-BY_BEGINNING: Final = frozenset(
-    ("tr",)
-)  # a root and its endings: looked up by the longest beginning that is in the lexicon
+BY_BEGINNING: Final = frozenset(("tr",))  # a word is a root and endings: its longest beginning in the lexicon counts
 SHORTEST: Final = 3  # letters of a beginning that is not the whole word
 _APOSTROPHE: Final = re.compile("['’]")
 MOST_LEXICONS: Final = 3  # in memory: one takes up to 10 MB
-MAX_TRANSLATED: Final = 24  # words of a question: each may bring three more to look for
+MAX_TRANSLATED: Final = 24  # words of a text: each may bring three more to look for
 
 Lexicon = dict[str, str]
 
@@ -56,9 +55,9 @@ def in_english(text: str) -> dict[str, list[str]]:
 
 def key_of(language: str, word: str) -> str:
     """Return what a word in lower case is looked up by: its stem, or its first letters where its language has no rules
-    for that; itself where longest words or beginnings are looked for.
+    for that.
     """
-    if language in CUT | SYLLABLES | BY_BEGINNING:
+    if language in CUT | SYLLABLES:
         return word
     return stem(language, word) if language in ALGORITHMS else word[:FIRST_LETTERS]
 
