@@ -20,12 +20,14 @@ from pgengram.store.schema.tables import LOOKUPS, OWNED, metadata
 OWNED_NAMES = [table.name for table in OWNED]
 DETAIL_NAMES = [f"{type_}_memories" for type_ in TYPES]
 OF_ONE_SCHEMA = "n.nspname = 'public' AND c.relname <> 'alembic_version'"
+# A server may mark columns for itself, as Debian's 15.20 and 17.12 do with `pg_attver`; pg_dump leaves that out.
+OPTIONS = "(SELECT array_agg(o ORDER BY o) FROM unnest(a.attoptions) AS o WHERE o NOT LIKE 'pg\\_%%')"
 
 # Everything that pg_dump would write of our own objects, in the order of its name and not of its creation.
 CATALOG = {
     "columns": f"""
         SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated,
-          a.attstorage, a.attcompression, a.attstattarget, a.attoptions, pg_get_expr(d.adbin, d.adrelid)
+          a.attstorage, a.attcompression, a.attstattarget, {OPTIONS}, pg_get_expr(d.adbin, d.adrelid)
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
         WHERE {OF_ONE_SCHEMA} AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v', 'm', 'p')""",

@@ -13,7 +13,8 @@ from pgengram.store.connection.translation import TAKEN
 SAME_KEY = "UPDATE memories SET idempotency_key = 'note 1' WHERE namespace_id = %(namespace_id)s"
 SAME_HISTORY = "INSERT INTO memory_history SELECT * FROM memory_history WHERE namespace_id = %(namespace_id)s"
 SAME_HASH = """
-UPDATE memories SET content_hash = (SELECT min(content_hash) FROM memories WHERE namespace_id = %(namespace_id)s)
+UPDATE memories SET content_hash =
+  (SELECT content_hash FROM memories WHERE namespace_id = %(namespace_id)s ORDER BY content_hash LIMIT 1)
 WHERE namespace_id = %(namespace_id)s
 """
 # By the name of each unique index that is no primary key.

@@ -61,6 +61,7 @@ def begin_sql(
     carried = {
         "pgengram.namespace_id": str(namespace_id),
         "pgengram.actor": actor,
+        "jit": "off",  # a server that can would compile the ranking anew for each search, which takes seconds
         "ivfflat.probes": str(probes),
         **INDEX_SETTINGS,
     }
