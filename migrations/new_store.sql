@@ -1,7 +1,7 @@
 -- What the migrations do to an empty database. Written by tests/store/dump_release.py; a test compares.
-CREATE TABLE alembic_version (
+CREATE TABLE pgengram_version (
 	version_num VARCHAR(32) NOT NULL, 
-	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+	CONSTRAINT pgengram_version_pkc PRIMARY KEY (version_num)
 );
 DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') THEN CREATE EXTENSION vector; END IF;
@@ -390,7 +390,7 @@ DO $$ BEGIN
         END $$;
 DO $$ BEGIN
           IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-            GRANT USAGE ON SCHEMA public TO pgengram_app; GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
+            EXECUTE format('GRANT USAGE ON SCHEMA %I TO pgengram_app', current_schema()); GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
           END IF;
         END $$;
 ALTER TABLE memory_history ENABLE ROW LEVEL SECURITY;
@@ -500,7 +500,7 @@ CREATE POLICY one_namespace ON working_memories
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
 CREATE POLICY maintenance ON memory_vectors FOR SELECT TO CURRENT_USER
            USING (current_setting('pgengram.maintenance', true) = 'on');
-INSERT INTO alembic_version (version_num) VALUES ('0001') RETURNING alembic_version.version_num;
+INSERT INTO pgengram_version (version_num) VALUES ('0001') RETURNING pgengram_version.version_num;
 CREATE TABLE conversations (
           namespace_id integer NOT NULL,
           client text NOT NULL,
@@ -597,9 +597,9 @@ DO $$ BEGIN
            GRANT SELECT, INSERT, UPDATE, DELETE ON recall_receipts TO pgengram_app;
          END IF;
        END $$;
-UPDATE alembic_version SET version_num='0002' WHERE alembic_version.version_num = '0001';
+UPDATE pgengram_version SET version_num='0002' WHERE pgengram_version.version_num = '0001';
 ALTER TABLE conversations ADD COLUMN title text, ADD COLUMN imported boolean DEFAULT false NOT NULL;
-UPDATE alembic_version SET version_num='0003' WHERE alembic_version.version_num = '0002';
+UPDATE pgengram_version SET version_num='0003' WHERE pgengram_version.version_num = '0002';
 CREATE FUNCTION pgengram_turn_terms(body text) RETURNS integer[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
   -- What a turn is found by: the first 32 bits of the MD5 of each stem of its first 50,000 characters.
@@ -615,8 +615,130 @@ AS $$
     WHERE first || second ~ '^[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]{2}$') AS found(word)
 $$;
 ALTER TABLE conversation_turns ADD COLUMN terms integer[] GENERATED ALWAYS AS (pgengram_turn_terms(text)) STORED;
-UPDATE alembic_version SET version_num='0004' WHERE alembic_version.version_num = '0003';
+UPDATE pgengram_version SET version_num='0004' WHERE pgengram_version.version_num = '0003';
 ALTER TABLE memory_vectors ADD COLUMN words bytea;
 ALTER TABLE memory_vectors ALTER COLUMN words SET STORAGE EXTERNAL;
 ALTER TABLE memory_vectors ALTER COLUMN words SET STATISTICS 0;
-UPDATE alembic_version SET version_num='0005' WHERE alembic_version.version_num = '0004';
+UPDATE pgengram_version SET version_num='0005' WHERE pgengram_version.version_num = '0004';
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+    ALTER TABLE decay_classes ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE embedding_models ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE access_tokens ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE client_rates ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE deletion_log ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE namespaces ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY readable ON decay_classes FOR SELECT USING (true);
+    CREATE POLICY readable ON embedding_models FOR SELECT USING (true);
+  END IF;
+END $$;
+UPDATE pgengram_version SET version_num='0006' WHERE pgengram_version.version_num = '0005';
+DO $$ BEGIN
+          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
+            CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
+          END IF;
+        EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
+        END $$;
+DO $$ BEGIN
+          IF current_setting('server_version_num')::integer < 160000 THEN
+            IF NOT pg_has_role(current_user, 'pgengram_app', 'MEMBER') THEN
+              EXECUTE format('GRANT pgengram_app TO %I', current_user);
+            END IF;
+          ELSIF NOT pg_has_role(current_user, 'pgengram_app', 'SET') THEN
+            EXECUTE format('GRANT pgengram_app TO %I WITH SET TRUE', current_user);
+          END IF;
+        EXCEPTION WHEN insufficient_privilege OR undefined_object THEN NULL;
+        END $$;
+DO $$ DECLARE one record; BEGIN
+  FOR one IN 
+    WITH ours AS (
+      SELECT c.oid, c.relowner, c.relacl FROM pg_class c
+      WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,pgengram_version}')),
+    reached AS (
+      SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
+      UNION ALL
+      SELECT 'TABLE ' || o.oid::regclass, o.relowner, a.attacl FROM ours o
+      JOIN pg_attribute a ON a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped
+      UNION ALL
+      SELECT 'SEQUENCE ' || s.oid::regclass, s.relowner, s.relacl FROM ours o
+      JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = o.oid AND d.classid = d.refclassid
+      JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+      UNION ALL
+      SELECT 'FUNCTION ' || p.oid::regprocedure, p.proowner, coalesce(p.proacl, acldefault('f', p.proowner))
+      FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'pgengram\_%'
+        AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'))
+    SELECT DISTINCT r.what, a.grantee FROM reached r, aclexplode(r.acl) a WHERE a.grantee <> r.owner
+  LOOP
+    EXECUTE format('REVOKE ALL ON %s FROM %s CASCADE', one.what, CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END);
+  END LOOP;
+END $$;
+DO $$ DECLARE one record; BEGIN
+  FOR one IN
+    SELECT DISTINCT a.grantee,
+      CASE WHEN d.defaclnamespace = 0 THEN '' ELSE 'IN SCHEMA ' || quote_ident(current_schema()) END AS place,
+      CASE d.defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' ELSE 'FUNCTIONS' END AS what
+    FROM pg_default_acl d, aclexplode(d.defaclacl) a
+    WHERE d.defaclrole = current_user::regrole AND d.defaclnamespace IN (0, current_schema()::regnamespace)
+      AND d.defaclobjtype IN ('r', 'S', 'f') AND a.grantee <> d.defaclrole
+      AND NOT (d.defaclobjtype = 'f' AND d.defaclnamespace = 0 AND a.grantee = 0)
+  LOOP
+    EXECUTE format('ALTER DEFAULT PRIVILEGES %s REVOKE ALL ON %s FROM %s', one.place, one.what, CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END);
+  END LOOP;
+END $$;
+DO $$ DECLARE one record; BEGIN
+          IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
+            FOR one IN SELECT n.nspname FROM pg_namespace n
+              WHERE n.nspname = current_schema() OR n.oid = (SELECT extnamespace FROM pg_extension WHERE extname = 'vector')
+            LOOP
+              BEGIN
+                EXECUTE format('GRANT USAGE ON SCHEMA %I TO pgengram_app', one.nspname);
+              EXCEPTION WHEN insufficient_privilege THEN NULL;
+              END;
+            END LOOP;
+            GRANT SELECT ON decay_classes TO pgengram_app;
+            GRANT SELECT ON embedding_models TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON conversation_settings TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON conversations TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON conversation_turns TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON recall_receipts TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
+            FOR one IN SELECT p.oid::regprocedure AS name FROM pg_proc p
+              WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'pgengram\_%'
+                AND NOT has_function_privilege('pgengram_app', p.oid, 'EXECUTE')
+            LOOP
+              EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO pgengram_app', one.name);
+            END LOOP;
+          END IF;
+        END $$;
+DO $$ DECLARE one record; BEGIN
+  FOR one IN
+    SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM pg_class c
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories}') AND NOT EXISTS (
+      SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance' AND p.polroles = ARRAY[c.relowner])
+    ORDER BY 1
+  LOOP
+    EXECUTE format('DROP POLICY IF EXISTS maintenance ON %s', one.name);
+    EXECUTE format('CREATE POLICY maintenance ON %s FOR SELECT TO %I
+      USING (current_setting(''pgengram.maintenance'', true) = ''on'')', one.name, one.owner);
+  END LOOP;
+END $$;

@@ -6,7 +6,7 @@ Revises:
 
 from __future__ import annotations
 
-from alembic import op
+from pgengram.store.schema.migration_steps import run
 
 revision = "0001"
 down_revision = None
@@ -512,7 +512,7 @@ DO $$ BEGIN
     r"""
 DO $$ BEGIN
           IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-            GRANT USAGE ON SCHEMA public TO pgengram_app; GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
+            EXECUTE format('GRANT USAGE ON SCHEMA %I TO pgengram_app', current_schema()); GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
           END IF;
         END $$
     """,
@@ -757,4 +757,4 @@ CREATE POLICY maintenance ON memory_vectors FOR SELECT TO CURRENT_USER
 def upgrade() -> None:
     """Create everything."""
     for statement in STATEMENTS:
-        op.get_bind().exec_driver_sql(statement.replace("%", "%%"))
+        run(statement)

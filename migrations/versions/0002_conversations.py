@@ -6,9 +6,7 @@ Revises: 0001
 
 from __future__ import annotations
 
-from alembic import op
-
-from pgengram.store.schema.migrate import beside_memories
+from pgengram.store.schema.migration_steps import beside_memories, run
 
 revision = "0002"
 down_revision = "0001"
@@ -94,12 +92,11 @@ WALL = (
 
 def upgrade() -> None:
     """Create the tables, each behind row-level security."""
-    connection = op.get_bind()
     for table, statement in TABLES.items():
-        connection.exec_driver_sql(statement)
-        beside_memories(connection, table)
+        run(statement)
+        beside_memories(table)
     for statement in REST:
-        connection.exec_driver_sql(statement)
+        run(statement)
     for table in TABLES:
         for statement in WALL:
-            connection.exec_driver_sql(statement.format(table=table))
+            run(statement.format(table=table))

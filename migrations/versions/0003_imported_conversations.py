@@ -6,7 +6,7 @@ Revises: 0002
 
 from __future__ import annotations
 
-from alembic import op
+from pgengram.store.schema.migration_steps import run
 
 revision = "0003"
 down_revision = "0002"
@@ -14,6 +14,4 @@ down_revision = "0002"
 
 def upgrade() -> None:
     """Add the columns."""
-    op.get_bind().exec_driver_sql(
-        "ALTER TABLE conversations ADD COLUMN title text, ADD COLUMN imported boolean DEFAULT false NOT NULL"
-    )
+    run("ALTER TABLE conversations ADD COLUMN title text, ADD COLUMN imported boolean DEFAULT false NOT NULL")

@@ -6,7 +6,7 @@ Revises: 0003
 
 from __future__ import annotations
 
-from alembic import op
+from pgengram.store.schema.migration_steps import run
 
 revision = "0004"
 down_revision = "0003"
@@ -31,7 +31,6 @@ $$
 
 def upgrade() -> None:
     """Add the function, and the column that is made by it, of the turns that are there, too."""
-    run = op.get_bind().exec_driver_sql
     run(FUNCTION)
     run(
         "ALTER TABLE conversation_turns ADD COLUMN terms integer[] GENERATED ALWAYS AS (pgengram_turn_terms(text)) STORED"

@@ -18,10 +18,10 @@ from pgengram.store.schema import migrate as migrating
 NEXT = f'''
 from alembic import op
 
-from pgengram.store.schema.migrate import beside_memories
+from pgengram.store.schema.migration_steps import beside_memories
 
-revision = "0006"
-down_revision = "0005"
+revision = "9000"
+down_revision = "{migrating.newest_version()}"
 OWNER = "namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer"
 
 
@@ -30,7 +30,7 @@ def upgrade() -> None:
     run("ALTER TABLE memories ADD COLUMN mood_count integer")
     run("""CREATE TABLE memory_moods (namespace_id integer NOT NULL, memory_id uuid NOT NULL, mood text NOT NULL,
              PRIMARY KEY (namespace_id, memory_id))""")
-    beside_memories(op.get_bind(), "memory_moods")
+    beside_memories("memory_moods")
     run("""ALTER TABLE memory_moods ADD FOREIGN KEY (namespace_id, memory_id) REFERENCES memories (namespace_id, id)
              ON DELETE CASCADE""")
     run("GRANT SELECT, INSERT, UPDATE, DELETE ON memory_moods TO {APP_ROLE}")
@@ -45,10 +45,10 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A later version, whose schema has a table more; its name."""
     folder = tmp_path / "migrations"
     shutil.copytree(migrating.migrations_folder(), folder)
-    (folder / "versions" / "0006_moods.py").write_text(NEXT)
+    (folder / "versions" / "9000_moods.py").write_text(NEXT)
     monkeypatch.setattr(migrating, "migrations_folder", lambda: folder)
-    monkeypatch.setattr(migrating, "newest_version", lambda: "0006")
-    return "0006"
+    monkeypatch.setattr(migrating, "newest_version", lambda: "9000")
+    return "9000"
 
 
 async def remembering(database: Database, namespace: str) -> None:

@@ -25,7 +25,7 @@ from pgengram.runtime.system import processes
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection import locks
-from pgengram.store.recovery import backup, backup_schedule
+from pgengram.store.recovery import archive, backup, backup_schedule
 from pgengram.store.schema.migrate import newest_version
 from windows_like import WindowsLoop
 
@@ -39,7 +39,7 @@ def databases(database: Database) -> set[str]:
         return {name for (name,) in connection.execute("SELECT datname FROM pg_database WHERE datname ~ %s", [left])}
 
 
-def prints(database: Database) -> backup.Tables:
+def prints(database: Database) -> archive.Tables:
     """Return counts and hashes of all rows, without what reading changes."""
     with psycopg.connect(database.url) as connection:
         return backup.prints(connection)
@@ -110,7 +110,7 @@ async def test_a_restored_store_has_the_same_rows_and_gives_the_same_answers(
 def test_a_backup_is_for_its_owner_alone_and_says_what_it_holds(kept: Path) -> None:
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert list(kept.parent.glob("kept.backup.*")) == []
-    manifest = backup.read(kept)
+    manifest = archive.read(kept)
     assert (manifest.schema, manifest.memories) == (newest_version(), 1)
     with tarfile.open(kept) as packed:
         assert packed.getnames() == ["manifest.json", "database.dump"]
@@ -267,7 +267,7 @@ async def test_the_server_makes_a_backup_a_day_and_keeps_as_many_as_it_is_told(f
         await until(made)
         older, newest = backup_schedule.daily(place)
         assert "20260107" in older.name
-        assert backup.read(newest).memories == 1
+        assert archive.read(newest).memories == 1
 
     async def over() -> bool:
         return is_over(folder)
@@ -302,7 +302,7 @@ def test_a_daily_backup_is_made_by_a_loop_that_starts_no_processes(folder: Path)
     with asyncio.Runner(loop_factory=WindowsLoop) as runner:
         runner.run(lives())
 
-    assert backup.read(backup_schedule.daily(folder / "backups")[0]).memories == 1
+    assert archive.read(backup_schedule.daily(folder / "backups")[0]).memories == 1
 
 
 SLOW = "import time; print('started', flush=True); time.sleep(600)"

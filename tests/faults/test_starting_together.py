@@ -45,7 +45,7 @@ async def test_eight_servers_make_one_database_and_the_first_to_leave_does_not_s
             log = (folder / "postgres" / process_locks.LOG).read_text(encoding="utf-8")
             looking = start_embedded(folder)
             with psycopg.connect(looking.url) as connection:
-                versions = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+                versions = connection.execute("SELECT version_num FROM pgengram_version").fetchall()
             looking.stop()
 
         assert all(set(those) == set(ids) for those in after)

@@ -14,13 +14,13 @@ from pgengram import postgres
 from pgengram.errors import Conflict, NotReady
 from pgengram.postgres import process_locks, supervisor
 from pgengram.postgres.binaries import find_binaries
-from pgengram.store.recovery import backup, upgrading
+from pgengram.store.recovery import archive, backup, upgrading
 
 OLD, NEW = 16, 18
 MEMORIES = 12
 
 
-def rows(folder: Path) -> backup.Tables:
+def rows(folder: Path) -> archive.Tables:
     """Return counts and hashes of all rows."""
     running = postgres.start_embedded(folder)
     try:
@@ -62,7 +62,7 @@ def test_every_row_and_every_setting_moves_to_the_newer_postgresql(old_store: Pa
     assert (answer["before"], answer["after"], answer["memories"]) == (OLD, NEW, MEMORIES)
     assert postgres.status(old_store).major == NEW
     assert is_over(old_store)
-    assert rows(old_store) == before == backup.read(Path(answer["backup"])).tables
+    assert rows(old_store) == before == archive.read(Path(answer["backup"])).tables
     assert {path.name for path in old_store.iterdir()} == {"postgres", "backups"}
     assert [path.name for path in (old_store / "postgres").glob("cluster*")] == ["cluster"]
     running = postgres.start_embedded(old_store)

@@ -160,7 +160,7 @@ def test_migrating_is_done_once_and_may_be_asked_again(blank: Database) -> None:
     for _ in range(2):
         assert "up to date" in pgengram("migrate", database_url=blank.url, **WORDS).stdout
 
-    assert blank.as_login("SELECT count(*) FROM alembic_version") == [(1,)]
+    assert blank.as_login("SELECT count(*) FROM pgengram_version") == [(1,)]
 
 
 def test_the_doctor_finds_everything_well(database: Database) -> None:

@@ -96,7 +96,7 @@ def recorded(url: str) -> str:
 
     event.listen(Engine, "before_cursor_execute", note)
     try:
-        migrate._upgrade(url)
+        migrate._upgrade(url, "head")
     finally:
         event.remove(Engine, "before_cursor_execute", note)
     return HEAD_OF_NEW + ";\n".join(statements) + ";\n"

@@ -9,7 +9,8 @@ from test_schema import CATALOG, catalog
 
 from helpers import Database, call, connected, database_of, hits, nightly
 from pgengram.store.schema import migrate
-from pgengram.store.schema.tables import ROLE, metadata
+from pgengram.store.schema.rights import ROLE
+from pgengram.store.schema.tables import metadata
 
 DUMPS = sorted(path.stem for path in RELEASES.glob("*.sql"))
 MAKE_ONE = "run `python tests/store/dump_release.py`"

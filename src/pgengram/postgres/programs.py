@@ -40,8 +40,9 @@ def programs_for(major: int) -> Binaries:
     return usable[0]
 
 
-def dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
-    """Write the database into a new file in pg_dump's custom format, as the exported snapshot sees it.
+def dump(programs: Binaries, url: str, path: Path, snapshot: str, options: Sequence[str] = ()) -> None:
+    """Write the database into a new file in pg_dump's custom format, as the exported snapshot sees it; `options` are
+    more of pg_dump's.
 
     Raises:
         NotReady: pg_dump failed.
@@ -52,35 +53,28 @@ def dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
         url,
         "--format=custom",
         "--no-unlogged-table-data",
+        "--encoding=UTF8",
+        *options,
         f"--snapshot={snapshot}",
         f"--file={_readable(path)}",
     )
 
 
-def restore(programs: Binaries, url: str, path: Path, without: str) -> None:
-    """Fill an empty database from a dump, or stop at the first error.
-
-    Args:
-        programs: where pg_restore is.
-        url: of the empty database.
-        path: of the dump; the list of what is restored is written beside it.
-        without: what the entry is called that is left out, as `pg_restore --list` writes it.
+def script_of_dump() -> subprocess.Popen[bytes]:
+    """Start the newest pg_restore there is, which reads a dump from its input and writes it as a script.
 
     Raises:
-        NotReady: pg_restore failed.
+        NotReady: there is none.
     """
-    entries = path.with_suffix(".list")
-    found = _ended(programs, "pg_restore", ["--list", _readable(path)])
-    wanted = [line for line in found.splitlines() if without not in line]
-    entries.write_text("\n".join(wanted) + "\n", encoding="utf-8")
-    _run(
-        programs,
-        "pg_restore",
-        url,
-        "--no-owner",
-        "--exit-on-error",
-        f"--use-list={_readable(entries)}",
-        _readable(path),
+    newest = max([*_carried(), *_on_path()], key=lambda one: one.major, default=None)
+    if newest is None:
+        raise NotReady("There is no pg_restore here.", "Install PostgreSQL's client programs, and add them to PATH.")
+    return subprocess.Popen(
+        [newest.program("pg_restore"), "--no-owner", "--file=-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        creationflags=NO_WINDOW,
     )
 
 

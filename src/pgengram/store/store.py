@@ -97,7 +97,7 @@ class Store:
             if self._database is not None:
                 return
             url = self._settings.database_url or await self._start_embedded()
-            await self._migrate(url)
+            url = await self._migrated(url)
             database = Database(url) if self._settings.database_url else Database(url, self._has_room)
             await database.open()
             try:
@@ -234,18 +234,24 @@ class Store:
     def _has_room(self) -> bool:
         return shutil.disk_usage(self._settings.data_path).free >= RESERVE_BYTES
 
-    async def _migrate(self, url: str) -> None:
-        from pgengram.store.schema.migrate import current_version, make_new, newest_version
+    async def _migrated(self, url: str) -> str:
+        """Bring the schema up to date, and return the URL by which the application's role finds the tables, too."""
+        from pgengram.store.schema.migrate import make_new, newest_version, state
         from pgengram.store.schema.migration_process import migrate_apart
+        from pgengram.store.schema.place import pinned
 
-        version = await asyncio.to_thread(current_version, url)
-        if version != newest_version():
+        found = await asyncio.to_thread(state, url)
+        if found.version != newest_version():
             await self._tell("Bringing the database's schema up to date")
-        if version is None:
+        if found.version is None:
             await asyncio.to_thread(make_new, url)
-            version = await asyncio.to_thread(current_version, url)
-        if version != newest_version():
+            found = await asyncio.to_thread(state, url)
+        if not found.ready:
             await asyncio.to_thread(migrate_apart, url)
+            found = await asyncio.to_thread(state, url)
+        if self.replica is not None:
+            self.replica.use(pinned(self._settings.read_url, found.search_path))
+        return pinned(url, found.search_path)
 
     async def _tell(self, message: str) -> None:
         self._said = message

@@ -19,8 +19,8 @@ from pgengram.cli.runtime import FAILED, command, confirmed, opened_store, print
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.settings import Settings
 from pgengram.store.connection import locks
-from pgengram.store.recovery import backup as archive
-from pgengram.store.recovery import backup_schedule, upgrading
+from pgengram.store.recovery import archive, backup_schedule, restoring, upgrading
+from pgengram.store.recovery import backup as backing_up
 from pgengram.store.schema.migrate import newest_version
 
 
@@ -93,8 +93,8 @@ def _back_up(settings: Settings, path: Path | None, *, as_json: bool) -> None:
     with _server(settings) as url, ProgressBar("Beginning", quiet=as_json) as bar:
         target = path or backup_schedule.folder(settings.data_path) / backup_schedule.name("manual")
         bar.step("Writing the backup")
-        manifest = archive.make(url, target)
-    _print_made(manifest, target, as_json=as_json)
+        manifest, others = backing_up.make(url, target)
+    _print_made(manifest, others, target, as_json=as_json)
 
 
 def _back_up_if_due(settings: Settings, *, as_json: bool) -> None:
@@ -106,23 +106,27 @@ def _back_up_if_due(settings: Settings, *, as_json: bool) -> None:
             print_answer("No backup is due.", {"made": False}, as_json=as_json)
             return
         target = folder / backup_schedule.name(backup_schedule.DAILY)
-        manifest = archive.make(url, target)
+        manifest, others = backing_up.make(url, target)
         backup_schedule.keep_newest(folder, max(settings.backups_kept, 1))
-    _print_made(manifest, target, as_json=as_json)
+    _print_made(manifest, others, target, as_json=as_json)
 
 
 def _restore(settings: Settings, path: Path, manifest: archive.Manifest, about: str, *, as_json: bool) -> None:
     with _server(settings) as url, ProgressBar("Beginning", quiet=as_json) as bar:
         if not settings.database_url and postgres.status(settings.data_path).present > 1:
             raise Conflict("The store is in use.", "Nothing was changed. Close the programs that use it.")
-        again = archive.restore(url, path, bar.step)
+        restored = restoring.restore(url, path, bar.step)
+    again = restored.again
     text = f"The store is {about}."
     if any(asdict(again).values()):
         text += (
             f" As before the restore, {again.memories:,} memories and {again.namespaces:,} namespaces are erased"
             f" and {again.tokens:,} tokens revoked."
         )
-    print_answer(text, {"restored": True, "again": asdict(again), **asdict(manifest)}, as_json=as_json)
+    if restored.left_out:
+        text += f"\nLeft out, as it is not pgengram's: {', '.join(restored.left_out)}."
+    facts = {"restored": True, "again": asdict(again), "left_out": restored.left_out}
+    print_answer(text, facts | asdict(manifest), as_json=as_json)
 
 
 def _upgrade(settings: Settings, *, as_json: bool) -> None:
@@ -136,10 +140,13 @@ def _upgrade(settings: Settings, *, as_json: bool) -> None:
     print_answer(text, facts, as_json=as_json)
 
 
-def _print_made(manifest: archive.Manifest, path: Path, *, as_json: bool) -> None:
+def _print_made(manifest: archive.Manifest, others: list[backing_up.Foreign], path: Path, *, as_json: bool) -> None:
     rows = sum(table["rows"] for table in manifest.tables.values())
     text = f"{manifest.memories:,} memories ({rows:,} rows) are in {path} ({path.stat().st_size:,} bytes)."
-    print_answer(text, {"made": True, "path": str(path), **asdict(manifest)}, as_json=as_json)
+    names = [str(other) for other in others]
+    if names:
+        text += f"\nNot in it, as it is not pgengram's: {', '.join(names)}."
+    print_answer(text, {"made": True, "path": str(path), "left_out": names, **asdict(manifest)}, as_json=as_json)
 
 
 @contextmanager

@@ -64,6 +64,10 @@ class Replica:
         """Whether the last reading that was tried came from here."""
         return self.state == "in use"
 
+    def use(self, url: str) -> None:
+        """Connect by another string from the next opening on."""
+        self._database.url = url
+
     async def open(self) -> None:
         """Connect; a replica that does not answer soon is waited for in the background."""
         self._opening = asyncio.create_task(self._open(), name="opening the replica")

@@ -19,7 +19,7 @@ from pgengram.store.memory import deletion
 
 BATCH: Final = 200  # memories erased in one transaction
 
-HAS_LIST: Final = "SELECT to_regclass('public.deletion_log') IS NOT NULL"
+HAS_LIST: Final = "SELECT to_regclass('deletion_log') IS NOT NULL"
 # What is there again was brought back on purpose, by an import. Reads the whole list.
 ERASED: Final = """
 SELECT e.former_namespace_id, e.namespace_since, e.memory_id, e.at FROM deletion_log e
@@ -37,6 +37,7 @@ WITH new AS (
 SELECT n.name, new.memory_id FROM new JOIN namespaces n ON n.id = new.former_namespace_id AND n.created_at = new.namespace_since
 WHERE new.memory_id IS NULL OR EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = n.id AND m.id = new.memory_id)
 """
+SEEING_ALL: Final = "SELECT set_config('pgengram.maintenance', 'on', true)"  # as the tables' owner
 REVOKED: Final = "SELECT revoked_at, id FROM access_tokens WHERE revoked_at IS NOT NULL"
 REVOKE: Final = "UPDATE access_tokens SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL"
 
@@ -65,8 +66,9 @@ class Again:
 def gone(connection: psycopg.Connection[Any]) -> Gone:
     """Return what the store has erased and revoked; nothing where there is no store, or one without a list.
 
-    The login must be able to read past row-level security.
+    The login must be able to read past row-level security, or own the tables.
     """
+    connection.execute(SEEING_ALL)
     row = connection.execute(HAS_LIST).fetchone()
     if row is None or not row[0]:
         return Gone()
@@ -83,6 +85,7 @@ def repeat(url: str, before: Gone, report: Callable[[str], None]) -> Again:
         DatabaseFailed: that failed.
     """
     with psycopg.connect(url) as connection:
+        connection.execute(SEEING_ALL)
         tokens = sum(connection.execute(REVOKE, one).rowcount for one in before.revoked)
         columns = [list(column) for column in zip(*before.rows, strict=True)]
         there = connection.execute(ADD, columns).fetchall() if columns else []

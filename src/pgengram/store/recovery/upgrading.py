@@ -15,7 +15,9 @@ from pgengram.postgres import process_locks
 from pgengram.postgres.supervisor import LOCK_S
 from pgengram.postgres.system import home_of
 from pgengram.runtime.system.files import remove_tree
-from pgengram.store.recovery import backup, backup_schedule
+from pgengram.store.recovery import backup, backup_schedule, restoring
+from pgengram.store.recovery.archive import Manifest
+from pgengram.store.schema import place
 
 TRIAL: Final = "upgrade"  # the folder in which the new data is made
 OWN_SETTINGS: Final = "postgresql.auto.conf"  # by ALTER SYSTEM
@@ -61,9 +63,11 @@ def upgrade(data_dir: Path, report: Callable[[str], None] = lambda _: None) -> U
             raise Conflict(
                 "The store is in use.", "Close the assistants and other programs that use it, then call again."
             )
+        with backup.reached(former.url) as (connection, _):
+            restoring.expect_nothing_else(connection, place.look(connection))
         report("Backing up")
         kept = backup_schedule.folder(data_dir) / backup_schedule.name(f"before-postgresql-{newest}")
-        manifest = backup.make(former.url, kept)
+        manifest, _ = backup.make(former.url, kept)
         try:
             _tried(trial, data_dir, kept, report)
             report("Changing over")
@@ -81,7 +85,7 @@ def _tried(trial: Path, data_dir: Path, kept: Path, report: Callable[[str], None
     """Make the new data, and start it once with the settings that the store has."""
     new = postgres.start_embedded(trial)
     try:
-        backup.restore(new.url, kept, report)
+        restoring.restore(new.url, kept, report)
     finally:
         new.stop()
     theirs = home_of(data_dir) / process_locks.CLUSTER / OWN_SETTINGS
@@ -91,7 +95,7 @@ def _tried(trial: Path, data_dir: Path, kept: Path, report: Callable[[str], None
     postgres.start_embedded(trial).stop()
 
 
-def _checked(data_dir: Path, manifest: backup.Manifest, report: Callable[[str], None]) -> None:
+def _checked(data_dir: Path, manifest: Manifest, report: Callable[[str], None]) -> None:
     """Compare every row where the data lies now; what was there before comes back when anything differs."""
     report("Comparing every row")
     try:
@@ -107,7 +111,7 @@ def _checked(data_dir: Path, manifest: backup.Manifest, report: Callable[[str], 
         raise NotReady(f"The upgrade failed: {said}", "The store is as it was; its backup is kept.") from error
 
 
-def _holds(url: str, manifest: backup.Manifest) -> bool:
+def _holds(url: str, manifest: Manifest) -> bool:
     with psycopg.connect(url) as connection:
         return backup.prints(connection) == manifest.tables
 

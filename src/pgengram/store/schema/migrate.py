@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
 from pgengram.errors import NotReady
 from pgengram.store.connection import locks
 from pgengram.store.connection.server import HAS_CITUS
+from pgengram.store.schema import place as places
+from pgengram.store.schema.rights import VERSION_TABLE
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -18,15 +22,31 @@ if TYPE_CHECKING:
 
 
 NO_VECTOR: Final = ("0A000", "58P01", "42704")  # no such extension on this server, or one without halfvec
+IN_THE_WAY: Final = ("42P07", "42710", "42723")  # a table, another object or a function of that name is there
 NEW_STORE: Final = "new_store.sql"  # beside the migrations: what they do to an empty database, as one text
-IS_EMPTY: Final = "SELECT NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace)"
-HAS_VERSION: Final = "SELECT to_regclass('alembic_version') IS NOT NULL"
-FIND_VERSION: Final = "SELECT version_num FROM alembic_version"
-IS_DISTRIBUTED: Final = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('public.memories')"
+MADE: Final = re.compile(r"^CREATE (?:UNIQUE |UNLOGGED )*(?:TABLE|INDEX|VIEW) (\w+)", re.MULTILINE)
+SEARCH_PATH: Final = "SELECT set_config('search_path', %s, true)"
 # On a cluster a migration goes to each machine by one connection, so that a step sees what the one before it did;
 # elsewhere unknown.
 ONE_BY_ONE: Final = "SELECT set_config('citus.multi_shard_modify_mode', 'sequential', true)"
-BESIDE_MEMORIES: Final = "SELECT create_distributed_table('{table}', 'namespace_id', colocate_with => 'memories')"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a server finds before it uses a database.
+
+    version: of the schema, None where there is no store; search_path: what its connections have to set, if anything.
+    holds: whether the application and maintenance have the rights that they need.
+    """
+
+    version: str | None
+    search_path: str | None
+    holds: bool
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is nothing to migrate."""
+        return self.version == newest_version() and self.holds
 
 
 def migrations_folder() -> Path:
@@ -44,52 +64,70 @@ def newest_version() -> str:
     return max(file.name for file in (migrations_folder() / "versions").glob("[0-9]*.py")).partition("_")[0]
 
 
+def state(url: str) -> State:
+    """Return how a database's schema is.
+
+    Raises:
+        NotReady: the database cannot be reached.
+    """
+    try:
+        with connected(url) as connection:
+            place = places.look(connection)
+            version = places.version(connection, place)
+            return State(version, place.search_path, version is None or places.holds(connection, place))
+    except psycopg.Error as error:
+        raise _unreachable(error) from error
+
+
 def current_version(url: str) -> str | None:
     """Return the database's schema version, or None when it has none.
 
     Raises:
         NotReady: the database cannot be reached.
     """
-    try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
-            found = connection.execute(HAS_VERSION).fetchone()
-            row = connection.execute(FIND_VERSION).fetchone() if found and found[0] else None
-    except psycopg.Error as error:
-        raise _unreachable(error) from error
-    return row[0] if row else None
+    return state(url).version
 
 
 def make_new(url: str) -> None:
-    """Make the tables of an empty database at once, without the migrations and what these import; leave any other as it
-    is.
+    """Make the tables of a store in a database without one, all or none, without the migrations and what these import;
+    leave a store or a cluster as it is.
 
     Raises:
         NotReady: as `migrate`.
     """
-    statements = (migrations_folder() / NEW_STORE).read_bytes()
+    statements = (migrations_folder() / NEW_STORE).read_text(encoding="utf-8")
     try:
-        with psycopg.connect(url, prepare_threshold=None, connect_timeout=10) as connection:
+        with connected(url, prepare_threshold=None) as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [locks.MIGRATION])
-            found = connection.execute(IS_EMPTY).fetchone()
-            if found and found[0] and connection.execute(HAS_CITUS).fetchone() is None:
-                connection.execute(statements)
+            place = places.look(connection)
+            if places.version(connection, place) is not None or connection.execute(HAS_CITUS).fetchone():
+                return
+            places.expect_room_for_a_store(connection, place, MADE.findall(statements))
+            if place.search_path is not None:
+                connection.execute(SEARCH_PATH, [place.search_path])
+            connection.execute(statements.encode())
+            places.expect_open(connection, place)
     except psycopg.OperationalError as error:
         raise _unreachable(error) from error
     except psycopg.Error as error:
         raise _refused(error) from error
 
 
-def migrate(url: str) -> str | None:
-    """Bring the schema to this version and return the version it had; does nothing when it is up to date.
+def migrate(url: str, target: str = "head") -> str | None:
+    """Bring the schema to this version and return the version it had; the rights are made what they must be in any
+    case.
+
+    Args:
+        url: of the database.
+        target: an older version to stop at, to read what a program of that version has written.
 
     Raises:
         NotReady: the database cannot be reached, is newer than this program, or refuses the change.
     """
-    before = current_version(url)
-    if before == newest_version():
-        return before
     try:
-        return _upgrade(url)
+        with connected(url) as connection:
+            place = places.look(connection)
+        return _upgrade(places.pinned(url, place.search_path), target)
     except psycopg.Error as error:
         raise _unreachable(error) from error
 
@@ -101,15 +139,36 @@ def known_versions() -> set[str]:
     return {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
 
 
-def beside_memories(connection: Connection, table: str) -> None:
-    """Deal a namespace table that a migration has just made to where its namespaces' memories are, if the store is on a
-    cluster.
+def finish(connection: Connection) -> None:
+    """Make the rights what they must be, on a schema of this version."""
+    from pgengram.store.schema.tables import rights_statements
 
-    To be called while the table is empty and has no foreign keys: none may lead from one machine to a table that is on
-    several.
+    for statement in rights_statements():
+        connection.exec_driver_sql(statement.replace("%", "%%"))
+
+
+def adopt(connection: Connection) -> None:
+    """Let a store of the first schemas say its version in a table of its own, as a program beside it may use the other
+    one.
     """
-    if connection.exec_driver_sql(HAS_CITUS).first() and connection.exec_driver_sql(IS_DISTRIBUTED).first():
-        connection.exec_driver_sql(BESIDE_MEMORIES.format(table=table))
+    place = places.look(_driver(connection))
+    if place.schema is None and place.former_schema is not None:
+        for statement in (
+            f'ALTER TABLE "{place.former_schema}".{places.FORMER} RENAME CONSTRAINT {places.FORMER}_pkc TO {VERSION_TABLE}_pkc',
+            f'ALTER TABLE "{place.former_schema}".{places.FORMER} RENAME TO {VERSION_TABLE}',
+        ):
+            connection.exec_driver_sql(statement)
+
+
+def connected(url: str, **how: Any) -> psycopg.Connection[Any]:
+    """Return a connection to a database whose texts come as text, whatever its encoding is."""
+    return psycopg.connect(url, connect_timeout=10, client_encoding="utf8", **how)
+
+
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)  # noqa: S101 - no other is ever made
+    return driver
 
 
 def _config() -> Config:
@@ -121,15 +180,15 @@ def _config() -> Config:
     return config
 
 
-def _upgrade(url: str) -> str | None:
+def _upgrade(url: str, target: str) -> str | None:
     from alembic import command
     from sqlalchemy import create_engine, event, text
     from sqlalchemy.exc import DBAPIError
     from sqlalchemy.pool import NullPool
 
-    config, known = _config(), known_versions()
+    config = _config()
     engine = create_engine(
-        "postgresql+psycopg://", creator=lambda: psycopg.connect(url, prepare_threshold=None), poolclass=NullPool
+        "postgresql+psycopg://", creator=lambda: connected(url, prepare_threshold=None), poolclass=NullPool
     )
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(ONE_BY_ONE))
     try:
@@ -138,21 +197,35 @@ def _upgrade(url: str) -> str | None:
         with engine.connect() as turn, engine.connect() as connection:
             turn.execute(text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)"))
             turn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": locks.MIGRATION})
-            before = current_version(url)
-            if before is not None and before not in known:
-                known_to_us = f"this one knows up to {newest_version()}"
-                raise NotReady(
-                    f"The store was written by a newer pgengram (schema {before}); {known_to_us}.",
-                    "Install the newer version; nothing was changed.",
-                )
+            before = _expect_ours(_driver(connection))
+            connection.rollback()
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            config.attributes["at once"] = before is None
+            command.upgrade(config, target)
             connection.commit()
             return before
     except DBAPIError as error:
         raise _refused(error.orig) from error
     finally:
         engine.dispose()
+
+
+def _expect_ours(connection: psycopg.Connection[Any]) -> str | None:
+    """Return the version of a store that can be brought up to date, None where one can be made."""
+    place = places.look(connection)
+    before = places.version(connection, place)
+    if before is None:
+        names = MADE.findall((migrations_folder() / NEW_STORE).read_text(encoding="utf-8"))
+        places.expect_room_for_a_store(connection, place, names)
+    elif before not in known_versions():
+        known_to_us = f"this one knows up to {newest_version()}"
+        raise NotReady(
+            f"The store was written by a newer pgengram (schema {before}); {known_to_us}.",
+            "Install the newer version; nothing was changed.",
+        )
+    else:
+        places.expect_changeable(place)
+    return before
 
 
 def _unreachable(error: psycopg.Error) -> NotReady:
@@ -163,14 +236,18 @@ def _unreachable(error: psycopg.Error) -> NotReady:
 
 
 def _refused(error: BaseException | None) -> NotReady:
-    state = getattr(error, "sqlstate", None)
-    if state in NO_VECTOR:
+    found = getattr(error, "sqlstate", None)
+    if found in NO_VECTOR:
         return NotReady(
             "This PostgreSQL has no pgvector 0.8 or newer.",
             "Install pgvector on the server, or leave PGENGRAM_DATABASE_URL empty to use the embedded PostgreSQL.",
         )
+    if found in IN_THE_WAY:
+        return NotReady(
+            "The database has something of another program that is called as pgengram's.",
+            "Nothing was changed. Give pgengram a database of its own.",
+        )
     return NotReady(
-        f"PostgreSQL refused the schema change (SQLSTATE {state}).",
-        "The login must own the database and may need CREATEROLE; where it may not create the extension vector, an "
-        "administrator runs CREATE EXTENSION vector once in this database.",
+        f"PostgreSQL refused the schema change (SQLSTATE {found}).",
+        "Nothing was changed. The login must own the tables that are there, and the database.",
     )

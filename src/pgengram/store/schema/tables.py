@@ -37,8 +37,8 @@ from sqlalchemy.dialects.postgresql import ARRAY, INTERVAL, JSONB, UUID
 from sqlalchemy.types import UserDefinedType
 
 from pgengram import fields as f
+from pgengram.store.schema import rights
 
-APP_ROLE: Final = "pgengram_app"
 NAMING: Final = {
     "ix": "%(table_name)s_%(column_0_N_name)s",
     "uq": "%(table_name)s_%(column_0_N_name)s_key",
@@ -576,6 +576,8 @@ Index("recall_receipts_by_conversation", recall_receipts.c.namespace_id, recall_
 
 OWNED: Final = tuple(table for table in metadata.sorted_tables if "namespace_id" in table.c)
 LOOKUPS: Final = (decay_classes, embedding_models)
+VIEWS: Final[dict[str, str]] = {}
+OTHERS: Final = (access_tokens, client_rates, deletion_log, namespaces)  # the login's alone
 
 TERMS_FUNCTION: Final = """
 CREATE FUNCTION pgengram_terms(body text, extra text[]) RETURNS TABLE(term integer, count smallint)
@@ -620,31 +622,6 @@ $$
 """
 
 
-# What names a role belongs to one server: a restore runs these again, where the roles may be others.
-ROLE: Final = (
-    # A login that may not make the role, or not take it, is held by row-level security itself: it is no superuser.
-    f"""DO $$ BEGIN
-          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
-            CREATE ROLE {APP_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
-          END IF;
-        EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
-        END $$""",
-    # From PostgreSQL 16 on a role's maker is a member that may not take the role unless told so.
-    f"""DO $$ BEGIN
-          IF current_setting('server_version_num')::integer < 160000 THEN
-            IF NOT pg_has_role(current_user, '{APP_ROLE}', 'MEMBER') THEN
-              EXECUTE format('GRANT {APP_ROLE} TO %I', current_user);
-            END IF;
-          ELSIF NOT pg_has_role(current_user, '{APP_ROLE}', 'SET') THEN
-            EXECUTE format('GRANT {APP_ROLE} TO %I WITH SET TRUE', current_user);
-          END IF;
-        EXCEPTION WHEN insufficient_privilege OR undefined_object THEN NULL;
-        END $$""",
-)
-MAINTENANCE_POLICY: Final = """CREATE POLICY maintenance ON memory_vectors FOR SELECT TO CURRENT_USER
-           USING (current_setting('pgengram.maintenance', true) = 'on')"""
-
-
 # Where the extension is, nobody needs the right to make it; with IF NOT EXISTS, Citus would ask for that all the same.
 EXTENSION: Final = """DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') THEN CREATE EXTENSION vector; END IF;
@@ -652,12 +629,7 @@ END $$"""
 
 
 def setup_statements() -> list[str]:
-    """Return what the tables cannot say: functions, the application's role and rights, and row-level security for each
-    namespace.
-    """
-    grants = [f"GRANT USAGE ON SCHEMA public TO {APP_ROLE}"]
-    grants += [f"GRANT SELECT ON {table.name} TO {APP_ROLE}" for table in LOOKUPS]
-    grants += [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.name} TO {APP_ROLE}" for table in OWNED]
+    """Return what the tables cannot say: functions, row-level security for each namespace, and rights."""
     rates = sorted({*f.RATE_PER_DAY_OF_KIND.values(), *f.RATE_PER_DAY_OF_TYPE.values(), f.PINNED_RATE_PER_DAY})
     return [
         TERMS_FUNCTION,
@@ -668,26 +640,20 @@ def setup_statements() -> list[str]:
         *(  # nobody asks how they are spread
             f"ALTER TABLE memory_vectors ALTER COLUMN {column} SET STATISTICS 0" for column in ("embedding", "words")
         ),
-        *ROLE,
-        f"""DO $$ BEGIN
-          IF EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
-            {" ".join(f"{grant};" for grant in grants)}
-          END IF;
-        END $$""",
-        *(statement for table in OWNED for statement in _row_level_security(table.name)),
-        MAINTENANCE_POLICY,
+        *(statement for table in OWNED for statement in rights.row_level_security(table.name)),
+        rights.closed(*_names(LOOKUPS, OTHERS)),
+        *rights_statements(),
     ]
 
 
-def _row_level_security(table: str) -> list[str]:
-    """Row-level security that also binds the table's owner; nothing is visible while no namespace is set."""
-    return [
-        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
-        f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
-        f"""CREATE POLICY one_namespace ON {table}
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)""",
-    ]
+def rights_statements() -> list[str]:
+    """Return what makes the rights on all of this what they must be; it can run again at any time."""
+    owned, lookups, others = _names(OWNED, LOOKUPS, OTHERS)
+    return rights.statements(owned, lookups, others, list(VIEWS))
+
+
+def _names(*groups: tuple[Table, ...]) -> list[list[str]]:
+    return [[table.name for table in group] for group in groups]
 
 
 @event.listens_for(metadata, "before_create")

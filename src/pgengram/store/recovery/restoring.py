@@ -1,0 +1,335 @@
+"""Backups in the place of a database: its rows in tables that our own migrations make, compared before anything goes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from pgengram.errors import Conflict, NotReady
+from pgengram.runtime.system.loop import event_loop
+from pgengram.store.connection import locks
+from pgengram.store.maintenance import indexes
+from pgengram.store.recovery import archive, backup, deletion_log, dump_script
+from pgengram.store.recovery.archive import Manifest
+from pgengram.store.recovery.backup import one
+from pgengram.store.schema import place
+from pgengram.store.schema.migrate import connected, known_versions, make_new, migrate, newest_version
+from pgengram.store.schema.rights import VERSION_TABLE
+
+Report = Callable[[str], None]
+
+NAME_LENGTH: Final = 50  # of 63, which leaves room for what is added to it
+SHOWN: Final = 10  # of what is in the way
+LEAVING_S: Final = 5  # the server process of a client that has left is there for a moment longer
+CONNECTED: Final = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = %s AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+LOCALE: Final = """
+SELECT datcollate, datctype FROM pg_database WHERE datname = %s AND datlocprovider = 'c'
+"""
+MAY: Final = """
+SELECT r.rolsuper OR r.rolcreatedb AS make, pg_has_role(d.datdba, 'USAGE') AS own
+FROM pg_roles r, pg_database d WHERE r.rolname = current_user AND d.datname = current_database()
+"""
+# What a database itself says: its settings, also those for a role in it, and who may connect.
+SETTINGS: Final = """
+SELECT CASE WHEN s.setrole <> 0 THEN s.setrole::regrole::text END, split_part(c, '=', 1), substr(c, strpos(c, '=') + 1)
+FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase, unnest(s.setconfig) AS c WHERE d.datname = %s
+"""
+RIGHTS: Final = """
+SELECT a.grantee::regrole::text, a.grantee = 0, a.privilege_type FROM pg_database d, aclexplode(d.datacl) a
+WHERE d.datname = %s AND a.grantee <> d.datdba
+"""
+LISTS: Final = ("search_path", "session_preload_libraries", "local_preload_libraries", "temp_tablespaces")
+FOREIGN_KEYS: Final = """
+SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
+"""
+FORCED: Final = """
+SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relforcerowsecurity
+"""
+MODELS: Final = "SELECT id, dimensions FROM embedding_models WHERE built_at IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore erased again, and what of the file it left out."""
+
+    again: deletion_log.Again
+    left_out: list[str] = field(default_factory=list)
+
+
+def restore(url: str, path: Path, report: Report = lambda _: None) -> Restored:
+    """Put the rows that a backup holds in the place of the database of `url`.
+
+    A new database gets the tables of the backup's version from our own migrations and the rows from the file, whose
+    statements are never run. It is compared with the manifest row by row, and migrated. What the former database knows
+    to have been erased since is erased there too. Then the two change their names in one transaction, and only then is
+    the former one removed.
+
+    Raises:
+        InvalidInput: the file is damaged or no backup.
+        Conflict: somebody else is connected to the database, or it holds what is not ours.
+        NotReady: the backup is of a newer pgengram, the login may not do that, or PostgreSQL refuses something. The
+            database is as it was.
+    """
+    report("Checking the backup")
+    manifest = archive.read(path)
+    if manifest.schema not in known_versions():
+        raise NotReady(
+            f"The backup was written by a newer pgengram ({manifest.pgengram}, schema {manifest.schema}).",
+            "Install that version; nothing was changed.",
+        )
+    try:
+        with backup.reached(url) as (connection, pinned):
+            found = place.look(connection)
+            expect_nothing_else(connection, found)
+            _expect_allowed(connection)
+            name, beside = connection.info.dbname, _first_of(connection, "postgres", "template1")
+        with backup.reached(in_database(url, beside)) as (server, _):
+            server.autocommit = True
+            return _Replacement(server, pinned, name, found).run(path, manifest, report)
+    except psycopg.Error as error:
+        raise _refused(error) from error
+
+
+def expect_nothing_else(connection: psycopg.Connection[Any], found: place.Place) -> None:
+    """Refuse to replace a database with what is not pgengram's, as no backup of ours holds that.
+
+    Raises:
+        Conflict: there is such a thing.
+    """
+    if others := backup.foreign(connection, found):
+        names = ", ".join(map(str, others[:SHOWN])) + (", …" if len(others) > SHOWN else "")
+        raise Conflict(
+            f"The database {found.database} also holds what is not pgengram's, which would be lost: {names}.",
+            "Nothing was changed. Take that to a database of its own, or drop it, then call again.",
+        )
+
+
+def in_database(url: str, name: str) -> str:
+    """Return the connection string `url` with another database in it."""
+    return make_conninfo(url, dbname=name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """A database that takes the place of another one.
+
+    Args:
+        server: a connection beside both, each statement of which is a transaction.
+        url: of the database that is replaced.
+        name: of it.
+        found: what the login sees there.
+    """
+
+    server: psycopg.Connection[Any]
+    url: str
+    name: str
+    found: place.Place
+
+    def run(self, path: Path, manifest: Manifest, report: Report) -> Restored:
+        incoming, outgoing = f"{self.name[:NAME_LENGTH]}_incoming", f"{self.name[:NAME_LENGTH]}_outgoing"
+        _alone(self.server, self.name)
+        _drop(self.server, incoming)  # of an attempt that was broken off
+        fresh = in_database(self.url, incoming)
+        try:
+            report("Restoring into a new database")
+            self._create(fresh, incoming)
+            loaded = _fill(fresh, path, manifest, report)
+            if manifest.schema != newest_version():
+                report("Bringing the schema up to date")
+                migrate(fresh)
+            with backup.reached(fresh) as (_, pinned):
+                fresh = pinned
+            again = deletion_log.repeat(fresh, self._gone(), report)
+            _index(fresh)
+            with psycopg.connect(fresh, autocommit=True) as connection:
+                connection.execute("ANALYZE")
+            self._take_over(incoming)
+            _swap(self.server, self.name, incoming, outgoing)
+        except BaseException:
+            _drop(self.server, incoming)
+            raise
+        _drop(self.server, outgoing)
+        return Restored(again, loaded.left_out)
+
+    def _gone(self) -> deletion_log.Gone:
+        with connected(self.url) as connection:
+            if place.version(connection, place.look(connection)) is None:
+                return deletion_log.Gone()
+            backup.sight(connection)
+            return deletion_log.gone(connection)
+
+    def _create(self, fresh: str, name: str) -> None:
+        """Make an empty database like the former one: its locale, schemas, and where pgvector is."""
+        empty = self._template()
+        options: sql.Composable = sql.SQL("")
+        locale = self.server.execute(LOCALE, [self.name]).fetchone()
+        if locale and self.found.may_make_vector:  # another template than the empty one has its own
+            given = locale if self.found.encoding == "UTF8" else ("C", "C")
+            options = sql.SQL(" ENCODING 'UTF8' LC_COLLATE {} LC_CTYPE {}").format(*map(sql.Literal, given))
+        made = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(empty))
+        self.server.execute(made + options)
+        with psycopg.connect(in_database(fresh, name)) as connection:
+            for schema in filter(None, (self.found.home, self.found.vector_schema)):
+                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+            if self.found.vector_schema and not place.look(connection).vector:
+                vector = sql.SQL("CREATE EXTENSION vector WITH SCHEMA {}")
+                connection.execute(vector.format(sql.Identifier(self.found.vector_schema)))
+
+    def _template(self) -> str:
+        """Return the template: an untouched one, or the one with pgvector, which the login may not make itself.
+
+        Raises:
+            NotReady: there is none with pgvector, either.
+        """
+        if self.found.may_make_vector:
+            return _first_of(self.server, "template0", "template1")
+        with connected(in_database(self.url, "template1")) as connection:
+            if place.look(connection).vector is not None:
+                return "template1"
+        raise NotReady(
+            f"The login {self.found.login} may not make the extension vector in the new database that a restore needs.",
+            "Nothing was changed. An administrator runs CREATE EXTENSION vector; in the database template1, or "
+            "restores as a superuser.",
+        )
+
+    def _take_over(self, name: str) -> None:
+        """Give the new database the settings of the former one, and let the same roles connect."""
+        new = sql.Identifier(name)
+        for role, setting, value in self.server.execute(SETTINGS, [self.name]).fetchall():
+            of = (
+                sql.SQL("ROLE {} IN DATABASE {}").format(sql.SQL(role), new)
+                if role
+                else sql.SQL("DATABASE {}").format(new)
+            )
+            text = sql.SQL(value) if setting in LISTS else sql.Literal(value)
+            self.server.execute(sql.SQL("ALTER {} SET {} TO {}").format(of, sql.Identifier(setting), text))
+        rights = self.server.execute(RIGHTS, [self.name]).fetchall()
+        [default] = one(self.server, "SELECT datacl IS NULL FROM pg_database WHERE datname = %s", [self.name])
+        if not default:
+            self.server.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(new))
+        for role, public, right in rights:
+            grantee = sql.SQL("PUBLIC" if public else role)
+            self.server.execute(sql.SQL("GRANT {} ON DATABASE {} TO {}").format(sql.SQL(right), new, grantee))
+
+
+def _fill(url: str, path: Path, manifest: Manifest, report: Report) -> dump_script.Loaded:
+    """Make the tables of the backup's version, put the rows in, and compare them."""
+    if manifest.schema == newest_version():
+        make_new(url)
+    else:
+        migrate(url, manifest.schema)
+    with backup.reached(url) as (connection, _):
+        forced = [sql.Identifier(name) for (name,) in connection.execute(FORCED).fetchall()]
+        tables = [
+            name for (name, *_) in connection.execute(backup.COLUMNS, {"tables": backup.table_names()}).fetchall()
+        ]
+        keys = connection.execute(FOREIGN_KEYS).fetchall()
+        for table, key, _ in keys:  # rows come in no order of theirs
+            connection.execute(sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(sql.SQL(table), sql.Identifier(key)))
+        connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, tables))))
+        for table in forced:  # nothing is copied into a table whose rows its owner may not see
+            connection.execute(sql.SQL("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY").format(table))
+        with archive.opened(path) as (_, dump):
+            loaded = dump_script.load(connection, dump, tables)
+        report("Comparing every row")
+        _compare(connection, manifest)
+        for table, key, definition in keys:
+            added = sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} ").format(sql.SQL(table), sql.Identifier(key))
+            connection.execute(added + sql.SQL(definition))
+        for table in forced:
+            connection.execute(sql.SQL("ALTER TABLE {} FORCE ROW LEVEL SECURITY").format(table))
+    return loaded
+
+
+def _compare(connection: psycopg.Connection[Any], manifest: Manifest) -> None:
+    there = backup.prints(connection)
+    said = {name: print_ for name, print_ in manifest.tables.items() if name not in (place.FORMER, VERSION_TABLE)}
+    if there != said:
+        different = sorted(name for name in there | said if there.get(name) != said.get(name))
+        raise NotReady(
+            f"The restored data differs from the backup: {', '.join(different)}.", "The store was left as it was."
+        )
+
+
+def _index(url: str) -> None:
+    """Build the indexes of vectors, which are in no backup's rows, where there are enough of these."""
+    with connected(url) as connection:
+        models = connection.execute(MODELS).fetchall()
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        for model_id, dimensions in models:
+            runner.run(indexes.maintain(url, model_id, dimensions))
+
+
+def _expect_allowed(connection: psycopg.Connection[Any]) -> None:
+    make, own = one(connection, MAY)
+    if make and own:
+        return
+    found = place.look(connection)
+    raise NotReady(
+        f"The login {found.login} is not allowed to replace the database {found.database}.",
+        f"It must own the database and be allowed to make one: ALTER ROLE {found.login} CREATEDB; nothing was changed.",
+    )
+
+
+def _first_of(connection: psycopg.Connection[Any], usual: str, otherwise: str) -> str:
+    """Return the usual database where the server has it; our own server has fewer than others."""
+    known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [usual]).fetchone()
+    return usual if known else otherwise
+
+
+def _alone(server: psycopg.Connection[Any], name: str) -> None:
+    """Make sure that nobody restores the database at the same moment and that nobody uses it."""
+    [locked] = one(server, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [locks.RESTORE, name[:NAME_LENGTH]])
+    if not locked:
+        raise Conflict("Another restore of this database is in progress.", "Wait for it; nothing was changed.")
+    deadline = time.monotonic() + LEAVING_S
+    while others := one(server, CONNECTED, [name])[0]:
+        if time.monotonic() > deadline:
+            raise _in_use(others)
+        time.sleep(0.05)
+
+
+def _swap(server: psycopg.Connection[Any], name: str, incoming: str, outgoing: str) -> None:
+    """Let the new database take the name of the former one: both or neither is renamed."""
+    _drop(server, outgoing)
+    rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+    try:
+        with server.transaction():
+            server.execute(rename.format(sql.Identifier(name), sql.Identifier(outgoing)))
+            server.execute(rename.format(sql.Identifier(incoming), sql.Identifier(name)))
+    except psycopg.errors.ObjectInUse as error:
+        raise _in_use(1) from error
+
+
+def _in_use(others: int) -> Conflict:
+    return Conflict(
+        f"The store is in use ({others} connection{'s' if others > 1 else ''} to its database).",
+        "Close the assistants and other programs that use it, then call again; nothing was changed.",
+    )
+
+
+def _drop(server: psycopg.Connection[Any], name: str) -> None:
+    """Remove one of the two databases that only a restore knows, also from under whoever outlived it."""
+    server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _refused(error: psycopg.Error) -> NotReady:
+    state = error.sqlstate or "unknown"
+    if state == "42501":
+        return NotReady(
+            "This login is not allowed to replace the database.",
+            "It must own the database and have CREATEDB; nothing was changed.",
+        )
+    return NotReady(f"PostgreSQL refused the restore (SQLSTATE {state}).", "The store was left as it was.")

@@ -1,0 +1,182 @@
+"""Who may reach what: the application's role, the owner's maintenance, and nobody else.
+
+All of it is text that can run again and again: at the end of every migration, and where a store came from another
+server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pgengram.store.connection.server import APP_ROLE
+
+VERSION_TABLE: Final = "pgengram_version"
+
+ROLE: Final = (
+    # A login that may not make the role, or not take it, is held by row-level security itself: it is no superuser.
+    f"""DO $$ BEGIN
+          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
+            CREATE ROLE {APP_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
+          END IF;
+        EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
+        END $$""",
+    # From PostgreSQL 16 on a role's maker is a member that may not take the role unless told so.
+    f"""DO $$ BEGIN
+          IF current_setting('server_version_num')::integer < 160000 THEN
+            IF NOT pg_has_role(current_user, '{APP_ROLE}', 'MEMBER') THEN
+              EXECUTE format('GRANT {APP_ROLE} TO %I', current_user);
+            END IF;
+          ELSIF NOT pg_has_role(current_user, '{APP_ROLE}', 'SET') THEN
+            EXECUTE format('GRANT {APP_ROLE} TO %I WITH SET TRUE', current_user);
+          END IF;
+        EXCEPTION WHEN insufficient_privilege OR undefined_object THEN NULL;
+        END $$""",
+)
+# Everything of ours in the schema that others than its owner may have rights on. Functions of a cluster are left as
+# Citus has dealt them out: they only compute.
+REACHED: Final = """
+    WITH ours AS (
+      SELECT c.oid, c.relowner, c.relacl FROM pg_class c
+      WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY ('{{{names}}}')),
+    reached AS (
+      SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
+      UNION ALL
+      SELECT 'TABLE ' || o.oid::regclass, o.relowner, a.attacl FROM ours o
+      JOIN pg_attribute a ON a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped
+      UNION ALL
+      SELECT 'SEQUENCE ' || s.oid::regclass, s.relowner, s.relacl FROM ours o
+      JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = o.oid AND d.classid = d.refclassid
+      JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+      UNION ALL
+      SELECT 'FUNCTION ' || p.oid::regprocedure, p.proowner, coalesce(p.proacl, acldefault('f', p.proowner))
+      FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'pgengram\\_%'
+        AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'))
+    SELECT DISTINCT r.what, a.grantee FROM reached r, aclexplode(r.acl) a WHERE a.grantee <> r.owner"""
+GRANTEE: Final = "CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END"
+# What the login gives to others of all that it makes here: on some hosts that is everything, to whoever knows a public
+# key. That PUBLIC may run functions is no entry of this list.
+NOT_BY_DEFAULT: Final = f"""DO $$ DECLARE one record; BEGIN
+  FOR one IN
+    SELECT DISTINCT a.grantee,
+      CASE WHEN d.defaclnamespace = 0 THEN '' ELSE 'IN SCHEMA ' || quote_ident(current_schema()) END AS place,
+      CASE d.defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' ELSE 'FUNCTIONS' END AS what
+    FROM pg_default_acl d, aclexplode(d.defaclacl) a
+    WHERE d.defaclrole = current_user::regrole AND d.defaclnamespace IN (0, current_schema()::regnamespace)
+      AND d.defaclobjtype IN ('r', 'S', 'f') AND a.grantee <> d.defaclrole
+      AND NOT (d.defaclobjtype = 'f' AND d.defaclnamespace = 0 AND a.grantee = 0)
+  LOOP
+    EXECUTE format('ALTER DEFAULT PRIVILEGES %s REVOKE ALL ON %s FROM %s', one.place, one.what, {GRANTEE});
+  END LOOP;
+END $$"""
+# The owner may count and copy all namespaces' rows, while it says so: to build indexes, and for backups. A policy knows
+# a role by its number, so it is made anew where the owner has become another.
+MAINTENANCE: Final = """DO $$ DECLARE one record; BEGIN
+  FOR one IN
+    SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM pg_class c
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY ('{{{names}}}') AND NOT EXISTS (
+      SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance' AND p.polroles = ARRAY[c.relowner])
+    ORDER BY 1
+  LOOP
+    EXECUTE format('DROP POLICY IF EXISTS maintenance ON %s', one.name);
+    EXECUTE format('CREATE POLICY maintenance ON %s FOR SELECT TO %I
+      USING (current_setting(''pgengram.maintenance'', true) = ''on'')', one.name, one.owner);
+  END LOOP;
+END $$"""
+# Whether all of that still holds for whoever asks, who could mend it. Uses pg_class_relname_nsp_index; the tables with
+# rows of namespaces are those with the policy.
+HOLDS: Final = f"""
+SELECT NOT EXISTS (
+  SELECT FROM pg_policy o JOIN pg_class c ON c.oid = o.polrelid
+  WHERE o.polname = 'one_namespace' AND c.relnamespace = %(schema)s::regnamespace AND pg_has_role(c.relowner, 'USAGE')
+    AND (NOT EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance'
+                     AND p.polroles = ARRAY[c.relowner])
+         OR EXISTS (SELECT FROM pg_roles r WHERE r.rolname = '{APP_ROLE}'
+                    AND NOT has_table_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE, DELETE')))) AS holds
+"""
+
+
+def statements(owned: Sequence[str], lookups: Sequence[str], others: Sequence[str], views: Sequence[str]) -> list[str]:
+    """Return what makes the rights so, whatever they were, in the first schema of the search path.
+
+    Args:
+        owned: the tables with rows of namespaces.
+        lookups: those that the application reads besides.
+        others: those that are the login's alone.
+        views: the views over tables with rows of namespaces.
+    """
+    grants = [f"GRANT SELECT ON {name} TO {APP_ROLE}" for name in (*lookups, *views)]
+    grants += [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {APP_ROLE}" for name in owned]
+    everything = ",".join([*owned, *lookups, *others, *views, VERSION_TABLE])
+    return [
+        *ROLE,
+        f"""DO $$ DECLARE one record; BEGIN
+  FOR one IN {REACHED.format(names=everything)}
+  LOOP
+    EXECUTE format('REVOKE ALL ON %s FROM %s CASCADE', one.what, {GRANTEE});
+  END LOOP;
+END $$""",
+        NOT_BY_DEFAULT,
+        _if_there_is_the_role(_usage() + "\n".join(f"            {grant};" for grant in grants) + _functions()),
+        MAINTENANCE.format(names=",".join(owned)),
+    ]
+
+
+def row_level_security(table: str) -> list[str]:
+    """Return what makes row-level security also bind the table's owner; nothing is visible while no namespace is
+    set.
+    """
+    return [
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+        f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+        f"""CREATE POLICY one_namespace ON {table}
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)""",
+    ]
+
+
+def closed(lookups: Sequence[str], others: Sequence[str]) -> str:
+    """Return what closes the tables without a namespace to all but their owner, whatever rights somebody is given;
+    lookups can still be read.
+
+    A cluster copies such tables by ways of its own, so there it is the rights alone.
+    """
+    wanted = [f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;" for table in (*lookups, *others)]
+    wanted += [f"CREATE POLICY readable ON {table} FOR SELECT USING (true);" for table in lookups]
+    lines = "\n".join(f"    {line}" for line in wanted)
+    return f"""DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+{lines}
+  END IF;
+END $$"""
+
+
+def _if_there_is_the_role(body: str) -> str:
+    return f"""DO $$ DECLARE one record; BEGIN
+          IF EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN
+{body}
+          END IF;
+        END $$"""
+
+
+def _usage() -> str:
+    """Return the lines that let the role into the schemas; where the login may not, whoever migrates sees that."""
+    return f"""            FOR one IN SELECT n.nspname FROM pg_namespace n
+              WHERE n.nspname = current_schema() OR n.oid = (SELECT extnamespace FROM pg_extension WHERE extname = 'vector')
+            LOOP
+              BEGIN
+                EXECUTE format('GRANT USAGE ON SCHEMA %I TO {APP_ROLE}', one.nspname);
+              EXCEPTION WHEN insufficient_privilege THEN NULL;
+              END;
+            END LOOP;
+"""
+
+
+def _functions() -> str:
+    return f"""
+            FOR one IN SELECT p.oid::regprocedure AS name FROM pg_proc p
+              WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'pgengram\\_%'
+                AND NOT has_function_privilege('{APP_ROLE}', p.oid, 'EXECUTE')
+            LOOP
+              EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {APP_ROLE}', one.name);
+            END LOOP;"""
