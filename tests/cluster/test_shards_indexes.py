@@ -10,7 +10,8 @@ import pytest
 
 from helpers import Database
 from pgengram.store.citus import citus_shards
-from pgengram.store.maintenance.indexes import FIRST_BUILD_ROWS, GROWTH, index_name, maintain
+from pgengram.store.maintenance.index_state import FIRST_BUILD_ROWS, index_name
+from pgengram.store.maintenance.indexes import GROWTH, maintain
 
 DIMENSIONS = 8
 # Vectors in all directions: namespace and number decide which. As the login, which may copy past row-level security.

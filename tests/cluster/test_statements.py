@@ -22,7 +22,7 @@ OF_ALL_NAMESPACES = {
     "ADD": "pgengram.store.recovery.deletion_log",  # a backup of all namespaces is put back
     "ERASED": "pgengram.store.recovery.deletion_log",
     "ANALYZE": "pgengram.store.maintenance.indexes",
-    "COUNT_ROWS": "pgengram.store.maintenance.indexes",
+    "COUNT_ROWS": "pgengram.store.maintenance.index_state",
     "VACUUM": "pgengram.store.maintenance.postings_compaction",
 }
 

@@ -15,17 +15,10 @@ from helpers import Database, database_of, until
 from pgengram.errors import DatabaseFailed
 from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import Database as Opened
-from pgengram.store.maintenance import indexes
-from pgengram.store.maintenance.indexes import (
-    FIRST_BUILD_ROWS,
-    build_bytes,
-    choose_method,
-    describe_index,
-    index_name,
-    lists_for,
-    maintain,
-    most_lists,
-)
+from pgengram.store.maintenance import index_state, indexes
+from pgengram.store.maintenance.index_size import build_bytes, lists_for, most_lists
+from pgengram.store.maintenance.index_state import FIRST_BUILD_ROWS, IndexState, describe_index, index_name
+from pgengram.store.maintenance.indexes import maintain, rebuild
 
 DIMENSIONS = 8
 # Vectors in all directions: a memory's number decides which.
@@ -73,7 +66,7 @@ class Vectors:
         )
         return row
 
-    async def described(self) -> str:
+    async def state(self) -> IndexState:
         opened = Opened(self.db.url)
         await opened.open()
         try:
@@ -81,16 +74,18 @@ class Vectors:
         finally:
             await opened.close()
 
-    async def choose(self, method: str) -> None:
-        opened = Opened(self.db.url)
-        await opened.open()
-        await choose_method(opened, self.model, method)
-        await opened.close()
+    async def described(self) -> str:
+        return str(await self.state())
+
+    async def reindex(self, method: str) -> None:
+        await rebuild(self.db.url, self.model, DIMENSIONS, method)
 
 
 def begun(db: Database) -> Vectors:
     db.as_login("INSERT INTO namespaces (name) VALUES ('default')")
-    [(model,)] = db.as_login(f"INSERT INTO embedding_models (name, dimensions) VALUES ('m', {DIMENSIONS}) RETURNING id")
+    [(model,)] = db.as_login(
+        f"INSERT INTO embedding_models (name, dimensions, state) VALUES ('m', {DIMENSIONS}, 'active') RETURNING id"
+    )
     return Vectors(db, model)
 
 
@@ -196,7 +191,7 @@ async def test_a_rebuild_that_was_broken_off_is_due_again(enough: Vectors, monke
         async def broken(*_: Any) -> None:
             raise psycopg.errors.QueryCanceled
 
-        patch.setattr(indexes, "_rebuild", broken)
+        patch.setattr(indexes, "_build", broken)
         with pytest.raises(psycopg.Error):
             await enough.maintained()
     monkeypatch.setattr(indexes, "LEAST_RECALL", 1.1)
@@ -297,37 +292,33 @@ async def test_while_another_builds_the_old_state_is_told(enough: Vectors) -> No
 
 def counted_builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     built: list[int] = []
-    create = indexes._create
+    build = indexes._build
 
     async def counted(connection: Any, method: str, model_id: int, dimensions: int, rows: int) -> None:
         built.append(rows)
-        await create(connection, method, model_id, dimensions, rows)
+        await build(connection, method, model_id, dimensions, rows)
 
-    monkeypatch.setattr(indexes, "_create", counted)
+    monkeypatch.setattr(indexes, "_build", counted)
     return built
 
 
-async def test_another_method_replaces_the_index_at_the_next_look(
-    vectors: Vectors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexes, "FIRST_BUILD_ROWS", 500)  # an hnsw index of thousands takes seconds
+async def test_another_method_replaces_the_index(vectors: Vectors, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (indexes, index_state):  # an hnsw index of thousands takes seconds
+        monkeypatch.setattr(module, "FIRST_BUILD_ROWS", 500)
+    vectors.grow(400)
+    await vectors.reindex("hnsw")
+    assert vectors.indexes() == []
+
     vectors.grow(500)
-    await vectors.maintained()
-
-    await vectors.choose("hnsw")
-    assert await vectors.maintained() is True
-
-    [(name, definition, valid, _)] = vectors.indexes()
+    assert await vectors.maintained() is True  # by the method that was asked for before there was enough for an index
+    [(name, definition, valid, before)] = vectors.indexes()
     assert (name, valid) == (index_name(vectors.model), True)
     assert "USING hnsw" in definition
     assert (await vectors.described()).startswith("hnsw, built at 500 vectors")
 
-    [(*_, before)] = vectors.indexes()
     await vectors.maintained()
-    [(*_, after)] = vectors.indexes()
-    assert after == before  # chosen once, built once
-    await vectors.choose("hnsw")
-    await vectors.maintained()
+    assert [file for *_, file in vectors.indexes()] == [before]  # built once
+    await vectors.reindex("hnsw")
     [(*_, after)] = vectors.indexes()
     assert after != before  # to choose the same again is to ask for a new one
 
@@ -337,15 +328,15 @@ async def test_another_method_replaces_the_index_at_the_next_look(
     assert "USING hnsw" in definition
     assert file != after
 
-    await vectors.choose("ivfflat")
-    await vectors.maintained()
+    await vectors.reindex("ivfflat")
     [(_, definition, _, _)] = vectors.indexes()
     assert f"lists='{isqrt(1_000)}'" in definition
 
 
 async def test_no_other_method_can_be_chosen(enough: Vectors) -> None:
     with pytest.raises(DatabaseFailed):
-        await enough.choose("btree")
+        await enough.reindex("btree")
+    assert enough.indexes() == []
 
 
 async def test_the_recall_of_a_good_index_is_high_and_that_of_one_probe_in_many_lists_is_not(

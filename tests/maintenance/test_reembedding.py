@@ -43,7 +43,7 @@ from pgengram.embedders.builtin import ENGLISH, HERE, BuiltinEmbedder
 from pgengram.embedders.builtin import NAME as BUILTIN_NAME
 from pgengram.settings import Settings
 from pgengram.store.connection.database import Database as Opened
-from pgengram.store.maintenance import indexes, reembedding
+from pgengram.store.maintenance import index_state, indexes, reembedding
 
 DIMENSIONS = 96
 QUESTIONS = ("Where is the harbour?", "who bakes bread", "What colour is the third door?")
@@ -524,7 +524,7 @@ async def test_the_new_model_s_index_is_there_before_searches_need_it(
 ) -> None:
     async with connected(database_url=database.url) as client:
         await filled(client)
-    for module in (indexes, reembedding):
+    for module in (indexes, index_state):
         monkeypatch.setattr(module, "FIRST_BUILD_ROWS", 10)
     [(old,)] = database.as_login("SELECT id FROM embedding_models")
     await indexes.maintain(database.url, old, 384)

@@ -16,7 +16,7 @@ from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection.database import Transaction
-from pgengram.store.maintenance.indexes import index_name
+from pgengram.store.maintenance.index_state import index_name
 
 MEMORIES = 5_200
 BELOW = 4_800

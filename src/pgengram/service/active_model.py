@@ -55,6 +55,7 @@ class Models:
         self._in_use: InUse | None = None
         self._others: dict[str, Embedder] = {}
         self._taking = asyncio.Lock()
+        self._builds_indexes = False
 
     @property
     def embedder(self) -> Embedder | None:
@@ -70,6 +71,12 @@ class Models:
         """Say that `rows` vectors were added."""
         if self._in_use is not None:
             self._in_use.indexes.notice(rows)
+
+    async def build_indexes(self) -> None:
+        """Build in the background what indexes are due, in a process that stays."""
+        self._builds_indexes = True
+        if (in_use := await self.current()) is not None:
+            in_use.indexes.build()
 
     async def current(self) -> InUse | None:
         """Return the active model; None for `none:`.
@@ -157,7 +164,7 @@ class Models:
             if old is None or old.model.id != stored.id:
                 embedder = await self._embedder_of(stored, configured)
                 model = VectorIndex(stored.id, stored.dimensions)
-                self._in_use = InUse(model, embedder, IndexMaintainer(self._store, model))
+                self._in_use = InUse(model, embedder, IndexMaintainer(self._store, model, builds=self._builds_indexes))
                 if old is not None:
                     await old.indexes.close()
             self._store.active_model_id = stored.id

@@ -25,7 +25,8 @@ from pgengram.service.session import Session, Silence
 from pgengram.settings import Settings
 from pgengram.store.assistant.working import WorkingMemoryExpirer
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.maintenance.indexes import METHODS, choose_method, describe_index, maintain
+from pgengram.store.maintenance.index_state import IndexState, describe_index
+from pgengram.store.maintenance.indexes import METHODS, rebuild
 from pgengram.store.maintenance.postings_compaction import PostingsCompactor
 from pgengram.store.memory import duplicates, memories, upsert
 from pgengram.store.memory.accesses import AccessLog
@@ -88,7 +89,7 @@ class Core:
         self.working.notice()
         self._words.notice(0)
         self._backups.notice()
-        await self.current_model()
+        await self.models.build_indexes()
 
     async def close(self) -> None:
         """Let go of the database, the model and the background work."""
@@ -250,25 +251,31 @@ class Core:
         in_use = await self.models.current()
         return None if in_use is None else in_use.model
 
+    async def index(self) -> IndexState | None:
+        """Return what there is of the vector index; None without an embedder."""
+        model = await self.current_model()
+        return None if model is None else await describe_index(self.store.database, model.id)
+
     async def index_state(self) -> str:
         """Say in words whether searches by meaning are exact or go through an index."""
-        model = await self.current_model()
-        return "none: there is no embedder" if model is None else await describe_index(self.store.database, model.id)
+        return str(await self.index() or "none: there is no embedder")
 
-    async def reindex(self, method: str) -> str:
-        """Build the vector index anew by `method`, ivfflat or hnsw, and say what there is now.
+    async def reindex(self, method: str) -> IndexState:
+        """Build the vector index anew by `method`, ivfflat or hnsw, and return what there is now.
 
         Raises:
             InvalidInput: there is no such method, or no embedder.
+            Conflict: another process builds one, and has not ended for long.
         """
         if method not in METHODS:
             raise InvalidInput(f"There is no index method {method!r}.", f"Use one of {', '.join(METHODS)}.")
         model = await self.current_model()
         if model is None:
             raise InvalidInput("No embedder is set, so there are no vectors to index.")
-        await choose_method(self.store.database, model.id, method)
-        model.indexed = await maintain(self.store.database.url, model.id, model.dimensions)
-        return await self.index_state()
+        await rebuild(self.store.database.url, model.id, model.dimensions, method)
+        state = await describe_index(self.store.database, model.id)
+        model.indexed = state.build.usable
+        return state
 
     def notice_growth(self, rows: int) -> None:
         """Tell the background work that so many memories were stored."""

@@ -101,7 +101,7 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
         what = "Memory"
         yield await _stored_and_found(manager)
         what = "Index"
-        yield Finding(what, ok=True, seen=await manager.index_state())
+        yield await _index(manager)
     except PgengramError as error:
         seen = " ".join([error.message, *_reason(error.__cause__)])
         yield Finding(what, ok=False, seen=seen, repair=error.hint.replace(SAYS_MORE, ""))
@@ -140,6 +140,16 @@ async def _embedder(manager: MemoryManager) -> Finding:
     if difference := (await manager.models.state()).get("setting"):
         seen = f"{seen}. {difference}"
     return Finding("Embedder", ok=True, seen=seen)
+
+
+async def _index(manager: MemoryManager) -> Finding:
+    """Say how searches by meaning go, and what is amiss with their index."""
+    state = await manager.index()
+    if state is None:
+        return Finding("Index", ok=True, seen="none: there is no embedder")
+    wrong, repair = state.problem or ("", "")
+    seen = "; ".join(filter(None, (str(state), wrong)))
+    return Finding("Index", ok=not repair, seen=seen, repair=repair)
 
 
 async def _stored_and_found(manager: MemoryManager) -> Finding:

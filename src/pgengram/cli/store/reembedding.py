@@ -11,7 +11,17 @@ import typer
 
 from pgengram.cli.options import AsJson
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import command, completing, note, opened_manager, opened_store, print_answer, print_line, say
+from pgengram.cli.runtime import (
+    FAILED,
+    command,
+    completing,
+    note,
+    opened_manager,
+    opened_store,
+    print_answer,
+    print_line,
+    say,
+)
 from pgengram.embedders import embedder_from, spelled
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.settings import Settings
@@ -39,18 +49,20 @@ async def reindex(
         ),
     ] = METHODS[0],
     as_json: AsJson = False,
-) -> None:
-    """The server does this by itself when needed.
+) -> int:
+    """The server does this by itself when needed. Searches use the old index until the new one is built.
 
     Example: `pgengram reindex --method hnsw`
     """
     async with opened_manager() as manager:
         with ProgressBar("Building the index", quiet=as_json):
             state = await manager.reindex(method)
-    built = (
-        f"The index is built: {state}." if state.startswith(method) else f"No index was built. Searches use {state}."
-    )
-    print_answer(built, {"method": method, "index": state}, as_json=as_json)
+    built = f"The index is built: {state}." if state.build.usable else f"No index was built. Searches use {state}."
+    print_answer(built, {"method": method, "index": str(state)}, as_json=as_json)
+    if state.problem is None:
+        return 0
+    note(" → ".join(filter(None, state.problem)))
+    return FAILED
 
 
 @command

@@ -5,27 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
-from datetime import datetime
-from math import isqrt
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row
 
-from pgengram.errors import PgengramError
+from pgengram.errors import Conflict, PgengramError
 from pgengram.store.citus import citus_shards
 from pgengram.store.connection import background, locks, pooler
 from pgengram.store.connection.begin import PROBES, set_local
 from pgengram.store.connection.database import Database
 from pgengram.store.connection.server import has_citus
+from pgengram.store.connection.translation import our_errors
+from pgengram.store.maintenance.index_size import build_bytes, lists_for, most_lists
+from pgengram.store.maintenance.index_state import (
+    AS_MAINTENANCE,
+    FIRST_BUILD_ROWS,
+    Build,
+    build_of,
+    count_rows,
+    index_name,
+    leftovers,
+)
 
 log = logging.getLogger(__name__)
 
-FIRST_BUILD_ROWS: Final = (
-    5_000  # below this exact search costs a few milliseconds, and k-means has too little to learn from
-)
 GROWTH: Final = (
     2.0  # rebuilt at this many times the rows of the last build, as the number of lists should grow with them
 )
@@ -36,6 +42,8 @@ LEAST_RECALL: Final = 0.95  # rebuilt when fewer of the true ten nearest are fou
 ROUNDING: Final = 5e-4  # of a cosine of half-precision vectors, which the index keeps at unit length
 SAMPLES: Final = 32  # stored vectors that stand for questions when recall is measured
 CHECK_EVERY_S: Final = 300.0
+LOCK_WAIT_S: Final = 600.0  # for another process to end its build, of a million vectors on a small machine
+PAUSE_S: Final = 0.2
 LEAST_BUILD_BYTES: Final = 256 << 20  # of memory while an index is built: the more, the faster
 # Asked for; with it there are sqrt(n) lists for 4.8 million vectors of 384 dimensions.
 MOST_BUILD_BYTES: Final = 1 << 30
@@ -61,58 +69,6 @@ class HasDatabase(Protocol):
         """The open database."""
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
-    """What is known of a model's index: method wanted, lists, rows at the last build and check, recall then."""
-
-    index_method: str
-    index_lists: int | None
-    rows_at_build: int | None
-    rows_at_check: int | None
-    measured_recall: float | None
-    built_at: datetime | None
-    usable: bool
-
-
-def index_name(model_id: int) -> str:
-    """Return the name of a model's index."""
-    return f"memory_vectors_index_{model_id}"
-
-
-def lists_for(rows: int) -> int:
-    """Return how many lists ivfflat should have: sqrt(rows), the best balance of build time and latency measured."""
-    return max(1, isqrt(rows))
-
-
-def build_bytes(lists: int, dimensions: int) -> int:
-    """Return the memory that ivfflat must be allowed for finding its centres, in bytes; with less it refuses.
-
-    pgvector samples 50 vectors a list, and keeps of each a bound for every list (Elkan, "Using the triangle inequality
-    to accelerate k-means", ICML 2003).
-    """
-    samples, vector = max(10_000, 50 * lists), 2 * dimensions + 8
-    return samples * (vector + 4 * lists + 8) + lists * (2 * vector + 4 * dimensions + 4 * lists + 16)
-
-
-def most_lists(memory: int, dimensions: int) -> int:
-    """Return how many lists an index of vectors can have that is built with so many bytes of memory, a little to
-    spare.
-    """
-    low, high = 1, 32_768  # as many as pgvector can make
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if 1.02 * build_bytes(middle, dimensions) <= memory else (low, middle - 1)
-    return low
-
-
-AS_MAINTENANCE: Final = {"pgengram.maintenance": "on"}
-# Uses memory_vectors_pkey; the count is over all namespaces, which only maintenance may see.
-COUNT_ROWS: Final = "SELECT count(*) FROM memory_vectors WHERE model_id = %(model_id)s"
-FIND_BUILD: Final = """
-SELECT m.index_method, m.index_lists, m.rows_at_build, m.rows_at_check, m.measured_recall, m.built_at, EXISTS (
-  SELECT 1 FROM pg_index i WHERE i.indexrelid = to_regclass(%(name)s) AND i.indisvalid AND i.indisready) AS usable
-FROM embedding_models m WHERE m.id = %(model_id)s
-"""
 # Autovacuum looks once a minute; after an import a minute of bad plans is long. Of a young store it knows nothing, and
 # reads all memories for each one that is looked up. The counters of changes lag behind; the vectors have been counted.
 GROWN_SINCE_ANALYZE: Final = """
@@ -124,20 +80,20 @@ FROM pg_stat_user_tables s, pg_class c WHERE s.relid = 'memories'::regclass AND 
 ANALYZE: Final = (
     "ANALYZE (SKIP_LOCKED) memories, memory_activation, memory_posting_lists, memory_words, memory_vectors, memory_tags"
 )
-FIND_LEFTOVERS: Final = """
-SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-WHERE i.indrelid = to_regclass('memory_vectors') AND NOT i.indisvalid AND c.relname LIKE 'memory\\_vectors\\_index\\_%%'
-"""
 NOTE_BUILD: Final = """
-UPDATE embedding_models SET index_lists = %(lists)s, rows_at_build = %(rows)s, rows_at_check = %(rows)s, built_at = now(),
-  measured_recall = NULL WHERE id = %(model_id)s
+UPDATE embedding_models SET index_method = %(method)s, index_lists = %(lists)s, rows_at_build = %(rows)s,
+  rows_at_check = %(rows)s, built_at = now(), measured_recall = NULL WHERE id = %(model_id)s
 """
 NOTE_CHECK: Final = """
 UPDATE embedding_models SET rows_at_check = %(rows)s, measured_recall = %(recall)s WHERE id = %(model_id)s
 """
-SET_METHOD: Final = """
-UPDATE embedding_models SET index_method = %(method)s, rows_at_build = NULL WHERE id = %(model_id)s
-"""
+SET_METHOD: Final = "UPDATE embedding_models SET index_method = %(method)s WHERE id = %(model_id)s"
+# A session's, where the connection has one to itself: it outlives the process that asked for a build until the server
+# has noticed that, and no other process builds meanwhile.
+TRY_LOCK: Final = sql.SQL("SELECT pg_try_advisory_lock({})").format(sql.Literal(locks.INDEXES))
+SWAP_TIMEOUT: Final = "SET LOCAL lock_timeout = '10s'"
+# Of the names of a cluster's indexes, one after the other: they are foreign keys' tables on every machine.
+ONE_BY_ONE: Final = "SET LOCAL citus.multi_shard_modify_mode = 'sequential'"
 
 
 class IndexMaintainer:
@@ -147,11 +103,14 @@ class IndexMaintainer:
         store: where the vectors are.
         model: whose vectors; its `indexed` is set once searches can use the index, its `rows` whenever they were
             counted.
+        builds: whether to build what is due. A process that ends soon, such as a command, would only begin it: it looks
+            whether there is an index, and builds once it has stored much itself.
     """
 
-    def __init__(self, store: HasDatabase, model: Model) -> None:
+    def __init__(self, store: HasDatabase, model: Model, *, builds: bool) -> None:
         self._store = store
         self._model = model
+        self._builds = builds
         self._grown = asyncio.Event()
         self._rows = 0
         self._rows_noticed = 0
@@ -163,7 +122,12 @@ class IndexMaintainer:
         doubled = min(FIRST_BUILD_ROWS // 10, max(FIRST_ANALYZE_ROWS, self._rows))
         if self._rows_noticed >= max(doubled, NOTICED_SHARE * self._rows):
             self._rows_noticed = 0
-            self._grown.set()
+            self.build()
+
+    def build(self) -> None:
+        """Look again at once, and from now on build what is due."""
+        self._builds = True
+        self._grown.set()
 
     async def close(self) -> None:
         """Stop watching; a build under way is abandoned and cleaned up by the next job."""
@@ -173,8 +137,8 @@ class IndexMaintainer:
         while True:
             self._grown.clear()
             try:
-                self._model.indexed, self._rows = await _maintained(
-                    self._store.database.url, self._model.id, self._model.dimensions
+                self._model.indexed, self._rows = await look_after(
+                    self._store.database.url, self._model.id, self._model.dimensions, builds=self._builds
                 )
                 self._model.rows = self._rows
             except psycopg.Error as error:
@@ -186,62 +150,98 @@ class IndexMaintainer:
                     await self._grown.wait()
 
 
-async def describe_index(database: Database, model_id: int) -> str:
-    """Say in words what stands between a question and the vectors of a model."""
-    async with database.as_login() as connection, connection.cursor(row_factory=class_row(Build)) as cursor:
-        parameters = {"name": index_name(model_id), "model_id": model_id}
-        build = await (await cursor.execute(FIND_BUILD, parameters)).fetchone()
-    if build is None or not build.usable or build.built_at is None:
-        return f"exact search; an index is built once there are {FIRST_BUILD_ROWS:,} vectors"
-    lists = f", {build.index_lists} lists" if build.index_method == "ivfflat" else ""
-    recall = "" if build.measured_recall is None else f", recall {build.measured_recall:.2f} when last measured"
-    built = f"built at {build.rows_at_build:,} vectors on {build.built_at:%Y-%m-%d %H:%M} UTC"
-    return f"{build.index_method}{lists}, {built}{recall}"
+async def rebuild(url: str, model_id: int, dimensions: int, method: str) -> None:
+    """Build an index of a model again by `method`, as soon as no other process builds one; the old one serves meanwhile.
 
+    With too few vectors and no index, the method is that of the first one to come.
 
-async def choose_method(database: Database, model_id: int, method: str) -> None:
-    """Have the index of a model built anew by `method` at the next look."""
-    async with database.as_login() as connection:
-        await connection.execute(SET_METHOD, {"model_id": model_id, "method": method})
+    Raises:
+        Conflict: another process has not ended its build for long.
+        DatabaseFailed: PostgreSQL refused; the index is as it was.
+    """
+    with our_errors():
+        async with _sole(url) as connection:
+            rows, build = await count_rows(connection, model_id), await build_of(connection, model_id)
+            await _drop_leftovers(connection, valid=False)
+            if build.usable or rows >= FIRST_BUILD_ROWS:
+                await _build(connection, method, model_id, dimensions, rows)
+                await _drop_leftovers(connection, valid=True)
+            else:
+                await connection.execute(SET_METHOD, {"model_id": model_id, "method": method})
 
 
 async def maintain(url: str, model_id: int, dimensions: int) -> bool:
     """Build or rebuild the model's index where that is due and no other process does it; return whether it can be
     used.
     """
-    return (await _maintained(url, model_id, dimensions))[0]
+    return (await look_after(url, model_id, dimensions))[0]
 
 
-async def _maintained(url: str, model_id: int, dimensions: int) -> tuple[bool, int]:
-    """Tend the index; return whether it can be used, and how many vectors there are."""
+async def look_after(url: str, model_id: int, dimensions: int, *, builds: bool = True) -> tuple[bool, int]:
+    """Look at the index, and build what is due unless it is only looked at; return whether it can be used, and how many
+    vectors there are.
+    """
     async with await pooler.connect(url) as connection:
-        build = await _build_of(connection, model_id)
+        build, rows = await build_of(connection, model_id), await count_rows(connection, model_id)
+        if not builds:
+            return build.usable, rows
         distributed = await has_citus(connection)
-        async with connection.transaction():
-            await connection.execute(set_local(AS_MAINTENANCE, distributed=distributed))
-            rows = await _value(connection, COUNT_ROWS, {"model_id": model_id}) or 0
         known = {"rows": rows, "first": FIRST_ANALYZE_ROWS, "distributed": distributed}
         if await _value(connection, GROWN_SINCE_ANALYZE, known):
             await connection.execute(ANALYZE)
-        if rows >= FIRST_BUILD_ROWS and not _is_fresh(build, rows):
-            build = await _renew_alone(url, connection, model_id, dimensions, rows)
-        if build.usable and distributed and await _unfit(connection, model_id):
-            async with pooler.alone(url, locks.INDEXES) as locked:
-                for piece in await _unfit(connection, model_id) if locked else []:
-                    await citus_shards.rebuild(connection, piece, lists_for(piece.rows))
+        unfit = build.usable and distributed and await _unfit(connection, model_id)
+        if _is_due(build, rows) or await leftovers(connection) or unfit:
+            build = await _renewed(url, model_id, dimensions, rows)
         return build.usable, rows
 
 
-async def _renew_alone(
-    url: str, connection: psycopg.AsyncConnection[Any], model_id: int, dimensions: int, rows: int
-) -> Build:
-    """Renew the index unless another process does or has done it meanwhile; return what there is then."""
-    async with pooler.alone(url, locks.INDEXES) as locked:
-        build = await _build_of(connection, model_id)
-        if locked and not _is_fresh(build, rows):
-            await _renew(connection, build, model_id, dimensions, rows)
-            build = await _build_of(connection, model_id)
-    return build
+async def _renewed(url: str, model_id: int, dimensions: int, rows: int) -> Build:
+    """Do what is due, unless another process does or has done it meanwhile; return what there is then."""
+    async with _owned(url) as owner:
+        if owner is None:
+            async with await pooler.connect(url) as connection:
+                return await build_of(connection, model_id)
+        build = await build_of(owner, model_id)
+        await _drop_leftovers(owner, valid=False)
+        if _is_due(build, rows):
+            await _renew(owner, build, model_id, dimensions, rows)
+        await _drop_leftovers(owner, valid=True)
+        for piece in await _unfit(owner, model_id) if await has_citus(owner) else []:
+            await citus_shards.rebuild(owner, piece, lists_for(piece.rows))
+        return await build_of(owner, model_id)
+
+
+@asynccontextmanager
+async def _owned(url: str) -> AsyncIterator[psycopg.AsyncConnection[Any] | None]:
+    """Yield a connection that alone may change indexes of vectors for as long as a block runs; None while another may.
+
+    Behind a pooler the lock is another connection's, which ends at once with its process.
+    """
+    async with await pooler.connect(url) as connection:
+        if await pooler.is_behind(connection):
+            async with pooler.alone(url, locks.INDEXES) as holder:
+                yield None if holder is None else connection
+        else:
+            yield connection if await _value(connection, TRY_LOCK, {}) else None
+
+
+@asynccontextmanager
+async def _sole(url: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """Yield such a connection as soon as there is one to be had.
+
+    Raises:
+        Conflict: another process holds on to the indexes for long.
+    """
+    for _ in range(round(LOCK_WAIT_S / PAUSE_S)):
+        async with _owned(url) as connection:
+            if connection is not None:
+                yield connection
+                return
+        await asyncio.sleep(PAUSE_S)
+    raise Conflict(
+        "Another process has been building an index for ten minutes.",
+        "The index is as it was. `pgengram doctor` says whether it is built; try again later.",
+    )
 
 
 async def _unfit(connection: psycopg.AsyncConnection[Any], model_id: int) -> list[citus_shards.Piece]:
@@ -254,29 +254,31 @@ async def _unfit(connection: psycopg.AsyncConnection[Any], model_id: int) -> lis
     ]
 
 
-def _is_fresh(build: Build, rows: int) -> bool:
-    checked = build.rows_at_check or 0
-    return build.usable and build.rows_at_build is not None and rows < LOOK_AGAIN_GROWTH * checked
+def _is_due(build: Build, rows: int) -> bool:
+    """Whether there is something to build or to measure."""
+    if rows < FIRST_BUILD_ROWS or not build.needed:
+        return False
+    return not build.usable or not build.is_noted or rows >= LOOK_AGAIN_GROWTH * (build.rows_at_check or 0)
 
 
 async def _renew(
     connection: psycopg.AsyncConnection[Any], build: Build, model_id: int, dimensions: int, rows: int
 ) -> None:
-    for (name,) in await (await connection.execute(FIND_LEFTOVERS)).fetchall():
-        await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
-    if not await pooler.is_behind(connection):  # whose setting it would be in the end, nobody can tell
-        wanted = min(MOST_BUILD_BYTES, max(LEAST_BUILD_BYTES, int(1.05 * build_bytes(lists_for(rows), dimensions))))
-        await connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(f"{wanted >> 10}kB"))
-    if not build.usable or build.rows_at_build is None:
-        await _create(connection, build.index_method, model_id, dimensions, rows)
-    elif rows >= GROWTH * build.rows_at_build:
-        await _rebuild(connection, build.index_method, model_id, dimensions, rows)
-    else:
+    grown = build.rows_at_build is None or rows >= GROWTH * build.rows_at_build
+    if build.usable and build.is_noted and not grown:
         recall = await measured_recall(connection, model_id, dimensions)
-        if recall < LEAST_RECALL:  # noted by the rebuild: one that is broken off must be due again
-            await _rebuild(connection, build.index_method, model_id, dimensions, rows)
-        else:
+        if recall >= LEAST_RECALL:  # noted by the build otherwise: one that is broken off must be due again
             await connection.execute(NOTE_CHECK, {"rows": rows, "recall": recall, "model_id": model_id})
+            return
+    await _build(connection, build.wanted, model_id, dimensions, rows)
+
+
+async def drop_indexes(url: str, models: Sequence[int]) -> None:
+    """Drop the indexes of models that no search uses any more, once no other process builds one."""
+    async with _sole(url) as connection:
+        for model in models:
+            for suffix in ("", "_new", "_old"):
+                await _drop(connection, f"{index_name(model)}{suffix}")
 
 
 # Where the setting is not ours, behind a pooler, an index gets as many lists as can be made with what there is.
@@ -290,32 +292,55 @@ async def _lists(connection: psycopg.AsyncConnection[Any], dimensions: int, rows
     return min(lists_for(rows // max(pieces, 1)), most_lists(memory, dimensions))
 
 
-async def _create(
+async def _build(
     connection: psycopg.AsyncConnection[Any], method: str, model_id: int, dimensions: int, rows: int
 ) -> None:
-    name = sql.Identifier(index_name(model_id))
-    lists = await _lists(connection, dimensions, rows)
-    options = sql.SQL("WITH (lists = {})").format(sql.Literal(lists)) if method == "ivfflat" else sql.SQL("")
-    await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name))
+    """Build an index beside the one that may be there, which serves searches and writes until the new one takes its
+    name.
+    """
+    name = index_name(model_id)
+    new, old = f"{name}_new", f"{name}_old"
+    await _allow_memory(connection, dimensions, rows)
+    lists = await _lists(connection, dimensions, rows) if method == "ivfflat" else None
+    options = sql.SQL("") if lists is None else sql.SQL("WITH (lists = {})").format(sql.Literal(lists))
+    await _drop(connection, new)
     await connection.execute(
         sql.SQL(
             "CREATE INDEX CONCURRENTLY {} ON memory_vectors USING {} ((embedding::halfvec({})) halfvec_cosine_ops) {} "
             "WHERE model_id = {}"
-        ).format(name, sql.Identifier(method), sql.Literal(dimensions), options, sql.Literal(model_id))
+        ).format(sql.Identifier(new), sql.Identifier(method), sql.Literal(dimensions), options, sql.Literal(model_id))
     )
-    await connection.execute(NOTE_BUILD, {"lists": lists, "rows": rows, "model_id": model_id})
+    await _drop(connection, old)
+    noted = {"method": method, "lists": lists, "rows": rows, "model_id": model_id}
+    async with connection.transaction():
+        await connection.execute(SWAP_TIMEOUT)
+        if await has_citus(connection):
+            await connection.execute(ONE_BY_ONE)
+        await connection.execute(_renaming(name, old))
+        await connection.execute(_renaming(new, name))
+        await connection.execute(NOTE_BUILD, noted)
+    await _drop(connection, old)
 
 
-async def _rebuild(
-    connection: psycopg.AsyncConnection[Any], method: str, model_id: int, dimensions: int, rows: int
-) -> None:
-    """Build the index anew beside the old one, which serves searches and writes meanwhile."""
-    name = sql.Identifier(index_name(model_id))
-    lists = await _lists(connection, dimensions, rows)
-    if method == "ivfflat":
-        await connection.execute(sql.SQL("ALTER INDEX {} SET (lists = {})").format(name, sql.Literal(lists)))
-    await connection.execute(sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(name))
-    await connection.execute(NOTE_BUILD, {"lists": lists, "rows": rows, "model_id": model_id})
+def _renaming(name: str, new: str) -> sql.Composed:
+    return sql.SQL("ALTER INDEX IF EXISTS {} RENAME TO {}").format(sql.Identifier(name), sql.Identifier(new))
+
+
+async def _drop(connection: psycopg.AsyncConnection[Any], name: str) -> None:
+    await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
+
+
+async def _drop_leftovers(connection: psycopg.AsyncConnection[Any], *, valid: bool) -> None:
+    """Drop what broken builds have left; what is `valid` may serve searches until a model's own index is there."""
+    for name, serves in await leftovers(connection):
+        if valid or not serves:
+            await _drop(connection, name)
+
+
+async def _allow_memory(connection: psycopg.AsyncConnection[Any], dimensions: int, rows: int) -> None:
+    if not await pooler.is_behind(connection):  # whose setting it would be in the end, nobody can tell
+        wanted = min(MOST_BUILD_BYTES, max(LEAST_BUILD_BYTES, int(1.05 * build_bytes(lists_for(rows), dimensions))))
+        await connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(f"{wanted >> 10}kB"))
 
 
 async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: int, dimensions: int) -> float:
@@ -341,13 +366,6 @@ async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: in
             found = await _value(connection, indexed, {"vector": vector}) or []
             shares.append(sum(distance <= truth[-1] + ROUNDING for distance in found) / len(truth))
     return sum(shares) / len(shares) if shares else 1.0
-
-
-async def _build_of(connection: psycopg.AsyncConnection[Any], model_id: int) -> Build:
-    async with connection.cursor(row_factory=class_row(Build)) as cursor:
-        await cursor.execute(FIND_BUILD, {"name": index_name(model_id), "model_id": model_id})
-        found = await cursor.fetchone()
-    return found or Build("ivfflat", None, None, None, None, None, usable=False)
 
 
 async def _value(connection: psycopg.AsyncConnection[Any], statement: Any, parameters: dict[str, Any]) -> Any:

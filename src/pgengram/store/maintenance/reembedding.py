@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
 import psycopg
-from psycopg import sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from pgengram.embedders import Embedder
@@ -27,8 +26,10 @@ from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.adapters import vectors_of
 from pgengram.store.connection.begin import set_local
 from pgengram.store.connection.database import FIND_MODEL_OF_STATE, RENEW_MARK, Database, Row, Transaction
+from pgengram.store.connection.translation import our_errors
 from pgengram.store.graph import clusters
-from pgengram.store.maintenance.indexes import AS_MAINTENANCE, COUNT_ROWS, FIRST_BUILD_ROWS, index_name, maintain
+from pgengram.store.maintenance.index_state import describe_index
+from pgengram.store.maintenance.indexes import drop_indexes, maintain
 from pgengram.store.schema.embedding_models import SET_STATE, StoredModel, add_model, model_of_state
 from pgengram.store.schema.turns import SPOKEN
 
@@ -283,13 +284,11 @@ class _Move:
     async def build_index(self) -> None:
         """Have the index that searches will need before they need it."""
         self.report("indexing")
-        while not await maintain(self._database.url, self._model.id, self._model.dimensions):
-            async with self._database.as_login() as connection:
-                await connection.execute(set_local(AS_MAINTENANCE, distributed=self._database.distributed))
-                row = await (await connection.execute(COUNT_ROWS, {"model_id": self._model.id})).fetchone()
-            if row is None or row["count"] < FIRST_BUILD_ROWS:
-                return
-            await asyncio.sleep(PAUSE_S)  # another process builds some index
+        with our_errors():
+            while not await maintain(self._database.url, self._model.id, self._model.dimensions):
+                if not (await describe_index(self._database, self._model.id)).is_missing:
+                    return
+                await asyncio.sleep(PAUSE_S)  # another process builds some index
 
     async def switch(self) -> None:
         """Make the model the active one, in one transaction that leaves no memory without its vectors behind."""
@@ -396,7 +395,7 @@ async def _remove_retired(database: Database, maintenance_login: psycopg.AsyncCo
     retired = [row[0] for row in await (await maintenance_login.execute(FIND_RETIRED)).fetchall()]
     if not retired:
         return 0
-    await _drop_indexes(maintenance_login, retired)
+    await drop_indexes(database.url, retired)  # nobody builds one for a retired model
     removed = 0
     for namespace_id in await _namespaces(database):
         last: UUID | None = BEFORE_ALL
@@ -405,11 +404,4 @@ async def _remove_retired(database: Database, maintenance_login: psycopg.AsyncCo
                 row = await tx.row(REMOVE, {"after": last, "limit": REMOVED, "models": retired})
             last = row["last"] if row else None
             removed += row["removed"] if row else 0
-    await _drop_indexes(maintenance_login, retired)  # a server that had not noticed yet may have built one once more
     return removed
-
-
-async def _drop_indexes(maintenance_login: psycopg.AsyncConnection[Any], models: Sequence[int]) -> None:
-    for model in models:
-        name = sql.Identifier(index_name(model))
-        await maintenance_login.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name))
