@@ -223,12 +223,12 @@ class Store:
         def report(message: str) -> None:
             asyncio.run_coroutine_threadsafe(self._tell(message), loop)
 
-        if self._embedded is not None:
-            await asyncio.to_thread(self._embedded.stop)
         folder = self._settings.data_path
         begun = ahead.taken(folder) or ahead.Begun(folder)
         begun.listen(report)
-        self._embedded = await asyncio.to_thread(begun.server)
+        former, self._embedded = self._embedded, await asyncio.to_thread(begun.server)
+        if former is not None:  # only now: the last one to leave would stop a server that is just recovering by itself
+            await asyncio.to_thread(former.stop)
         return self._embedded.url
 
     def _has_room(self) -> bool:
