@@ -33,7 +33,7 @@ AXE = os.environ.get("PGENGRAM_TEST_AXE")  # axe.min.js, to check accessibility 
 VIEWS = (
     "/", "/?q=harbour", "/?q=zzz&tags=no-such-tag", "/timeline", "/projects", "/graph", "/graph?id={stripe}", "/clusters", "/cluster/{cluster}",
     "/map", "/review", "/review?find=contradictions", "/review?find=untagged", "/review?find=plan", "/trash", "/trash?status=archived",
-    "/health", "/import", "/export", "/tokens", "/namespaces", "/new", "/memory/{stripe}", "/memory/{old}",
+    "/health", "/import", "/export", "/tokens", "/sign-ins", "/namespaces", "/new", "/memory/{stripe}", "/memory/{old}",
     "/compare/{one}/{other}", "/conversations", "/conversations?project=nowhere", "/conversation?client=claude-code&conversation=c-1",
     "/conversations/erase", "/receipts", "/receipts?conversation=none",
 )  # fmt: skip

@@ -75,14 +75,6 @@ async def apply(ui: Ui, preview: str, **boxes: str) -> httpx.Response:
     return await ui.send("/apply", **fields, **boxes)
 
 
-@pytest.fixture
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @asynccontextmanager
 async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client that has come in to pages that no server stands before."""
@@ -90,7 +82,7 @@ async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=guard), base_url="http://127.0.0.1:80", headers={"host": "127.0.0.1:80"}
     ) as client:
-        await client.get("/enter", params={"token": guard.ticket})
+        await client.get("/enter", params={"token": guard.sign_ins.ticket()})
         yield client
     await look.close()
 
@@ -114,6 +106,7 @@ async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
         ("/import", "Preview"),
         ("/export", ">Export</button>"),
         ("/tokens", "There are no tokens yet"),
+        ("/sign-ins", "this browser"),
         ("/conversations", "1 conversation with 3 turns"),
         ("/receipts", "Mara moved billing to Stripe."),
     ],
@@ -685,23 +678,6 @@ async def test_the_link_opens_the_page_once(ui: Ui) -> None:
         assert not stranger.cookies
 
 
-async def test_a_browser_is_remembered_and_its_links_hold_after_a_restart(
-    database: Database, tmp_path: Path, free_port: int
-) -> None:
-    start = {"embedder": "none:", "data_dir": str(tmp_path), "port": str(free_port)}
-    async with httpx.AsyncClient(timeout=PATIENCE_S) as browser:
-        async with run_ui(database.url, **start) as link:
-            assert (await browser.get(link)).status_code == 200
-            page = await browser.get(link.partition("/enter")[0] + "/trash")
-        async with run_ui(database.url, **start):
-            again = await browser.get(str(page.url))
-
-    assert again.status_code == 200
-    assert marks(again.text) == marks(page.text)
-    if sys.platform != "win32":
-        assert (tmp_path / "ui-session.key").stat().st_mode & 0o077 == 0
-
-
 async def test_another_namespace_is_shown_once_it_is_chosen_and_takes_no_forms_of_the_first(ui: Ui) -> None:
     ui.db.as_login("INSERT INTO namespaces (name) VALUES ('Werkstatt ü') ON CONFLICT DO NOTHING")
     mark = marks(await ui.page("/tokens"))[0]
@@ -796,20 +772,6 @@ async def test_only_this_machine_can_reach_it(ui: Ui) -> None:
             continue
         with pytest.raises(OSError), socket.create_connection((str(address), port), timeout=2):  # noqa: PT011
             pass
-
-
-def test_a_port_in_use_is_said_with_the_next_step() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        done = subprocess.run(
-            [sys.executable, "-m", "pgengram", "ui", "--no-browser", "--port", port],
-            env=environment(), capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
-
-    assert done.returncode == 2
-    assert "Choose another --port" in done.stderr
 
 
 # -- changes -------------------------------------------------------------------------------------------------------------

@@ -5,12 +5,32 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 
 HANDLED: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+def bound_socket(family: int, address: Any) -> socket.socket:
+    """Return a TCP socket that is bound to an address, and that no other program can bind beside us.
+
+    Raises:
+        OSError: the address is taken, or not ours.
+    """
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # without the protocol asyncio sends later
+    try:
+        if sys.platform == "win32":
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)  # else others may take what we bind
+        else:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 class WebServer(uvicorn.Server):

@@ -15,6 +15,7 @@ from pgengram.settings import Settings
 from pgengram.store.reading import ui_queries
 from pgengram.ui.pages.routes import Pages
 from pgengram.ui.session_guard import TAB, SessionGuard, chosen_namespace
+from pgengram.ui.sign_ins import SignIns
 from pgengram.ui.view_data.view_service import ViewService
 
 
@@ -26,11 +27,12 @@ class NamespacePages:
         manager: of that namespace; its database and embedder serve the others, too.
         folder: of this run.
         port: where the server listens.
-        secret: what cookies and marks are made of; see `SessionGuard`.
+        sign_ins: the browsers that are let in.
     """
 
-    def __init__(self, settings: Settings, manager: MemoryManager, folder: Path, port: int, secret: bytes) -> None:
-        self._settings, self._manager, self._folder, self._port, self._secret = settings, manager, folder, port, secret
+    def __init__(self, settings: Settings, manager: MemoryManager, folder: Path, port: int, sign_ins: SignIns) -> None:
+        self._settings, self._manager, self._folder, self._port = settings, manager, folder, port
+        self._sign_ins = sign_ins
         self._pages: dict[str, Pages] = {}
         self.first: Final = self._of(settings.namespace, manager)
 
@@ -42,7 +44,7 @@ class NamespacePages:
     def _of(self, name: str, manager: MemoryManager) -> Pages:
         folder = self._folder / str(len(self._pages))
         folder.mkdir()
-        pages = Pages(ViewService(manager, folder), name, self._port, self._secret, self._namespaces)
+        pages = Pages(ViewService(manager, folder), name, self._port, self._sign_ins, self._namespaces)
         self._pages[name] = pages
         return pages
 
@@ -56,7 +58,7 @@ class NamespacePages:
         """
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         name = self._settings.namespace
-        if self.session_guard.knows(headers):
+        if self.session_guard.known(headers):
             name = chosen_namespace(headers, self.session_guard.namespace_cookie) or name
         pages = self._pages.get(name)
         if pages is None and name in await self._namespaces():

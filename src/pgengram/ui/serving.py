@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import logging
 import secrets
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,60 +14,69 @@ from typing import Final
 import uvicorn
 
 from pgengram.errors import InvalidInput
-from pgengram.runtime.web_server import WebServer
+from pgengram.runtime.web_server import WebServer, bound_socket
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
+from pgengram.ui import running_page
 from pgengram.ui.namespaces import NamespacePages
-from pgengram.ui.session_guard import SECRET_BYTES, SIGN_IN_PATH, remembered_secret
+from pgengram.ui.sign_ins import LOOPBACK, SECRET_BYTES, SIGN_IN_PATH, SignIns, host_name, remembered_secret
 
-HOST: Final = "127.0.0.1"  # and no other: the page is for this machine
-PORT: Final = 8822  # the usual one: links and bookmarks hold from one run to the next
 STOP_S: Final = 3
+NO_IPV6: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
+TAKEN: Final = (errno.EADDRINUSE, getattr(errno, "WSAEACCES", errno.EADDRINUSE))  # the second where it is exclusive
 
 
 log = logging.getLogger(__name__)
 
 
-def bound(port: int | None) -> socket.socket:
-    """Return a socket of this machine alone: at the usual port if that is free, unless another is given; 0 is any.
+def bound(port: int) -> list[socket.socket]:
+    """Return sockets of this machine alone at a port, 0 for any free one: of both its addresses, since a browser that is
+    given a name tries both.
 
     Raises:
-        InvalidInput: the port is taken.
+        OSError: another program has the port.
     """
-    if port is None:
-        with contextlib.suppress(InvalidInput):
-            return bound(PORT)
-        port = 0
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    if sys.platform != "win32":
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made = [bound_socket(socket.AF_INET, (LOOPBACK, port))]
     try:
-        made.bind((HOST, port))
+        made.append(bound_socket(socket.AF_INET6, ("::1", made[0].getsockname()[1])))
     except OSError as error:
-        made.close()
-        raise InvalidInput(f"Port {port} cannot be used: {error.strerror}.", "Choose another --port, or 0.") from None
+        if error.errno not in NO_IPV6:
+            made[0].close()
+            if port == 0:  # somebody has this number at the other address
+                return bound(0)
+            raise
     return made
 
 
-async def serve_ui(settings: Settings, port: int | None, announce: Callable[[str], None]) -> None:
-    """Serve the page of the settings' namespace until a signal comes.
+async def serve_ui(settings: Settings, port: int, announce: Callable[[str, bool], None]) -> None:
+    """Serve the page of the settings' namespace until a signal comes; where the store's page is served already, have
+    that one announced with a new link.
 
     Args:
         settings: which database and whose memories.
-        port: where to listen; 0 for any free one, None for the usual one or, if that is taken, any.
-        announce: called with the link that opens the page once.
+        port: where to listen; 0 for any free one.
+        announce: called with the link that opens the page once, and whether the server ran before.
 
     Raises:
-        InvalidInput: the port is taken.
+        InvalidInput: another program has the port.
         NotReady: the database does not come up.
     """
-    listener = bound(port)
+    secret = _secret(settings)
+    try:
+        listeners = bound(port)
+    except OSError as error:
+        link = await running_page.new_link(settings, secret, port)
+        if link:
+            announce(link, True)
+            return
+        raise _refusal(port, error) from None
     manager = MemoryManager(settings)
     try:
         await manager.open()
         with TemporaryDirectory(prefix="pgengram-ui-") as folder:
-            number = listener.getsockname()[1]
-            pages = NamespacePages(settings, manager, Path(folder), number, _secret(settings))
+            number = listeners[0].getsockname()[1]
+            sign_ins = SignIns(secret, settings.database_url)
+            pages = NamespacePages(settings, manager, Path(folder), number, sign_ins)
             config = uvicorn.Config(
                 pages,
                 interface="asgi3",
@@ -80,14 +88,22 @@ async def serve_ui(settings: Settings, port: int | None, announce: Callable[[str
                 server_header=False,
                 timeout_graceful_shutdown=STOP_S,
             )
-            link = f"http://{HOST}:{number}{SIGN_IN_PATH}?token={pages.session_guard.ticket}"
+            link = f"http://{host_name(secret)}:{number}{SIGN_IN_PATH}?token={sign_ins.ticket()}"
             try:
-                await WebServer(config, lambda: announce(link)).serve(sockets=[listener])
+                await WebServer(config, lambda: announce(link, False)).serve(sockets=listeners)
             finally:
                 await pages.close()
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
         await manager.close()
+
+
+def _refusal(port: int, error: OSError) -> InvalidInput:
+    what = "is used by another program" if error.errno in TAKEN else f"cannot be used ({error.strerror})"
+    return InvalidInput(
+        f"Port {port} {what}, so the page isn't served: stop that program, or choose another port with --port.", ""
+    )
 
 
 def _secret(settings: Settings) -> bytes:
@@ -95,5 +111,5 @@ def _secret(settings: Settings) -> bytes:
     try:
         return remembered_secret(settings.data_path)
     except OSError as error:
-        log.warning("Browsers have to sign in again after a restart: %s", error)
+        log.warning("A second `pgengram ui` can't make a link to this one: %s", error)
         return secrets.token_bytes(SECRET_BYTES)

@@ -1,4 +1,4 @@
-"""Who may see the page: whoever has the link, in a browser on this machine, and no other page that runs in it.
+"""Who may see the page: whoever has a link, in a browser on this machine, and no other page that runs in it.
 
 Another page in the same browser can send requests here, but it cannot read the answers, does not have the cookie
 (SameSite) and does not know the mark that every change must carry. A name that was bent to this address is told by the
@@ -11,8 +11,6 @@ import asyncio
 import base64
 import contextlib
 import hmac
-import os
-import secrets
 import shutil
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
@@ -26,11 +24,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pgengram.data_folder import make_data_folder
-from pgengram.errors import InvalidInput, LimitExceeded, PgengramError
+from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.runtime.context import ACTOR, PAGE
+from pgengram.ui.sign_ins import LOOPBACK, SIGN_IN_PATH, SIGN_IN_S, Shut, SignIn, SignIns
 
-SIGN_IN_PATH: Final = "/enter"
+IDENTITY_PATH: Final = "/identity"
 STATIC: Final = "/static/"
 MAX_FORM: Final = 256 * 1024  # bytes; a memory has at most 16,000 characters
 MAX_FIELDS: Final = 1_000
@@ -47,20 +45,9 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-NEW_LINK: Final = "Stop `pgengram ui` in its terminal and start it again: it prints a new link."
-REMEMBERED_S: Final = 180 * 86_400  # how long a browser is let in
 TAB: Final = "pgengram-namespace"  # header: the namespace that a page shows which is open already
-KEPT_IN: Final = "ui-session.key"
-SECRET_BYTES: Final = 32
 FORMS: Final = "application/x-www-form-urlencoded"
 UPLOADS: Final = "multipart/form-data"
-
-
-class Shut(PgengramError):
-    """Somebody without the right to be here; the page says how to come in."""
-
-    code = "FORBIDDEN"
-    default_hint = NEW_LINK
 
 
 class SessionGuard:
@@ -70,25 +57,23 @@ class SessionGuard:
         inner: the pages.
         port: where the server listens on this machine.
         refuse: makes the page that tells of a refusal.
-        secret: what the cookie and the mark are made of; the same after a restart, so that browsers stay in.
+        sign_ins: the browsers that are signed in.
         namespace: whose pages these are; a form of another one's is turned away.
 
     Attributes:
-        ticket: opens the entrance once; empty from then on.
         mark: what every form must carry.
     """
 
     def __init__(
-        self, inner: ASGIApp, port: int, refuse: Callable[[Shut], Response], secret: bytes, namespace: str
+        self, inner: ASGIApp, port: int, refuse: Callable[[Shut], Response], sign_ins: SignIns, namespace: str
     ) -> None:
         self._inner = inner
         self._refuse = refuse
         self.namespace_cookie = f"pgengram_namespace_{port}"
-        self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
+        self._hosts = frozenset(f"{name}:{port}" for name in (LOOPBACK, "localhost", sign_ins.own_name))
         self.cookie = f"pgengram_ui_{port}"  # cookies do not tell ports apart
-        self._session = _derived(secret, "session")
-        self.ticket = secrets.token_urlsafe(32)
-        self.mark = _derived(secret, f"mark of {namespace}")
+        self.sign_ins = sign_ins
+        self.mark = sign_ins.mark(namespace)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through or turn it away; every answer says how strict a browser must be with it."""
@@ -126,23 +111,20 @@ class SessionGuard:
             raise Shut("Another page sent this request.", "Open the page itself and repeat the change there.")
         if method not in READING and origin is None:
             raise Shut("A change must say which page it comes from.", "Use the buttons of this page.")
-        if path != SIGN_IN_PATH and not path.startswith(STATIC) and not self.knows(headers):
-            raise Shut("Open the link printed by `pgengram ui`.")
+        if path not in (SIGN_IN_PATH, IDENTITY_PATH) and not path.startswith(STATIC) and not self.known(headers):
+            raise Shut("This browser isn't signed in, or no longer. Open the link printed by `pgengram ui`.")
 
-    def knows(self, headers: Headers) -> bool:
-        """Whether a request comes from a browser that has come in."""
-        return hmac.compare_digest(cookie_of(headers, self.cookie).encode(), self._session.encode())
+    def known(self, headers: Headers) -> SignIn | None:
+        """Return the sign-in of the browser that a request comes from, None if it has none."""
+        return self.sign_ins.known(cookie_of(headers, self.cookie))
 
-    def admit(self, ticket: str, answer: Response) -> None:
+    def admit(self, ticket: str, headers: Headers, answer: Response) -> None:
         """Give the browser that has the ticket its cookie; the ticket is worth nothing from then on.
 
         Raises:
             Shut: it is not the ticket, or was used before.
         """
-        if not self.ticket or not hmac.compare_digest(ticket.encode(), self.ticket.encode()):
-            raise Shut("This link was used before or is incomplete: it works once.")
-        self.ticket = ""
-        self._set(answer, self.cookie, self._session)
+        self._set(answer, self.cookie, self.sign_ins.sign_in(ticket, headers.get("user-agent", "")))
 
     def show_namespace(self, name: str, answer: Response) -> None:
         """Have the browser show another namespace from now on."""
@@ -150,7 +132,7 @@ class SessionGuard:
 
     @staticmethod
     def _set(answer: Response, name: str, value: str) -> None:
-        answer.set_cookie(name, value, max_age=REMEMBERED_S, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(name, value, max_age=SIGN_IN_S, httponly=True, samesite="strict", path="/")
 
     async def form(self, request: Request) -> dict[str, str]:
         """Return the fields of a form of ours.
@@ -227,27 +209,6 @@ def chosen_namespace(headers: Headers, name: str) -> str:
         return base64.urlsafe_b64decode(cookie_of(headers, name)).decode()
     except ValueError:
         return ""
-
-
-def remembered_secret(folder: Path) -> bytes:
-    """Return the secret that is kept in a folder for its owner alone, made when it is not there.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    path = folder / KEPT_IN
-    make_data_folder(str(folder))
-    with contextlib.suppress(FileExistsError), open(path, "xb", opener=_for_its_owner) as file:
-        file.write(secrets.token_bytes(SECRET_BYTES))
-    return path.read_bytes()
-
-
-def _for_its_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _derived(secret: bytes, purpose: str) -> str:
-    return hmac.new(secret, purpose.encode(), "sha256").hexdigest()
 
 
 def _content_type(request: Request) -> str:

@@ -20,14 +20,15 @@ WINDOWS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 @command
 async def ui(
-    port: Annotated[
-        int | None,
-        typer.Option(help="Port to listen on: by default 8822 if it is free; 0 for any free one.", min=0, max=65_535),
-    ] = None,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)] = 8822,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Opens in your browser, which stays signed in. Only this machine can reach it.
+    """Opens in your browser, which stays signed in while the server runs, for 30 days at most. If it runs already, you
+    get a new link to it.
+
+    Other machines can't reach it. Other users and servers of this machine can, but see nothing without a link; whoever
+    opens the printed link first is signed in. `Sign-ins` in its settings shows and ends every sign-in.
 
     Example: `pgengram ui --no-browser --port 8823`
     """
@@ -40,13 +41,15 @@ async def ui(
         if not windows or not await asyncio.to_thread(webbrowser.open, link):
             note("No browser could be opened: open the link yourself.")
 
-    def announce(link: str) -> None:
+    def announce(link: str, ran_before: bool) -> None:
         if as_json:
             print_line({"url": link})
         else:
             say(link)
-        note("This link works once; a browser that opened it stays signed in. Stop the server with Ctrl+C.")
+        end = "The server runs already." if ran_before else "Stop the server with Ctrl+C."
+        note(f"This link works once; the browser that opens it stays signed in. {end}")
         if not no_browser:
             opening.add(asyncio.create_task(open_(link)))
 
     await serve_ui(Settings.from_environment(), port, announce)
+    await asyncio.gather(*opening)

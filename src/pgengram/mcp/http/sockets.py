@@ -13,6 +13,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pgengram.errors import InvalidInput
+from pgengram.runtime.web_server import bound_socket
 
 HEAD_TOO_LARGE: Final = 431  # of HTTP
 
@@ -114,15 +115,10 @@ def bound(host: str, port: int) -> socket.socket:
     Raises:
         InvalidInput: that is not possible.
     """
-    family, kind, protocol, _, address = _addresses(host, port)[0]
-    made = socket.socket(family, kind, protocol)  # asyncio sends without delay only where the protocol is named
+    family, _, _, _, address = _addresses(host, port)[0]
     try:
-        if sys.platform != "win32":
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+        return bound_socket(family, address)
     except OSError as error:
-        made.close()
         foreign = error.errno == errno.EADDRNOTAVAIL
         hint = "Give --host an address of this machine." if foreign else "Choose another --port."
         raise InvalidInput(f"{host} port {port} cannot be used: {error.strerror}.", hint) from None
-    return made

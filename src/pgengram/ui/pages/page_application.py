@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -29,7 +28,8 @@ from pgengram.text.similarity import word_diff
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages import markup
-from pgengram.ui.session_guard import SessionGuard, Shut
+from pgengram.ui.session_guard import SessionGuard
+from pgengram.ui.sign_ins import Shut, SignIns
 from pgengram.ui.view_data.changes import Done
 from pgengram.ui.view_data.jobs import Absent, Job
 from pgengram.ui.view_data.view_service import ViewService
@@ -51,9 +51,12 @@ SECTIONS: Final = (
     (
         "Settings",
         "gear",
-        {"/health": "Health", "/import": "Import", "/export": "Export", "/tokens": "Tokens", "/receipts": "Receipts"},
+        {
+            "/health": "Health", "/import": "Import", "/export": "Export", "/tokens": "Tokens",
+            "/sign-ins": "Sign-ins", "/receipts": "Receipts",
+        },
     ),
-)
+)  # fmt: skip
 SORTS: Final = {
     "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
     "importance": "importance", "relevance": "relevance now", "accessed": "last read",
@@ -81,14 +84,14 @@ Page = Callable[[Request], Awaitable[Response]]
 class PageApplication(ABC):
     """The pages of one run: how they are drawn, and what stands in place of one that cannot be.
 
-    views: what they show; namespace: whose memories; secret: what lets browsers in, see SessionGuard; namespaces:
+    views: what they show; namespace: whose memories; sign_ins: the browsers that are let in; namespaces:
     returns the names of all; said: what the last change did, shown on the next page.
     """
 
     views: ViewService
     namespace: str
     port: int
-    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    sign_ins: SignIns = field(default_factory=SignIns)
     namespaces: Callable[[], Awaitable[list[str]]] | None = None
     said: list[Done] = field(default_factory=list)
     session_guard: SessionGuard = field(init=False)
@@ -113,11 +116,12 @@ class PageApplication(ABC):
             "day": _day,
             "minute": _minute,
             "moment": _moment,
+            "second": _second,
             "duration": _duration,
             "markdown": markup.markdown,
             "on_page": markup.on_page,
         }
-        self.session_guard = SessionGuard(self._application(), self.port, self._error, self.secret, self.namespace)
+        self.session_guard = SessionGuard(self._application(), self.port, self._error, self.sign_ins, self.namespace)
 
     @abstractmethod
     def _routes(self) -> list[tuple[str, Page, str]]:
@@ -204,6 +208,10 @@ def _minute(moment: str | None) -> str:
 
 def _moment(moment: datetime) -> str:
     return _minute(f.as_utc(moment))
+
+
+def _second(since_1970: float) -> str:
+    return _moment(datetime.fromtimestamp(since_1970, UTC))
 
 
 def _duration(seconds: int) -> str:

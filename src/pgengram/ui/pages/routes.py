@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from pgengram.errors import NotFound
 from pgengram.ui.pages.conversation_pages import ConversationPages
@@ -12,7 +14,10 @@ from pgengram.ui.pages.overview_pages import OverviewPages
 from pgengram.ui.pages.page_application import Page
 from pgengram.ui.pages.review_pages import ReviewPages
 from pgengram.ui.pages.settings_pages import SettingsPages
-from pgengram.ui.session_guard import SIGN_IN_PATH
+from pgengram.ui.session_guard import IDENTITY_PATH
+from pgengram.ui.sign_ins import SIGN_IN_PATH, Shut
+
+MAX_NONCE: Final = 64  # characters
 
 
 class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, ConversationPages):
@@ -21,7 +26,9 @@ class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, Conversation
     def _routes(self) -> list[tuple[str, Page, str]]:
         get, post = "GET", "POST"
         return [
-            (SIGN_IN_PATH, self.enter, get), ("/namespaces", self.show_namespaces, get),
+            (SIGN_IN_PATH, self.enter, get), (IDENTITY_PATH, self.identity, get),
+            ("/sign-ins", self.show_sign_ins, get), ("/sign-ins/end", self.sign_out, post),
+            ("/namespaces", self.show_namespaces, get),
             ("/namespaces", self.switch, post), ("/", self.search, get), ("/live", self.live, get),
             ("/count", self.count, get), ("/new", self.new, get),
             ("/new", self.add, post), ("/memory/{id:uuid}", self.memory, get),
@@ -55,9 +62,21 @@ class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, Conversation
     async def enter(self, request: Request) -> Response:
         """Give the browser that opened the link its cookie; a page of ours leads on, as a strict cookie needs that."""
         answer = self._page("enter.html", refresh="0;url=/", inside=False)
-        if not self.session_guard.knows(request.headers):
-            self.session_guard.admit(request.query_params.get("token", ""), answer)
+        before = self.session_guard.known(request.headers)
+        try:
+            self.session_guard.admit(request.query_params.get("token", ""), request.headers, answer)
+        except Shut:
+            if before is None:
+                raise
+        else:
+            self.sign_ins.end("" if before is None else before.id)
+        if name := request.query_params.get("namespace"):
+            self.session_guard.show_namespace(name, answer)
         return answer
+
+    async def identity(self, request: Request) -> Response:
+        """Show to another process of the owner whose page this is."""
+        return JSONResponse(self.sign_ins.identity(self.port, request.query_params.get("nonce", "")[:MAX_NONCE]))
 
     async def show_namespaces(self, _: Request) -> Response:
         """Show which namespaces there are."""

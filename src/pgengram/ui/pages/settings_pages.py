@@ -1,4 +1,4 @@
-"""The pages of the settings: export, import and tokens."""
+"""The pages of the settings: export, import, tokens and sign-ins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgengram.ui.view_data.query_values import (
 
 
 class SettingsPages(PageApplication):
-    """Export, import and tokens."""
+    """Export, import, tokens and sign-ins."""
 
     async def export(self, request: Request) -> Response:
         """Show how far an export is."""
@@ -120,3 +120,28 @@ class SettingsPages(PageApplication):
         """Make a token worthless."""
         fields = await self.session_guard.form(request)
         return self._then("/tokens", await self.views.revoke_token(fields.get("id", "")))
+
+    async def show_sign_ins(self, request: Request) -> Response:
+        """Show the browsers that are signed in."""
+        return self._page(
+            "sign_ins.html",
+            here="/sign-ins",
+            own=self.session_guard.known(request.headers),
+            sign_ins=self.sign_ins.all(),
+            own_name=self.sign_ins.own_name,
+            on_own_name=request.url.hostname == self.sign_ins.own_name,
+            host=request.url.hostname,
+        )
+
+    async def sign_out(self, request: Request) -> Response:
+        """Sign out one browser, or every one."""
+        fields = await self.session_guard.form(request)
+        if fields.get("everywhere"):
+            self.sign_ins.end_all()
+        else:
+            self.sign_ins.end(fields.get("id", ""))
+        if self.session_guard.known(request.headers) is not None:
+            return self._then("/sign-ins", "Signed out.")
+        answer = self._page("signed_out.html", inside=False)
+        answer.delete_cookie(self.session_guard.cookie, path="/", httponly=True, samesite="strict")
+        return answer
