@@ -179,6 +179,9 @@ PROBES: dict[str, tuple[Probe, int]] = {
     "a folded header": (Probe(more=b"X-A: b\r\n\tTransfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n"), 400),
     "a header with NUL": (Probe(more=b"X-A: \x00\r\n"), 400),
     "headers that are too large": (Probe(more=b"X-A: " + b"a" * 70_000 + b"\r\n"), 431),
+    "many small headers that are too large together": (
+        Probe(more=b"".join(b"a%d: 1\r\n" % n for n in range(3_700))), 431,
+    ),
     "a socket for the web": (Probe(method="GET", headers={"Connection": "Upgrade, close", "Upgrade": "websocket"}), 405),
 }  # fmt: skip
 

@@ -20,12 +20,15 @@ import psycopg
 import pytest
 from http_server import ACCEPT, HttpServer, Issue, client_of, modern, outcome, serving_http
 from mcp import MCPError
+from mcp.server.lowlevel import Server
 from mcp.types import ElicitResult
 
 from helpers import PATIENCE_S, REPLICA, Database, call, environment, read, refused, remember, until
 from pgengram.mcp.http import namespaces
+from pgengram.mcp.http.middleware import MAX_BODY
 from pgengram.mcp.http.requests import Rates
 from pgengram.mcp.http.sockets import bound
+from pgengram.mcp.http.transport import CUT_OFF, FORM_KEY, ID_KEY, Form, Transport
 from pgengram.settings import Settings
 from pgengram.store.clients import tokens
 from pgengram.store.store import Store
@@ -357,6 +360,32 @@ def test_a_rate_lets_a_silent_client_call_several_times_and_then_steadily() -> N
     assert [rates.wait_s("a") > 0 for _ in range(2)] == [False, True]
 
 
+def test_what_a_call_brings_counts_against_the_rate_and_the_call_is_served(web: HttpServer) -> None:
+    long = {"content": "The archive holds maps. " * 600}
+    with serving_http("--rate", "12", **web.settings) as slow:
+        token, other = slow.token("one"), slow.token("two")
+        stored = posted(slow, token, "tools/call", name="create_memory", arguments=long)
+        after = posted(slow, token, "tools/list")
+
+        assert (stored.status_code, after.status_code) == (200, 429)
+        assert int(after.headers["retry-after"]) > 5
+        assert [posted(slow, other, "tools/list").status_code for _ in range(2)] == [200, 200]  # two calls at once
+
+
+@pytest.mark.parametrize("work", [1, 9, 50])
+def test_a_client_that_brought_much_waits_until_it_is_paid_for(work: int) -> None:
+    now = [0.0]
+    rates = Rates(60, lambda: now[0])
+    assert rates.wait_s("a") == 0
+    rates.charge("a", work)
+
+    wait_s = rates.wait_s("a")
+    assert wait_s == pytest.approx(max(0, work + 1 - 9))
+    now[0] = wait_s
+    assert rates.wait_s("a") == 0
+    assert rates.wait_s("b") == 0
+
+
 def test_without_tokens_programs_of_this_machine_are_served_and_nothing_that_comes_through_a_proxy(
     web: HttpServer,
 ) -> None:
@@ -430,22 +459,107 @@ async def test_it_speaks_tls_with_a_certificate_from_a_file(web: HttpServer, iss
             assert await remember(client, "Told in private.")
 
 
-async def test_a_signal_lets_calls_in_flight_end(web: HttpServer, web_database: Database, issue: Issue) -> None:
+async def test_a_signal_lets_calls_in_flight_end_for_seconds(
+    web: HttpServer, web_database: Database, issue: Issue
+) -> None:
     token = await issue()
     with serving_http(**web.settings) as server, psycopg.connect(web_database.url) as other:
-        async with client_of(server, token) as client:
-            await call(client, "memory_stats")
+        async with client_of(server, token) as modern_, client_of(server, token, "legacy") as legacy:
+            for client in (modern_, legacy):  # which list the tools now, not after the call
+                await call(client, "memory_stats")
             other.execute("LOCK TABLE memories IN EXCLUSIVE MODE")
-            candidate = asyncio.create_task(remember(client, "Told at the last moment."))
-            waits = "SELECT 1 FROM pg_locks WHERE relation = 'memories'::regclass AND NOT granted"
+            batches = [
+                asyncio.create_task(
+                    call(client, "create_memories", memories=[{"content": f"Fact {n} of {place}."} for n in range(20)])
+                )
+                for place, client in enumerate((modern_, legacy, legacy))
+            ]
+            waits = "SELECT count(*) = 3 FROM pg_locks WHERE relation = 'memories'::regclass AND NOT granted HAVING count(*) = 3"
             await until(lambda: asyncio.to_thread(web_database.as_login, waits))
             server.process.send_signal(signal.SIGTERM)
+            await asyncio.sleep(1.2)  # libraries that look whether the server is to end do so every half second
             other.rollback()
 
-            assert await candidate
+            assert [len(stored["results"]) for stored in await asyncio.gather(*batches)] == [20, 20, 20]
         assert await asyncio.to_thread(server.process.wait, 20) == 0
 
-    assert web_database.value("SELECT count(*) FROM memories", namespace="alpha") == 1
+    assert web_database.value("SELECT count(*) FROM memories", namespace="alpha") == 60
+
+
+@pytest.mark.parametrize("form", Form)
+@ERAS
+async def test_a_call_that_is_cut_off_at_the_end_is_told_so(form: Form, mode: str) -> None:
+    began = asyncio.Event()
+
+    async def never(*_: object) -> Any:
+        began.set()
+        await asyncio.Event().wait()
+
+    transport = Transport(Server("probe", on_call_tool=never), MAX_BODY)
+    headers, body = modern("tools/call", name="slow", arguments={})
+    if mode == "legacy":
+        headers, body = {"content-type": "application/json"}, {**body, "params": {"name": "slow", "arguments": {}}}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await transport({**scope, FORM_KEY: form, ID_KEY: 1}, receive, send)
+
+    async with transport.running(), httpx.AsyncClient(transport=httpx.ASGITransport(app=app)) as client:
+        asked = asyncio.create_task(client.post("http://127.0.0.1/mcp", headers=headers, json=body))
+        await began.wait()
+        transport.cut_off()
+        answer = await asked
+
+    event = answer.headers["content-type"].startswith("text/event-stream")
+    told = json.loads(answer.text.partition("data: ")[2] if event else answer.text)
+    assert told["id"] == 1
+    assert told["error"]["message"] == CUT_OFF
+    assert event or answer.status_code == 503
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
+@ERAS
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("application/json", "json"),
+        ("text/event-stream", "event-stream"),
+        ("text/*", "event-stream"),
+        ("*/*", "json"),
+        (None, "json"),
+        ("", "json"),
+        ("application/*;q=0.5", "json"),
+        ("text/event-stream;q=0, */*", "json"),
+        ("application/json;q=0, text/event-stream", "event-stream"),
+        ("TEXT/EVENT-STREAM , Application/JSON; charset=utf-8", "either"),
+        ("text/html", "406"),
+        ("application/json;q=0", "406"),
+        ("application/json;q=0.0, text/event-stream;q=0.00, */*", "406"),
+    ],
+)
+async def test_an_answer_comes_in_the_form_that_the_client_takes(
+    web: HttpServer, issue: Issue, accept: str | None, form: str, mode: str, method: str
+) -> None:
+    headers, body = modern(method, **({"name": "memory_stats", "arguments": {}} if method == "tools/call" else {}))
+    if mode == "legacy":
+        headers = {"content-type": "application/json"}
+        body["params"] = {name: value for name, value in body["params"].items() if name != "_meta"}
+    del (headers := {"accept": "", **headers})["accept"]
+    headers["authorization"] = f"Bearer {await issue()}"
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+        del client.headers["accept"]
+        answer = await client.post(
+            web.url, headers=headers if accept is None else {**headers, "accept": accept}, json=body
+        )
+
+    if form == "406":
+        assert answer.status_code == 406
+        assert "application/json or text/event-stream" in answer.json()["error"]["message"]
+        return
+    assert answer.status_code == 200
+    kind = answer.headers["content-type"].partition(";")[0].rpartition("/")[2]
+    assert kind == form or form == "either"
+    told = answer.text if kind == "json" else answer.text.rpartition("data: ")[2]
+    assert json.loads(told)["result"]
 
 
 def test_a_page_that_may_call_is_told_so_by_its_browser(web: HttpServer) -> None:

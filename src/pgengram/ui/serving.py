@@ -90,7 +90,7 @@ async def serve_ui(settings: Settings, port: int, announce: Callable[[str, bool]
             )
             link = f"http://{host_name(secret)}:{number}{SIGN_IN_PATH}?token={sign_ins.ticket()}"
             try:
-                await WebServer(config, lambda: announce(link, False)).serve(sockets=listeners)
+                await WebServer(config, lambda: announce(link, False), STOP_S).serve(sockets=listeners)
             finally:
                 await pages.close()
     finally:

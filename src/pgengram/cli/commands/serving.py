@@ -40,7 +40,9 @@ Keyfile = Annotated[Path | None, typer.Option(help="The certificate's key.", exi
 NoAuth = Annotated[
     bool, typer.Option("--no-auth", help="Accept every program on this machine without a token; loopback only.")
 ]
-Rate = Annotated[int, typer.Option(help="Calls per minute and token.", min=1)]
+Rate = Annotated[
+    int, typer.Option(help="Calls per minute and token; a call counts once more for each 2,000 bytes of it.", min=1)
+]
 Patience = Annotated[float, typer.Option(help="Seconds within which a request must arrive.", min=0.1)]
 Issuer = Annotated[str, typer.Option(help="OAuth issuer whose tokens are also accepted.")]
 Audience = Annotated[str, typer.Option(help="Audience that such a token must have; by default the --url.")]

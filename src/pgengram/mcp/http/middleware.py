@@ -1,8 +1,8 @@
 """MCP over HTTP: one door in front of the SDK's streamable transport, which sees only what has passed it.
 
 The door checks, in this order and before anything is parsed: the framing, the path, Host and Origin, the method, the
-token, the token's rate, the type and length of the body; then that the body is one JSON-RPC message, and that a token
-that may only read calls no tool that writes. No answer of its own says more than the client needs to do better.
+token, the token's rate, the type and length of the body, the form of the answer; then that the body is one JSON-RPC
+message, and that a token that may only read calls no tool that writes. No answer of its own says more than the client needs to do better.
 
 Nothing is kept from one request to the next, so several replicas can stand behind one address.
 """
@@ -28,6 +28,7 @@ from pgengram.errors import ConnectionLost, DatabaseFailed
 from pgengram.mcp.http.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.http.oauth import Issuer
 from pgengram.mcp.http.requests import Gone, HTTPRejection, Rates, Request, Rules, json_response, replayed, with_headers
+from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
 from pgengram.mcp.sdk.frames import Refused, frame
 from pgengram.runtime.logs import trace
 from pgengram.store.clients import rates, tokens
@@ -41,7 +42,7 @@ PATH: Final = "/mcp"
 METADATA: Final = "/.well-known/oauth-protected-resource"  # RFC 9728; with the path of the resource behind it, too
 MAX_BODY: Final = 4 * 2**20  # bytes
 MAX_DISCARDED: Final = 4 * MAX_BODY
-MAX_HEADERS: Final = 2**15  # bytes of a request line and its headers
+MAX_HEADERS: Final = 2**15  # bytes of a request line and its headers as they are sent
 MAX_TOKEN: Final = 8_192  # characters
 LOOK_UP_S: Final = 5.0  # for the database or the issuer to say whether a token is good
 LOOK_UPS: Final = 2  # at once, so that strangers cannot take every connection to the database
@@ -61,7 +62,8 @@ PREFLIGHT: Final = {
 
 def _well_formed(scope: Scope) -> Request:
     """Return a request whose headers are no attack by themselves."""
-    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
+    head = f"{scope['method']} ? HTTP/1.1\r\n\r\n".encode() + scope["raw_path"] + scope["query_string"]
+    if len(head) + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"]) > MAX_HEADERS:
         raise HTTPRejection(431, f"The headers must not exceed {MAX_HEADERS:,} bytes.", close=True)
     request = Request.of(scope)
     if b"transfer-encoding" in request.headers and b"content-length" in request.headers:
@@ -145,8 +147,10 @@ class AuthMiddleware:
         grant = await self._granted(request)
         grant = await self._within_rate(grant)
         self._check_type(request)
+        scope[FORM_KEY] = accepted_form(request.all(b"accept"))
         body = await self._body(request, receive)
-        self._check_message(request, grant, body)
+        scope[ID_KEY] = self._check_message(request, grant, body)
+        await self._charge(grant.key, len(body) // rates.WORK_BYTES)
         scope[GRANT_KEY] = grant
         await self._inner(scope, replayed(body, receive), send)
 
@@ -291,6 +295,16 @@ class AuthMiddleware:
                     return await rates.count(self._namespaces.host.store, client, self._rules.calls_per_minute)
         return rates.Counted(self._rates.wait_s(client))
 
+    async def _charge(self, client: str, work: int) -> None:
+        """Count what a call costs beyond one; it is served, and its client waits before the next."""
+        if not work:
+            return
+        self._rates.charge(client, work)
+        if self._rules.authenticate:
+            with contextlib.suppress(DatabaseFailed, TimeoutError):
+                async with asyncio.timeout(LOOK_UP_S):
+                    await rates.charge(self._namespaces.host.store, client, work, self._rules.calls_per_minute)
+
     # -- what they ask -----------------------------------------------------------------------------------------------
 
     def _check_type(self, request: Request) -> None:
@@ -330,7 +344,8 @@ class AuthMiddleware:
                 while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
                     pass
 
-    def _check_message(self, request: Request, grant: Grant, body: bytes) -> None:
+    def _check_message(self, request: Request, grant: Grant, body: bytes) -> int | str | None:
+        """Return the id of the call in a body; None if it holds no call."""
         try:
             message = frame(body)
         except Refused as refused:
@@ -339,7 +354,7 @@ class AuthMiddleware:
             rejection.id = error["id"]
             raise rejection from None
         if not isinstance(message, JSONRPCRequest):
-            return
+            return None
         declared = _declared_version(message)
         if declared is not None and declared != request.one(VERSION_HEADER):
             rejection = HTTPRejection(
@@ -349,6 +364,7 @@ class AuthMiddleware:
             raise rejection
         if not grant.writes and message.method == "tools/call":
             self._check_scope(message)
+        return message.id
 
     def _check_scope(self, message: JSONRPCRequest) -> None:
         name = (message.params or {}).get("name")

@@ -29,7 +29,7 @@ class Rules:
         authenticate: whether a token is needed.
         trust: an OAuth issuer whose tokens are accepted beside our own.
         resource: our address as clients know it; a token of the issuer must be meant for it.
-        calls_per_minute: of one token, whichever of several servers it calls.
+        calls_per_minute: of one token, whichever of several servers it calls; a large call counts as several.
         patience_s: for a request to arrive whole.
     """
 
@@ -100,6 +100,12 @@ class Rates:
             self._buckets.popitem(last=False)
         return wait_s
 
+    def charge(self, key: str, work: int) -> None:
+        """Take more calls out of a client's bucket, which may leave it owing some."""
+        if key in self._buckets:
+            level, at = self._buckets[key]
+            self._buckets[key] = (level - work, at)
+
 
 @dataclass(slots=True)
 class Request:
@@ -124,6 +130,11 @@ class Request:
         if len(values) > 1:
             raise HTTPRejection(400, f"The header {name.decode()} is sent twice.", close=True)
         return values[0].decode("latin-1").strip() if values else None
+
+    def all(self, name: bytes) -> str | None:
+        """Return the values of a header that may be sent several times as one list, or None without it."""
+        values = self.headers.get(name)
+        return b",".join(values).decode("latin-1") if values else None
 
 
 def with_headers(send: Send, more: dict[str, str]) -> Send:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import uvicorn
-from mcp.server.transport_security import TransportSecuritySettings
 
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.local.socket_server import LocalServer
@@ -19,6 +18,7 @@ from pgengram.mcp.http.middleware import MAX_BODY, MAX_HEADERS, PATH, AuthMiddle
 from pgengram.mcp.http.namespaces import NamespaceServers
 from pgengram.mcp.http.requests import Rules
 from pgengram.mcp.http.sockets import PatientConnection
+from pgengram.mcp.http.transport import Transport
 from pgengram.runtime.logs import log_to_stderr
 from pgengram.runtime.web_server import WebServer
 from pgengram.store.clients import rates
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS: Final = 900  # of the 1,024 files that a process may usually open
 KEEP_ALIVE_S: Final = 20
 STOP_S: Final = 5  # for calls in flight at the end
+CUT_OFF_S: Final = 1  # for telling the others that they were cut off
 
 Said = TypeVar("Said")
 
@@ -58,26 +59,20 @@ async def serve_http(
     log_to_stderr(settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # strangers could fill the log with their broken requests
     namespaces = NamespaceServers(settings)
-    inner = namespaces.server().streamable_http_app(
-        streamable_http_path=PATH,
-        stateless_http=True,
-        max_request_body_size=MAX_BODY,
-        # The middleware has done that.
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
+    transport = Transport(namespaces.server(), MAX_BODY)
     config = uvicorn.Config(
-        AuthMiddleware(inner, namespaces, rules),
+        AuthMiddleware(transport, namespaces, rules),
         interface="asgi3",
         http=cast("type[asyncio.Protocol]", functools.partial(PatientConnection, patience_s=rules.patience_s)),
         ws="none",
-        lifespan="on",
+        lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
         limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=STOP_S,
+        timeout_graceful_shutdown=CUT_OFF_S,
         h11_max_incomplete_event_size=MAX_HEADERS,
         ssl_certfile=None if certificate is None else certificate[0],
         ssl_keyfile=None if certificate is None else certificate[1],
@@ -91,7 +86,9 @@ async def serve_http(
     local = LocalServer(namespaces.own_manager)
     opening = asyncio.create_task(_open(namespaces, local), name="opening the store")
     try:
-        await WebServer(config, lambda: announce(_address(listener, config.is_ssl))).serve(sockets=[listener])
+        server = WebServer(config, lambda: announce(_address(listener, config.is_ssl)), STOP_S, transport.cut_off)
+        async with transport.running():
+            await server.serve(sockets=[listener])
     finally:
         opening.cancel()
         await asyncio.wait({opening})

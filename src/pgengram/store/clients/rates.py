@@ -1,4 +1,4 @@
-"""How often a client may call, counted in the database: the same for one server as for several behind one address.
+"""How much a client may ask for, counted in the database: the same for one server as for several behind one address.
 
 A client's row says when its calls would be paid for if no more came (the generic cell rate algorithm, ITU-T I.371). It
 is in a table that no log is written of, so a count costs one round trip and waits for no disk; a crash forgets it.
@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pgengram.store.store import Store
 
+WORK_BYTES: Final = (
+    2_000  # of what a call brings that cost as much as another call: about 0.1 s to embed, the rate's own
+)
 BURST_S: Final = 10  # a client that was silent may call as often at once as otherwise in so many seconds
 
 # Uses client_rates_pkey. Without a row in the answer the client has to wait.
@@ -27,6 +30,10 @@ RETURNING CASE WHEN %(with_position)s THEN pg_current_wal_flush_lsn()::text END 
 WAIT: Final = """
 SELECT extract(epoch FROM paid_at - clock_timestamp() - %(credit)s)::double precision AS wait_s FROM client_rates
 WHERE client = %(client)s
+"""
+# Uses client_rates_pkey.
+CHARGE: Final = """
+UPDATE client_rates SET paid_at = greatest(paid_at, clock_timestamp()) + %(cost)s WHERE client = %(client)s
 """
 # Uses no index: there are as many rows as clients lately. Whoever has paid for everything is as good as unknown.
 FORGET_PAID: Final = "DELETE FROM client_rates WHERE paid_at < clock_timestamp()"
@@ -55,7 +62,7 @@ async def count(store: Store, client: str, per_minute: int) -> Counted:
     """
     cost = timedelta(seconds=60 / per_minute)
     given = {
-        "client": hashlib.sha256(client.encode()).digest(),
+        "client": _key(client),
         "cost": cost,
         "credit": cost * (burst(per_minute) - 1),
         "with_position": store.replica is not None,
@@ -64,6 +71,19 @@ async def count(store: Store, client: str, per_minute: int) -> Counted:
         return Counted(0.0, taken["position"])
     row = await store.one(WAIT, given)
     return Counted(max(0.001, row["wait_s"]) if row else 0.001)
+
+
+async def charge(store: Store, client: str, work: int, per_minute: int) -> None:
+    """Count what a call that was counted costs beyond one: as many calls, which its client waits for before the next.
+
+    Raises:
+        DatabaseFailed: nothing was counted.
+    """
+    await store.one(CHARGE, {"client": _key(client), "cost": timedelta(seconds=60 / per_minute * work)})
+
+
+def _key(client: str) -> bytes:
+    return hashlib.sha256(client.encode()).digest()
 
 
 async def forget_paid(store: Store) -> None:
