@@ -79,7 +79,7 @@ FEATURES: dict[int, Feature] = {
     9: Feature(
         "Near duplicates can be merged",
         (CONTINUITY,),
-        "`dedup_policy: merge`, but never if numbers, dates, names or a negation differ. The history keeps the old text.",
+        "`dedup_policy: merge`, but only if one text says all that the other says in the same words. The history keeps the old text.",
     ),
     10: Feature(
         "A warning if something was corrected before",

@@ -255,7 +255,7 @@ def near_view(id_: UUID, similarity: float, content: str, differs_in: list[str])
         "id": str(id_),
         "excerpt": cut(content, RELATED_EXCERPT_CHARS),
         "similarity": round(similarity, 4),
-        "possible_conflict": not {*differs_in} <= {"user", "project", "collection"},
+        "possible_conflict": not {*differs_in} <= {"user", "project", "collection", "wording"},
         **({"differs_in": differs_in} if differs_in else {}),
     }
 

@@ -36,7 +36,7 @@ async def test_nearly_the_same_is_consolidated_and_found_by_its_new_words(client
     first = await says(client, "memory_store", content="The login page caches user sessions in Redis for speed.",
                        type="learning", tags=["auth"], **scope)  # fmt: skip
     second = await says(
-        client, "memory_store", content="The login page caches user sessions in Redis for speed, behind a reverse proxy.",
+        client, "memory_store", content="The login page caches user sessions in Redis for speed. It is behind a reverse proxy.",
         type="learning", tags=["proxy"], **scope,
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ async def test_a_reviews_plan_is_done_with_its_token(client: Client) -> None:
     short = await remember(
         client, "Mara prefers green tea in the morning.", tags=["tea"], metadata={"cup": "blue", "from": "Jo"}
     )
-    full = await remember(client, "Mara prefers to drink green tea in the morning.", tags=["mara"], importance=0.3, metadata={"cup": "red"})  # fmt: skip
+    full = await remember(client, "Mara prefers green tea in the morning. She always does.", tags=["mara"], importance=0.3, metadata={"cup": "red"})  # fmt: skip
     await call(client, "update_memory", id=short, importance=0.8)
 
     outcome = await call(client, "review_memories", find=["duplicates"], threshold=0.9)
@@ -288,7 +288,7 @@ async def test_nothing_is_done_without_a_plan_or_with_one_that_belongs_elsewhere
 
 async def test_near_duplicates_are_merged_after_a_preview(client: Client) -> None:
     short = await remember(client, "Mara prefers green tea in the morning.")
-    full = await remember(client, "Mara prefers to drink green tea in the morning.")
+    full = await remember(client, "Mara prefers green tea in the morning. She always does.")
     await remember(client, "The database listens on port 5432.")
     await remember(client, "The database listens on port 5433.")
 

@@ -35,14 +35,14 @@ def everything(db: Database) -> list[dict[str, Any]]:
 @pytest.mark.shows(36)
 async def test_near_duplicates_are_grouped_and_the_fullest_is_to_stay(client: Client) -> None:
     short = await remember(client, "Mara prefers green tea in the morning.")
-    full = await remember(client, "Mara prefers to drink green tea in the morning.")
+    full = await remember(client, "Mara prefers green tea in the morning. She always does.")
     await remember(client, "The harbour freezes over in hard winters.")
 
     answer = await review(client, "duplicates", threshold=0.9)
 
     [finding] = answer["findings"]
     assert set(finding["ids"]) == {short, full}
-    assert finding["excerpts"][0] == "Mara prefers to drink green tea in the morning."
+    assert finding["excerpts"][0] == "Mara prefers green tea in the morning. She always does."
     assert finding["propose"] == {"action": "merge", "into": full}
     assert "similarity" in finding["why"]
     assert answer["found"] == {"duplicates": 1}
@@ -114,8 +114,8 @@ async def test_what_was_linked_as_contradicting_is_shown(client: Client) -> None
 
 
 async def test_what_several_memories_connect_is_one_group(client: Client) -> None:
-    texts = ["Mara prefers green tea in the morning.", "Mara prefers a green tea in the morning.",
-             "In the morning Mara prefers green tea.", "Mara prefers to drink green tea in the morning."]  # fmt: skip
+    texts = ["Mara prefers green tea in the morning.", "Mara prefers the green tea in the morning.",
+             "In the morning Mara prefers green tea.", "Mara prefers green tea in the morning. She always does."]  # fmt: skip
     ids = {await remember(client, text) for text in texts}
 
     answer = await review(client, "duplicates", threshold=0.85)
@@ -136,7 +136,7 @@ async def test_what_was_forgotten_or_is_pinned_is_not_merged_away(client: Client
     await call(client, "forget_memories", ids=[gone])
     pinned = [
         await remember(client, text, pinned=True)
-        for text in ("Mara prefers a green tea in the morning.", "Mara prefers to drink green tea in the morning.")
+        for text in ("Mara prefers the green tea in the morning.", "In the morning Mara prefers green tea.")
     ]
 
     answer = await review(client, "duplicates", threshold=0.85)
@@ -272,7 +272,7 @@ async def test_thousands_are_reviewed_in_pieces_and_each_answer_says_how_far_it_
     await remember(client, "One to have a model.", tags=["first"])
     [(model,)] = db.as_login("SELECT id FROM embedding_models WHERE state = 'active'")
     db.rows(FILL, {"rows": 2_050, "model": model})
-    twins = [await remember(client, text) for text in ("Mara prefers green tea in the morning.", "Mara prefers a green tea in the morning.")]  # fmt: skip
+    twins = [await remember(client, text) for text in ("Mara prefers green tea in the morning.", "Mara prefers the green tea in the morning.")]  # fmt: skip
 
     first = await review(client, threshold=0.85, max_groups=10)
     pieces = [first]

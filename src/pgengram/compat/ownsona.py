@@ -334,8 +334,8 @@ class Ownsona(CompatAdapter):
         max_groups: Annotated[int, Field(ge=1, le=MAX_GROUPS)] = 50,
         offset: Annotated[int, Field(ge=0, le=MAX_OFFSET, description="Go on at next_offset.")] = 0,
     ) -> Raw:
-        """Find groups of facts that say nearly the same, and pairs that are as near but differ in a number, date, name
-        or negation.
+        """Find groups of facts that say nearly the same, and pairs that are as near but differ in a number, date, name,
+        negation or another word.
 
         Use to clean up: then update one and forget the others. Changes nothing. Errors: INVALID_INPUT.
         """

@@ -74,9 +74,8 @@ class SessionContinuity(CompatAdapter):
     async def memory_store(self, new: Knowledge) -> Raw:
         """Store typed knowledge with tags, importance and an optional relation.
 
-        Use for findings, decisions, lessons, errors and conventions; search with memory_search first. Nearly the same
-        knowledge of the same project and type is merged, its old text kept in its history, unless a number, name or
-        negation differs. Errors: INVALID_INPUT, NOT_FOUND, SECRET_REJECTED.
+        Use for findings, decisions, lessons, errors and conventions; search with memory_search first. Knowledge of the
+        same project and type that one text tells whole, in the same words, is merged; the history keeps the old text. Errors: INVALID_INPUT, NOT_FOUND, SECRET_REJECTED.
         """
         stored = await self.store(
             content=new.content,

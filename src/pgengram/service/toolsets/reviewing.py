@@ -30,6 +30,7 @@ from pgengram.store.memory.succession import (
 from pgengram.text.fencing import one_line
 from pgengram.text.lexical.words import words
 from pgengram.text.similarity.differences import differences, overlap
+from pgengram.text.similarity.sameness import includes, said_otherwise
 from pgengram.text.turn_features import TURN
 from pgengram.views import Shown, cut, moment
 
@@ -102,10 +103,11 @@ class Review:
         linked = await findings.linked_contradictions(self._tx, projects=self._projects, limit=self._limit)
         named = {*chain(((pair.one, pair.other) for pair in (*self.pairs, *apart)), linked)}
         rows = await memories.read(self._tx, sorted({*chain.from_iterable(named)}), self._tx.model_id)
-        alike, differing = _sorted_out(self.pairs, rows)
+        alike, otherwise, differing = _sorted_out(self.pairs, rows)
         self._note_contradictions(differing, linked, rows)
         self._note_outdated(surest(_succeeding(apart, crowded, rows), NAMED), rows)
         self._note_duplicates(alike, rows)
+        self._note_wording(otherwise, rows)
 
     async def _near(self, ids: Sequence[UUID], model: VectorIndex, threshold: float, offset: int) -> list[Pair]:
         """Return the pairs that are near enough to look at, and note from where on the next call compares."""
@@ -176,7 +178,7 @@ class Review:
         self.found["duplicates"] = len(grouped)
         for group in grouped[: self._limit]:
             stays, *others = sorted((rows[id_] for id_ in group), key=_worth, reverse=True)
-            goes = [row for row in others if not row["pinned"] and not _differ(stays, row)]
+            goes = [row for row in others if not row["pinned"] and _includes(stays, row)]
             if goes:
                 self._take("duplicates", Step("merge", [row["id"] for row in goes], into=stays["id"], reason=MERGING))
                 self._note(
@@ -186,6 +188,20 @@ class Review:
                     into={"into": str(stays["id"])},
                     why=_why_alike(similarity, stays, goes),
                 )
+
+    def _note_wording(self, pairs: Sequence[Pair], rows: dict[UUID, Row]) -> None:
+        """Show what may say the same in other words; whether it does only a reader can tell, so nothing is planned."""
+        self.found["duplicates"] += len(pairs)
+        shown = len(self.findings.get("duplicates", ()))
+        for pair in pairs[: max(0, self._limit - shown)]:
+            stays, goes = sorted((rows[id_] for id_ in (pair.one, pair.other)), key=_worth, reverse=True)
+            self._note(
+                "duplicates",
+                [stays, goes],
+                action="keep",
+                why=f"{_why_alike({frozenset((pair.one, pair.other)): pair.similarity}, stays, [goes])} Each has words that "
+                "the other has not: merge them only if one says all that the other says.",
+            )
 
     # -- one by one ------------------------------------------------------------------------------------------------
 
@@ -309,20 +325,28 @@ def _succeeding(
             yield (newer["id"], older["id"]), succeeds(newer, older, pair.similarity, crowded[pair])
 
 
-def _sorted_out(pairs: Iterable[Pair], rows: dict[UUID, Row]) -> tuple[list[Pair], list[tuple[Pair, list[str]]]]:
-    """Return the pairs that say the same, and those that may contradict each other with what they differ in."""
+def _sorted_out(
+    pairs: Iterable[Pair], rows: dict[UUID, Row]
+) -> tuple[list[Pair], list[Pair], list[tuple[Pair, list[str]]]]:
+    """Return the pairs of which one says all that the other says, those that may say the same in other words, and those
+    that may contradict each other with what they differ in.
+    """
     alike: list[Pair] = []
+    otherwise: list[Pair] = []
     differing: list[tuple[Pair, list[str]]] = []
     for pair in pairs:
         one, other = rows.get(pair.one), rows.get(pair.other)
         if one is None or other is None or not _comparable(one, other):
             continue
         names = differences(one["content"], other["content"])
-        if names:
-            differing.append((pair, names))
-        else:
+        names += said_otherwise(one["content"], other["content"], names)
+        if not names:
             alike.append(pair)
-    return alike, differing
+        elif names == ["wording"]:
+            otherwise.append(pair)
+        else:
+            differing.append((pair, names))
+    return alike, otherwise, differing
 
 
 def _comparable(one: Row, other: Row) -> bool:
@@ -333,9 +357,9 @@ def _comparable(one: Row, other: Row) -> bool:
     return not long or overlap(one["content"], other["content"]) >= LONG_OVERLAP
 
 
-def _differ(one: Row, other: Row) -> bool:
-    """Whether two memories of a group, which others may connect, must not become one."""
-    return not _comparable(one, other) or bool(differences(one["content"], other["content"]))
+def _includes(stays: Row, goes: Row) -> bool:
+    """Whether a memory of a group, in which others may connect the two, says all that another says."""
+    return _comparable(stays, goes) and includes(stays["content"], goes["content"])
 
 
 def _worth(row: Row) -> tuple[Any, ...]:

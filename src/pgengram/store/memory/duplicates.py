@@ -22,6 +22,7 @@ from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.lexical.words import apart, extra_terms
 from pgengram.text.similarity.differences import differences, overlap
 from pgengram.text.similarity.normalising import folded
+from pgengram.text.similarity.sameness import OTHERWISE, said_otherwise
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -114,7 +115,7 @@ def may_replace(candidate: WriteCandidate) -> list[Row]:
         others = crowding(other["similarity"] for other in candidate.alike if other is not row)
         judged.append((succeeds(candidate.draft.row, row, row["similarity"], others), row))
     judged.sort(key=lambda one: -one[0])
-    said = {near.id for near in candidate.near if not near.differs_in}
+    said = {near.id for near in candidate.near if {*near.differs_in} <= {*OTHERWISE}}
     return [row for evidence, row in judged if evidence >= HINTED and row["id"] not in said]
 
 
@@ -352,13 +353,14 @@ def unlike(draft: Draft, row: Row) -> list[str]:
     """Return in what a draft and another, or a memory's row, differ, so that neither stands for the other; or
     nothing.
     """
-    found = differences(draft.row["content"], row["content"])
+    texts = draft.row["content"], row["content"]
+    found = differences(*texts)
     then = row["occurred_at"]
     if draft.row["occurred_at"] != (f.as_utc(then) if isinstance(then, datetime) else then) and "dates" not in found:
         found.append("dates")
     if draft.row["speaker"] != row["speaker"] and "names" not in found:
         found.append("names")
-    return found + [name for name in SCOPE if draft.row[name] != row[name]]
+    return found + said_otherwise(*texts, found) + [name for name in SCOPE if draft.row[name] != row[name]]
 
 
 def stands_elsewhere(draft: Draft, near: Near) -> bool:

@@ -29,9 +29,8 @@ from pgengram.store.memory.duplicates import (
     unlike,
 )
 from pgengram.store.memory.memories import Draft, Outcome
-from pgengram.text.similarity.differences import overlap
+from pgengram.text.similarity.sameness import includes
 
-MERGED_OVERLAP: Final = 0.6  # share of words in common, below which nothing is merged however near it is by meaning
 RELATED: Final = "related_to"
 # Fields that make a memory the same one, and those that are united or compared by themselves.
 JUDGED_APART: Final = frozenset(
@@ -156,8 +155,7 @@ def _fits(draft: Draft, row: Row, differs: Sequence[str]) -> bool:
     if differs or row["type"] != draft.row["type"]:
         return False
     policy = draft.request.dedup_policy
-    enough = policy == "merge" and overlap(draft.row["content"], row["content"]) >= MERGED_OVERLAP
-    return enough or policy == "skip_if_near"
+    return policy == "merge" or (policy == "skip_if_near" and includes(row["content"], draft.row["content"]))
 
 
 async def _store(tx: Transaction, candidates: Sequence[WriteCandidate], model_id: int | None, *, whole: bool) -> None:
@@ -201,15 +199,15 @@ def _memory_behind(t: WriteCandidate, earlier: WriteCandidate | None) -> UUID:
 async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) -> Outcome:
     """Unite a draft with a memory that says nearly the same.
 
-    The longer text holds, the one that was there when both are as long; `merging.change` says what becomes of the other
-    fields. A memory that was changed since it was found near is left alone, and the draft is stored beside it.
+    The text that says more holds, of two that say the same the longer one, the one that was there when both are as long;
+    `merging.change` says what becomes of the other fields. A memory that was changed since it was found near is left alone, and the draft is stored beside it.
     """
     await tx.rows(s.LOCK, {"ids": [id_]})
     row = (await memories.read(tx, [id_], model_id)).get(id_)
     if row is None or row["status"] != "active" or unlike(draft, row):
         [outcome] = await memories.insert(tx, [draft], model_id)
         return outcome
-    longer = len(draft.row["content"]) > len(row["content"])
+    longer = _says_more(draft.row["content"], row["content"])
     result = draft.row | {"expires_at": draft.expires_at, "last_confirmed_at": datetime.now(UTC)}
     text = {"content": draft.row["content"]} if longer else {}
     made = changes.plan(row, merging.change(row, [result], **text))
@@ -220,6 +218,10 @@ async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) 
     await changes.apply(tx, row, made, parts=parts, model_id=model_id, session_id=draft.row["session_id"])
     taken = [name for name in made.changed_fields if name not in ("last_confirmed_at", "told")]
     return Outcome(id_, created=False, how="merged", before=row, taken_over=taken)
+
+
+def _says_more(text: str, there: str) -> bool:
+    return not includes(there, text) or (len(text) > len(there) and includes(text, there))
 
 
 async def _link(tx: Transaction, candidate: WriteCandidate) -> None:

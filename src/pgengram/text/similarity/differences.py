@@ -164,7 +164,7 @@ def tokens(text: str) -> frozenset[str]:
     """
     found: set[str] = set()
     for word in words(unicodedata.normalize("NFKC", text).casefold()):
-        if _is_unspaced(word) and len(word) > 1:
+        if is_unspaced(word) and len(word) > 1:
             found |= {word[i : i + 2] for i in range(len(word) - 1)}
         else:
             found.add(_bare(word))
@@ -276,7 +276,7 @@ def _bare(word: str) -> str:
     return _POSSESSIVE.sub("", word)
 
 
-def _is_unspaced(word: str) -> bool:
+def is_unspaced(word: str) -> bool:
     """Whether a word is of a script without spaces or of Korean, whose words carry their endings with them."""
     return bool(_UNSPACED.match(word))
 
@@ -300,4 +300,4 @@ def _capitalised(text: str) -> Iterator[tuple[str, bool]]:
 def _caseless(line: list[str]) -> Iterator[str]:
     for word in line:
         if word[:1].isalpha() and word.lower() == word.upper():
-            yield from word if _is_unspaced(word) else [word]
+            yield from word if is_unspaced(word) else [word]

@@ -1,0 +1,115 @@
+"""Whether a text says all that another one says, so that the other need not be kept.
+
+Nothing here knows what words mean. What is not known to say nothing says something: another word, another form of a word,
+one word more. To keep a memory twice is cheap, to lose one is not. So no list of numbers, negations or opposites is
+needed, in no language; the few words listed here make it find more that is the same, never less.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+from pgengram.text.lexical.language import ENGLISH, language_of
+from pgengram.text.sentences import sentences
+from pgengram.text.similarity.differences import differences, is_unspaced, overlap
+
+Words = tuple[str, ...]
+
+OTHERWISE: Final = ("words", "wording")
+ALIKE: Final = 0.6  # share of words in common, from which on a word that differs may be all that differs
+SIGNS: Final = frozenset("#%&@?؟")  # besides the symbols of mathematics, currencies and pictures
+JOINTS: Final = frozenset("._/\\:=")  # between two letters or digits: 1.5, foo_bar, 10:30
+HYPHENS: Final = frozenset("-‐‑‒–—")
+APOSTROPHES: Final = frozenset("'’ʼ")
+ARTICLE: Final = "the"
+# English tells by these what a phrase is to the rest, wherever it stands; languages with cases don't.
+OPENERS: Final = frozenset((
+    "about", "after", "around", "as", "at", "before", "by", "during", "each", "every", "for", "from", "in", "inside", "into", "near",
+    "on", "onto", "outside", "over", "since", "through", "to", "under", "until", "with", "within",
+))  # fmt: skip
+
+
+def said_otherwise(one: str, other: str, differing: Sequence[str] = ()) -> list[str]:
+    """Return by which of OTHERWISE two texts differ where neither includes the other: `words`, where most are the same and
+    each has some of its own, else `wording`; nothing where `differing` tells already.
+    """
+    if differing or includes(one, other) or includes(other, one):
+        return []
+    first, second = (Counter(_words(text)) for text in (one, other))
+    replaced = first - second and second - first and overlap(one, other) >= ALIKE
+    return ["words" if replaced else "wording"]
+
+
+def includes(text: str, other: str) -> bool:
+    """Whether `text` says all that `other` says, in the same words.
+
+    Each sentence of `other` stands in `text`, in the same order, and what `text` says besides is neither a number, a
+    date, a name nor a negation. Case, punctuation and spaces may differ; in English "the" may be missing, and a phrase
+    stand elsewhere in its sentence.
+    """
+    if differences(text, other):
+        return False
+    whole, part = _words(text), _words(other)
+    if whole and _say_the_same(whole, part):
+        return True
+    there = iter([_words(one) for one in sentences(text)])
+    wanted = [_words(one) for one in sentences(other)]
+    return bool(part) and all(any(_say_the_same(one, sentence) for one in there) for sentence in wanted)
+
+
+def _say_the_same(one: Words, other: Words) -> bool:
+    """Whether two sentences are the same, but in English for "the", or for the place of a phrase."""
+    if one == other:
+        return True
+    bare, others = (tuple(word for word in words if word != ARTICLE) for words in (one, other))
+    if Counter(bare) != Counter(others) or language_of(" ".join(one)).code != ENGLISH:
+        return False
+    return bare == others or _phrase_moved(one, other) or _phrase_moved(bare, others)
+
+
+def _phrase_moved(one: Words, other: Words) -> bool:
+    """Whether a phrase of a sentence changed places with what stood beside it: "in May", "every night"."""
+    if len(one) != len(other):
+        return False
+    start = next(i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+    end = next(i for i, (a, b) in enumerate(zip(one[::-1], other[::-1], strict=True)) if a != b)
+    before, after = one[start : len(one) - end], other[start : len(other) - end]
+    turns = (i for i in range(2, len(before) - 1) if before[i:] + before[:i] == after)
+    return any(before[i] in OPENERS or before[0] in OPENERS for i in turns)
+
+
+@lru_cache(maxsize=512)
+def _words(text: str) -> Words:
+    """Return the words of a text and the signs that say something, in lower case and in their order; of scripts without
+    spaces each character.
+    """
+    return tuple("".join(_spaced(unicodedata.normalize("NFKC", text).lower())).split())
+
+
+def _spaced(text: str) -> Iterator[str]:
+    """Yield the characters of a text with a space for what says nothing, and signs on their own."""
+    for place, character in enumerate(text):
+        category = unicodedata.category(character)
+        if is_unspaced(character) and not category.startswith("M"):
+            yield f" {character} "
+        elif category[0] in "LNM":
+            yield character
+        elif _is_sign(character, category, text[max(0, place - 1) : place], text[place + 1 : place + 2]):
+            yield f" {'-' if character in HYPHENS or character == '−' else character} "
+        elif character in APOSTROPHES:
+            yield "'" if text[place + 1 : place + 2].isalpha() else " "
+        elif category != "Cf":
+            yield " "
+
+
+def _is_sign(character: str, category: str, before: str, after: str) -> bool:
+    """Whether a character that is no letter says something: +, € and 👍 anywhere, a hyphen before a digit."""
+    if character in SIGNS or (category[0] == "S" and category != "Sk"):
+        return True
+    if character in JOINTS:
+        return before.isalnum() and after.isalnum()
+    return character in HYPHENS and after.isdigit()
