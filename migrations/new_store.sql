@@ -633,6 +633,10 @@ DO $$ BEGIN
   END IF;
 END $$;
 UPDATE pgengram_version SET version_num='0006' WHERE pgengram_version.version_num = '0005';
+ALTER TABLE conversations ADD COLUMN forked_from text, ADD COLUMN withdrawn bigint[] DEFAULT '{}' NOT NULL, ADD COLUMN as_of timestamp with time zone, ADD COLUMN kept_from timestamp with time zone;
+ALTER TABLE conversation_turns ADD COLUMN source_key bigint;
+CREATE INDEX conversation_turns_by_source ON conversation_turns (namespace_id, client, source_key);
+UPDATE pgengram_version SET version_num='0007' WHERE pgengram_version.version_num = '0006';
 DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;

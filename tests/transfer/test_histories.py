@@ -171,7 +171,9 @@ async def test_claude_codes_folder_keeps_what_hooks_would_keep_under_the_same_nu
     )
     (folder / "-nowhere-ark" / "memory").mkdir()
     (folder / "-nowhere-ark" / "memory" / "MEMORY.md").write_text("# Rules\n\n- Run the linter.\n- Never push.\n")
-    await Conversations(manager).bring([(Conversation("claude-code", "s-1"), Turn(1, "user", "Kept by a hook.", NOW))])
+    await Conversations(manager).bring(
+        [(Conversation("claude-code", "s-1"), Turn(1, "user", "We deploy from Lyon.", NOW))]
+    )
 
     report = await brought_in(manager, folder)
 
@@ -181,7 +183,7 @@ async def test_claude_codes_folder_keeps_what_hooks_would_keep_under_the_same_nu
         {"turn": 1, "memory": 0},
     )
     assert [row[:4] for row in turns(database)] == [
-        ("claude-code", "s-1", "user", "Kept by a hook."), ("claude-code", "s-1", "assistant", "Noted."),
+        ("claude-code", "s-1", "user", "We deploy from Lyon."), ("claude-code", "s-1", "assistant", "Noted."),
     ]  # fmt: skip
     assert database.rows("SELECT project FROM conversations") == [{"project": "ark"}]
     assert memories(database) == ["Rules: Never push.", "Rules: Run the linter."]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pgengram.local.transcripts import READ
+from pgengram.transfer.wrappers import spoken
 
 Kind = Literal["start", "prompt", "compact", "turn", "end"]
 
@@ -112,9 +112,6 @@ FORMS: Final[Mapping[str, Form]] = {
     ),
 }  # fmt: skip
 UNKNOWN: Final = Form({})
-# What Gemini CLI, started with a prompt, puts before it: what the hook of the start has printed, its angle brackets
-# escaped.
-BY_HOOKS: Final = re.compile(r"\A(<hook_context>[^<]*</hook_context>\s*)+")
 
 
 def read_event(client: str, given: Mapping[str, Any]) -> Event:
@@ -122,7 +119,8 @@ def read_event(client: str, given: Mapping[str, Any]) -> Event:
     form = FORMS.get(client, UNKNOWN)
     name = _first(given, form.name)
     kind = form.kinds.get(name)
-    prompt, reply = BY_HOOKS.sub("", _first(given, form.prompt)), _first(given, form.reply)
+    reply = _first(given, form.reply)
+    prompt = spoken(client, [_first(given, form.prompt)]).text
     turn = {"prompt": ("user", prompt), "turn": ("assistant", reply)}.get(kind or "", ("", ""))
     transcript = (_first(given, ("transcript_path",)) or None) if client in READ else None
     return Event(

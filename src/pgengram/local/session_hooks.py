@@ -6,12 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
 from pgengram.local.events import Event, printed, read_event
-from pgengram.local.transcripts import turns_after
+from pgengram.local.transcripts import read_transcript
 from pgengram.runtime.projects import Project
 from pgengram.service.answers import contexts, said, standing
 from pgengram.service.conversations import Conversations
@@ -130,16 +129,12 @@ class _Answer:
 
     async def _keep(self) -> None:
         conversations = Conversations(self._manager)
-        transcript = self._event.transcript
-        if transcript is not None:
-            await conversations.keep(
-                self._conversation,
-                lambda last: turns_after(self._event.client, transcript, self._conversation.id, last),
-            )
+        if self._event.transcript is not None:
+            await conversations.keep(self._conversation, read_transcript)
         if self._event.said:
             await conversations.keep_told(self._conversation, self._event.said, self._asked.at)
         if self._event.kind == "start":
-            await conversations.catch_up(self._conversation, partial(turns_after, self._event.client))
+            await conversations.catch_up(self._conversation, read_transcript)
 
     async def _start(self) -> str:
         """Return the date, what always matters, what matters for this project, and where the last conversation about

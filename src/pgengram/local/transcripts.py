@@ -1,4 +1,4 @@
-"""The transcripts that clients keep of their conversations, read as turns from a number on.
+"""The transcripts that clients keep of their conversations, read as turns by what an import reads them by.
 
 A turn's number is the place of its line in the file, which only grows. A line that is still being written is left for
 the next time. What a client puts into a conversation by itself is no turn.
@@ -6,46 +6,80 @@ the next time. What a client puts into a conversation by itself is no turn.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pgengram.store.assistant.conversations import Turn
+from pgengram.store.assistant.conversations import Conversation, Turn
+
+if TYPE_CHECKING:
+    from pgengram.transfer.transcripts import Entries, Line
 
 READ: Final = ("claude-code", "codex")  # clients whose transcripts are
 MAX_BYTES: Final = 200_000_000  # of a transcript
 
 
-def turns_after(client: str, path: str, conversation: str, last: int) -> list[Turn]:
-    """Return the turns of a client's transcript after the number `last`; the last one may have no text, to say how far
-    it goes.
+def read_transcript(conversation: Conversation) -> tuple[Conversation, Sequence[Turn]]:
+    """Return a conversation with what its transcript says of it, and its turns. The last one has no text, and says how
+    far the transcript goes; there are none where there is no file yet.
 
-    None are returned where there is no file yet.
+    Raises:
+        OSError: it can't be read, or is no ordinary file.
     """
+    lines = _lines(conversation.transcript or "")
+    if not lines:
+        return conversation, []
+    entries = [(number, entry) for number, line in enumerate(lines) if (entry := _entry(line)) is not None]
+    from pgengram.transfer.records import Said  # with all importers: no start waits for them
+
+    known, found = _read(conversation, lambda: iter(entries))
+    now = datetime.now(UTC)
+    said = (
+        one
+        for line in found
+        if line.conversation == conversation.id
+        for one in replace(line, time=line.time or now).as_turns("", known)
+    )
+    turns = [one.turn for one in said if isinstance(one, Said)]
+    return known, [*turns, Turn(len(lines) - 1, "tool", "", now)]
+
+
+def _read(conversation: Conversation, entries: Entries) -> tuple[Conversation, Iterator[Line]]:
+    """Return a conversation with what its lines say of it, and what each comes to."""
+    from pgengram.transfer.importers.chats import claude_code, codex
+
+    if conversation.client == claude_code.CLIENT:
+        of_claude = claude_code.Survey(entries)
+        found = claude_code.transcript(entries, of_claude, conversation.id)
+        known = replace(conversation, as_of=of_claude.as_of)
+    else:
+        header = replace(codex.Header.among((entry for _, entry in entries()), ""), id=conversation.id)
+        of_codex = codex.Survey(entries)
+        found = codex.transcript(entries, of_codex, header)
+        known = replace(conversation, as_of=of_codex.as_of, forked_from=header.forked_from)
+    return known, (line for _, line in found if line)
+
+
+def _lines(path: str) -> list[bytes]:
+    """Return the whole lines of a file; nothing where there is none yet."""
     try:
-        with open(path, "rb") as file:
-            lines = file.read(MAX_BYTES).split(b"\n")[:-1]
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
         return []
-    found = [
-        turn
-        for number, line in enumerate(lines[last + 1 :], last + 1)
-        if (turn := _turn(client, number, line, conversation)) is not None
-    ]
-    if lines and len(lines) - 1 > last and (not found or found[-1].number < len(lines) - 1):
-        found.append(Turn(len(lines) - 1, "tool", "", datetime.now(UTC)))
-    return found
+    with open(opened, "rb") as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, "it is no ordinary file")
+        return file.read(MAX_BYTES).split(b"\n")[:-1]
 
 
-def _turn(client: str, number: int, line: bytes, conversation: str) -> Turn | None:
-    """Return what a line of a transcript says; None for what nobody said."""
-    from pgengram.transfer.transcripts import claude_code, codex, time_of  # with all importers: no start waits for them
-
+def _entry(line: bytes) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(entry, dict) or entry.get("sessionId", conversation) != conversation:
-        return None
-    role, text = {"claude-code": claude_code, "codex": codex}[client](entry)
-    return Turn(number, role, text, time_of(entry) or datetime.now(UTC)) if text else None
+    return entry if isinstance(entry, dict) else None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import partial
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
 from pgengram.errors import Conflict
+from pgengram.service.turn_arrivals import Arrivals, Brought, clean, fitted
 from pgengram.store.assistant import conversations as store
-from pgengram.store.assistant import recall_receipts
+from pgengram.store.assistant import recall_receipts, turn_arrivals
 from pgengram.store.assistant.conversations import Conversation, Keeping, Turn
 from pgengram.text.secrets.redaction import redacted
 
@@ -20,24 +20,13 @@ if TYPE_CHECKING:
     from pgengram.service.core import Core
     from pgengram.store.connection.database import Row
 
-MAX_CHARS: Final = {"user": 200_000, "assistant": 200_000, "tool": 2_000}  # of one turn
-SCREENED: Final = 4  # times as much is searched for secrets, so that none is cut in two
 CATCHES_UP: Final = 3  # earlier conversations whose end may have been missed
 NAME: Final = 256  # characters of an id, a title or a project
 BEGINS: Final = 120  # characters that are shown of how a conversation begins
 
-Read = Callable[[str, str, int], Sequence[Turn]]  # a transcript's path, a conversation's id and the last number read
-
-
-@dataclass(slots=True)
-class Brought:
-    """What bringing in turns came to: the places of those that are new, and of those among them that were shortened;
-    how many had secrets.
-    """
-
-    added: list[int] = field(default_factory=list)
-    shortened: list[int] = field(default_factory=list)
-    redacted: int = 0
+# Returns a conversation with what its transcript says of it, and all turns of that. The last one has no text, and says
+# how far it goes.
+Read = Callable[[Conversation], tuple[Conversation, Sequence[Turn]]]
 
 
 class Conversations:
@@ -51,25 +40,32 @@ class Conversations:
         self._store = core.store
         self._projects = core.projects
         self._silence = core.silence
-        self._matched: set[tuple[str, str, int]] = set()  # turns that stand for one that was brought
+        self._arrivals: dict[bool, Arrivals] = {}
 
-    async def keep(self, conversation: Conversation, read: Callable[[int], Sequence[Turn]]) -> int:
-        """Keep what was said since the last time, each turn once; return how many turns are new.
-
-        Args:
-            conversation: which.
-            read: returns the turns after a number.
-        """
+    async def keep(self, conversation: Conversation, read: Read) -> int:
+        """Keep what was said since the last time, each turn once, and take back what was; return how many turns are new."""
         async with self._store.transaction() as tx:
             keeping = await store.keeping(tx)
-            last = await store.begin(tx, conversation)
-            turns = await asyncio.to_thread(read, last)
+            last, kept_from = await store.begin(tx, conversation)
+            known, turns = await asyncio.to_thread(read, conversation)
             if not turns:
                 return 0
-            said = [turn for turn in turns if turn.text]
-            kept = [_fit_to_keep(turn) for turn in said] if keeping.keeps else []
-            added = await store.keep(tx, conversation, kept, keeping.keep_days)
-            await store.read_to(tx, conversation, turns[-1].number, said[-1].time if said else None)
+            last = last if last <= turns[-1].number else -1  # another file has the name now
+            old = datetime.now(UTC) - timedelta(days=keeping.keep_days)
+            after = max(old, kept_from) if kept_from and last < 0 else old
+            fresh = [turn for turn in turns if turn.text and turn.number > last]
+            if keeping.keeps:
+                arrivals = Arrivals(imported=False)
+                said = [(known, turn) for turn in turns if turn.text]
+                own = [said[at] for at in await arrivals.own(tx, said)]
+                wanted = [
+                    (one, turn) for one, turn in own if turn.withdrawn or (turn.number > last and turn.time > after)
+                ]
+                added = len((await arrivals.bring(tx, wanted)).added)
+            else:
+                added = 0
+            at = fresh[-1].time if fresh else None
+            await store.read_to(tx, conversation, turns[-1].number, at, kept=keeping.keeps)
         self._silence.note(spoken=True)
         return added
 
@@ -80,48 +76,14 @@ class Conversations:
             said: in any order, of any conversations.
             dry_run: change nothing.
         """
-        brought = Brought()
         named = {conversation: _named(conversation) for conversation in {conversation for conversation, _ in said}}
         said = [(named[conversation], turn) for conversation, turn in said]
-        places = await self._new_numbers(said)
-        kept = await asyncio.to_thread(lambda: [_fitted(said[place][1]) for place in places])
-        fresh = [(said[place][0], turn) for place, (turn, _) in zip(places, kept, strict=True)]
-        known = await self._known_otherwise(fresh)
-        turns: list[tuple[Conversation, Turn]] = []
-        for at, (place, (_, secrets)) in enumerate(zip(places, kept, strict=True)):
-            if at not in known:
-                turns.append(fresh[at])
-                brought.added.append(place)
-                brought.redacted += secrets
-                if said[place][1].role != "tool" and _too_long(said[place][1]):
-                    brought.shortened.append(place)
-        if turns and not dry_run:
-            async with self._store.transaction() as tx:
-                await store.bring(tx, turns)
+        arrivals = self._arrivals.setdefault(dry_run, Arrivals(imported=True, dry_run=dry_run))
+        async with self._store.transaction() as tx:
+            brought = await arrivals.bring(tx, said)
+        if brought.added and not dry_run:
             self._silence.note(spoken=True)
         return brought
-
-    async def _new_numbers(self, turns: Sequence[tuple[Conversation, Turn]]) -> list[int]:
-        """Return the places of turns whose number their conversation doesn't have yet, of each number the first."""
-        there = await self._store.read_transaction(lambda tx: store.known(tx, turns))
-        places: dict[tuple[str, str, int], int] = {}
-        for place, (conversation, turn) in enumerate(turns):
-            places.setdefault((conversation.client, conversation.id, turn.number), place)
-        return [place for key, place in places.items() if key not in there]
-
-    async def _known_otherwise(self, turns: Sequence[tuple[Conversation, Turn]]) -> set[int]:
-        """Return the places of turns that hooks have kept under numbers of their own, or the other way round; each of
-        those stands for one turn, however often the same was said.
-        """
-        if not turns:
-            return set()
-        known: set[int] = set()
-        for place, number in await self._store.read_transaction(lambda tx: store.same(tx, turns)):
-            key = (turns[place][0].client, turns[place][0].id, number)
-            if place not in known and key not in self._matched:
-                self._matched.add(key)
-                known.add(place)
-        return known
 
     async def keep_told(self, conversation: Conversation, said: tuple[str, str], at: datetime) -> bool:
         """Keep what an event tells, by role and text; return whether it is new.
@@ -131,11 +93,11 @@ class Conversations:
         """
         async with self._store.transaction() as tx:
             keeping = await store.keeping(tx)
-            last = await store.begin(tx, conversation)
-            turn = _fit_to_keep(Turn(last + 1, *said, at))
+            last, _ = await store.begin(tx, conversation)
+            turn = fitted(Turn(last + 1, *said, at))[0]
             if not keeping.keeps or await store.is_kept(tx, conversation, turn):
                 return False
-            await store.keep(tx, conversation, [turn], keeping.keep_days)
+            await turn_arrivals.add(tx, [(conversation, turn)])
             await store.read_to(tx, conversation, turn.number, at)
         self._silence.note(spoken=True)
         return True
@@ -146,7 +108,7 @@ class Conversations:
             earlier = await store.unfinished(tx, current, CATCHES_UP)
             await store.forget_old(tx, await store.keeping(tx))
         for one in earlier:
-            await self.keep(one, partial(read, one.transcript or "", one.id))
+            await self.keep(one, read)
 
     async def last_words(self, current: Conversation) -> list[Row]:
         """Return what each side said last in the latest other conversation about the same project."""
@@ -217,35 +179,12 @@ class Conversations:
         return {name: value for name, value in where.items() if name != "project"} | {"projects": projects}
 
 
-def _fit_to_keep(turn: Turn) -> Turn:
-    return _fitted(turn)[0]
-
-
 def _named(conversation: Conversation) -> Conversation:
     """Return a conversation whose names are no longer than names are, and without what PostgreSQL refuses or nobody may
     see.
     """
     names: dict[str, Any] = {
-        name: _clean(value)[:NAME] if (value := getattr(conversation, name)) else value
-        for name in ("id", "project", "title")
+        name: clean(value)[:NAME] if (value := getattr(conversation, name)) else value
+        for name in ("id", "project", "title", "forked_from")
     }
     return replace(conversation, **names | {"title": redacted(names["title"])[0] if names["title"] else None})
-
-
-def _clean(text: str) -> str:
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
-
-
-def _too_long(turn: Turn) -> bool:
-    return len(turn.text) > MAX_CHARS[turn.role]
-
-
-def _fitted(turn: Turn) -> tuple[Turn, bool]:
-    """Return a turn without secrets, no longer than one may be, with nothing that PostgreSQL refuses; and whether there
-    were secrets.
-    """
-    most = MAX_CHARS[turn.role]
-    text, names = redacted(_clean(turn.text[: most * SCREENED]))
-    left = len(turn.text) - most
-    shown = text if left <= 0 else f"{text[:most]}\n[{left:,} characters left out]"
-    return replace(turn, text=shown), bool(names)

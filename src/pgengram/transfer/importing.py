@@ -31,7 +31,7 @@ from pgengram.store.reading.transferring import Arrival
 from pgengram.transfer import gone
 from pgengram.transfer.arrivals import arrival, imported_actor
 from pgengram.transfer.opening import Opened
-from pgengram.transfer.records import Item, Left, Said, uuid_of
+from pgengram.transfer.records import EDITED, Item, Left, Said, uuid_of
 from pgengram.transfer.report import Imported
 
 BATCH: Final = 64  # memories embedded and stored together
@@ -163,8 +163,11 @@ class _Import:
         brought = await self._conversations.bring(
             [(one.conversation, one.turn) for one in said], dry_run=self.report.dry_run
         )
-        self.report.known["turn"] += len(said) - len(brought.added)
+        taken_back = [one for one in said if one.turn.withdrawn]
+        self.report.known["turn"] += len(said) - len(taken_back) - len(brought.added)
         self.report.redacted += brought.redacted
+        for one in taken_back:
+            self.report.leave(Left(one.place, EDITED, by_design=True))
         for place in brought.added:
             conversation, turn = said[place].conversation, said[place].turn
             self.report.add("turn", f"{turn.role}'s turn", turn.text, turn.time, conversation.id)

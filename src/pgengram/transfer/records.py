@@ -13,8 +13,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
-from pgengram.store.assistant.conversations import Conversation, Turn
+from pgengram.store.assistant.conversations import Conversation, Turn, source_key
 
+NOBODY: Final = "nobody said it"
+EDITED: Final = "it was edited or generated again later"
 MILLISECONDS: Final = 100_000_000_000  # a larger time is in milliseconds: as seconds it would be the year 5138
 
 
@@ -59,14 +61,28 @@ Reader = Callable[..., Read]
 
 
 def said_or_left(
-    place: str, conversation: Conversation, number: int, role: str, text: str, time: datetime | None
-) -> Said | Left:
-    """Return a turn, or why it is none: nobody said it, or nobody knows when."""
+    place: str, conversation: Conversation, number: int, role: str, text: str, time: datetime | None,
+    *, why: str = NOBODY, id_: object = "", withdrawn: bool = False,
+) -> Said | Left:  # fmt: skip
+    """Return a turn, or why it is none: nobody said it, or nobody knows when.
+
+    Args:
+        place: where it is.
+        conversation: of which it is one.
+        number: its place there.
+        role: who said it.
+        text: what.
+        time: when.
+        why: it is none, where nobody said it.
+        id_: how its source calls it; otherwise it is known by its place, role and text.
+        withdrawn: whether it was taken back later.
+    """
     if not role or not text:
-        return Left(place, "nobody said it", by_design=True)
+        return Left(place, why, by_design=True)
     if time is None:
         return Left(place, "it has no time that can be read")
-    return Said(place, conversation, Turn(number, role, text, time))
+    key = source_key(id_, role) if id_ else source_key(conversation.id, number, role, text)
+    return Said(place, conversation, Turn(number, role, text, time, key, withdrawn))
 
 
 def id_of(system: str, key: object, content: str, at: datetime | None) -> UUID:

@@ -1,62 +1,107 @@
-"""What the entries of the transcripts of coding assistants say: who said it, and what.
-
-A tool's call and its answer are what the role `tool` says. What a client puts into a conversation by itself nobody
-says.
+"""What the lines of the transcripts of coding assistants have in common: blocks of text, calls of tools, and what each
+line comes to, for an import as for hooks.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from pgengram.transfer.records import moment
+from pgengram.store.assistant.conversations import Conversation
+from pgengram.transfer.input.json_records import Broken
+from pgengram.transfer.input.sources import File, Source
+from pgengram.transfer.records import NOBODY, Left, Said, moment, said_or_left
+from pgengram.transfer.wrappers import SHELL, spoken
 
 MAX_INPUT: Final = 500  # characters of what a tool was called with
-BY_THE_CLIENT: Final = (
-    "<command-", "<local-command-", "<system-reminder>", "<task-notification>", "<environment_context>",
-    "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>",
-)  # fmt: skip
-NOBODY: Final = ("", "")
+SUBAGENT: Final = "a sub-agent said it to itself"
+REPEATED: Final = "it repeats what was said"
+
+HELD: Final = 16 << 20  # bytes of a file that is held, so that it need not be read and parsed twice
+Entries = Callable[
+    [], Iterator[tuple[int, dict[str, Any] | Broken]]
+]  # the lines of a file, each time from its beginning
 
 
-def claude_code(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the role and the text of a line of Claude Code."""
-    if entry.get("type") not in ("user", "assistant"):
-        return NOBODY
-    if any(entry.get(name) for name in ("isSidechain", "isMeta", "isCompactSummary")):
-        return NOBODY
-    message = entry.get("message")
-    content = message.get("content") if isinstance(message, Mapping) else None
-    return _said_or_done(str(entry["type"]), content)
+@dataclass(frozen=True, slots=True)
+class Uttered:
+    """Who said something, and what; or why it is left out. `cut` has the reasons for its parts that were left out."""
+
+    role: str = ""
+    text: str = ""
+    why: str = NOBODY
+    cut: tuple[str, ...] = ()
+
+    def if_said(self) -> bool:
+        """Whether anybody said it."""
+        return bool(self.role and self.text)
 
 
-def codex(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the role and the text of a line of Codex; events are left out, as they repeat what is said."""
-    raw = entry.get("payload") if entry.get("type") == "response_item" else entry
-    if not isinstance(raw, Mapping):
-        return NOBODY
-    match raw.get("type"):
-        case "message" if raw.get("role") in ("user", "assistant"):
-            return _said_or_done(str(raw["role"]), raw.get("content"))
-        case "function_call" | "custom_tool_call":
-            return "tool", called(raw.get("name"), raw.get("arguments") or raw.get("input"))
-        case "local_shell_call":
-            return "tool", called("shell", raw.get("action"))
-        case "function_call_output" | "custom_tool_call_output":
-            return "tool", _output(raw.get("output"))
-    return NOBODY
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a transcript.
+
+    Args:
+        number: from 0.
+        uttered: what it says.
+        time: when, if that is known.
+        conversation: of which it is one.
+        id: how the client calls it; empty if it has no name.
+        withdrawn: whether it was taken back later.
+    """
+
+    number: int
+    uttered: Uttered
+    time: datetime | None
+    conversation: str
+    id: str = ""
+    withdrawn: bool = False
+
+    def as_turns(self, place: str, conversation: Conversation) -> Iterator[Said | Left]:
+        """Yield the turn that it is, and what was left out of it."""
+        one = self.uttered
+        talk = conversation if self.conversation == conversation.id else replace(conversation, id=self.conversation)
+        for reason in one.cut if one.if_said() else one.cut[1:]:
+            yield Left(place, reason, by_design=True)
+        yield said_or_left(
+            place, talk, self.number, one.role, one.text, self.time,
+            why=one.why, id_=self.id, withdrawn=self.withdrawn,
+        )  # fmt: skip
 
 
-def gemini_cli(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the role and the text of a message of Gemini CLI."""
-    role = {"user": "user", "gemini": "assistant"}.get(str(entry.get("type")), "")
-    text = "\n\n".join(texts_in(entry.get("content"))).strip()
-    if role and text and not text.startswith(BY_THE_CLIENT):
-        return role, text
-    calls = [called(call.get("name"), call.get("args")) for call in _blocks(entry.get("toolCalls"))]
-    return ("tool", "\n\n".join(calls)) if calls else NOBODY
+def entries_of(source: Source, file: File) -> Entries:
+    """Return what yields the lines of a file, each time from its beginning."""
+    if file.size <= HELD:
+        held = list(source.objects(file))
+        return lambda: iter(held)
+
+    def again() -> Iterator[tuple[int, dict[str, Any] | Broken]]:
+        done = source.done
+        yield from source.objects(file)
+        source.done = done
+
+    source.done += file.size
+    return again
+
+
+def by_person(client: str, content: Any) -> Uttered:
+    """Return what a person said in a message to a client, or what its tools answered."""
+    found = spoken(client, texts_in(content))
+    cut = tuple(found.left)
+    if found.text:
+        return Uttered("user", found.text, cut=cut)
+    answered = "\n\n".join(filter(None, [found.shell, *done(content)])).strip()
+    why = cut[0] if cut else SHELL if found.shell else NOBODY
+    return Uttered("tool", answered, why, cut) if answered else Uttered(why=why, cut=cut)
+
+
+def by_assistant(content: Any) -> Uttered:
+    """Return what an assistant said, or which tools it called."""
+    text = "\n\n".join(texts_in(content)).strip()
+    return Uttered("assistant", text) if text else Uttered("tool", "\n\n".join(done(content)).strip())
 
 
 def time_of(entry: Mapping[str, Any]) -> datetime | None:
@@ -68,18 +113,20 @@ def texts_in(content: Any) -> Iterator[str]:
     """Yield the texts of a message: of a string, or of blocks."""
     if isinstance(content, str):
         yield content
-    for block in _blocks(content):
-        if block.get("type") in (None, "text", "input_text", "output_text") and isinstance(block.get("text"), str):
+    for block in blocks(content):
+        if block.get("type") in (None, "text", "input_text", "output_text", "Text") and isinstance(
+            block.get("text"), str
+        ):
             yield block["text"]
 
 
 def done(content: Any) -> Iterator[str]:
     """Yield which tools a message calls, and what they answered."""
-    for block in _blocks(content):
+    for block in blocks(content):
         if block.get("type") == "tool_use":
             yield called(block.get("name"), block.get("input"))
         elif block.get("type") == "tool_result":
-            yield "\n".join(texts_in(block.get("content")))
+            yield answered(block.get("content"))
 
 
 def called(name: Any, given: Any) -> str:
@@ -87,29 +134,28 @@ def called(name: Any, given: Any) -> str:
     return f"{name} {_short(given)}"
 
 
-def _said_or_done(role: str, content: Any) -> tuple[str, str]:
-    said = "\n\n".join(texts_in(content)).strip()
-    if said and not said.startswith(BY_THE_CLIENT):
-        return role, said
-    raw = "\n\n".join(done(content)).strip()
-    return ("tool", raw) if raw else NOBODY
+def answered(output: object) -> str:
+    """Return what a tool answered: its text where it is wrapped in JSON, else all of it."""
+    found: Any = output
+    if isinstance(found, str) and found.startswith("{"):
+        try:
+            found = json.loads(found)
+        except ValueError:
+            return found.strip()
+    for name in ("output", "content", "content_items"):
+        if isinstance(found, Mapping) and found.get(name):
+            found = found[name]
+            break
+    text = "\n".join(texts_in(found)).strip()
+    if text or found in (None, "", [], {}):
+        return text
+    return output.strip() if isinstance(output, str) else str(json.dumps(output, ensure_ascii=False))
 
 
-def _blocks(content: Any) -> list[Mapping[str, Any]]:
+def blocks(content: Any) -> list[Mapping[str, Any]]:
+    """Return the blocks of a message."""
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
 
 def _short(given: Any) -> str:
     return (given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))[:MAX_INPUT]
-
-
-def _output(output: Any) -> str:
-    if isinstance(output, Mapping):
-        output = output.get("output") or output.get("content")
-    try:
-        inner = json.loads(output) if isinstance(output, str) and output.startswith("{") else output
-    except ValueError:
-        inner = output
-    if isinstance(inner, Mapping):
-        inner = inner.get("output") or inner.get("content")
-    return "\n".join(texts_in(inner)).strip()

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import md5
+from hashlib import sha256
 from typing import Any, Final
-
-from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.store.assistant import recall_receipts
@@ -33,6 +31,8 @@ class Conversation:
         transcript: path of the client's own file, if it keeps one.
         title: as the client calls it, if it does.
         aliases: of the project.
+        forked_from: the conversation that it begins with a copy of.
+        as_of: the moment of the state that its source tells, by which a later state is known.
     """
 
     client: str
@@ -41,6 +41,8 @@ class Conversation:
     transcript: str | None = None
     title: str | None = None
     aliases: tuple[str, ...] = ()
+    forked_from: str | None = None
+    as_of: datetime | None = None
 
     @property
     def about(self) -> dict[str, list[str] | None]:
@@ -61,12 +63,16 @@ class Turn:
         number: its place in the conversation, as the client counts; see `FROM_FILE`. Turns are ordered by time, then
             this.
         role: one of `fields.ROLES`.
+        key: what it is known by, a hash of how its source calls it; None if an event told it.
+        withdrawn: whether it was taken back: rewound, edited or generated again.
     """
 
     number: int
     role: str
     text: str
     time: datetime
+    key: int | None = None
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,12 @@ class Keeping:
 
     keeps: bool = True
     keep_days: int = f.KEEP_DAYS
+
+
+def source_key(*names: object) -> int:
+    """Return what a turn is known by: the first 64 bits of a hash of how its source calls it."""
+    digest = sha256("\0".join(map(str, names)).encode("utf-8", "replace")).digest()
+    return int.from_bytes(digest[:8], signed=True)
 
 
 MOST_WORDS: Final = 0.6  # of those asked, which a turn has that matches
@@ -90,19 +102,14 @@ BEGIN: Final = """
 INSERT INTO conversations (namespace_id, client, conversation, project, transcript)
 VALUES (%(namespace_id)s, %(client)s, %(conversation)s, %(project)s, %(transcript)s)
 ON CONFLICT (namespace_id, client, conversation) DO UPDATE SET
-  project = coalesce(excluded.project, conversations.project), transcript = coalesce(excluded.transcript, conversations.transcript)
-RETURNING read_to
+  project = coalesce(excluded.project, conversations.project), transcript = coalesce(excluded.transcript, conversations.transcript),
+  read_to = CASE WHEN excluded.transcript <> coalesce(conversations.transcript, '') THEN -1 ELSE conversations.read_to END
+RETURNING read_to, kept_from
 """
 READ_TO: Final = """
-UPDATE conversations SET read_to = greatest(read_to, %(number)s), at = coalesce(%(at)s::timestamptz, at)
+UPDATE conversations SET read_to = %(number)s, at = coalesce(%(at)s::timestamptz, at),
+  kept_from = CASE WHEN %(kept)s THEN kept_from ELSE greatest(kept_from, %(at)s::timestamptz) END
 WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation = %(conversation)s
-"""
-ADD_TURNS: Final = """
-INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, project, time)
-SELECT %(namespace_id)s, %(client)s, %(conversation)s, t.number, t.role, t.text, %(project)s, t.time
-FROM jsonb_to_recordset(%(turns)s) AS t(number integer, role text, text text, time timestamptz)
-WHERE t.time > now() - make_interval(days => %(keep_days)s)
-ON CONFLICT DO NOTHING RETURNING 1 AS added
 """
 # Uses conversation_turns_by_time, and conversations_pkey for each.
 IS_KEPT: Final = """
@@ -118,40 +125,13 @@ WHERE t.namespace_id = %(namespace_id)s AND time <= now() - make_interval(days =
   SELECT 1 FROM conversations c WHERE c.namespace_id = %(namespace_id)s AND c.client = t.client
     AND c.conversation = t.conversation AND c.imported)
 """
-FIND_KNOWN: Final = """
-SELECT t.client, t.conversation, t.number FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer)
-JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = s.client
-  AND t.conversation = s.conversation AND t.number = s.number
-"""
-# Turns that say the same under a number of the other kind, those nearest in time first.
-FIND_SAME: Final = """
-SELECT s.place, t.number FROM jsonb_to_recordset(%(turns)s)
-  AS s(place integer, client text, conversation text, role text, digest text, time timestamptz, first integer, last integer)
-JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation
-  AND t.number BETWEEN s.first AND s.last AND t.role = s.role AND md5(t.text) = s.digest
-ORDER BY abs(extract(epoch FROM t.time - s.time)), s.place, t.number
-"""
-BRING_CONVERSATIONS: Final = """
-INSERT INTO conversations AS c (namespace_id, client, conversation, project, title, imported, read_to, at)
-SELECT %(namespace_id)s, s.client, s.conversation, s.project, s.title, true, s.read_to, s.at
-FROM jsonb_to_recordset(%(conversations)s)
-  AS s(client text, conversation text, project text, title text, read_to integer, at timestamptz)
-ON CONFLICT (namespace_id, client, conversation) DO UPDATE SET
-  imported = true, project = coalesce(c.project, excluded.project), title = coalesce(excluded.title, c.title),
-  read_to = greatest(c.read_to, excluded.read_to), at = greatest(c.at, excluded.at)
-"""
-BRING_TURNS: Final = """
-INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, project, time)
-SELECT %(namespace_id)s, s.client, s.conversation, s.number, s.role, s.text, s.project, s.time
-FROM jsonb_to_recordset(%(turns)s)
-  AS s(client text, conversation text, number integer, role text, text text, project text, time timestamptz)
-ON CONFLICT DO NOTHING
-"""
 CHOSEN: Final = """namespace_id = %(namespace_id)s
   AND (%(client)s::text IS NULL OR client = %(client)s) AND (%(conversation)s::text IS NULL
     OR conversation = %(conversation)s)
   AND (%(projects)s::text[] IS NULL OR lower(project) = ANY(%(projects)s))"""
 ERASE: Final = f"DELETE FROM conversation_turns WHERE {CHOSEN}"
+# So that a hook that reads them in another file doesn't bring them again.
+KEEP_ERASED: Final = f"UPDATE conversations SET kept_from = greatest(kept_from, at) WHERE {CHOSEN}"
 # Uses conversations_by_time.
 LIST: Final = f"""
 SELECT c.client, c.conversation, c.project, c.at, t.turns, t.began_at, left(coalesce(c.title, t.first_words), %(chars)s) AS begins
@@ -254,58 +234,13 @@ async def set_keeping(tx: Transaction, wanted: Keeping) -> None:
     await forget_old(tx, wanted)
 
 
-async def begin(tx: Transaction, conversation: Conversation) -> int:
-    """Note that a conversation goes on; return the number of the last turn that was read, -1 for none."""
+async def begin(tx: Transaction, conversation: Conversation) -> tuple[int, datetime | None]:
+    """Note that a conversation goes on; return the number of the last turn that was read of its transcript, -1 for
+    none, and the moment up to which nothing is kept of what was said.
+    """
     given = {**conversation.key, "project": conversation.project, "transcript": conversation.transcript}
     row = await tx.row(BEGIN, given)
-    return int(row["read_to"]) if row else -1
-
-
-async def keep(tx: Transaction, conversation: Conversation, turns: Sequence[Turn], keep_days: int) -> int:
-    """Keep turns that are not there yet, and return how many these are; those that would be forgotten at once are left
-    out.
-    """
-    rows = Jsonb([{"number": t.number, "role": t.role, "text": t.text, "time": t.time.isoformat()} for t in turns])
-    given = {**conversation.key, "project": conversation.project, "turns": rows, "keep_days": keep_days}
-    return len(await tx.rows(ADD_TURNS, given))
-
-
-async def known(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> set[tuple[str, str, int]]:
-    """Return the client, conversation and number of those turns that are there."""
-    rows = Jsonb([{**conversation.key, "number": turn.number} for conversation, turn in turns])
-    return {(row["client"], row["conversation"], row["number"]) for row in await tx.rows(FIND_KNOWN, {"turns": rows})}
-
-
-async def same(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> list[tuple[int, int]]:
-    """Return the place of each turn that is there under a number of the other kind, with that number, those nearest in
-    time first; the texts are as they are kept.
-    """
-    rows = [
-        {**one.key, "place": place, "role": turn.role, "time": turn.time.isoformat(),
-         "digest": md5(turn.text.encode(), usedforsecurity=False).hexdigest(),
-         "first": 0 if turn.number >= FROM_FILE else FROM_FILE,
-         "last": FROM_FILE - 1 if turn.number >= FROM_FILE else LAST}
-        for place, (one, turn) in enumerate(turns)
-    ]  # fmt: skip
-    return [(row["place"], row["number"]) for row in await tx.rows(FIND_SAME, {"turns": Jsonb(rows)})]
-
-
-async def bring(tx: Transaction, turns: Sequence[tuple[Conversation, Turn]]) -> None:
-    """Store turns of conversations that are imported; those that are there stay as they are."""
-    rows_by_key: dict[tuple[str, str], dict[str, Any]] = {}
-    for one, turn in turns:
-        row = rows_by_key.setdefault((one.client, one.id), {**one.key, "read_to": -1, "at": turn.time.isoformat()})
-        row |= {"project": row.get("project") or one.project, "title": row.get("title") or one.title}
-        if turn.number < FROM_FILE:  # hooks count on from here
-            row["read_to"] = max(row["read_to"], turn.number)
-        row["at"] = max(row["at"], turn.time.isoformat())
-    await tx.run(BRING_CONVERSATIONS, {"conversations": Jsonb(list(rows_by_key.values()))})
-    rows = [
-        {**one.key, "number": turn.number, "role": turn.role, "text": turn.text, "project": one.project,
-         "time": turn.time.isoformat()}
-        for one, turn in turns
-    ]  # fmt: skip
-    await tx.run(BRING_TURNS, {"turns": Jsonb(rows)})
+    return (int(row["read_to"]), row["kept_from"]) if row else (-1, None)
 
 
 async def is_kept(tx: Transaction, conversation: Conversation, turn: Turn) -> bool:
@@ -314,9 +249,11 @@ async def is_kept(tx: Transaction, conversation: Conversation, turn: Turn) -> bo
     return await tx.row(IS_KEPT, {**conversation.key, **given}) is not None
 
 
-async def read_to(tx: Transaction, conversation: Conversation, number: int, at: datetime | None) -> None:
-    """Note how far a conversation was read, and when something was said last."""
-    await tx.run(READ_TO, {**conversation.key, "number": number, "at": at})
+async def read_to(
+    tx: Transaction, conversation: Conversation, number: int, at: datetime | None, *, kept: bool = True
+) -> None:
+    """Note how far a conversation was read, when something was said last, and whether that was kept."""
+    await tx.run(READ_TO, {**conversation.key, "number": number, "at": at, "kept": kept})
 
 
 async def forget_old(tx: Transaction, keeping: Keeping) -> int:
@@ -327,6 +264,7 @@ async def forget_old(tx: Transaction, keeping: Keeping) -> int:
 
 async def erase(tx: Transaction, where: Chosen) -> int:
     """Take away the turns of one client, conversation or project, or all; return how many there were."""
+    await tx.run(KEEP_ERASED, {**ALL, **where})
     return await tx.run(ERASE, {**ALL, **where})
 
 

@@ -522,6 +522,10 @@ conversations = Table(
     _moment("at", nullable=False, server_default=func.now()),
     Column("title", Text),
     Column("imported", Boolean, nullable=False, server_default=text("false")),  # kept until it is erased
+    Column("forked_from", Text),  # the conversation that it begins with a copy of
+    Column("withdrawn", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),  # keys of turns taken back
+    _moment("as_of"),  # the newest state that its source told
+    _moment("kept_from"),  # what hooks find that was said before was erased, or off the record
 )
 Index("conversations_by_time", conversations.c.namespace_id, conversations.c.at)
 
@@ -539,6 +543,7 @@ conversation_turns = Table(
     Column("project", Text),
     _moment("time", nullable=False),
     Column("terms", ARRAY(Integer), Computed("pgengram_turn_terms(text)", persisted=True)),
+    Column("source_key", BigInteger),  # a hash of how its source calls it; see store/assistant/turn_arrivals.py
     ForeignKeyConstraint(
         ["namespace_id", "client", "conversation"],
         ["conversations.namespace_id", "conversations.client", "conversations.conversation"],
@@ -546,6 +551,8 @@ conversation_turns = Table(
     ),
 )
 Index("conversation_turns_by_time", conversation_turns.c.namespace_id, conversation_turns.c.time)
+Index("conversation_turns_by_source", conversation_turns.c.namespace_id, conversation_turns.c.client,
+      conversation_turns.c.source_key)  # fmt: skip
 
 # Whether conversations are kept, and how long; a namespace without a row keeps them as long as by default.
 conversation_settings = Table(

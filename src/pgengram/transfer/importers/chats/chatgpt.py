@@ -1,6 +1,7 @@
 """ChatGPT's export: conversations.json, or several numbered ones, in a zip or folder.
 
-A conversation is a tree, as questions can be edited and answers made anew; what is shown at the end is taken.
+A conversation is a tree, as questions can be edited and answers made anew; what is shown at the end is taken. A canvas is
+kept whole, as it was at the end, in the message that changed it last.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.input.json_records import Record
 from pgengram.transfer.input.reading import records_of
 from pgengram.transfer.input.sources import Source
-from pgengram.transfer.records import Left, Read, Said, moment, said_or_left
+from pgengram.transfer.records import EDITED, Left, Read, Said, moment, said_or_left
+from pgengram.transfer.works import Works
 
 CLIENT: Final = "chatgpt"
 THOUGHTS: Final = ("thoughts", "reasoning_recap")
@@ -36,17 +38,26 @@ def _turns(record: Record) -> Iterator[Said | Left]:
     if not isinstance(nodes, dict) or not id_:
         yield Left(record.place, "it is not a conversation of ChatGPT")
         return
-    conversation = Conversation(CLIENT, str(id_), title=raw.get("title") or None)
     shown = _shown(nodes, raw.get("current_node"))
+    messages = _in_order(nodes)
+    times = [moment(message.get("create_time")) for _, message in messages]
+    as_of = max(filter(None, (moment(raw.get("update_time")), *times)), default=None)
+    conversation = Conversation(CLIENT, str(id_), title=raw.get("title") or None, as_of=as_of)
+    works = Works()
+    for number, (name, message) in enumerate(messages):
+        if name in shown:
+            works.take_canvas(number, str(message.get("recipient")), _said(message)[1])
     time = moment(raw.get("create_time"))
-    for number, (name, message) in enumerate(_in_order(nodes)):
-        time = moment(message.get("create_time")) or time
+    for number, (name, message) in enumerate(messages):
+        time = times[number] or time
         place = f"{record.place}, message {name}"
-        if name not in shown:
-            yield Left(place, "it was edited or generated again later", by_design=True)
+        role, text = _said(message)
+        if finished := works.finished_in(number):
+            role, text = "assistant", "\n\n".join(finished)
+        if (not finished and number in works.changed) or (not role and name not in shown):
+            yield Left(place, EDITED, by_design=True)
         else:
-            role, text = _said(message)
-            yield said_or_left(place, conversation, number, role, text, time)
+            yield said_or_left(place, conversation, number, role, text, time, id_=name, withdrawn=name not in shown)
 
 
 def _in_order(nodes: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -1,18 +1,24 @@
-"""Claude.ai's export: conversations.json, projects.json and memories.json, in a zip or folder."""
+"""Claude.ai's export: conversations.json, projects.json and memories.json, in a zip or folder.
+
+A conversation is a tree, as questions can be edited and answers made anew; what leads to its end is taken. A work that
+was written in it (an artifact, a file) is kept whole, as it was at the end, in the message that finished it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
 from pgengram.text.notes import Note
+from pgengram.transfer.branches import withdrawn
 from pgengram.transfer.importers.markdown import facts
 from pgengram.transfer.input.json_records import Record
 from pgengram.transfer.input.reading import records_of
 from pgengram.transfer.input.sources import Source
-from pgengram.transfer.records import Item, Left, Read, Said, memory, moment, said_or_left
+from pgengram.transfer.records import Item, Left, Read, Said, mapping, memory, moment, said_or_left
 from pgengram.transfer.transcripts import done, texts_in
+from pgengram.transfer.works import Works
 
 SYSTEM: Final = "claude-ai"
 ROLES: Final = {"human": "user", "assistant": "assistant"}
@@ -39,21 +45,53 @@ def read(source: Source) -> Read:
 def _turns(record: Record) -> Iterator[Said | Left]:
     raw = record.value
     project = raw.get("project") if isinstance(raw.get("project"), dict) else {}
+    messages = [mapping(one) for one in raw["chat_messages"]]
+    times = [moment(one.get("created_at")) for one in messages]
+    as_of = max(filter(None, (moment(raw.get("updated_at")), *times)), default=None)
     conversation = Conversation(
-        SYSTEM, str(raw.get("uuid") or record.place), project.get("name") or None, title=raw.get("name") or None
-    )
+        SYSTEM, str(raw.get("uuid") or record.place), project.get("name") or None, title=raw.get("name") or None, as_of=as_of,
+    )  # fmt: skip
+    named = len({one.get("uuid") for one in messages} - {None, ""}) == len(messages)
+    left = _left(raw, messages) if named else set()
+    works = Works()
+    for number, message in enumerate(messages):
+        if number not in left:
+            works.take(number, message.get("content"))
     time = moment(raw.get("created_at"))
-    for number, message in enumerate(raw["chat_messages"]):
+    for number, message in enumerate(messages):
         place = f"{record.place}, message {number + 1}"
-        if not isinstance(message, dict):
+        if not message:
             yield Left(place, "it is not a JSON object")
             continue
-        time = moment(message.get("created_at")) or time
-        role, text = _said(message)
-        yield said_or_left(place, conversation, number, role, text, time)
+        time = times[number] or time
+        role, text = _said(message, works.finished_in(number))
+        yield said_or_left(
+            place,
+            conversation,
+            number,
+            role,
+            text,
+            time,
+            id_=message["uuid"] if named else "",
+            withdrawn=number in left,
+        )
 
 
-def _said(message: dict[str, Any]) -> tuple[str, str]:
+def _left(raw: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Return the places of messages that were edited, or answered again, later."""
+    numbers = {str(one["uuid"]): number for number, one in enumerate(messages)}
+    parents: dict[str, str | None] = {}
+    before: str | None = None
+    for name, number in numbers.items():
+        parents[name] = str(messages[number].get("parent_message_uuid") or before or "") or None
+        before = name
+    leaf = str(raw.get("current_leaf_message_uuid"))
+    leaf = leaf if leaf in parents else before or ""
+    return {numbers[name] for name in withdrawn(parents, leaf)} if leaf else set()
+
+
+def _said(message: Mapping[str, Any], works: Sequence[str]) -> tuple[str, str]:
+    """Return who said a message, and what: its texts, what is attached to it, and the works that it finishes."""
     role, content = ROLES.get(str(message.get("sender")), ""), message.get("content")
     texts = [*texts_in(content)] or [str(message.get("text") or "")]
     attached = [one for name in ("attachments", "files") for one in message.get(name) or [] if isinstance(one, dict)]
@@ -62,7 +100,7 @@ def _said(message: dict[str, Any]) -> tuple[str, str]:
         for one in attached
         if one.get("file_name")
     ]
-    text = "\n\n".join(texts).strip()
+    text = "\n\n".join([*texts, *works]).strip()
     return (role, text) if text else ("tool", "\n\n".join(done(content)).strip())
 
 

@@ -1,22 +1,43 @@
 """Claude Code's transcripts: the folder ~/.claude/projects, one of its folders, or one file.
 
-Turns have the numbers that they have when hooks keep them, so that a conversation is there once. The CLAUDE.md and
-MEMORY.md files beside them become memories.
+Turns have the numbers and names that they have when hooks keep them, so that a conversation is there once. The CLAUDE.md
+and MEMORY.md files beside them become memories.
+
+A line has a uuid, and that of the line before it as `parentUuid`, so a transcript is a tree; it only grows, and ends with
+its last message. What a rewind has left has a prompt at its beginning; the answers of tools that run at the same time
+branch off, too, and belong to the conversation. A session that was forked repeats lines of the one before it with their
+uuids, which `forkedFrom` names in newer versions.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
+from pgengram.transfer.branches import trees, withdrawn
 from pgengram.transfer.importers.markdown import document, facts
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import Projects, files_of
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import Left, Read, said_or_left
-from pgengram.transfer.transcripts import claude_code, time_of
+from pgengram.transfer.records import Left, Read, mapping
+from pgengram.transfer.transcripts import (
+    REPEATED,
+    SUBAGENT,
+    Entries,
+    Line,
+    Uttered,
+    by_assistant,
+    by_person,
+    entries_of,
+    time_of,
+)
+from pgengram.transfer.wrappers import BY_CLIENT, BY_PROGRAM
 
 CLIENT: Final = "claude-code"
+PEOPLE: Final = (None, "human", "user", "unclassified")  # kinds of origin
 
 
 def read(source: Source) -> Read:
@@ -33,11 +54,165 @@ def read(source: Source) -> Read:
 
 
 def _turns(source: Source, file: File, projects: Projects) -> Read:
-    for number, entry in source.objects(file):
+    entries = entries_of(source, file)
+    survey = Survey(entries)
+    for entry, line in transcript(entries, survey, file.path.stem):
         if isinstance(entry, Broken):
             yield Left(entry.place, entry.reason)
+        elif line:
+            project = projects.named(entry.get("cwd") or survey.folder)
+            conversation = Conversation(CLIENT, line.conversation, project, as_of=survey.as_of)
+            yield from line.as_turns(f"{file.place}, line {line.number + 1}", conversation)
+
+
+@dataclass(slots=True)
+class Survey:
+    """What is to be known of a transcript before its lines are read.
+
+    Args:
+        entries: its lines.
+
+    Attributes:
+        session: what its first line calls the conversation.
+        folder: in which its first line was written.
+        as_of: when it was written last.
+        withdrawn: uuids of lines that were taken back.
+        repeated: numbers of lines whose uuid was there before.
+        unsent: numbers of lines with a prompt that waited when the session ended.
+    """
+
+    entries: Entries
+    session: str = ""
+    folder: str = ""
+    as_of: datetime | None = None
+    withdrawn: set[str] = field(default_factory=set)
+    repeated: set[int] = field(default_factory=set)
+    unsent: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        parents: dict[str, str | None] = {}
+        said: dict[str, Uttered] = {}
+        queue = _Queue()
+        for number, entry in self.entries():
+            if isinstance(entry, Broken):
+                continue
+            self._note(entry)
+            queue.note(number, entry)
+            uuid = entry.get("uuid")
+            if not isinstance(uuid, str) or entry.get("isSidechain"):
+                continue
+            one = uttered(entry)
+            if uuid not in parents:
+                parents[uuid] = _parent(entry)
+                said[uuid] = one if entry.get("type") in ("user", "assistant") else Uttered()
+            elif one == said[uuid]:
+                self.repeated.add(number)
+        prompts = {uuid for uuid, one in said.items() if one.role == "user"}
+        self.unsent = queue.unsent()
+        for names in trees(parents).values():
+            last = next((name for name in reversed(names) if said[name].if_said()), names[-1])
+            self.withdrawn |= withdrawn({name: parents[name] for name in names}, last, prompts)
+
+    def _note(self, entry: Mapping[str, Any]) -> None:
+        self.session = self.session or str(entry.get("sessionId") or "")
+        self.folder = self.folder or str(entry.get("cwd") or "")
+        time = time_of(entry)
+        self.as_of = max(filter(None, (self.as_of, time)), default=None)
+
+
+class _Queue:
+    """The prompts that were typed while the assistant was busy, and have not been sent yet."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, str]] = []
+        self._sent: set[str] = set()
+
+    def note(self, number: int, entry: Mapping[str, Any]) -> None:
+        """Note what a line does to it."""
+        operation = entry.get("operation") if entry.get("type") == "queue-operation" else None
+        if operation == "enqueue":
+            self._waiting.append((number, uttered(entry, unsent=True).text))
+        elif operation == "popAll":
+            self._waiting.clear()
+        elif operation == "remove" and self._waiting:
+            text = str(entry.get("content") or self._waiting[0][1]).strip()
+            self._waiting = [one for one in self._waiting if one[1] != text]
+        elif self._waiting and entry.get("type") in ("user", "attachment"):
+            self._sent.add(uttered(entry).text)
+
+    def unsent(self) -> set[int]:
+        """Return the numbers of the lines whose prompt was neither sent nor taken out."""
+        return {number for number, text in self._waiting if text and text not in self._sent}
+
+
+def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[Any, Line | None]]:
+    """Yield the lines of a transcript, each with what it comes to.
+
+    Args:
+        entries: the lines.
+        survey: of them.
+        name: of the conversation, where no line names it.
+    """
+    for number, entry in entries():
+        if isinstance(entry, Broken):
+            yield entry, None
             continue
-        id_ = str(entry.get("sessionId") or file.path.stem)
-        conversation = Conversation(CLIENT, id_, projects.named(entry.get("cwd")))
-        role, text = claude_code(entry)
-        yield said_or_left(f"{file.place}, line {number + 1}", conversation, number, role, text, time_of(entry))
+        one = uttered(entry, unsent=number in survey.unsent)
+        if number in survey.repeated:
+            one = Uttered(why=REPEATED)
+        origin = mapping(entry.get("forkedFrom"))
+        session = origin.get("sessionId") or entry.get("sessionId") or survey.session or name
+        uuid = str(entry.get("uuid") or "")
+        called = mapping(entry.get("attachment")).get("source_uuid") or origin.get("messageUuid") or uuid
+        yield entry, Line(number, one, time_of(entry), str(session), str(called), uuid in survey.withdrawn)
+
+
+def uttered(entry: Mapping[str, Any], *, unsent: bool = False) -> Uttered:
+    """Return what a line says.
+
+    Args:
+        entry: the line.
+        unsent: whether it is a prompt that waited when the session ended.
+    """
+    if entry.get("isSidechain"):
+        return Uttered(why=SUBAGENT)
+    match entry.get("type"):
+        case "user" | "assistant":
+            return _of_message(entry)
+        case "attachment":
+            return _of_queued(mapping(entry.get("attachment")))
+        case "queue-operation" if unsent:
+            return by_person(CLIENT, entry.get("content"))
+    return Uttered()
+
+
+def _of_message(entry: Mapping[str, Any]) -> Uttered:
+    if any(entry.get(name) for name in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isVirtual")):
+        return Uttered(why=BY_CLIENT)
+    message = mapping(entry.get("message"))
+    if entry["type"] == "assistant":
+        made_up = entry.get("isApiErrorMessage") or message.get("model") == "<synthetic>"
+        return Uttered(why=BY_CLIENT) if made_up else by_assistant(message.get("content"))
+    one = by_person(CLIENT, message.get("content"))
+    return one if one.role != "user" or _is_of_person(entry) else Uttered(why=BY_PROGRAM)
+
+
+def _of_queued(attachment: Mapping[str, Any]) -> Uttered:
+    """Return the prompt that was typed while the assistant was busy, if an attachment is one."""
+    if attachment.get("type") != "queued_command":
+        return Uttered(why=BY_CLIENT)
+    if attachment.get("isMeta") or attachment.get("carriedByCompaction"):
+        return Uttered(why=BY_CLIENT)
+    if attachment.get("commandMode") not in (None, "prompt") or not _is_of_person(attachment):
+        return Uttered(why=BY_PROGRAM)
+    return by_person(CLIENT, attachment.get("prompt"))
+
+
+def _is_of_person(entry: Mapping[str, Any]) -> bool:
+    return mapping(entry.get("origin")).get("kind") in PEOPLE
+
+
+def _parent(entry: Mapping[str, Any]) -> str | None:
+    """Return the uuid of the line before a line, past a compaction."""
+    parent = entry.get("parentUuid") or entry.get("logicalParentUuid")
+    return parent if isinstance(parent, str) else None

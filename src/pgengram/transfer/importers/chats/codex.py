@@ -1,39 +1,227 @@
-"""Codex's sessions: the folder ~/.codex/sessions, or one of its rollout-*.jsonl files."""
+"""Codex's sessions: the folder ~/.codex/sessions, or one of its rollout-*.jsonl files.
+
+What is said stands in items of the model's answers, in events, or in both. A session that was forked begins with its own
+header, then has what was said before, header and all, as if it were new. Going back takes the last prompts with all that
+followed, by an event that counts them.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import Projects, files_of
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import Left, Read, said_or_left
-from pgengram.transfer.transcripts import codex, time_of
+from pgengram.transfer.records import Left, Read, mapping
+from pgengram.transfer.transcripts import (
+    REPEATED,
+    SUBAGENT,
+    Entries,
+    Line,
+    Uttered,
+    answered,
+    by_assistant,
+    by_person,
+    called,
+    entries_of,
+    time_of,
+)
 
 CLIENT: Final = "codex"
 OF_A_NAME: Final = 36  # characters of the id at the end of a file's name
+NO_BEGINNING: Final = "it is a fork of a session that is not among these files; import that, too"
+EVENTS: Final = {"user_message": "user", "agent_message": "assistant"}
+ITEMS: Final = {"UserMessage": "user", "AgentMessage": "assistant"}  # of events of a newer kind
 
 
 def read(source: Source) -> Read:
-    """Read the turns of every session."""
+    """Read the turns of every session, those that others were forked from first."""
     projects = Projects()
+    headers: dict[File, Header] = {}
     for file in files_of(source, "rollout-*.jsonl"):
         if isinstance(file, Left):
             yield file
         else:
-            yield from _turns(source, file, projects)
+            headers[file] = Header.of(source, file)
+    there = {header.id for header in headers.values()}
+    for file in _in_order(headers):
+        if headers[file].forked_from not in (None, *there) and headers[file].lacks_beginning:
+            yield Left(file.place, NO_BEGINNING)
+        yield from _turns(source, file, headers[file], projects)
 
 
-def _turns(source: Source, file: File, projects: Projects) -> Read:
-    conversation = Conversation(CLIENT, file.path.stem[-OF_A_NAME:])
-    for number, entry in source.objects(file):
+def _in_order(headers: Mapping[File, Header]) -> list[File]:
+    """Return the files, each behind those of the sessions that it was forked from."""
+    parents = {header.id: header.forked_from for header in headers.values()}
+
+    def depth(id_: str) -> int:
+        found: list[str] = []
+        at: str | None = id_
+        while at in parents and at not in found:
+            found.append(at)
+            at = parents[at]
+        return len(found)
+
+    return sorted(headers, key=lambda file: depth(headers[file].id))
+
+
+def _turns(source: Source, file: File, header: Header, projects: Projects) -> Read:
+    entries = entries_of(source, file)
+    survey = Survey(entries)
+    conversation = header.conversation(projects.named(header.folder), survey.as_of)
+    for entry, line in transcript(entries, survey, header):
         if isinstance(entry, Broken):
             yield Left(entry.place, entry.reason)
+        elif line:
+            yield from line.as_turns(f"{file.place}, line {line.number + 1}", conversation)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the first header of a session says of it.
+
+    Args:
+        id: of the session.
+        folder: in which it began.
+        forked_from: the session that it was forked from.
+        lacks_beginning: whether it only refers to what was said before.
+        by_agent: whether a sub-agent's session it is.
+    """
+
+    id: str
+    folder: Any = None
+    forked_from: str | None = None
+    lacks_beginning: bool = False
+    by_agent: bool = False
+
+    @classmethod
+    def of(cls, source: Source, file: File) -> Header:
+        """Return the header of a file; its name says which session it is where it has none."""
+        done = source.done
+        found = cls.among((entry for _, entry in source.objects(file)), file.path.stem[-OF_A_NAME:])
+        source.done = done
+        return found
+
+    @classmethod
+    def among(cls, entries: Iterator[Any], name: str) -> Header:
+        """Return the first header among lines."""
+        for number, entry in enumerate(entries):
+            raw = mapping(entry.get("payload")) or entry if isinstance(entry, Mapping) else {}
+            if raw.get("id") and (number == 0 or entry.get("type") == "session_meta"):
+                forked = raw.get("forked_from_id")
+                refers = bool(raw.get("history_base") or raw.get("forked_from_ordinal_exclusive"))
+                by_agent = "subagent" in mapping(raw.get("source"))
+                return cls(str(raw["id"]), raw.get("cwd"), str(forked) if forked else None, refers, by_agent)
+        return cls(name)
+
+    def conversation(self, project: str | None, as_of: datetime | None) -> Conversation:
+        """Return the conversation that it is about."""
+        return Conversation(CLIENT, self.id, project, forked_from=self.forked_from, as_of=as_of)
+
+
+@dataclass(slots=True)
+class Survey:
+    """What is to be known of a session before its lines are read.
+
+    Args:
+        entries: its lines.
+
+    Attributes:
+        as_of: when it was written last.
+        withdrawn: numbers of lines that were taken back.
+    """
+
+    entries: Entries
+    as_of: datetime | None = None
+    withdrawn: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        once = _Once()
+        rounds: list[list[int]] = []  # the lines of each prompt and of what followed it
+        for number, entry in self.entries():
+            if isinstance(entry, Broken):
+                continue
+            self.as_of = max(filter(None, (self.as_of, time_of(entry))), default=None)
+            back = _gone_back(entry)
+            if back:
+                self.withdrawn.update(number for one in rounds[-back:] for number in one)
+                del rounds[-back:]
+                continue
+            one = once.uttered(entry)
+            if one.role == "user":
+                rounds.append([number])
+            elif one.if_said() and rounds:
+                rounds[-1].append(number)
+
+
+class _Once:
+    """Says of each line what it says, once: what stands in an item and in an event is said by the one that comes first."""
+
+    def __init__(self) -> None:
+        self._said: Counter[tuple[str, str, bool]] = Counter()
+        self._taken: Counter[tuple[str, str]] = Counter()
+
+    def uttered(self, entry: Mapping[str, Any]) -> Uttered:
+        """Return what a line says."""
+        one, by_event = uttered(entry)
+        if one.role not in ("user", "assistant"):
+            return one
+        text = " ".join(one.text.split())
+        self._said[one.role, text, by_event] += 1
+        if self._said[one.role, text, by_event] <= self._taken[one.role, text]:
+            return Uttered(why=REPEATED)
+        self._taken[one.role, text] += 1
+        return one
+
+
+def transcript(entries: Entries, survey: Survey, header: Header) -> Iterator[tuple[Any, Line | None]]:
+    """Yield the lines of a session, each with what it comes to."""
+    once = _Once()
+    for number, entry in entries():
+        if isinstance(entry, Broken):
+            yield entry, None
             continue
-        payload = entry.get("payload")
-        raw = payload if isinstance(payload, dict) else entry
-        if (entry.get("type") == "session_meta" or number == 0) and raw.get("id"):
-            conversation = Conversation(CLIENT, str(raw["id"]), projects.named(raw.get("cwd")))
-        role, text = codex(entry)
-        yield said_or_left(f"{file.place}, line {number + 1}", conversation, number, role, text, time_of(entry))
+        one = once.uttered(entry)
+        if header.by_agent and one.if_said():
+            one = Uttered(why=SUBAGENT)
+        yield entry, Line(number, one, time_of(entry), header.id, withdrawn=number in survey.withdrawn)
+
+
+def uttered(entry: Mapping[str, Any]) -> tuple[Uttered, bool]:
+    """Return what a line says, and whether an event does."""
+    raw = mapping(entry.get("payload")) if entry.get("type") in ("response_item", "event_msg") else entry
+    if entry.get("type") == "event_msg":
+        return _of_event(raw), True
+    match raw.get("type"):
+        case "message" if raw.get("role") == "user":
+            return by_person(CLIENT, raw.get("content")), False
+        case "message" if raw.get("role") == "assistant":
+            return by_assistant(raw.get("content")), False
+        case "function_call" | "custom_tool_call":
+            return Uttered("tool", called(raw.get("name"), raw.get("arguments") or raw.get("input"))), False
+        case "local_shell_call":
+            return Uttered("tool", called("shell", raw.get("action"))), False
+        case "function_call_output" | "custom_tool_call_output":
+            return Uttered("tool", answered(raw.get("output"))), False
+    return Uttered(), False
+
+
+def _of_event(raw: Mapping[str, Any]) -> Uttered:
+    item = mapping(raw.get("item")) if raw.get("type") == "item_completed" else {}
+    role = EVENTS.get(str(raw.get("type"))) or ITEMS.get(str(item.get("type")))
+    content = item.get("content") if item else raw.get("message")
+    if role == "user":
+        return by_person(CLIENT, content)
+    return by_assistant(content) if role else Uttered()
+
+
+def _gone_back(entry: Mapping[str, Any]) -> int:
+    """Return how many prompts were taken back with a line."""
+    raw = mapping(entry.get("payload"))
+    count = raw.get("num_turns") if raw.get("type") == "thread_rolled_back" else None
+    return count if isinstance(count, int) and count > 0 else 0

@@ -17,8 +17,8 @@ from pgengram.store.assistant.conversations import FROM_FILE, Conversation
 from pgengram.transfer.input.databases import SQLITE, read_only
 from pgengram.transfer.input.reading import Projects, files_of, project_folders
 from pgengram.transfer.input.sources import Source
-from pgengram.transfer.records import Left, Read, as_json, mapping, moment, said_or_left
-from pgengram.transfer.transcripts import called
+from pgengram.transfer.records import Left, Read, as_json, mapping, moment
+from pgengram.transfer.transcripts import Line, Uttered, by_person, called
 
 CLIENT: Final = "cursor"
 ROLES: Final = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
@@ -112,7 +112,8 @@ def _messages(
     for number, header in enumerate(map(mapping, listed if isinstance(listed, list) else ())):
         name = str(header.get("bubbleId"))
         raw = mapping(_value(database, MESSAGE, f"bubbleId:{id_}:{name}")) or mapping(inside.get(name))
-        yield number, raw or (header if "text" in header else None)
+        message = raw or (header if "text" in header else None)
+        yield number, message and {**message, "bubbleId": header.get("bubbleId")}
 
 
 def _turns(
@@ -124,8 +125,8 @@ def _turns(
             yield Left(where, "it is listed but missing")
             continue
         time = _time(message) or time
-        role, text = _said(message)
-        yield said_or_left(where, conversation, FROM_FILE + number, role, text, time)
+        id_ = str(message.get("bubbleId") or "")
+        yield from Line(FROM_FILE + number, _said(message), time, conversation.id, id_).as_turns(where, conversation)
 
 
 def _time(message: Mapping[str, Any]) -> datetime | None:
@@ -133,14 +134,14 @@ def _time(message: Mapping[str, Any]) -> datetime | None:
     return moment(message.get("createdAt")) or moment(timing.get("clientRpcSendTime") or timing.get("clientStartTime"))
 
 
-def _said(message: Mapping[str, Any]) -> tuple[str, str]:
+def _said(message: Mapping[str, Any]) -> Uttered:
     role = ROLES.get(message.get("type") or "", "")
     text = message.get("text") or message.get("rawText")
     if isinstance(text, str) and text.strip():
-        return role, text.strip()
+        return by_person(CLIENT, text) if role == "user" else Uttered(role, text.strip())
     tool = mapping(message.get("toolFormerData"))
     if not role or not tool.get("name"):
-        return "", ""
+        return Uttered()
     result = as_json(tool.get("result"))
     printed = result if isinstance(result, str) else mapping(result).get("output") or mapping(result).get("contents")
-    return "tool", "\n".join(filter(None, [called(tool["name"], tool.get("rawArgs")), str(printed or "")]))
+    return Uttered("tool", "\n".join(filter(None, [called(tool["name"], tool.get("rawArgs")), str(printed or "")])))

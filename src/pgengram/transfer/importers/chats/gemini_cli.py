@@ -1,41 +1,152 @@
-"""Gemini CLI's sessions: the folder ~/.gemini/tmp, or one of its session-*.json or session-*.jsonl files."""
+"""Gemini CLI's sessions: the folder ~/.gemini/tmp, or one of its files.
+
+A session is a file session-*.json, or session-*.jsonl, a log of messages and of changes to them: a message that grows is
+written again, `$set` brings several at once, `$rewindTo` takes back a message with all after it. What a user has saved
+with /chat save is in a file checkpoint-*.json, without times. Sub-agents have folders of their own.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import unquote
 
-from pgengram.store.assistant.conversations import FROM_FILE, Conversation
+from pgengram.store.assistant.conversations import FROM_FILE, Conversation, source_key
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import Left, Read, said_or_left
-from pgengram.transfer.transcripts import gemini_cli, time_of
+from pgengram.transfer.records import Left, Read, mapping
+from pgengram.transfer.transcripts import (
+    SUBAGENT,
+    Line,
+    Uttered,
+    answered,
+    blocks,
+    by_person,
+    called,
+    texts_in,
+    time_of,
+)
+from pgengram.transfer.wrappers import ACKNOWLEDGED, BY_CLIENT
 
 CLIENT: Final = "gemini-cli"
+CHECKPOINT: Final = "checkpoint-"
+SAVED_TIME: Final = "a saved chat has no times; its turns have the time of its file"
+NO_SESSION: Final = "it is not a session of Gemini CLI"
+MISSING: Final = "it goes back to a message that is missing"
 _HASH: Final = re.compile(r"[0-9a-f]{32,}")
 
 
 def read(source: Source) -> Read:
-    """Read the turns of every session."""
-    for file in files_of(source, "session-*.json", "session-*.jsonl"):
+    """Read the turns of every session, and of every chat that was saved."""
+    for file in files_of(source, "session-*.json", "session-*.jsonl", "*chats/*/*.jsonl", f"{CHECKPOINT}*.json"):
         if isinstance(file, Left):
             yield file
             continue
-        raw: dict[str, Any] = {}
-        messages: dict[str, tuple[str, dict[str, Any]]] = {}  # a message that grows is written again
+        session = Session()
         for place, entry in _entries(source, file):
-            if isinstance(entry, Left):
-                yield entry
-            elif "type" in entry:
-                messages[str(entry.get("id") or place)] = place, entry
-            else:
-                raw |= entry
-        conversation = Conversation(CLIENT, str(raw.get("sessionId") or file.path.stem), _project(file))
-        for number, (place, entry) in enumerate(messages.values(), FROM_FILE):
-            role, text = gemini_cli(entry)
-            yield said_or_left(place, conversation, number, role, text, time_of(entry))
+            if left := entry if isinstance(entry, Left) else session.take(place, entry):
+                yield left
+        if session.header.get("kind") == "subagent" or "chats" in file.path.parts[:-2]:
+            yield Left(file.place, SUBAGENT, by_design=True)
+        elif session.saved:
+            yield from _saved(source, file, session)
+        else:
+            yield from _turns(file, session)
+
+
+@dataclass(slots=True)
+class Session:
+    """A session as its file tells it so far.
+
+    Attributes:
+        header: what is said of all of it.
+        messages: by their ids, each with its place in the file; also those that were taken back.
+        withdrawn: ids of those.
+        saved: the messages of a chat that was saved.
+    """
+
+    header: dict[str, Any] = field(default_factory=dict)
+    messages: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    withdrawn: set[str] = field(default_factory=set)
+    saved: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def take(self, place: str, entry: Mapping[str, Any]) -> Left | None:
+        """Take in a line; return why that is not possible."""
+        if "$rewindTo" in entry:
+            return self._go_back(place, str(entry["$rewindTo"]))
+        if "role" in entry and "type" not in entry:
+            self.saved.append(entry)
+        elif "type" in entry or ("id" in entry and "content" in entry):
+            self._set(str(entry.get("id") or place), place, entry)
+        else:
+            self._change(place, mapping(entry.get("$set")) or entry)
+        return None
+
+    def _change(self, place: str, changes: Mapping[str, Any]) -> None:
+        self.header |= {name: value for name, value in changes.items() if name != "messages"}
+        listed = [
+            (str(one.get("id") or f"{place}, {at}"), one) for at, one in enumerate(blocks(changes.get("messages")))
+        ]
+        ids = {id_ for id_, _ in listed}
+        known = {_words(one): id_ for id_, (_, one) in self.messages.items() if id_ not in ids | self.withdrawn}
+        for at, (id_, one) in enumerate(listed, 1):
+            there = known.pop(_words(one), None) if id_ not in self.messages else None
+            if there is None:
+                self._set(id_, f"{place}, message {at}", one)
+
+    def _set(self, id_: str, place: str, message: Mapping[str, Any]) -> None:
+        self.messages[id_] = place, message
+        self.withdrawn.discard(id_)
+
+    def _go_back(self, place: str, id_: str) -> Left | None:
+        standing = [name for name in self.messages if name not in self.withdrawn]
+        if id_ not in standing:
+            return Left(place, MISSING)
+        self.withdrawn.update(standing[standing.index(id_) :])
+        return None
+
+
+def uttered(message: Mapping[str, Any]) -> Uttered:
+    """Return what a message says: of a user what was typed, without the contents of the files that it names."""
+    kind = message.get("type")
+    if kind == "user":
+        return by_person(CLIENT, _parts(message.get("displayContent") or message.get("content")))
+    text = "\n\n".join(texts_in(_parts(message.get("content")))).strip()
+    if kind in ("gemini", "model") and text:
+        return Uttered(why=BY_CLIENT) if ACKNOWLEDGED.match(text) else Uttered("assistant", text)
+    calls = [_call(call) for call in blocks(message.get("toolCalls"))]
+    return Uttered("tool", "\n\n".join(calls)) if calls else Uttered()
+
+
+def _turns(file: File, session: Session) -> Read:
+    as_of = max(filter(None, (time_of(one) for _, one in session.messages.values())), default=None)
+    id_ = str(session.header.get("sessionId") or file.path.stem)
+    conversation = Conversation(CLIENT, id_, _project(file), as_of=as_of)
+    for number, (name, (place, message)) in enumerate(session.messages.items(), FROM_FILE):
+        taken_back = name in session.withdrawn
+        line = Line(number, uttered(message), time_of(message), id_, name if message.get("id") else "", taken_back)
+        yield from line.as_turns(place, conversation)
+
+
+def _saved(source: Source, file: File, session: Session) -> Read:
+    """Yield the turns of a chat that was saved; its name and how it begins tell it from others."""
+    said = [uttered({"type": one.get("role"), "content": one.get("parts")}) for one in session.saved]
+    begins = next((one.text for one in said if one.if_said()), "")
+    tag = unquote(file.path.stem.removeprefix(CHECKPOINT))
+    id_ = f"{CHECKPOINT}{tag}-{source_key(begins) & 0xFFFFFFFF:08x}"
+    conversation = Conversation(CLIENT, id_, _project(file), title=tag)
+    path = source.on_disk(file)
+    time = datetime.fromtimestamp(path.stat().st_mtime, UTC) if path else datetime.now(UTC)
+    if begins:
+        yield Left(file.place, SAVED_TIME, by_design=True)
+    for number, one in enumerate(said, FROM_FILE):
+        yield from Line(number, one, time, id_).as_turns(
+            f"{file.place}, message {number - FROM_FILE + 1}", conversation
+        )
 
 
 def _entries(source: Source, file: File) -> Iterator[tuple[str, dict[str, Any] | Left]]:
@@ -48,13 +159,36 @@ def _entries(source: Source, file: File) -> Iterator[tuple[str, dict[str, Any] |
     raw = source.whole(file)
     if isinstance(raw, Broken):
         yield file.place, Left(raw.place, raw.reason)
-    elif not isinstance(raw, dict) or not isinstance(raw.get("messages"), list):
-        yield file.place, Left(file.place, "it is not a session of Gemini CLI")
-    else:
-        yield file.place, {name: value for name, value in raw.items() if name not in ("messages", "type")}
-        for number, message in enumerate(raw["messages"]):
-            place = f"{file.place}, message {number + 1}"
-            yield place, message if isinstance(message, dict) else Left(place, "it is not a JSON object")
+        return
+    found = raw if isinstance(raw, list) else mapping(raw).get("messages", mapping(raw).get("history"))
+    if not isinstance(found, list):
+        yield file.place, Left(file.place, NO_SESSION)
+        return
+    yield (
+        file.place,
+        {name: value for name, value in mapping(raw).items() if name not in ("messages", "history", "type")},
+    )
+    for number, message in enumerate(found):
+        place = f"{file.place}, message {number + 1}"
+        yield place, message if isinstance(message, dict) else Left(place, "it is not a JSON object")
+
+
+def _parts(content: Any) -> Any:
+    """Return the parts of a content, which may stand alone."""
+    return [content] if isinstance(content, Mapping) else content
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    """Return which tool was called, with what, and what it answered."""
+    shown = call.get("resultDisplay")
+    return "\n".join(
+        filter(None, [called(call.get("name"), call.get("args")), answered(shown) if isinstance(shown, str) else ""])
+    )
+
+
+def _words(message: Mapping[str, Any]) -> tuple[str, str]:
+    one = uttered(message)
+    return one.role, one.text
 
 
 def _project(file: File) -> str | None:

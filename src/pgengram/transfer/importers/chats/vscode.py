@@ -13,13 +13,23 @@ from pgengram.store.assistant.conversations import FROM_FILE, Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import Projects, files_of, project_folders
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import Left, Read, moment, said_or_left
+from pgengram.transfer.records import Left, Read, moment
+from pgengram.transfer.transcripts import Line, Uttered, by_person
 
 CLIENT: Final = "vscode"
-OF_A_SESSION: Final = ("sessionId", "customTitle", "creationDate", "requests")
-OF_A_REQUEST: Final = ("message", "response", "timestamp", "modelState", "result", "isHidden", "shouldBeRemovedOnSend")
+OF_A_SESSION: Final = ("sessionId", "customTitle", "creationDate", "lastMessageDate", "requests")
+REMOVED: Final = "removed requests"
+OF_A_REQUEST: Final = (
+    "requestId",
+    "message",
+    "response",
+    "timestamp",
+    "modelState",
+    "result",
+    "isHidden",
+    "shouldBeRemovedOnSend",
+)
 INITIAL, SET, PUSH, DELETE = range(4)  # what an entry of the log does
-EDITED: Final = "it was edited or generated again later"
 
 
 def read(source: Source) -> Read:
@@ -43,10 +53,13 @@ def read(source: Source) -> Read:
 
 def _turns(file: File, session: Mapping[str, Any], project: str | None) -> Read:
     id_, title = str(session.get("sessionId") or file.path.stem), session.get("customTitle")
-    conversation = Conversation(CLIENT, id_, project, title=title if isinstance(title, str) else None)
+    requests = [*session["requests"], *({**one, "isHidden": True} for one in session.get(REMOVED, ()))]
+    times = [moment(one.get("timestamp")) for one in requests if isinstance(one, Mapping)]
+    as_of = max(filter(None, (moment(session.get("lastMessageDate")), *times)), default=None)
+    conversation = Conversation(CLIENT, id_, project, title=title if isinstance(title, str) else None, as_of=as_of)
     time = moment(session.get("creationDate"))
     numbers = count(FROM_FILE)  # a request has three, so that one that is still answered shifts none behind it
-    for place, request in enumerate(session["requests"], 1):
+    for place, request in enumerate(requests, 1):
         where = f"{file.place}, request {place}"
         if not isinstance(request, Mapping):
             yield Left(where, "it is not a JSON object")
@@ -59,21 +72,21 @@ def _of_request(
     where: str, conversation: Conversation, numbers: Iterator[int], request: Mapping[str, Any], time: datetime | None
 ) -> Read:
     """Yield what was asked, what tools did for it, and what was answered."""
-    answered = _answered(request) or time
-    replied, done = _reply(request.get("response"))
-    undone = request.get("isHidden") or request.get("shouldBeRemovedOnSend")
-    for role, text, at in (("user", _asked(request), time), ("tool", done, answered), ("assistant", replied, answered)):
+    later = _answered(request) or time
+    replied, did = _reply(request.get("response"))
+    undone = bool(request.get("isHidden") or request.get("shouldBeRemovedOnSend"))
+    said = ((_asked(request), time), (Uttered("tool", did), later), (Uttered("assistant", replied), later))
+    for one, at in said:
         number = next(numbers)
-        if undone:
-            yield Left(where, EDITED, by_design=True)
-        elif text or role == "user":
-            yield said_or_left(where, conversation, number, role, text, at)
+        if one.if_said() or (one is said[0][0]):
+            id_ = str(request.get("requestId") or "")
+            yield from Line(number, one, at, conversation.id, id_, undone).as_turns(where, conversation)
 
 
-def _asked(request: Mapping[str, Any]) -> str:
+def _asked(request: Mapping[str, Any]) -> Uttered:
     message = request.get("message")
     text = message.get("text") if isinstance(message, Mapping) else message
-    return text.strip() if isinstance(text, str) else ""
+    return by_person(CLIENT, text) if isinstance(text, str) else Uttered()
 
 
 def _answered(request: Mapping[str, Any]) -> Any:
@@ -149,6 +162,7 @@ def _apply(session: dict[str, Any], entry: Mapping[str, Any]) -> None:
         session.clear()
         session.update(_begun(dict(value or {})))
     elif _is_needed(path):
+        before = list(session.get("requests") or ())
         there = reduce(getitem, path[:-1], session)
         if kind == PUSH:
             _push(there, path[-1], _slim_all(value) if path == ["requests"] else value or [], entry.get("i"))
@@ -156,6 +170,21 @@ def _apply(session: dict[str, Any], entry: Mapping[str, Any]) -> None:
             there.pop(path[-1])
         elif kind == SET:
             _set(there, path[-1], value)
+        _note_removed(session, before)
+
+
+def _note_removed(session: dict[str, Any], before: list[Any]) -> None:
+    """Keep the requests that a change has taken away: they were edited, or asked again."""
+    now = session.get("requests")
+    if isinstance(now, list) and len(before) > 0 and before != now[: len(before)]:
+        ids = {id(one) for one in now}
+        names = {one.get("requestId") for one in now if isinstance(one, Mapping)}
+        gone = [
+            one
+            for one in before
+            if isinstance(one, Mapping) and id(one) not in ids and one.get("requestId") not in names
+        ]
+        session.setdefault(REMOVED, []).extend(gone)
 
 
 def _begun(session: Mapping[str, Any]) -> dict[str, Any]:
