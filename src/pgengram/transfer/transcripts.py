@@ -141,7 +141,7 @@ def answered(output: object) -> str:
         try:
             found = json.loads(found)
         except ValueError:
-            return found.strip()
+            return str(found).strip()
     for name in ("output", "content", "content_items"):
         if isinstance(found, Mapping) and found.get(name):
             found = found[name]

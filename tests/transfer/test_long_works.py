@@ -1,0 +1,81 @@
+"""What an assistant writes beside a conversation, artifacts and canvases, is kept whole as it was at the end, and is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from test_histories import MAY, chat, node, zipped
+from transcript_lines import at, imported, said
+
+from helpers import Database
+from pgengram.service.conversations import Conversations
+from pgengram.service.manager import MemoryManager
+
+LONG = "A line of the plan that goes on.\n" * 250
+
+
+def artifact(command: str, **given: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "name": "artifacts", "input": {"command": command, "id": "plan", **given}}
+
+
+def exported(*messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{
+        "uuid": "c-1", "name": "Trip", "created_at": at(0), "chat_messages": [
+            {"uuid": f"m{n}", "sender": "assistant", "text": "", "content": content, "created_at": at(n)}
+            for n, content in enumerate(messages)
+        ],
+    }]  # fmt: skip
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+async def test_an_artifact_of_claude_ai_is_kept_whole_as_it_was_at_the_end(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    made = [text("by ferry"), artifact("create", title="plan.md", content=f"# Day 1\n{LONG}kittiwake")]
+    changed = [text("changed"), artifact("update", old_str="kittiwake", new_str="guillemot")]
+    lost = [artifact("update", old_str="never there", new_str="and a puffin")]
+    path = tmp_path / "files.zip"
+    file = {
+        "type": "tool_use",
+        "name": "create_file",
+        "input": {"path": "/mnt/out/list.md", "file_text": f"{LONG}razorbill"},
+    }
+
+    first = await imported(manager, zipped(tmp_path / "1.zip", conversations__json=exported(made)))
+    whole = said(database)
+    await imported(manager, zipped(path, conversations__json=exported(made, changed, lost, [file])))
+
+    assert first.added["turn"] == 1
+    assert whole == {"c-1": [f"by ferry\n\n[plan.md]\n# Day 1\n{LONG}kittiwake"]}
+    assert said(database)["c-1"][1:] == [
+        "changed", f"[plan.md]\n# Day 1\n{LONG}guillemot\nand a puffin", f"[list.md]\n{LONG}razorbill",
+    ]  # fmt: skip
+    for bird in ("guillemot", "razorbill"):
+        rows = database.rows(f"SELECT 1 FROM conversation_turns WHERE terms && pgengram_turn_terms('{bird}')")
+        assert len(rows) == 1, bird
+    assert await Conversations(manager).counted({"client": "claude-ai"})
+
+
+async def test_a_canvas_of_chatgpt_is_kept_whole_as_it_was_at_the_end(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    def canvas(id_: str, parent: str, recipient: str, second: int, **given: Any) -> dict[str, Any]:
+        content = {"content_type": "code", "text": json.dumps(given)}
+        return node(id_, parent, "assistant", "", MAY + second, content=content, recipient=f"canmore.{recipient}")
+
+    nodes = [
+        canvas("w1", "a2", "create_textdoc", 200, name="plan", type="document", content=f"{LONG}quokka"),
+        canvas("w2", "w1", "update_textdoc", 210, updates=[{"pattern": "quokka", "multiple": False, "replacement": "wombat"}]),
+        canvas("w3", "w2", "create_textdoc", 220, name="code", type="code/python", content="print(1)"),
+        canvas("w4", "w3", "update_textdoc", 230, updates=[{"pattern": ".*", "multiple": False, "replacement": f"{LONG}bandicoot"}]),
+        canvas("w5", "w4", "update_textdoc", 240, updates=[{"pattern": "(a+)+$", "replacement": "a bilby"}]),
+    ]  # fmt: skip
+
+    await imported(manager, zipped(tmp_path / "x.zip", conversations__json=[chat(*nodes, current="w5")]))
+
+    assert said(database)["c-1"][2:] == [f"[plan]\n{LONG}wombat", f"[code]\n{LONG}bandicoot\na bilby"]

@@ -1,0 +1,261 @@
+"""Of what clients write down, what a person said is kept as theirs, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transcript_lines import at, claude, codex, codex_event, codex_meta, gemini, imported, passed, said, written
+
+from helpers import Database, examples
+from pgengram.local.transcripts import read_transcript
+from pgengram.service.conversations import Conversations
+from pgengram.service.manager import MemoryManager
+from pgengram.store.assistant.conversations import Conversation
+from pgengram.transfer.wrappers import INSIDE, PERSON, spoken
+
+BY_CLIENT = "the client added it to what was said"
+BY_PROGRAM = "another program or agent said it"
+
+
+def queued(uuid: str, parent: str, prompt: Any, second: int, **more: Any) -> dict[str, Any]:
+    attachment = {"type": "queued_command", "commandMode": "prompt", "prompt": prompt, **more}
+    return {
+        "type": "attachment",
+        "uuid": uuid,
+        "parentUuid": parent,
+        "timestamp": at(second),
+        "sessionId": "s1",
+        "attachment": attachment,
+    }
+
+
+def queue(operation: str, second: int, **more: Any) -> dict[str, Any]:
+    return {"type": "queue-operation", "operation": operation, "timestamp": at(second), "sessionId": "s1", **more}
+
+
+async def test_prompts_that_were_typed_while_claude_code_was_busy_are_kept_once_and_in_their_place(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    wish = "write the tests first, and never touch schema.sql"
+    lines = [
+        claude("user", "begin", "u1", None, 0),
+        claude("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}], "a1", "u1", 1),
+        queue("enqueue", 2, content=wish),
+        claude("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}], "r1", "a1", 3),
+        queued("at1", "r1", wish, 4),
+        claude("assistant", "Tests first, then.", "a2", "at1", 5),
+        queue("enqueue", 6, content="then rest"), queue("dequeue", 7),
+        claude("user", "then rest", "u2", "a2", 8),
+        queue("enqueue", 9, content="no, forget it"), queue("popAll", 10),
+        queued("at2", "u2", "<task-notification>job 1 done</task-notification>", 11),
+        queued("at3", "at2", "job 2 done", 12, commandMode="task-notification"),
+        queued("at4", "at3", [{"type": "text", "text": "and tidy up"}], 13),
+        queued("at5", "at4", "a hook says so", 14, origin={"kind": "hook"}),
+        queue("enqueue", 15, content="and never on Friday"),
+    ]  # fmt: skip
+    path = written(tmp_path / "projects" / "-w-ark" / "s1.jsonl", *lines)
+    hooks = Conversations(manager)
+    await hooks.set_keeping(keep_days=3_650)
+    await hooks.keep(Conversation("claude-code", "s1", transcript=str(path)), read_transcript)
+
+    report = await imported(manager, path)
+
+    assert said(database) == {
+        "s1": ["begin", wish, "Tests first, then.", "then rest", "and tidy up", "and never on Friday"]
+    }
+    assert passed(report)[BY_PROGRAM] == 3
+
+
+async def test_of_a_codex_session_with_events_and_items_each_text_is_kept_once(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    folder = tmp_path / "sessions"
+    code, kept = "the bridge code is 7714", "Bridge code kept."
+    written(
+        folder / "rollout-1.jsonl", codex_meta("only-events"), codex_event("user_message", 1, message=code),
+        codex_event("agent_message", 2, message=kept),
+    )  # fmt: skip
+    written(
+        folder / "rollout-2.jsonl", codex_meta("both"), codex("user", code, 1), codex_event("user_message", 1, message=code),
+        codex_event("agent_message", 2, message=kept), codex("assistant", kept, 2), codex("user", code, 3),
+        codex_event("user_message", 3, message=code),
+    )  # fmt: skip
+    item = {"type": "UserMessage", "id": "i", "content": [{"type": "text", "text": code}]}
+    written(folder / "rollout-3.jsonl", codex_meta("newer"), codex_event("item_completed", 1, item=item))
+    by_agent = {"subagent": {"thread_spawn": {"parent_thread_id": "both"}}}
+    written(folder / "rollout-4.jsonl", codex_meta("agent", source=by_agent), codex("user", "Find the keel.", 1))
+
+    report = await imported(manager, folder)
+
+    assert said(database) == {"only-events": [code, kept], "both": [code, kept, code], "newer": [code]}
+    assert passed(report)["it repeats what was said"] == 3
+    assert passed(report)["a sub-agent said it to itself"] == 1
+
+
+async def test_what_a_tool_of_codex_answers_as_json_is_kept(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    answers = [
+        json.dumps({"status": {"x": {"completed": {"message": "The keel is oak."}}}}), '{"output": "a.py"}', "plain", "{torn",
+        [{"type": "input_text", "text": "from a list"}], {"content": [{"type": "text", "text": "inside"}]}, {"rows": 3},
+    ]  # fmt: skip
+    lines = [
+        {
+            "type": "response_item",
+            "timestamp": at(n),
+            "payload": {"type": "function_call_output", "call_id": "c", "output": answer},
+        }
+        for n, answer in enumerate(answers)
+    ]
+    await imported(manager, written(tmp_path / "rollout-1.jsonl", codex_meta("c1"), *lines))
+
+    [kept] = said(database, roles=["tool"]).values()
+    assert kept == [answers[0], "a.py", "plain", "{torn", "from a list", "inside", '{"rows": 3}']
+
+
+async def test_sub_agents_and_saved_chats_of_gemini_cli_are_what_they_are(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    ark = tmp_path / "tmp" / "ark"
+    written(ark / "chats" / "session-1.jsonl", {"sessionId": "g1", "projectHash": "h"}, gemini("a", "user", "Ahoy.", 1))
+    written(
+        ark / "chats" / "g1" / "x.jsonl", {"sessionId": "x", "projectHash": "h", "kind": "subagent"},
+        gemini("a", "user", "Look for the keel.", 1),
+    )  # fmt: skip
+    written(ark / "checkpoint-plan.json")
+    (ark / "checkpoint-plan.json").write_text(json.dumps([
+        {"role": "user", "parts": [{"text": "This is the Gemini CLI. We are setting up the context for our chat."}]},
+        {"role": "model", "parts": [{"text": "Got it. Thanks for the context!"}]},
+        {"role": "user", "parts": [{"text": "keep the plan"}]},
+        {"role": "model", "parts": [{"text": "Kept."}]},
+    ]), encoding="utf-8")  # fmt: skip
+
+    report = await imported(manager, tmp_path / "tmp")
+    alone = await imported(manager, ark / "checkpoint-plan.json")
+
+    assert (report.system, alone.system) == ("gemini-cli", "gemini-cli")
+    assert sorted(said(database).values()) == [["Ahoy."], ["keep the plan", "Kept."]]
+    assert passed(report)["a sub-agent said it to itself"] == 1
+    assert database.rows("SELECT title FROM conversations WHERE title IS NOT NULL") == [{"title": "plan"}]
+
+
+async def test_what_gemini_cli_adds_to_a_prompt_is_left_out(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    typed = "sum up @log.txt"
+    files = [{"text": typed}, {"text": "\n--- Content from referenced files ---"}, {"text": "\nContent from @log.txt:\n"},
+             {"text": "line"}, {"text": "\n--- End of content ---"}]  # fmt: skip
+    await imported(
+        manager,
+        written(
+            tmp_path / "chats" / "session-1.jsonl", {"sessionId": "g1", "projectHash": "h"},
+            gemini("a", "user", files, 1, displayContent=[{"text": typed}]),
+            gemini("b", "user", "".join(one["text"] for one in files).replace("sum", "add"), 2),
+            gemini("c", "user", [{"text": "<hook_context>&lt;x&gt;</hook_context>"}, {"text": "name a river"}], 3),
+            gemini("d", "user", "<session_context>\nToday is Monday.\n</session_context>", 4),
+        ),
+    )  # fmt: skip
+
+    assert said(database) == {"g1": [typed, "add up @log.txt", "name a river"]}
+
+
+REMINDER = "<system-reminder>todo list is empty</system-reminder>"
+OF_CLAUDE_CODE: list[tuple[Any, str]] = [
+    ([{"type": "text", "text": REMINDER}, {"type": "text", "text": "never deploy on Friday"}], "never deploy on Friday"),
+    (f"{REMINDER}\nring me at noon", "ring me at noon"),
+    (f"ring me at one\n\n{REMINDER}", "ring me at one"),
+    ("<command-name>/review</command-name>\n<command-message>review</command-message>\n<command-args>only the parser, please</command-args>",
+     "/review only the parser, please"),
+    ("<command-message>model</command-message>\n<command-name>/model</command-name>\n<command-args></command-args>", ""),
+    ("<local-command-stdout>Set model</local-command-stdout>", ""),
+    ([{"type": "text", "text": "<ide_opened_file>The user opened /w/ark/intro.md</ide_opened_file>"}, {"type": "text", "text": "shorten the intro"}],
+     "shorten the intro"),
+    ("<ide_selection>The user selected lines 1 to 2 from /w/a.py:\nfoo = 1\n</ide_selection>\nrename foo to bar", "rename foo to bar"),
+    ("<bash-input>ls</bash-input>", ""),
+    ("<bash-stdout>a b</bash-stdout><bash-stderr></bash-stderr>", ""),
+    ("Please review the change.\n<system-reminder>\ncwd changed\n</system-reminder>\nThe tail is mine.",
+     "Please review the change.\nThe tail is mine."),
+    ("[Request interrupted by user for tool use]", ""),
+    ("<user-memory-input>always use tabs</user-memory-input>", "always use tabs"),
+    ('<teammate-message teammate_id="b">done</teammate-message>', ""),
+    ("Why does `<system-reminder>x</system-reminder>` come up?", "Why does `<system-reminder>x</system-reminder>` come up?"),
+    ("My log ends with <system-reminder> and no more", "My log ends with <system-reminder> and no more"),
+    ("See:\n```\n<system-reminder>\nx\n</system-reminder>\n```\nWhy?", "See:\n```\n<system-reminder>\nx\n</system-reminder>\n```\nWhy?"),
+    ("<div>\n<p>Ahoy</p>\n</div>", "<div>\n<p>Ahoy</p>\n</div>"),
+]  # fmt: skip
+
+
+async def test_what_claude_code_writes_around_a_prompt_is_cut_out_and_the_prompt_stays(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    lines = [claude("user", content, f"u{n}", None, n) for n, (content, _) in enumerate(OF_CLAUDE_CODE)]
+    lines += [
+        claude("user", "hook said: lint failed", "h1", None, 90, origin={"kind": "hook"}),
+        claude("user", "I said this", "h2", None, 91, origin={"kind": "human"}),
+        claude("user", "for the model only", "h3", None, 92, isMeta=True),
+        claude("assistant", "API Error: overloaded", "h4", None, 93, isApiErrorMessage=True),
+    ]
+    report = await imported(manager, written(tmp_path / "p" / "s1.jsonl", *lines))
+
+    assert said(database)["s1"] == [*(text for _, text in OF_CLAUDE_CODE if text), "I said this"]
+    assert said(database, roles=["tool"])["s1"] == ["ls", "a b"]
+    assert passed(report)["it is a command of the client"] == 1
+    assert passed(report)[BY_PROGRAM] == 2
+    assert passed(report)[BY_CLIENT] == 10
+
+
+OF_CODEX = [
+    ("<environment_context>\n  <cwd>/w</cwd>\n</environment_context>", ""),
+    ("# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>\nUse tabs.\n</INSTRUCTIONS>", ""),
+    ("# AGENTS.md instructions are too long, shorten them", "# AGENTS.md instructions are too long, shorten them"),
+    ("# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nfix a.py", "fix a.py"),
+    ("<turn_aborted>\nThe user interrupted.\n</turn_aborted>", ""),
+    ("<image>", ""),
+    ("<user_shell_command>\n<command>ls</command>\n</user_shell_command>", ""),
+    ("<system-reminder>mine</system-reminder>", "<system-reminder>mine</system-reminder>"),
+]
+
+
+async def test_what_codex_writes_around_a_prompt_is_cut_out(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    lines = [codex("user", text, n) for n, (text, _) in enumerate(OF_CODEX)]
+
+    await imported(manager, written(tmp_path / "rollout-1.jsonl", codex_meta("c1"), *lines))
+
+    assert said(database)["c1"] == [text for _, text in OF_CODEX if text]
+
+
+words = st.text(alphabet="abc äß<>/&`~ \n", max_size=60)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.sampled_from(sorted(INSIDE)), words)
+def test_what_a_person_writes_without_a_clients_tags_is_theirs_whole(client: str, text: str) -> None:
+    assert spoken(client, [text]).text == text.strip()
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.sampled_from(
+        [(client, tag) for client in INSIDE for tag, reason in INSIDE[client].items() if reason not in (PERSON,)]
+    ),
+    st.lists(st.from_regex(r"[a-z]{1,9}( [a-z]{1,9}){0,3}", fullmatch=True), min_size=1, max_size=4),
+    st.from_regex(r"[a-z<>/\n ]{0,30}", fullmatch=True),
+    st.integers(0, 4),
+)
+def test_a_wrapper_on_lines_of_its_own_is_cut_out_and_all_else_stays(
+    wrapper: tuple[str, str], mine: list[str], inner: str, place: int
+) -> None:
+    client, tag = wrapper
+    lines = [*mine[:place], f"<{tag}>{inner}</{tag}>", *mine[place:]]
+
+    found = spoken(client, ["\n".join(lines)]).text
+
+    ours = found.removeprefix(inner.strip()).strip() if tag in ("command-args", "command-name") else found
+    assert ours == "\n".join(mine)
+    assert spoken(client, [f"I saw `<{tag}>{inner.replace('`', '')}</{tag}>` there"]).text.startswith("I saw `<")
