@@ -166,3 +166,74 @@ def test_a_hook_imports_nothing_that_takes_long() -> None:
     }  # fmt: skip
     others = {name.partition(".")[0] for name in imported.split()} - set(sys.stdlib_module_names)
     assert {name for name in others if not name.startswith("_")} <= {"pgengram", "sitecustomize"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes, and names pipes by itself")
+async def test_an_event_that_names_a_pipe_as_its_transcript_is_answered_and_forgotten(assistant: Assistant) -> None:
+    pipe = assistant.folder / "pipe"
+    os.mkfifo(pipe)
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+
+        assistant.hook("Stop", transcript_path=str(pipe))
+        assistant.hook("Stop", transcript_path="/dev/zero")
+        assistant.hook("Stop", transcript_path=str(assistant.folder))
+        begun = assistant.context("SessionStart")
+
+    assert "The office is in Lyon." in begun
+    assert assistant.log.count("The transcript is no ordinary file.") == 3
+    assert assistant.files(".event") == []
+
+
+async def test_an_event_over_which_servers_end_is_given_up(assistant: Assistant) -> None:
+    assistant.late("SessionStart")
+    [event] = assistant.files(".event")
+    event.rename(event.with_stem(f"{event.stem}~3"))
+
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+        assistant.hook("SessionStart")
+
+    assert assistant.files(".event") == []
+
+
+async def test_an_event_of_twenty_megabytes_is_kept_by_way_of_a_file(assistant: Assistant) -> None:
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+        assistant.hook("Stop", last_assistant_message="x" * 20_000_000)
+        assistant.hook("Stop")
+
+    assert assistant.files(".event") == []
+    assert "Traceback" not in assistant.log
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps users' folders apart by itself")
+def test_where_another_user_has_taken_the_folder_of_sockets_another_is_made(tmp_path: Path) -> None:
+    deep = {"PGENGRAM_DATA_DIR": str(tmp_path / ("d" * 100))}
+    usual = Path(local_socket.Endpoints(deep).folder)
+    usual.mkdir(mode=0o700)
+    usual.chmod(0o777)
+    try:
+        place = local_socket.Endpoints(deep)
+        place.make()
+        made = Path(place.folder)
+        assert made != usual
+        assert not made.stat().st_mode & PRIVATE
+        assert local_socket.Endpoints(deep).folder == place.folder
+        made.chmod(0o777)
+        assert local_socket.Endpoints(deep).folder == str(usual)
+        made.rmdir()
+    finally:
+        usual.rmdir()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps users' folders apart by itself")
+def test_the_log_of_hooks_is_their_users_alone_also_if_it_was_not(assistant: Assistant) -> None:
+    log = assistant.folder / local_socket.LOG
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.touch()
+    log.chmod(0o644)
+
+    assistant.hook("SessionStart")
+
+    assert not log.stat().st_mode & PRIVATE

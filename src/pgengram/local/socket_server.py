@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import socket
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DRAIN_S: Final = 1.0  # for requests in flight at the end
+MOST_TRIES: Final = 3  # servers that may end over an event
+TRIES: Final = re.compile(r"~(\d+)\Z")
 FIRST_S: Final = 1.0  # in which a hook that waits for this server has asked
 UNFORESEEN: Final = {"code": "INTERNAL_ERROR", "message": "Something unforeseen went wrong.", "hint": "See the log."}
 
@@ -102,7 +105,7 @@ class LocalServer:
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with contextlib.suppress(ConnectionError):  # whoever asked is gone
-                line = await reader.readline()
+                line = await _line(reader)
                 if line.endswith(b"\n"):
                     writer.write(await self._replied(line))
                     await writer.drain()
@@ -129,12 +132,15 @@ class LocalServer:
         """Take up the events that came while no server listened; whoever sent them is gone."""
         for path in self.place.files(local_socket.EVENT):
             try:
-                waiting = await asyncio.to_thread(_read, path)
+                trying = _tried_once_more(path)
+                waiting = await asyncio.to_thread(_read, trying)
             except FileNotFoundError:  # another server was faster
                 continue
             answer = await self._answer(waiting)
             if answer.get("error", {}).get("code") != DatabaseFailed.code:
-                _unlink(path)
+                _unlink(trying)
+            else:
+                os.replace(trying, path)
 
     async def _answered(self, line: bytes) -> dict[str, Any]:
         """Return the answer to a line that came over the socket."""
@@ -177,6 +183,34 @@ async def listening(
         raise
     os.replace(f"{path}.new", path)
     return server
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """Return a line; nothing of one that is too long, which its sender leaves as an event in a file."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        log.warning("a request of more than %s bytes was not read", local_socket.LONGEST_LINE)
+        return b""
+
+
+def _tried_once_more(path: str) -> str:
+    """Note in the name of an event's file that a server takes it up, and return that; whoever ends in the middle has
+    not counted for nothing.
+
+    Raises:
+        FileNotFoundError: it is not there any more, or was taken up too often.
+    """
+    stem, tries = path.removesuffix(local_socket.EVENT), 1
+    if found := TRIES.search(stem):
+        stem, tries = stem[: found.start()], int(found[1]) + 1
+    if tries > MOST_TRIES:
+        log.error("an event was given up after %s servers had ended over it", MOST_TRIES)
+        _unlink(path)
+        raise FileNotFoundError(path)
+    trying = f"{stem}~{tries}{local_socket.EVENT}"
+    os.replace(path, trying)
+    return trying
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ the next time. What a client puts into a conversation by itself is no turn.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import stat
@@ -15,12 +14,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from pgengram.errors import InvalidInput
 from pgengram.store.assistant.conversations import Conversation, Turn
 
 if TYPE_CHECKING:
     from pgengram.transfer.transcripts import Entries, Line
 
 READ: Final = ("claude-code", "codex")  # clients whose transcripts are
+WHERE: Final = "Nothing of it is kept. Look at the transcript_path that the client gives its hooks."
 MAX_BYTES: Final = 200_000_000  # of a transcript
 
 
@@ -29,7 +30,7 @@ def read_transcript(conversation: Conversation) -> tuple[Conversation, Sequence[
     far the transcript goes; there are none where there is no file yet.
 
     Raises:
-        OSError: it can't be read, or is no ordinary file.
+        InvalidInput: it can't be read, or is no ordinary file.
     """
     lines = _lines(conversation.transcript or "")
     if not lines:
@@ -66,15 +67,22 @@ def _read(conversation: Conversation, entries: Entries) -> tuple[Conversation, I
 
 
 def _lines(path: str) -> list[bytes]:
-    """Return the whole lines of a file; nothing where there is none yet."""
+    """Return the whole lines of a file; nothing where there is none yet.
+
+    It is opened without waiting: a pipe would be read for ever.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
     try:
-        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except FileNotFoundError:
+        opened = os.open(path, flags)
+        if stat.S_ISREG(os.fstat(opened).st_mode):
+            with open(opened, "rb") as file:
+                return file.read(MAX_BYTES).split(b"\n")[:-1]
+        os.close(opened)
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    with open(opened, "rb") as file:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise OSError(errno.EINVAL, "it is no ordinary file")
-        return file.read(MAX_BYTES).split(b"\n")[:-1]
+    except OSError as error:
+        raise InvalidInput(f"The transcript can't be read: {error.strerror}.", WHERE) from None
+    raise InvalidInput("The transcript is no ordinary file.", WHERE)
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:

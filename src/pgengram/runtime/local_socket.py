@@ -25,6 +25,7 @@ PIPES = sys.platform == "win32"
 SUPPORTED = PIPES or hasattr(socket, "AF_UNIX")
 WITHOUT = "Python has no local sockets on this system, so hooks cannot ask a server."
 FOLDER = "run"  # below the data folder
+ELSEWHERE = "run-folder"  # a file there with the name of the folder, where another user has taken the usual one
 LONGEST_PATH = 103  # bytes that a socket's path may have on macOS; Linux has 107
 SHORT = "/tmp"  # noqa: S108 - where no data folder is too deep; what we make in it is private and checked before use
 SOCKET, EVENT, STARTING, LOG = ".sock", ".event", ".starting", "hooks.log"
@@ -56,9 +57,15 @@ class Endpoints:
         self.key = "own" if store == decisive else _digest("\0".join(store.values()))
         self.log = os.path.join(data, LOG)
         self.folder = os.path.join(data, FOLDER)
+        self._elsewhere = ""  # the file that names the folder, where the data folder is too deep for it
         if not PIPES and len(os.fsencode(self.socket(4_194_304))) > LONGEST_PATH:
-            self.folder = f"{SHORT}/pgengram-{_user()}-{_digest(data)}-run"
-        self.starting = os.path.join(self.folder, self.key + STARTING)  # while somebody starts a server
+            self._elsewhere = os.path.join(data, ELSEWHERE)
+            self.folder = _read_name(self._elsewhere) or f"{SHORT}/pgengram-{_user()}-{_digest(data)}-run"
+
+    @property
+    def starting(self) -> str:
+        """The file that is there while somebody starts a server."""
+        return os.path.join(self.folder, self.key + STARTING)
 
     def make(self) -> None:
         """Make the folder if it is not there.
@@ -66,12 +73,24 @@ class Endpoints:
         Raises:
             OSError: it cannot be made, or others than this user may enter it.
         """
-        make_data_folder(os.path.dirname(self.folder))
+        make_data_folder(os.path.dirname(self._elsewhere or self.folder))
         try:
             os.mkdir(self.folder, 0o700)
         except FileExistsError:
-            if not _is_private(self.folder):
+            if _is_private(self.folder):
+                return
+            if not self._elsewhere:
                 raise PermissionError(f"{self.folder} is open to others than its owner") from None
+            self._make_another()
+
+    def _make_another(self) -> None:
+        """Make a folder with a name that nobody can have taken, and let all processes of the store find it."""
+        import tempfile
+
+        self.folder = tempfile.mkdtemp(prefix="pgengram-", dir=SHORT)
+        with open(f"{self._elsewhere}.{os.getpid()}", "w", encoding="utf-8", opener=_private) as file:
+            file.write(self.folder)
+        os.replace(file.name, self._elsewhere)
 
     def socket(self, pid: int) -> str:
         """Return the path of a server's socket."""
@@ -135,7 +154,9 @@ def start(place: Endpoints) -> None:
     import subprocess
 
     apart = {"creationflags": 0x08000208} if sys.platform == "win32" else {"start_new_session": True}
-    with open(place.log, "ab") as log:
+    with open(place.log, "ab", opener=_private) as log:
+        if not PIPES:
+            os.fchmod(log.fileno(), 0o600)  # one of an earlier version may be open to others
         subprocess.Popen(
             [sys.executable, "-m", "pgengram.local"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=place.folder, **apart,
@@ -228,6 +249,16 @@ def _is_private(folder: str) -> bool:
         return os.path.isdir(folder)
     found = os.lstat(folder)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+def _read_name(path: str) -> str:
+    """Return the folder that a file names, if that is this user's alone."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            folder = file.read(LONGEST_PATH)
+        return folder if _is_private(folder) else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def _digest(text: str) -> str:

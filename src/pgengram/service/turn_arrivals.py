@@ -101,7 +101,12 @@ class _Batch:
     def __init__(self, arrivals: Arrivals, said: Sequence[Said]) -> None:
         self._arrivals = arrivals
         self._said = [
-            (one, turn if turn.key is not None else replace(turn, key=source_key(one.id, turn.number, turn.role, turn.text)))
+            (
+                one,
+                turn
+                if turn.key is not None
+                else replace(turn, key=source_key(one.id, turn.number, turn.role, turn.text)),
+            )
             for one, turn in said
         ]
         self._new: set[tuple[str, int | None, str, datetime]] = set()
