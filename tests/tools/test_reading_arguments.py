@@ -217,3 +217,20 @@ async def test_content_that_is_too_long_is_refused_with_the_call_that_stores_it_
         items = json.loads(caught.value.hint.partition("items=")[2].partition("), each")[0])
         assert len(items) == len(split(text, 4_000))
         assert (await memory.search()).count == 0
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("search_memories", {f"k{n}": 1 for n in range(60_000)}),
+        ("search_memories", {"filters": {f"k{n}": 1 for n in range(60_000)}}),
+        ("create_memory", {"content": "x", "metadata": {f"k{n}": 1 for n in range(60_000)}}),
+        ("create_memories", {"items": [{f"k{n}": 1 for n in range(400)}] * 190}),
+        ("get_memories", {"ids": [f"{n:08x}" for n in range(60_000)]}),
+    ],
+)
+async def test_more_names_and_elements_than_any_call_needs_are_refused_unread(
+    client: Client, tool: str, arguments: dict[str, Any]
+) -> None:
+    assert (await refused(client, tool, **arguments))["code"] == "LIMIT_EXCEEDED"
+    assert (await refused(client, tool, **{f"k{n}": 1 for n in range(101)}))["message"].startswith("101 arguments")

@@ -6,11 +6,11 @@ Refusals say where and what is allowed, from the schema alone; the rejected valu
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
-from typing import Any, Final, Generic, TypeVar, cast, get_type_hints
+from typing import Any, Final, Generic, Literal, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import ErrorDetails
@@ -19,11 +19,14 @@ from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.json_schema import FlatJsonSchema, Schema, allowed
 from pgengram.service.calls.coercion import Coercion
 from pgengram.service.calls.echoes import clipped
+from pgengram.service.calls.extras import MAX_ARGUMENTS, MAX_PARTS, meaningless, of_the_client, too_many_parts
 from pgengram.service.tools import Tool
 from pgengram.views import Answer
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_PROBLEMS: Final = 5  # named in one error
+IGNORED: Final = "ignored: no such argument"
+Ignores = Literal["none", "client", "any"]
 SMALLEST_BATCH: Final = 20  # a list that may hold as many is a batch
 
 
@@ -34,12 +37,15 @@ class Reader(Generic[Model]):
         model: the request.
         tool: the name of the tool that takes it, for what to do next.
         liberal: whether words, names and values are read as they are meant.
+        ignores: whether arguments that are not known are left out, and told: "none", those of the "client", or "any" that
+            is like none of the known.
     """
 
-    def __init__(self, model: type[Model], tool: str = "", *, liberal: bool = True) -> None:
+    def __init__(self, model: type[Model], tool: str = "", *, liberal: bool = True, ignores: Ignores = "none") -> None:
         self._model = model
         self._tool = tool
         self._liberal = liberal
+        self._ignores = ignores
 
     @cached_property
     def schema(self) -> Schema:
@@ -60,9 +66,36 @@ class Reader(Generic[Model]):
         """
         if not isinstance(given, Mapping):
             raise InvalidInput(f"must be an object with {', '.join(self.schema.get('required', ()))}.")
-        meant, coerced = self._coercion.read(given)
+        self._refuse_too_many(given)
+        clients = [] if self._ignores == "none" else of_the_client(given, self._names)
+        meant, coerced = self._coercion.read({name: given[name] for name in given if name not in clients})
+        self._refuse_too_many(meant)
+        others = self._meaningless(meant)
         try:
-            return self._model.model_validate(meant), coerced
+            made = self._model.model_validate({name: meant[name] for name in meant if name not in others})
+        except ValidationError:
+            self._refuse(meant)
+            raise
+        return made, {**coerced, **dict.fromkeys(map(clipped, clients + others), IGNORED)}
+
+    def _refuse_too_many(self, given: Mapping[str, Any]) -> None:
+        if len(given) > MAX_ARGUMENTS:
+            raise InvalidInput(f"{len(given):,} arguments at once; {self._tool or 'this'} has {len(self._names)}.")
+
+    def _meaningless(self, meant: Mapping[str, Any]) -> list[str]:
+        """Return the arguments that no tool has and that are left out; none where nothing else is understood."""
+        unknown = {name: value for name, value in meant.items() if name not in self._names}
+        understood = len(unknown) < len(meant)
+        return meaningless(unknown, self._names) if self._ignores == "any" and understood else []
+
+    @property
+    def _names(self) -> Collection[str]:
+        return self._model.model_fields.keys()
+
+    def _refuse(self, meant: Mapping[str, Any]) -> None:
+        """Say what is wrong with a call, with all that is not known in it."""
+        try:
+            self._model.model_validate(meant)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False)
             message = "; ".join(_problem(one, self.schema) for one in problems[:MAX_PROBLEMS])
@@ -109,7 +142,9 @@ class Arguments:
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
         function = getattr(tool.method, "__func__", tool.method)
-        self.view, self._whole, self._reader = _signature_of(function, tool.name, bound=function is not tool.method)
+        self.view, self._whole, self._reader = _signature_of(
+            function, tool.name, bound=function is not tool.method, destructive=tool.hints.destructive
+        )
 
     @property
     def input_schema(self) -> Schema:
@@ -124,6 +159,8 @@ class Arguments:
             InvalidInput: some are unknown, missing or out of bounds; the message says what is allowed.
             LimitExceeded: a list holds more than one call may bring.
         """
+        if too_many_parts(given):
+            raise LimitExceeded(f"A call holds at most {MAX_PARTS:,} fields and elements of lists.")
         checked, coerced = self._reader.read(given)
         if self._whole is not None:
             return Call(self.tool, {self._whole: checked}, coerced)
@@ -132,7 +169,7 @@ class Arguments:
 
 @cache
 def _signature_of(
-    function: Callable[..., Any], name: str, *, bound: bool
+    function: Callable[..., Any], name: str, *, bound: bool, destructive: bool
 ) -> tuple[type[BaseModel], str | None, Reader[BaseModel]]:
     """Return the view that a tool answers with, the parameter that takes all its arguments, and their reader.
 
@@ -146,7 +183,8 @@ def _signature_of(
     first = next(iter(parameters), "")
     whole = first if len(parameters) == 1 and _is_request(hints[first]) else None
     model: type[BaseModel] = hints[first] if whole else _model_of(name, hints, parameters)
-    return view, whole, Reader(model, name, liberal=issubclass(view, Answer))
+    liberal = issubclass(view, Answer)  # only such an answer can say what was ignored
+    return view, whole, Reader(model, name, liberal=liberal, ignores="any" if liberal and not destructive else "client")
 
 
 def _model_of(name: str, hints: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> type[BaseModel]:

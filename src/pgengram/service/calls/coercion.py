@@ -21,11 +21,12 @@ from pgengram.inputs import NewMemory
 from pgengram.json_schema import Schema
 from pgengram.runtime.clock import here
 from pgengram.service.calls.echoes import clipped, too_long
-from pgengram.service.calls.moments import read_moment
+from pgengram.service.calls.moments import exact_moment, read_moment
 from pgengram.service.calls.numbers import clamped, share
 from pgengram.service.calls.vocabulary import EVERYTHING, TARGETS, WORDS, WRAPPERS
 
 NOTHING: Final = frozenset({"", "null", "undefined"})
+NOTHING_IN_A_LIST: Final = NOTHING | {"none", "nil", "n/a", "nan"}
 OF_ANYTHING: Final = frozenset({"note", "message", "body", "statement", "fact"})
 MAY_BE_BLANK: Final = frozenset({"query", "context", "reason", "cursor", "confirm_token"})
 NEVER_DROPPED: Final = frozenset({"content", "id", "ids", "from_id", "to_ids"})
@@ -33,6 +34,8 @@ LAST_INSTANT: Final = frozenset({"until", "expires_at", "as_of"})  # a day as th
 CUT: Final = frozenset({"query", "context"})  # too long, their beginning and end say enough
 UNBOUNDED_SHARES: Final = frozenset({"threshold", "below_importance"})  # between 0 and 1, though their schema is silent
 OF_TEXT: Final = {"items": "content", "replacements": "content", "sources": "ref"}  # what a text is as one of these
+BATCHES: Final = frozenset({"items", "replacements"})  # each place of them has an answer of its own
+LONGEST_MOMENT: Final = 100  # characters; to find a time in a longer text takes seconds
 CHARACTERS_PER_TOKEN: Final = 4
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _ORDERED: Final = re.compile(r"[\s:_]+(desc|descending)$", re.IGNORECASE)
@@ -156,6 +159,8 @@ class Coercion:
             wanted = _one_or_several(value)
             node = {**node, "type": wanted}
         value = _from_text(value, wanted)
+        if wanted is None and self._liberal and isinstance(value, list):  # tools/list leaves it out
+            return _without_blanks(name, value, coerced) or None
         if not needed and self._says_nothing(name, value, wanted):
             coerced[name] = f"{clipped(value).strip() or 'blank'} → left out"
             return None
@@ -196,7 +201,8 @@ class Coercion:
         elif isinstance(value, dict) or (isinstance(value, str) and name in OF_TEXT):
             value = [value]
         if isinstance(value, list) and (said := OF_TEXT.get(name)):
-            value = [{said: one} if isinstance(one, str) else one for one in value]
+            value = [_as_said(one, said) if isinstance(one, str) else one for one in value]
+            return value if name in BATCHES else [one for one in value if one is not None]
         return value
 
     def _meant(self, name: str, value: list[Any], items: Schema, coerced: dict[str, str]) -> list[Any]:
@@ -278,9 +284,9 @@ class Coercion:
         return self._changed(name, value, meant, coerced)
 
     def _moment(self, name: str, value: Any, coerced: dict[str, str]) -> Any:
-        if isinstance(value, bool) or not isinstance(value, _TEXT):
+        if isinstance(value, bool) or not isinstance(value, _TEXT) or len(str(value)) > LONGEST_MOMENT:
             return value
-        if exact := _exact(value):
+        if exact := exact_moment(value):
             if name == "expires_at" and exact < datetime.now(UTC):
                 coerced[name] = "in the past → hidden at once"
             return value
@@ -338,10 +344,19 @@ def _may_mean_another(name: str, value: Any, known: frozenset[str]) -> bool:
     return of_five or (name in OF_ANYTHING and "clear" in known)  # a note about a change is not its content
 
 
+def _as_said(text: str, said: str) -> dict[str, str] | None:
+    return None if text.strip().lower() in NOTHING_IN_A_LIST else {said: text}
+
+
 def _without_blanks(name: str, value: list[Any], coerced: dict[str, str]) -> list[Any]:
-    kept = [one for one in value if one is not None and (not isinstance(one, str) or one.strip())]
+    """Return a list without elements that say nothing; "null" may be asked for."""
+    nothing = {""} if name in MAY_BE_BLANK else NOTHING_IN_A_LIST
+    kept = [
+        one for one in value if one is not None and (not isinstance(one, str) or one.strip().lower() not in nothing)
+    ]
     if len(kept) < len(value):
-        coerced[name] = "blank → left out"
+        told = dict.fromkeys(clipped(one).strip() for one in value if isinstance(one, str) and one not in kept)
+        coerced[name] = f"{', '.join(word for word in told if word) or 'blank'} → left out"
     return kept
 
 
@@ -357,15 +372,6 @@ def _from_text(value: Any, wanted: Any) -> Any:
         with contextlib.suppress(ValueError):
             return from_json(value, allow_inf_nan=False)
     return value
-
-
-def _exact(value: Any) -> datetime | None:
-    """Return the moment that ISO 8601 with a zone names."""
-    if isinstance(value, str) and value[10:11] in ("T", "t"):
-        with contextlib.suppress(ValueError):
-            exact = datetime.fromisoformat(value)
-            return None if exact.tzinfo is None else exact
-    return None
 
 
 def _kind_as_type(made: dict[str, Any], coerced: dict[str, str]) -> None:

@@ -155,3 +155,12 @@ def _next(what: str, today: datetime, *, end: bool) -> datetime:
 
 def _edge(start: datetime, stop: datetime, *, end: bool) -> datetime:
     return stop - _INSTANT if end else start
+
+
+def exact_moment(value: object) -> datetime | None:
+    """Return the moment that ISO 8601 with a zone names."""
+    if isinstance(value, str) and value[10:11] in ("T", "t"):
+        with contextlib.suppress(ValueError):
+            exact = datetime.fromisoformat(value)
+            return None if exact.tzinfo is None else exact
+    return None

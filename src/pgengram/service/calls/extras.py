@@ -1,0 +1,136 @@
+"""Arguments that a tool does not have: those that a client adds to each call, and mistakes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from pgengram.service.calls.vocabulary import TARGETS, WRAPPERS
+
+MAX_ARGUMENTS: Final = 100  # named in one object that is a request; the largest has 42
+MAX_PARTS: Final = (
+    50_000  # keys, and elements of lists that are no numbers, in one call; the largest batch has a tenth of it
+)
+# Words that tell of a call and not what it is about, as in toolCallId, chatInput, security_risk and waitForPreviousTools; what
+# may stand beside them; and names that are a client's own beside such a one only, as n8n's sessionId and action.
+_TELLING: Final = frozenset(
+    [
+        "call",
+        "chat",
+        "execution",
+        "explanation",
+        "progress",
+        "security",
+        "span",
+        "thinking",
+        "thought",
+        "trace",
+        "wait",
+        "workflow",
+    ]
+)
+_BESIDE: Final = frozenset(
+    ["tool", "task", "input", "message", "id", "name", "index", "risk", "for", "previous", "tools", "step", "trigger"]
+)
+_ALONE: Final = frozenset(["explanation", "thinking", "thought"])
+_COMPANIONS: Final = frozenset(["action", "sessionId", "conversationId", "threadId", "runId", "messageId", "requestId"])
+_NARROWS: Final = frozenset(
+    [
+        "except",
+        "exclude",
+        "excluding",
+        "filter",
+        "filters",
+        "only",
+        "where",
+        "without",
+        "not",
+        "no",
+        "dry",
+        "simulate",
+        "preview",
+    ]
+)
+_SHORT: Final = 4  # letters; a shorter word is part of too many names
+_PART: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+
+
+def too_many_parts(given: object) -> bool:
+    """Whether a call holds more than `MAX_PARTS`, so that reading it would keep everybody waiting."""
+    left, parts = [given], 0
+    while left and parts <= MAX_PARTS:
+        one = left.pop()
+        if isinstance(one, Mapping):
+            parts += len(one)
+            left += [value for value in one.values() if isinstance(value, Mapping | list)]
+        elif isinstance(one, list):
+            others = [value for value in one if not isinstance(value, int | float)]
+            parts += len(others)
+            left += [value for value in others if isinstance(value, Mapping | list)]
+    return parts > MAX_PARTS
+
+
+def parts_of(name: str) -> list[str]:
+    """Return the words of a name: of toolCallId and tool_call_id tool, call and id."""
+    return [part.lower() for part in _PART.findall(name)]
+
+
+def of_the_client(given: Collection[str], known: Collection[str]) -> list[str]:
+    """Return the names in a call that tell of the call itself; the client adds them, whatever the tool is."""
+    telling = [name for name in given if name not in known and _tells_of_a_call(parts_of(name))]
+    return telling + [name for name in given if telling and name not in known and name in _COMPANIONS]
+
+
+def _tells_of_a_call(parts: Collection[str]) -> bool:
+    told = _TELLING.intersection(parts)
+    return bool(told) and (len(parts) > 1 or told <= _ALONE) and {*parts} <= _TELLING | _BESIDE
+
+
+def meaningless(unknown: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """Return those of the unknown arguments that are no other name of a known one and don't narrow what is meant.
+
+    A call that only reads or adds does the same without them; one that changes what is there might have been meant not to.
+    """
+    return [
+        name
+        for name, value in unknown.items()
+        if not (_is_like(name, known) or (name.lower() in WRAPPERS and isinstance(value, dict | list)))
+    ]
+
+
+def _is_like(name: str, known: Collection[str]) -> bool:
+    """Whether a name is near to that of an argument, by its letters or its words, or narrows what is meant."""
+    parts = parts_of(name)
+    plain = "_".join(parts)
+    if not _NARROWS.isdisjoint(parts) or any(target in known for target in TARGETS.get(plain, ())):
+        return True
+    words = {part for part in parts if len(part) >= _SHORT}
+    return any(
+        _within(plain, other, 1 + len(other) // 8)
+        or any(_is_same(word, part) for word in words for part in other.split("_"))
+        for other in known
+        if len(other) >= _SHORT
+    )
+
+
+def _is_same(word: str, part: str) -> bool:
+    """Whether a word is another but for its end: tag and tags, reason and reasoning."""
+    return len(part) >= _SHORT - 1 and (word.startswith(part) or part.startswith(word))
+
+
+def _within(one: str, other: str, most: int) -> bool:
+    """Whether at most `most` letters differ, are missing or have changed places (Damerau 1964)."""
+    if abs(len(one) - len(other)) > most:
+        return False
+    last: list[int] = []
+    before: list[int] = []
+    row: list[int] = [*range(len(other) + 1)]
+    for i, letter in enumerate(one, 1):
+        last, before, row = before, row, [i]
+        for j, there in enumerate(other, 1):
+            least = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != there))
+            if i > 1 and j > 1 and (letter, one[i - 2]) == (other[j - 2], there):
+                least = min(least, last[j - 2] + 1)
+            row.append(least)
+    return row[-1] <= most
