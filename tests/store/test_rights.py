@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from owners import Owned, a_login, as_user, owned
 from test_releases import loaded
 
 from helpers import Database, connected, found, remember
+from owners import Owned, a_login, as_user, owned
 from pgengram.store.schema import migrate
 from pgengram.store.schema.rights import VERSION_TABLE
 from pgengram.store.schema.tables import metadata
@@ -120,3 +120,32 @@ async def test_the_owners_own_view_of_all_namespaces_follows_the_owner(postgres:
         assert Database(url).as_login("SET pgengram.maintenance = 'on'", "SELECT count(*) FROM memories") == [(1,)]
         assert Database(url).as_login("SELECT count(*) FROM memories") == [(0,)]
         hosted.admin.as_login(f"REASSIGN OWNED BY {next_owner} TO {hosted.login}", f"DROP OWNED BY {next_owner}")
+
+
+async def test_the_doctor_names_every_role_that_reaches_a_table_and_how(
+    hosted: Owned, other: str, postgres: str
+) -> None:
+    from machine import answered
+
+    def rights(expect: int = 0) -> dict[str, object]:
+        rows = answered("doctor", "--json", database_url=hosted.url, embedder="none:", expect=expect)
+        return next(row for row in rows if row["what"] == "Rights")
+
+    assert rights()["ok"] is True
+    with a_login(postgres) as member, a_login(postgres) as sibling:
+        hosted.db.as_login(f"GRANT SELECT (content) ON memories TO {other}")
+        hosted.admin.as_login(f"GRANT {other} TO {member}", f"GRANT pgengram_app TO {sibling}")
+
+        found = rights(expect=1)
+
+        assert found["ok"] is False
+        for role in (other, member):
+            assert f"{role} has rights on memories" in str(found["seen"])
+        assert f"{sibling} may take the role pgengram_app" in str(found["seen"])
+        assert "pgengram migrate" in str(found["repair"])
+        hosted.db.as_login("GRANT SELECT ON access_tokens TO PUBLIC")
+        assert "everybody has rights on access_tokens" in str(rights(expect=1)["seen"])
+
+        answered("migrate", "--json", database_url=hosted.url)
+        hosted.admin.as_login(f"REVOKE pgengram_app FROM {sibling}")
+        assert rights()["ok"] is True

@@ -15,6 +15,7 @@ from pgengram import __version__
 from pgengram.cli.clients.connecting import connected
 from pgengram.cli.options import AsJson
 from pgengram.cli.runtime import command, print_json, say, screen
+from pgengram.cli.store.health import backups_row, rights_row
 from pgengram.errors import PgengramError
 from pgengram.inputs import NewMemory, Question
 from pgengram.runtime.system import libraries
@@ -90,6 +91,8 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
         seen = await manager.store.database.describe()
         yield Finding(what, ok=True, seen=f"{seen}, ready in {time.perf_counter() - started:.2f} s")
         yield _row_level_security(manager)
+        yield Finding(*await rights_row(manager.store.database))
+        yield Finding(*await backups_row(settings, manager.store.database.url))
         if (replica := manager.store.replica) is not None:
             what = "Replica"
             await manager.search_memories(Question(query=""))  # whatever there is: it is asked where a search is

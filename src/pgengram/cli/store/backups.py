@@ -22,6 +22,7 @@ from pgengram.store.connection import locks
 from pgengram.store.recovery import archive, backup_schedule, restoring, upgrading
 from pgengram.store.recovery import backup as backing_up
 from pgengram.store.schema.migrate import newest_version
+from pgengram.store.schema.migration_process import migrate_apart
 
 
 @command
@@ -79,13 +80,14 @@ async def upgrade(as_json: AsJson = False) -> None:
 
 @command
 async def migrate(as_json: AsJson = False) -> None:
-    """A server does this by itself when it starts.
+    """A server updates the schema by itself when it starts. This also takes back the rights that other roles than its own
+    have been given on the tables.
 
     Example: `PGENGRAM_DATABASE_URL=postgresql://memo@db.example.org/memo pgengram migrate`
     """
     with ProgressBar("Migrating", quiet=as_json):
-        async with opened_store():
-            pass
+        async with opened_store() as store:
+            await asyncio.to_thread(migrate_apart, store.database.url)
     print_answer("The schema is up to date.", {"schema": newest_version()}, as_json=as_json)
 
 

@@ -93,7 +93,7 @@ def restore(url: str, path: Path, report: Report = lambda _: None) -> Restored:
         with backup.reached(url) as (connection, pinned):
             found = place.look(connection)
             expect_nothing_else(connection, found)
-            _expect_allowed(connection)
+            expect_restorable(connection, found)
             name, beside = connection.info.dbname, _first_of(connection, "postgres", "template1")
         with backup.reached(in_database(url, beside)) as (server, _):
             server.autocommit = True
@@ -188,21 +188,8 @@ class _Replacement:
                 connection.execute(vector.format(sql.Identifier(self.found.vector_schema)))
 
     def _template(self) -> str:
-        """Return the template: an untouched one, or the one with pgvector, which the login may not make itself.
-
-        Raises:
-            NotReady: there is none with pgvector, either.
-        """
-        if self.found.may_make_vector:
-            return _first_of(self.server, "template0", "template1")
-        with connected(in_database(self.url, "template1")) as connection:
-            if place.look(connection).vector is not None:
-                return "template1"
-        raise NotReady(
-            f"The login {self.found.login} may not make the extension vector in the new database that a restore needs.",
-            "Nothing was changed. An administrator runs CREATE EXTENSION vector; in the database template1, or "
-            "restores as a superuser.",
-        )
+        """Return the template: an untouched one, or the one with pgvector, which the login may not make itself."""
+        return _first_of(self.server, "template0", "template1") if self.found.may_make_vector else "template1"
 
     def _take_over(self, name: str) -> None:
         """Give the new database the settings of the former one, and let the same roles connect."""
@@ -272,15 +259,29 @@ def _index(url: str) -> None:
             runner.run(indexes.maintain(url, model_id, dimensions))
 
 
-def _expect_allowed(connection: psycopg.Connection[Any]) -> None:
+def expect_restorable(connection: psycopg.Connection[Any], found: place.Place) -> None:
+    """Refuse what a restore would fail at: making a database, and pgvector in it.
+
+    Raises:
+        NotReady: the login may not do one of these.
+    """
     make, own = one(connection, MAY)
-    if make and own:
-        return
-    found = place.look(connection)
-    raise NotReady(
-        f"The login {found.login} is not allowed to replace the database {found.database}.",
-        f"It must own the database and be allowed to make one: ALTER ROLE {found.login} CREATEDB; nothing was changed.",
-    )
+    if not (make and own):
+        raise NotReady(
+            f"The login {found.login} is not allowed to replace the database {found.database}.",
+            f"Nothing was changed. It must own the database, and: ALTER ROLE {found.login} CREATEDB;",
+        )
+    if not found.may_make_vector and not _has_vector(connection.info.dsn, connection.info.password):
+        raise NotReady(
+            f"The login {found.login} may not make the extension vector in a new database, which a restore needs.",
+            "Nothing was changed. An administrator runs in the database template1: CREATE EXTENSION vector;",
+        )
+
+
+def _has_vector(dsn: str, password: str) -> bool:
+    """Whether new databases have pgvector by themselves."""
+    with connected(make_conninfo(dsn, dbname="template1", password=password or None)) as connection:
+        return place.look(connection).vector is not None
 
 
 def _first_of(connection: psycopg.Connection[Any], usual: str, otherwise: str) -> str:
