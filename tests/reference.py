@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from typing import Any
 import typer
 
 from pgengram import errors
+from pgengram import library as of_programs
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
 from pgengram.cli.clients import config_edits
-from pgengram.library import Described, Memory, Narrowed, New, SettingNames
+from pgengram.library import results
 from pgengram.mcp.binding import ToolBinding, paragraphs
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
 from pgengram.service.manager import MemoryManager
@@ -252,22 +253,36 @@ def signature(name: str, method: Callable[..., Any]) -> str:
     return f"{'async ' if inspect.iscoroutinefunction(method) else ''}{name}{shown}"
 
 
-def library() -> Iterator[str]:
-    yield "`from pgengram import Memory`: memories for Python programs. [An example that runs](../../examples/remember_and_ask.py)."
-    yield "## `Memory`"
-    yield inspect.getdoc(Memory) or ""
-    for name, method in vars(Memory).items():
+def methods(kind: type) -> Iterator[str]:
+    """Yield a class with what a program calls."""
+    yield f"## `{kind.__name__}`"
+    yield inspect.getdoc(kind) or ""
+    for name, method in vars(kind).items():
         if inspect.isfunction(method) and not name.startswith("_"):
             yield f"### `{name}`"
             yield f"```python\n{signature(name, method)}\n```"
             yield inspect.getdoc(method) or ""
+
+
+def names(kinds: Iterable[type]) -> Iterator[str]:
+    """Yield a line for each class: what it is, and its fields."""
+    for one in kinds:
+        about = (inspect.getdoc(one) or "").replace("\n", " ")
+        yield f"`{one.__name__}`: {about} " + ", ".join(f"`{name}`" for name in one.__annotations__) + "."
+
+
+def library() -> Iterator[str]:
+    yield inspect.getdoc(of_programs) or ""
+    yield from methods(of_programs.Memory)
+    yield from methods(of_programs.Pgengram)
     yield "## What the keyword arguments are"
-    for one in (SettingNames, Described, New, Narrowed):
-        yield (
-            f"`{one.__name__}`: {(inspect.getdoc(one) or '').replace(chr(10), ' ')} "
-            + ", ".join(f"`{name}`" for name in one.__annotations__)
-            + "."
-        )
+    given = ("StoreSettings", "SettingNames", "New", "Changed", "Narrowed", "Chosen", "DetailGiven", "SourceGiven")
+    yield from names(getattr(of_programs, name) for name in given)
+    yield "## What the answers are"
+    yield "Import them from `pgengram.library.results` to annotate your own functions."
+    yield from names(
+        one for one in vars(results).values() if isinstance(one, type) and one.__module__ == results.__name__
+    )
 
 
 PAGES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {

@@ -9,6 +9,8 @@ PgengramError
 ├── ConfirmRequired      CONFIRM_REQUIRED   nobody has confirmed this yet
 ├── ItemRefused          the item's own     one item of a batch that is stored whole or not at all is wrong
 ├── EmbeddingFailed      EMBEDDING_ERROR    the embedder gave no vector
+├── Misused              MISUSED            a program uses what it has closed, or from another event loop
+├── TimedOut             TIMED_OUT          a call took longer than the program allowed
 └── DatabaseFailed       DATABASE_ERROR     PostgreSQL can't be used right now
     ├── ConnectionLost   DATABASE_ERROR     the connection broke; the call can be repeated
     ├── StoreMoved       DATABASE_ERROR     the store changed under the call, which can be repeated:
@@ -113,6 +115,19 @@ class EmbeddingFailed(PgengramError):
 
     code = "EMBEDDING_ERROR"
     default_hint = "Nothing was stored. Run `pgengram doctor`, or set PGENGRAM_EMBEDDER."
+
+
+class Misused(PgengramError):
+    """A program uses an object of the library that it has closed, or that belongs to another event loop."""
+
+    code = "MISUSED"
+
+
+class TimedOut(PgengramError, TimeoutError):
+    """A call took longer than the program allowed; a write may or may not have been kept, and repeating it is safe."""
+
+    code = "TIMED_OUT"
+    default_hint = "Repeating the call is safe; allow more time if it happens again."
 
 
 class DatabaseFailed(PgengramError):

@@ -183,15 +183,15 @@ async def test_another_systems_tools_are_served_over_http_and_a_reader_gets_thos
 async def test_many_namespaces_are_served_with_few_kept_in_memory(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(namespaces, "MAX_KEPT", 3)
+    monkeypatch.setattr("pgengram.service.namespaces.MAX_KEPT", 3)
     everybody = namespaces.NamespaceServers(Settings(database_url=database.url, embedder="none:"))
     for number in range(8):
-        async with everybody.of(f"namespace-{number}") as served:
+        async with everybody.namespaces.of(f"namespace-{number}") as served:
             await served.manager.ready()
             async with served.manager.store.transaction() as tx:
                 assert (await tx.row("SELECT count(*) AS n FROM memories")) == {"n": 0}
-        assert len(everybody._kept) <= 3
-    async with everybody.of("owner-0") as first:  # it was let go, and comes again
+        assert len(everybody.namespaces) <= 3
+    async with everybody.namespaces.of("owner-0") as first:  # it was let go, and comes again
         await first.manager.ready()
     await everybody.close()
 

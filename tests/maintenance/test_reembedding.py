@@ -358,7 +358,7 @@ async def test_a_program_s_call_that_embedded_before_the_switch_embeds_again(
         async def embed_then_switch(self: BuiltinEmbedder, texts: Sequence[str]) -> Any:
             made = await embed(self, texts)
             monkeypatch.undo()
-            await reembedding.move(memory.manager.store.database, other, f"onnx:{folder}", lambda _: None)
+            await reembedding.move(memory._engine._host.store.database, other, f"onnx:{folder}", lambda _: None)
             return made
 
         monkeypatch.setattr(BuiltinEmbedder, "passages", embed_then_switch)

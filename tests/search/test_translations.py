@@ -72,7 +72,7 @@ async def test_damaged_lexicons_are_not_read_and_the_answer_says_that_it_is_degr
         in_its_language = await memory.search(STORED[0])
         translated = await memory.search(QUESTIONS["ru"])
 
-    assert in_its_language.degraded is None
+    assert in_its_language.degraded is False
     assert (translated.degraded, translated.count) == (True, 1)
     assert "Reinstall" in caplog.text
 

@@ -47,18 +47,14 @@ async def test_an_item_of_a_batch_says_how_it_was_read(client: Client) -> None:
     assert "read" not in told["results"][1]
 
 
-async def test_the_library_reads_arguments_as_the_tools_do(settings: Settings) -> None:
+async def test_the_library_reads_moments_as_the_tools_do_and_nothing_else(settings: Settings) -> None:
     async with Memory(settings) as memory:
-        given: dict[str, Any] = {"importance": "8/10", "kind": "Bug", "occurred_at": "7 November 2026"}
-        stored = await memory.add("Edda keeps bees.", **given)
+        stored = await memory.add("Edda keeps bees.", importance=0.8, kind="error", occurred_at="7 November 2026")
 
-        assert of(stored.memory) == MEANT
-        assert stored.read == {
-            "importance": "8/10 → 0.8",
-            "kind": "Bug → error",
-            "occurred_at": "7 November 2026 → 2026-11-07T00:00:00Z",
-        }
+        assert of(dict(stored.memory)) == MEANT
         assert (await memory.get(f"memory://{stored.memory_id}"))["content"] == "Edda keeps bees."
+        with pytest.raises(InvalidInput, match="importance"):
+            await memory.add("Edda sails.", importance="8/10")  # type: ignore[arg-type]
 
 
 async def test_an_import_reads_records_as_the_tools_do(manager: MemoryManager, tmp_path: Path) -> None:
@@ -208,15 +204,13 @@ def test_a_text_in_parts_is_the_whole_text() -> None:
     assert "".join("".join(parts).split()) == "".join(text.split())
 
 
-async def test_content_that_is_too_long_is_refused_with_the_call_that_stores_it_in_parts(settings: Settings) -> None:
+async def test_content_that_is_too_long_is_refused_with_the_call_that_stores_it_in_parts(client: Client) -> None:
     text = "The mill stands by the river. " * 700
-    async with Memory(settings) as memory:
-        with pytest.raises(InvalidInput) as caught:
-            await memory.add(text)
+    error = await refused(client, "create_memory", content=text)
 
-        items = json.loads(caught.value.hint.partition("items=")[2].partition("), each")[0])
-        assert len(items) == len(split(text, 4_000))
-        assert (await memory.search()).count == 0
+    items = json.loads(error["hint"].partition("items=")[2].partition("), each")[0])
+    assert len(items) == len(split(text, 4_000))
+    assert (await call(client, "search_memories"))["count"] == 0
 
 
 @pytest.mark.parametrize(

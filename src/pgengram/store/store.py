@@ -17,6 +17,7 @@ from pgengram.settings import Settings
 from pgengram.store import ahead
 from pgengram.store.connection.begin import PROBES
 from pgengram.store.connection.database import Database, Row, Transaction
+from pgengram.store.connection.pool import PoolLimits
 from pgengram.store.connection.replica import Begin, Replica
 
 if TYPE_CHECKING:
@@ -38,12 +39,14 @@ class Store:
 
     Args:
         settings: which database (an embedded one when no URL is set) and whose memories.
+        limits: of the pool of connections.
     """
 
     active_model_id: int | None = None  # as the last transaction saw it
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, limits: PoolLimits | None = None) -> None:
         self._settings = settings
+        self._limits = limits
         self._embedded: EmbeddedPostgres | None = None
         self._database: Database | None = None
         self.replica = Replica(settings.read_url) if settings.read_url else None
@@ -98,7 +101,7 @@ class Store:
                 return
             url = self._settings.database_url or await self._start_embedded()
             url = await self._migrated(url)
-            database = Database(url) if self._settings.database_url else Database(url, self._has_room)
+            database = Database(url, self._has_room, limits=self._limits)
             await database.open()
             try:
                 self._namespace_id = await database.namespace_id(self._settings.namespace)
@@ -232,7 +235,8 @@ class Store:
         return self._embedded.url
 
     def _has_room(self) -> bool:
-        return shutil.disk_usage(self._settings.data_path).free >= RESERVE_BYTES
+        """Whether the disk of an embedded server has space for more; another server looks after its own."""
+        return bool(self._settings.database_url) or shutil.disk_usage(self._settings.data_path).free >= RESERVE_BYTES
 
     async def _migrated(self, url: str) -> str:
         """Bring the schema up to date, and return the URL by which the application's role finds the tables, too."""

@@ -7,11 +7,8 @@ requests that another replica of the server would not know.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,12 +24,11 @@ from pgengram.mcp.tool_registry import FRESH_MS, INSTRUCTIONS, Manager, Progress
 from pgengram.runtime.context import ACTOR, client_named
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
+from pgengram.service.namespaces import Namespaces
 from pgengram.service.session import Session
 from pgengram.settings import Settings
 from pgengram.store.connection.replica import KNOWN
 
-MAX_KEPT: Final = 64  # managers that wait for their next call; a manager costs about half a megabyte
-IDLE_S: Final = 900.0  # without a call, after which a manager is let go
 MAX_SESSIONS: Final = 256  # conversations told apart in one namespace
 GRANT_KEY: Final = "pgengram.grant"  # of the grant in the scope of a request
 OF_LIBRARY: Final = {
@@ -105,8 +101,6 @@ class NamespaceServer:
 
             self._spoken = speaker = adapter_for(settings.compat, self.manager)
             self.instructions = speaker.instructions
-        self.calls = 0
-        self.last_use = time.monotonic()
 
     @cached_property
     def writing(self) -> Server[Any]:
@@ -155,8 +149,9 @@ class NamespaceServers:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.host = Core(settings)
-        self._kept: OrderedDict[str, NamespaceServer] = OrderedDict()
-        self._leaving: set[asyncio.Task[None]] = set()
+        self.namespaces = Namespaces(
+            lambda name: NamespaceServer(replace(settings, namespace=name), self.host),
+        )
         self._front = NamespaceServer(settings, self.host)
 
     @property
@@ -174,21 +169,6 @@ class NamespaceServers:
         front.cache_hints = {method: CacheHint(ttl_ms=FRESH_MS, scope="private") for method in FIXED}
         return front
 
-    @asynccontextmanager
-    async def of(self, namespace: str) -> AsyncIterator[NamespaceServer]:
-        """Keep the manager of a namespace for as long as a block lasts."""
-        served = self._kept.get(namespace)
-        if served is None:
-            served = self._kept[namespace] = NamespaceServer(replace(self.settings, namespace=namespace), self.host)
-        self._kept.move_to_end(namespace)
-        served.calls += 1
-        try:
-            yield served
-        finally:
-            served.calls -= 1
-            served.last_use = time.monotonic()
-            self._let_go()
-
     @property
     def own_manager(self) -> MemoryManager:
         """The memories of the settings' own namespace."""
@@ -204,7 +184,7 @@ class NamespaceServers:
 
     async def close(self) -> None:
         """Let go of everybody, then of the database."""
-        await asyncio.gather(*(served.close() for served in self._kept.values()), *self._leaving)
+        await self.namespaces.close()
         await self.host.close()
 
     def _answering(self, method: str) -> Callable[[ServerRequestContext[Any], Any], Awaitable[Any]]:
@@ -214,7 +194,7 @@ class NamespaceServers:
             grant: Grant = context.request.scope[GRANT_KEY]
             _GRANT.set(grant)
             KNOWN.set(grant.position)
-            async with self.of(grant.namespace) as served:
+            async with self.namespaces.of(grant.namespace) as served:
                 server = served.writing if grant.writes else served.reading
                 entry = server.get_request_handler(method)
                 if entry is None:
@@ -222,17 +202,3 @@ class NamespaceServers:
                 return await entry.handler(context, params)
 
         return answer
-
-    def _let_go(self) -> None:
-        """Close managers that have been idle for long, or are the longest idle of too many."""
-        now = time.monotonic()
-        too_many = len(self._kept) - MAX_KEPT
-        idle = [
-            name
-            for place, (name, served) in enumerate(self._kept.items())
-            if not served.calls and (place < too_many or now - served.last_use > IDLE_S)
-        ]
-        for name in idle:
-            task = asyncio.create_task(self._kept.pop(name).close(), name="letting go of a namespace")
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)

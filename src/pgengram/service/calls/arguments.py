@@ -133,17 +133,22 @@ class Call:
 class Arguments:
     """What a tool takes, made from the method's signature and docstring.
 
-    A method whose only parameter is a pydantic model takes that model's fields as its arguments.
+    A method whose only parameter is a pydantic model takes that model's fields as its arguments. Unless `liberal`, they
+    are not read as they are meant, only as they stand there.
 
     Raises:
         TypeError: a parameter is not annotated or too intricate for a flat schema, or no view is returned.
     """
 
-    def __init__(self, tool: Tool) -> None:
+    def __init__(self, tool: Tool, *, liberal: bool = True) -> None:
         self.tool = tool
         function = getattr(tool.method, "__func__", tool.method)
         self.view, self._whole, self._reader = _signature_of(
-            function, tool.name, bound=function is not tool.method, destructive=tool.hints.destructive
+            function,
+            tool.name,
+            bound=function is not tool.method,
+            destructive=tool.hints.destructive,
+            liberal=liberal,
         )
 
     @property
@@ -169,7 +174,7 @@ class Arguments:
 
 @cache
 def _signature_of(
-    function: Callable[..., Any], name: str, *, bound: bool, destructive: bool
+    function: Callable[..., Any], name: str, *, bound: bool, destructive: bool, liberal: bool
 ) -> tuple[type[BaseModel], str | None, Reader[BaseModel]]:
     """Return the view that a tool answers with, the parameter that takes all its arguments, and their reader.
 
@@ -183,8 +188,9 @@ def _signature_of(
     first = next(iter(parameters), "")
     whole = first if len(parameters) == 1 and _is_request(hints[first]) else None
     model: type[BaseModel] = hints[first] if whole else _model_of(name, hints, parameters)
-    liberal = issubclass(view, Answer)  # only such an answer can say what was ignored
-    return view, whole, Reader(model, name, liberal=liberal, ignores="any" if liberal and not destructive else "client")
+    tells = liberal and issubclass(view, Answer)  # only such an answer can say what was ignored
+    ignores: Ignores = "any" if tells and not destructive else "client" if liberal else "none"
+    return view, whole, Reader(model, name, liberal=tells, ignores=ignores)
 
 
 def _model_of(name: str, hints: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> type[BaseModel]:

@@ -20,7 +20,7 @@ from pgengram.errors import ConnectionLost, DatabaseFailed, NotReady
 from pgengram.runtime.context import ACTOR
 from pgengram.store.connection import begin
 from pgengram.store.connection.begin import PROBES, SNAPSHOT, begin_sql, settings_sql
-from pgengram.store.connection.pool import POOL_MAX, POOL_TIMEOUT_S, Pool, new_pool
+from pgengram.store.connection.pool import Pool, PoolLimits, new_pool
 from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
 from pgengram.store.connection.translation import our_errors
 
@@ -112,13 +112,20 @@ class Database:
         has_room: asked before each transaction; while it says no, transactions may only read. PostgreSQL ends, and does
             not
             come up again, when it has no room for its log, and with it reading would end too.
+        limits: of the pool.
         enter_timeout_s: after which a server that is connected and says nothing is given up.
     """
 
     def __init__(
-        self, url: str, has_room: Callable[[], bool] = lambda: True, *, enter_timeout_s: float = ENTER_TIMEOUT_S
+        self,
+        url: str,
+        has_room: Callable[[], bool] = lambda: True,
+        *,
+        limits: PoolLimits | None = None,
+        enter_timeout_s: float = ENTER_TIMEOUT_S,
     ) -> None:
         self.url = url
+        self._limits = limits or PoolLimits()
         self._enter_timeout_s = enter_timeout_s
         self._has_room = has_room
         self.role = "none"
@@ -135,17 +142,17 @@ class Database:
         Raises:
             NotReady: the database cannot be reached, or its login would bypass row-level security.
         """
-        pool = new_pool(self.url)
+        pool = new_pool(self.url, self._limits)
         await pool.open()
         try:
-            await pool.wait(timeout=POOL_TIMEOUT_S)
+            await pool.wait(timeout=self._limits.wait_s)
             async with pool.connection() as connection:
                 await check_vector(connection)
                 self.role = await secured_role(connection)
                 self.distributed = await has_citus(connection)
         except PoolTimeout as error:
             await pool.close()
-            raise NotReady(
+            raise pool.exhausted() or NotReady(
                 "The database does not answer.", "Check PGENGRAM_DATABASE_URL; `pgengram doctor` says more."
             ) from error
         except BaseException:
@@ -265,13 +272,13 @@ class Database:
     async def _entered(self, pool: Pool, namespace_id: int, probes: int) -> psycopg.AsyncConnection[Row]:
         enter = partial(self._begin_sql, namespace_id, probes=probes)
         loop = asyncio.get_running_loop()
-        for attempt in range(POOL_MAX + 1):
+        for attempt in range(self._limits.connections + 1):
             try:
                 connection = await _acquire(pool)
             except PoolTimeout as error:
                 if await self._answers():
                     raise
-                raise ConnectionLost("The connection to the database was lost.") from error
+                raise pool.exhausted() or ConnectionLost("The connection to the database was lost.") from error
             giving_up = loop.call_later(self._enter_timeout_s, _shutdown_socket, connection)
             try:
                 await self._note_model(connection, await connection.execute(enter()), enter)
@@ -282,7 +289,7 @@ class Database:
                     raise DatabaseFailed(
                         "The database does not answer.", "Nothing was changed; call again in a moment."
                     ) from error
-                if attempt == POOL_MAX or not await self._answers():
+                if attempt == self._limits.connections or not await self._answers():
                     raise
             except BaseException:
                 await self._give_back(pool, connection)

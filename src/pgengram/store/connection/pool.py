@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from pgengram.errors import NotReady
 from pgengram.store.connection.adapters import configure
+from pgengram.store.connection.translation import no_connection_left
 
 Connection = psycopg.AsyncConnection[dict[str, Any]]
 
@@ -20,12 +23,29 @@ GROWN_AFTER_S: Final = 0.2  # somebody has waited for so long; most calls are ov
 REUSED_AFTER: Final = 1  # a statement is prepared when it comes again; to plan the ranking takes as long as to run it
 
 
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """How many connections a process opens at most, and for how many seconds a call waits for one."""
+
+    connections: int = field(default_factory=lambda: POOL_MAX)
+    wait_s: float = field(default_factory=lambda: POOL_TIMEOUT_S)
+
+
 class Pool(AsyncConnectionPool[Connection]):
     """Lends the connection that was given back last, which has planned the statements and has their tables at hand.
 
     By turns, each connection would have to plan and to keep what one of them is enough for. Another one is opened when
     somebody has waited for a while: what is written behind an answer would else cost 20 MB and a start of a process.
     """
+
+    last_error: psycopg.Error | None = None  # why no connection could be opened, the last time that was so
+
+    async def _connect(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109 - the pool's
+        try:
+            return await super()._connect(timeout)
+        except psycopg.Error as error:
+            self.last_error = error
+            raise
 
     async def _get_ready_connection(self, timeout: float | None) -> Connection | None:  # noqa: ASYNC109 - the pool's
         self._pool.rotate(1)
@@ -41,15 +61,19 @@ class Pool(AsyncConnectionPool[Connection]):
         if self._waiting and not self._closed:
             super()._maybe_grow_pool()
 
+    def exhausted(self) -> NotReady | None:
+        """Return the error where the server has no connection left; None where something else is wrong with it."""
+        return no_connection_left(self.last_error)
 
-def new_pool(url: str) -> Pool:
+
+def new_pool(url: str, limits: PoolLimits) -> Pool:
     """Return a pool of connections to a database, not yet open."""
     return Pool(
         url,
         min_size=1,
-        max_size=POOL_MAX,
+        max_size=limits.connections,
         max_idle=POOL_IDLE_S,
-        timeout=POOL_TIMEOUT_S,
+        timeout=limits.wait_s,
         open=False,
         configure=configure,
         reset=None,

@@ -13,6 +13,7 @@ import psycopg
 from pgengram.errors import NotReady
 from pgengram.store.connection import locks
 from pgengram.store.connection.server import HAS_CITUS
+from pgengram.store.connection.translation import no_connection_left
 from pgengram.store.schema import place as places
 from pgengram.store.schema.rights import VERSION_TABLE
 
@@ -229,7 +230,7 @@ def _expect_ours(connection: psycopg.Connection[Any]) -> str | None:
 
 
 def _unreachable(error: psycopg.Error) -> NotReady:
-    return NotReady(
+    return no_connection_left(error) or NotReady(
         f"The database cannot be used: {type(error).__name__}.",
         "Check that the server runs and that PGENGRAM_DATABASE_URL is right; `pgengram doctor` says more.",
     )
