@@ -1,23 +1,316 @@
-"""A corpus of weeks with an assistant: its sessions stored in order through a real MCP client, and its questions."""
+"""The data sets of retrieval.py in one form: what is stored in which order, and what is asked of it.
+
+A file or folder is recognised by what it holds. Part of this project are the weeks with an assistant
+(data/assistant_corpus.json) and a probe in eight languages (data/languages_probe.tsv). Others are read where they are given:
+
+- LoCoMo's JSON (Maharana et al. 2024, CC BY-NC 4.0): two people talk for months.
+- Chats of a person with an assistant: a list of `turns` (id, role, time, text) and `qa` (question, evidence, new, old).
+- Weeks of notes: `sessions` of operations (create, update, link, forget) and `questions` (query, gold, need, stale).
+- A clone of github.com/google-deepmind/xquad (CC BY-SA 4.0): paragraphs of Wikipedia, asked in twelve languages.
+- A clone of github.com/hejunqing/MADial-Bench (MIT): what a child lived through, to be remembered in a talk.
+- A clone of github.com/uwnlp/qamr (MIT): sentences of Wikipedia, and questions about them.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
+import random
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 from psycopg import sql
 
-from pgengram.cli.clients.mcp_client import connected
-from pgengram.settings import Settings
+DATA = Path(__file__).parent / "data"
+CORPUS = DATA / "assistant_corpus.json"
+PROBE = DATA / "languages_probe.tsv"
+XQUAD = ("en", "de", "es", "ro", "el", "zh", "ru", "tr", "ar", "hi", "vi", "th")
+OURS = {"key", "language", "contradicts"}  # fields of the own corpus that no tool takes
+IDLE = ("greetings and thanks", "unrelated")  # its prompts that ask for nothing remembered
+ADVERSARIAL = 5  # LoCoMo's category of questions about what nobody said
+TURN_ID = re.compile(r"D\d+:\d+")
+SENTENCES = 499  # of QAMR
+SEED = 1
 
-CORPUS = Path(__file__).parent / "data" / "assistant_corpus.json"
-OURS = {"key", "language", "contradicts"}  # fields of the corpus that no tool takes
+Need = Literal["any", "half", "all", "share"]
+Group = Literal["answerable", "unanswerable", "idle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call that writes: what it does to which memory, and the tool's arguments; `others`, keys that it names."""
+
+    does: Literal["create", "update", "forget"]
+    key: str
+    arguments: dict[str, Any]
+    others: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Calls of one day; without a date they count as made now."""
+
+    steps: Sequence[Step]
+    date: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question, and the keys of the memories that answer it.
+
+    need: how many of them: any, half or all of them, or each counts as a share; stale: keys of what held before.
+    """
+
+    text: str
+    wanted: frozenset[str] = frozenset()
+    need: Need = "share"
+    stale: frozenset[str] = frozenset()
+    group: Group = "answerable"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What one store holds and is asked.
+
+    kind: conversations, assistant chats or notes; replaces: the key of each memory that was stored beside what it
+    changes, with the keys of that.
+    """
+
+    data: str
+    name: str
+    kind: Literal["talk", "assistant", "notes"]
+    sessions: Sequence[Session]
+    queries: Sequence[Query]
+    now: str | None = None
+    replaces: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The text of each memory at the end, by its key."""
+        said: dict[str, str] = {}
+        for step in (step for session in self.sessions for step in session.steps):
+            if step.does == "forget":
+                said.pop(step.key, None)
+            elif "content" in step.arguments:
+                said[step.key] = step.arguments["content"]
+        return said
+
+
+def locomo(data: list[dict[str, Any]]) -> Iterator[World]:
+    """Yield each conversation, every turn with its speaker and session."""
+    for one in data:
+        sessions, number = [], 1
+        while (key := f"session_{number}") in one["conversation"]:
+            moment = datetime.strptime(one["conversation"][f"{key}_date_time"], "%I:%M %p on %d %B, %Y").replace(
+                tzinfo=UTC
+            )
+            sessions.append(Session([_turn(turn, key, moment) for turn in one["conversation"][key]]))
+            number += 1
+        known = {step.key for session in sessions for step in session.steps}
+        queries = []
+        for asked in one["qa"]:
+            wanted = frozenset(turn for text in asked["evidence"] for turn in TURN_ID.findall(text)) & known
+            if asked["category"] == ADVERSARIAL:
+                queries.append(Query(asked["question"], group="unanswerable"))
+            elif wanted:
+                queries.append(Query(asked["question"], wanted))
+        yield World("LoCoMo", one["sample_id"], "talk", sessions, queries)
+
+
+def _turn(turn: dict[str, Any], session: str, moment: datetime) -> Step:
+    caption = f" [image: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+    content = f"{turn['speaker']}: {turn['text']}{caption}"
+    fields = {"speaker": turn["speaker"], "session_id": session, "occurred_at": moment.isoformat(), "type": "episodic"}
+    return Step("create", turn["dia_id"], {"content": content, **fields})
+
+
+def assistant_chats(data: list[dict[str, Any]]) -> Iterator[World]:
+    """Yield each chat with an assistant, every turn with its role and session; a turn with a time begins a session."""
+    for number, one in enumerate(data):
+        steps, session, moment = [], 0, None
+        for turn in one["turns"]:
+            if turn.get("time"):
+                session, moment = session + 1, datetime.strptime(turn["time"], "%B-%d-%Y").replace(tzinfo=UTC)
+            fields = {"speaker": turn["role"], "session_id": f"session {session}", "type": "episodic"}
+            when = {"occurred_at": moment.isoformat()} if moment else {}
+            steps.append(Step("create", str(turn["id"]), {"content": turn["text"], **fields, **when}))
+        queries = [
+            Query(
+                asked["question"],
+                frozenset(map(str, asked["evidence"])),
+                stale=frozenset(map(str, asked["old"])) - frozenset(map(str, asked["new"])),
+                group="unanswerable" if asked["kind"] == "abstention" else "answerable",
+            )
+            for asked in one["qa"]
+            if asked["evidence"] or asked["kind"] == "abstention"
+        ]
+        yield World("assistant chats", f"chat {number}", "assistant", [Session(steps)], queries)
+
+
+def weeks(data: dict[str, Any]) -> Iterator[World]:
+    """Yield weeks of notes: operations in order, each session on its day."""
+    sessions, replaces = [], dict[str, set[str]]()
+    for session in data["sessions"]:
+        steps = []
+        for op in session["ops"]:
+            if "item" in op:
+                steps.append(Step("create", op.get("newkey", op["key"]), op["item"]))
+            if op["op"] == "update":
+                steps.append(Step("update", op["key"], op["fields"]))
+            elif op["op"] == "forget":
+                steps.append(Step("forget", op["key"], {"reason": op["reason"]}, [op["newkey"]]))
+                replaces.setdefault(op["newkey"], set()).add(op["key"])
+        sessions.append(Session(steps, datetime.fromisoformat(session["date"]).replace(tzinfo=UTC)))
+    created = [step.key for session in sessions for step in session.steps if step.does == "create"]
+    queries = []
+    for asked in data["questions"]:
+        gold, stale = frozenset(asked["gold"]), frozenset(asked["stale"])
+        queries.append(Query(asked["query"], gold, asked["need"], stale, "answerable" if gold else "unanswerable"))
+        for new in gold.intersection(created):
+            older = {old for old in stale.intersection(created) if created.index(old) < created.index(new)}
+            if older:
+                replaces.setdefault(new, set()).update(older)
+    yield World("weeks of notes", "weeks", "notes", sessions, queries, f"{data['today']}T12:00:00Z", replaces)
+
+
+def own_corpus(data: dict[str, Any]) -> Iterator[World]:
+    """Yield the own corpus: weeks of three households."""
+    sessions, replaces = [], dict[str, set[str]]()
+    for session in data["sessions"]:
+        steps = []
+        for one in session["memories"]:
+            given = {name: value for name, value in one.items() if name not in OURS}
+            if key := one.get("update"):
+                steps.append(Step("update", key, {"content": one["content"]}))
+            else:
+                steps.append(Step("create", one["key"], given))
+            if old := one.get("contradicts"):
+                replaces[one["key"]] = {old}
+        sessions.append(Session(steps, datetime.fromisoformat(session["date"])))
+    queries = []
+    for asked in data["questions"]:
+        wanted = frozenset(asked.get("answers", ()))
+        stale = frozenset().union(*(replaces.get(key, ()) for key in wanted)) - wanted
+        group: Group = "answerable" if wanted else "idle" if asked["category"] in IDLE else "unanswerable"
+        queries.append(Query(asked["question"], wanted, stale=stale, group=group))
+    yield World("own corpus", "households", "notes", sessions, queries, data["now"], replaces)
+
+
+def probe() -> Iterator[World]:
+    """Yield 40 memories of each of eight languages, asked in each of them."""
+    with PROBE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    languages = list(dict.fromkeys(row["language"] for row in rows))
+    of = {one: [row for row in rows if row["language"] == one] for one in languages}
+    for one in languages:
+        for other in languages:
+            queries = [(row["question"], {place}) for place, row in enumerate(of[other])]
+            yield _texts("languages, own" if one == other else "languages, across", f"{one}, asked in {other}",
+                         [row["memory"] for row in of[one]], queries, shared=one)  # fmt: skip
+
+
+def xquad(folder: Path) -> Iterator[World]:
+    """Yield the paragraphs of each language asked in it, and the English ones asked in each language."""
+    paragraphs, questions = {}, {}
+    for language in XQUAD:
+        articles = json.loads((folder / f"xquad.{language}.json").read_text(encoding="utf-8"))["data"]
+        flat = [paragraph for article in articles for paragraph in article["paragraphs"]]
+        paragraphs[language] = [paragraph["context"] for paragraph in flat]
+        questions[language] = [(qa["question"], {i}) for i, paragraph in enumerate(flat) for qa in paragraph["qas"]]
+    for language in XQUAD:
+        yield _texts(f"XQuAD {language}", language, paragraphs[language], questions[language])
+    for language in XQUAD[1:]:
+        yield _texts(
+            f"XQuAD en, asked in {language}",
+            f"en, asked in {language}",
+            paragraphs["en"],
+            questions[language],
+            shared="en",
+        )
+
+
+def madial(folder: Path) -> Iterator[World]:
+    """Yield the memories of a language, asked with the three lines before the one that should remember."""
+    for language, place in (("en", "en/MADial-Bench-en"), ("zh", "ch/MADial-Bench-zh")):
+        lived_in, talks = (
+            [
+                json.loads(line)
+                for line in (folder / "data" / f"{place}-{part}.json").open(encoding="utf-8")
+                if line.strip()
+            ]
+            for part in ("memory", "dialogue")
+        )
+        lived = {int(key): one for entry in lived_in for key, one in entry.items()}
+        at = {key: place for place, key in enumerate(lived)}
+        queries = [
+            ("".join(talk["dialogue"][max(1, turn - 3) : turn]), {at[one] for one in talk["relevant-id"] if one in at})
+            for talk in talks
+            for turn in talk["test-turn"][:1]
+        ]
+        yield _texts(
+            f"MADial {language}", language, [f"{one['event']} ({one['time']})" for one in lived.values()], queries
+        )
+
+
+def qamr(folder: Path) -> Iterator[World]:
+    """Yield sentences of Wikipedia, and one question about each."""
+    with (folder / "data" / "wiki-sentences.tsv").open(encoding="utf-8") as file:
+        said = dict(line.rstrip("\n").split("\t", 1) for line in file)
+    asked: dict[str, list[str]] = {}
+    with (folder / "data" / "filtered" / "dev.tsv").open(encoding="utf-8") as file:
+        for line in file:
+            columns = line.split("\t")
+            asked.setdefault(columns[0], []).append(columns[5])
+    chosen = sorted(random.Random(SEED).sample(sorted(asked.keys() & said.keys()), SENTENCES))
+    queries = [(asked[key][len(asked[key]) // 2], {place}) for place, key in enumerate(chosen)]
+    yield _texts("QAMR", "dev", [said[key] for key in chosen], queries)
+
+
+def _texts(
+    data: str, name: str, texts: Sequence[str], queries: Sequence[tuple[str, set[int]]], shared: str = ""
+) -> World:
+    steps = [Step("create", str(place), {"content": text}) for place, text in enumerate(texts)]
+    asked = [Query(text, frozenset(map(str, wanted))) for text, wanted in queries if wanted]
+    return World(data, f"{shared or name}|{name}", "notes", [Session(steps)], asked)
+
+
+def worlds(path: Path) -> Iterator[World]:
+    """Yield what a file or folder holds.
+
+    Raises:
+        ValueError: it is none of these data sets.
+    """
+    for sign, of_folder in (
+        ("xquad.en.json", xquad),
+        ("data/en/MADial-Bench-en-memory.json", madial),
+        ("data/wiki-sentences.tsv", qamr),
+    ):
+        if (path / sign).exists():
+            yield from of_folder(path)
+            return
+    if not path.is_file():
+        raise ValueError(f"{path} is no data set that is known.")
+    data = json.loads(path.read_text(encoding="utf-8"))
+    first = data[0] if isinstance(data, list) else data
+    readers: dict[str, Callable[[Any], Iterator[World]]] = {
+        "conversation": locomo,
+        "turns": assistant_chats,
+        "today": weeks,
+        "now": own_corpus,
+    }
+    read = next((read for name, read in readers.items() if name in first), None)
+    if read is None:
+        raise ValueError(f"{path} is no data set that is known.")
+    yield from read(data)
+
+
+# ------------------------------------------------------------------------------------------------------------- dating
+
 AHEAD = ("expires_at", "occurred_at")  # moments that the caller chose
 MOMENTS = """
 SELECT table_name, array_agg(column_name::text) AS columns FROM information_schema.columns
@@ -25,129 +318,10 @@ WHERE table_schema = current_schema() AND data_type = 'timestamp with time zone'
   AND column_name <> ALL (%s)
 GROUP BY table_name
 """
-HEX = re.compile(r"[0-9a-f]{8}(?:[0-9a-f-]{0,28})")
-
-
-@dataclass(slots=True)
-class Written:
-    """What one call that writes was answered: the memory's key, the answer, its size and the keys that it hints at."""
-
-    tool: str
-    key: str
-    contradicts: str | None
-    answer: dict[str, Any]
-    size: int
-    hinted: list[str]
-
-
-@dataclass(slots=True)
-class Stored:
-    """A corpus in a store: which id is which memory, what each says at the end, and what was answered on the way."""
-
-    corpus: dict[str, Any]
-    ids: dict[str, str] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)
-    written: list[Written] = field(default_factory=list)
-
-    def key_of(self, id_: str) -> str | None:
-        """Return the key of the one memory that a whole or short id means, None when it means none or several."""
-        short = bare(id_)
-        for matches in (str.endswith, str.startswith):
-            meant = [key for key, known in self.ids.items() if matches(bare(known), short)]
-            if meant:
-                return meant[0] if len(meant) == 1 else None
-        return None
-
-    def keys_in(self, text: str) -> list[str]:
-        """Return the keys of the memories whose ids stand in a text, in its order."""
-        found = (self.key_of(id_) for id_ in HEX.findall(text))
-        return list(dict.fromkeys(key for key in found if key))
-
-    @property
-    def contradictions(self) -> dict[str, str]:
-        """For each memory that was stored beside what it changes: the key of what it changes."""
-        return {one.key: one.contradicts for one in self.written if one.contradicts}
-
-
-def bare(id_: str) -> str:
-    """Return an id without hyphens, marks and address."""
-    return id_.lower().rpartition("/")[2].replace("-", "").strip("…. ")
-
-
-def id_of(item: dict[str, Any]) -> str:
-    """Return the id in an answer or a hit."""
-    return str(item.get("memory_id") or item["id"])
-
-
-def hints(answer: dict[str, Any]) -> Iterable[str]:
-    """Return the ids of memories that a new one may change, as its answer names them."""
-    return [one["id"] if isinstance(one, dict) else one for one in answer.get("may_replace") or ()]
-
-
-def read(path: Path = CORPUS) -> dict[str, Any]:
-    """Read a corpus."""
-    return dict(json.loads(path.read_text(encoding="utf-8")))
-
-
-async def live_through(corpus: dict[str, Any], settings: Settings, *, batch: bool = False) -> Stored:
-    """Store the sessions in order, each by a client and a server process of its own, and date each as it says.
-
-    Args:
-        corpus: as `read` returns it.
-        settings: the store; its login must own the tables.
-        batch: store what is new in a session by one create_memories, else each by create_memory.
-    """
-    stored = Stored(corpus)
-    for session in corpus["sessions"]:
-        with psycopg.connect(settings.database_url) as connection:
-            [began] = connection.execute("SELECT now()").fetchone() or ()
-        async with connected(settings) as client:
-            await _session(client, session["memories"], stored, batch=batch)
-        shift(settings.database_url, began, datetime.fromisoformat(session["date"]))
-    return stored
-
-
-async def _session(client: Any, memories: list[dict[str, Any]], stored: Stored, *, batch: bool) -> None:
-    new = [one for one in memories if "key" in one]
-    arguments = [{name: value for name, value in one.items() if name not in OURS} for one in new]
-    if batch:
-        answer, size = await asked(client, "create_memories", {"items": arguments})
-        remarkable = {result["index"]: result for result in answer.get("results", ())}
-        for index, (one, id_) in enumerate(zip(new, answer["ids"], strict=True)):
-            _note(stored, "create_memories", one, {"id": id_, **remarkable.get(index, {})}, size // len(new))
-    else:
-        for one, its in zip(new, arguments, strict=True):
-            _note(stored, "create_memory", one, *await asked(client, "create_memory", its))
-    for one in memories:
-        if key := one.get("update"):
-            answer, size = await asked(client, "update_memory", {"id": stored.ids[key], "content": one["content"]})
-            stored.said[key] = one["content"]
-            stored.written.append(Written("update_memory", key, None, answer, size, []))
-
-
-def _note(stored: Stored, tool: str, one: dict[str, Any], answer: dict[str, Any], size: int) -> None:
-    key = one["key"]
-    hinted = [stored.key_of(id_) or id_ for id_ in hints(answer)]
-    stored.ids[key] = id_of(answer)
-    stored.said[key] = one["content"]
-    stored.written.append(Written(tool, key, one.get("contradicts"), answer, size, hinted))
-
-
-async def asked(client: Any, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Call a tool and return its structured answer and the bytes of the text that a model reads.
-
-    Raises:
-        ValueError: the tool refused.
-    """
-    answer = await client.call_tool(tool, arguments)
-    text = answer.content[0].text
-    if answer.is_error:
-        raise ValueError(f"{tool}: {text}")
-    return dict(answer.structured_content), len(text.encode())
 
 
 def shift(url: str, began: datetime, date: datetime) -> None:
-    """Move every moment that was written since `began`, so that `began` becomes `date`."""
+    """Move every moment that was written since `began`, so that `began` becomes `date`; no tool takes these."""
     with psycopg.connect(url) as connection:
         for table, columns in connection.execute(MOMENTS, [list(AHEAD)]).fetchall():
             moved = sql.SQL(", ").join(

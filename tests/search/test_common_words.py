@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from helpers import Database
 from pgengram.inputs import Mode, Question
-from pgengram.search import ranking
+from pgengram.search import candidates, ranking
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.maintenance.postings_compaction import PostingsCompactor
@@ -69,7 +69,7 @@ async def test_common_words_that_only_add_find_what_they_find_when_they_are_look
         question = Question(query=" ".join(words), mode=mode, limit=limit, offset=offset, **meaning)
         answers = []
         for few in (NEVER, 0):
-            monkeypatch.setattr(ranking, "FEW_POSTINGS", few)
+            monkeypatch.setattr(candidates, "FEW_POSTINGS", few)
             found = await words_of_any_share.search_memories(question)
             answers.append([(hit["id"], round(hit["score"], 6)) for hit in found.results])
 

@@ -104,7 +104,28 @@ async def test_greetings_and_thanks_recall_nothing(life: Client, text: str) -> N
     recalled = await call(life, "recall_context", context=text)
 
     assert (recalled["evidence"], recalled["count"], recalled["context"]) == ("none", 0, "")
-    assert (await call(life, "search_memories", query=text))["evidence"] == "none"
+    assert (await call(life, "search_memories", query=text))["evidence"] != "strong"
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [("The greenhouse work is done.", "greenhouse work done"), ("Perfect day: swimming in Kiel.", "perfect day"),
+     ("Never forget: the key is under the pot.", "never forget"), ("Das Codewort heißt Guten Abend.", "guten abend"),
+     ("Good luck charm: the old coin.", "good luck")],
+)  # fmt: skip
+async def test_a_search_whose_words_could_also_greet_or_agree_finds_and_says_so(
+    life: Client, said: str, asked: str
+) -> None:
+    id_ = await remember(life, said)
+
+    answer = await call(life, "search_memories", query=asked)
+
+    assert (answer["results"][0]["id"], answer["evidence"]) == (id_, "strong")
+
+
+@pytest.mark.parametrize("asked", ["done today", "no work today", "heute fertig"])
+async def test_a_search_whose_words_could_also_agree_still_names_its_time(life: Client, asked: str) -> None:
+    assert (await call(life, "search_memories", query=asked))["period"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +154,6 @@ async def test_to_ask_how_somebody_is_in_any_language_recalls_nothing(client: Cl
     recalled = {text: (await call(client, "recall_context", context=text))["count"] for text in HOW_ARE_YOU}
 
     assert {text for text, count in recalled.items() if count} == set()
-    assert {(await call(client, "search_memories", query=text))["evidence"] for text in HOW_ARE_YOU} == {"none"}
 
 
 @pytest.mark.parametrize(

@@ -66,25 +66,31 @@ def test_a_text_is_searched_with_its_speaker_tags_day_and_detail() -> None:
 )
 def test_a_monotonous_text_has_hardly_any_terms(text: str) -> None:
     assert len(extra_terms(text)) <= 1
-    assert turn_features_of(text, speaker_key="x", in_conversation=False) == 0
+    assert turn_features_of(text, is_said=True, in_conversation=False) == 0
 
 
 @effort(max_examples=examples(100))
 @given(st.text(max_size=300) | st.text("aA_:@#+-.()[]' \n我は\u0301", max_size=300))
 def test_any_text_has_terms_and_traits(text: str) -> None:
     assert all(term and term == term.lower() for term in extra_terms(text))
-    assert 0 <= turn_features_of(text, speaker_key="x", in_conversation=True) < 64
+    assert 0 <= turn_features_of(text, is_said=True, in_conversation=True) < 64
     assert all(word and not word.isspace() for word in words(text))
 
 
 @pytest.mark.parametrize(
-    ("content", "speaker", "speaker_key"),
-    [("Hello.", "Ines", "ines"), ("Mira Lund: hello.", None, "mira lund"), ("Hello.", None, None), ("Mira: hi", "Tom", "tom")],
+    ("content", "speaker", "in_conversation", "speaker_key"),
+    [("Hello.", "Ines", False, "ines"), ("Mira Lund: hello.", None, True, "mira lund"), ("Hello.", None, True, None), ("Mira: hi", "Tom", True, "tom"),
+     ("Émile: salut", None, True, "émile"), ("Мара: привет", None, True, "мара"), ("Çağla: selam", None, True, "çağla")],
 )  # fmt: skip
-def test_who_speaks_is_the_speaker_else_the_name_that_a_line_begins_with(
-    content: str, speaker: str | None, speaker_key: str | None
+def test_who_speaks_is_the_speaker_else_in_a_conversation_the_name_that_a_line_begins_with(
+    content: str, speaker: str | None, in_conversation: bool, speaker_key: str | None
 ) -> None:
-    assert speaker_key_of(content, speaker) == speaker_key
+    assert speaker_key_of(content, speaker, in_conversation=in_conversation) == speaker_key
+
+
+@given(st.from_regex(r"[A-ZÄÉ][a-zäé]{1,12}( [A-Z][a-z]{1,8})?: [a-z 0-9]{1,30}", fullmatch=True))
+def test_a_note_that_begins_with_a_label_has_no_speaker(note: str) -> None:
+    assert speaker_key_of(note, None, in_conversation=False) is None
 
 
 @pytest.mark.parametrize(
@@ -95,9 +101,9 @@ def test_who_speaks_is_the_speaker_else_the_name_that_a_line_begins_with(
      ("a) no (b) yes)", 0)],
 )  # fmt: skip
 def test_traits_are_those_of_what_was_said_without_captions(content: str, turn_features: int) -> None:
-    assert turn_features_of(content, speaker_key="mira", in_conversation=False) == turn_features
-    assert turn_features_of(content, speaker_key="mira", in_conversation=True) == turn_features | TURN
-    assert turn_features_of(content, speaker_key=None, in_conversation=False) == 0
+    assert turn_features_of(content, is_said=True, in_conversation=False) == turn_features
+    assert turn_features_of(content, is_said=True, in_conversation=True) == turn_features | TURN
+    assert turn_features_of(content, is_said=False, in_conversation=False) == 0
 
 
 @pytest.mark.parametrize(

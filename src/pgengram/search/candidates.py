@@ -1,18 +1,29 @@
-"""The two ways in which memories become candidates of a ranking: by meaning and by words. Each is SQL text."""
+"""The candidates of a ranking: the best by meaning and by words, the turns beside these, and what is known of each."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from pgengram.search.filters import Scope
+from pgengram.inputs import Mode
+from pgengram.search.features import BASE_MEANING, NEAR_BY
+from pgengram.search.filters import BY_CLOCK, Scope
 from pgengram.search.vector_index import VectorIndex
+from pgengram.store.schema.turns import SPOKEN
+from pgengram.store.schema.visibility import HIDDEN_IDS
 
 CANDIDATES: Final = 100  # of each arm
+FEW_POSTINGS: Final = 2_000  # read as quickly as what the candidates have of a term is looked up
+LEAST_SHARE: Final = 0.7  # of a term's weight that a memory of three times the usual length gets for having it once
+SEEDS: Final = 60  # best candidates whose neighbours are looked at
+STORED_THEN: Final = 0.5  # what was stored in a time that is asked for happened then more likely than not
 MAX_POSTINGS: Final = (
     20_000  # read for one question, rarest words first; the commoner ones only score what others found
 )
 BM25_K1: Final = 0.9  # saturation of repeated words; short texts want little of it
-BM25_B: Final = 0.4  # how much longer memories are discounted
+BM25_B: Final = 0.4  # how much longer memories are discounted; .75 puts 7 fewer of 161 questions about notes first
+
+
+MOST_SHARE: Final = BM25_K1 + 1  # the most that BM25 gives
 
 
 def in_scope(scope: Scope, memory_id: str) -> str:
@@ -125,6 +136,160 @@ def bm25(term: str) -> str:
         f"{BM25_K1}::double precision * ({1 - BM25_B}::double precision + {BM25_B}::double precision * {share})"
     )
     return f"({count} * {BM25_K1 + 1}::double precision / ({count} + {saturation}))"
+
+
+# The statement is written so that it has one good plan whatever the planner believes about tables that have just been
+# filled: sets are materialised once and looked up by hash, tables are reached from them by their keys.
+
+ALLOWED: Final = """allowed AS MATERIALIZED (
+  SELECT m.id FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions})"""
+
+
+def scope_set(scope: Scope) -> str:
+    """Return the set of the memories that are allowed, or else of those that are hidden."""
+    return ALLOWED.format(activation=scope.activation, conditions=scope.conditions) if scope.narrowed else HIDDEN_IDS
+
+
+def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reach: int = CANDIDATES) -> str:
+    """Return the statement that finds candidates and what is known of each.
+
+    In mode semantic they are the `reach` nearest, in mode text those that have the words, else the best hundred of both
+    and the turns beside the best of these.
+    """
+    if mode == "semantic":
+        members = "members AS MATERIALIZED (SELECT memory_id, similarity, 0::double precision AS words, 0::bigint AS matched, 'meaning' AS found_by FROM near)"
+        return f"""WITH {scope_set(scope)}, {sized(model, scope)}, near AS MATERIALIZED (
+  {by_meaning(model, scope, reach)}
+), {members} {_known_of_each(model)}"""
+    left_out = words_of("c.memory_id", "NOT asked.rare OR asked.adds AND worded.memory_id IS NULL")
+    common = f"CASE WHEN %(some_common)s OR %(some_add)s AND worded.memory_id IS NULL THEN {left_out} ELSE 0 END"
+    beside = (
+        ""
+        if mode == "text"
+        else BESIDE.format(
+            allowed=in_scope(scope, "n.memory_id"), similarity=similarity_of(model, "c.memory_id"), common=common
+        )
+    )
+    return f"""
+WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
+  SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[], %(adds)s::boolean[], %(bits)s::bigint[])
+    AS a(term, weight, rare, adds, bit)
+), near AS MATERIALIZED (
+  {by_meaning(model, scope)}
+), worded AS MATERIALIZED (
+  {by_words(scope)}
+), seeds AS MATERIALIZED (
+  SELECT c.memory_id, coalesce(near.similarity, {similarity_of(model, "c.memory_id")}) AS similarity,
+    coalesce(worded.words, 0) + {common} AS words, coalesce(worded.matched, 0) AS matched,
+    concat_ws(' and ', CASE WHEN c.memory_id = ANY(%(named)s::uuid[]) THEN 'id' END, CASE WHEN near.memory_id IS NOT NULL THEN 'meaning' END,
+              CASE WHEN worded.words > 0 THEN 'words' END) AS found_by
+  FROM (SELECT memory_id FROM near
+        UNION (SELECT memory_id FROM worded WHERE words > 0 {TEXT_ONLY if mode == "text" else ""}
+               ORDER BY words DESC, memory_id DESC LIMIT {reach})
+        UNION SELECT named.id FROM unnest(%(named)s::uuid[]) AS named(id) WHERE {in_scope(scope, "named.id")}) AS c
+  LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
+){beside}, members AS MATERIALIZED (SELECT * FROM seeds {"" if mode == "text" else "UNION ALL SELECT * FROM beside"})
+{_known_of_each(model)}"""
+
+
+# The turns near the best candidates. Uses memories_by_session.
+BESIDE: Final = f""", turns AS MATERIALIZED (
+  SELECT m.session_id, m.session_sequence
+  FROM (SELECT s.memory_id FROM seeds s
+        ORDER BY {BASE_MEANING} * coalesce(s.similarity, 0) + {1 - BASE_MEANING} * s.words / greatest(max(s.words) OVER (), 1e-9) DESC
+        LIMIT {SEEDS}) AS s
+  CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence FROM memories m
+    WHERE m.namespace_id = %(namespace_id)s AND m.id = s.memory_id AND {SPOKEN.format("m")} OFFSET 0) AS m
+), around AS MATERIALIZED (
+  SELECT DISTINCT n.memory_id FROM turns CROSS JOIN LATERAL (SELECT n.id AS memory_id FROM memories n
+    WHERE n.namespace_id = %(namespace_id)s AND n.session_id = turns.session_id
+      AND n.session_sequence BETWEEN turns.session_sequence - {NEAR_BY} AND turns.session_sequence + {NEAR_BY} OFFSET 0) AS n
+  WHERE {{allowed}} AND n.memory_id NOT IN (SELECT memory_id FROM seeds)
+), beside AS MATERIALIZED (
+  SELECT c.memory_id, {{similarity}} AS similarity, coalesce(worded.words, 0) + {{common}} AS words, coalesce(worded.matched, 0) AS matched,
+    'conversation' AS found_by
+  FROM around c LEFT JOIN worded USING (memory_id)
+)"""
+
+
+def _known_of_each(model: VectorIndex | None) -> str:
+    """Return what reads of each member what features are made of; uses memories_pkey, memory_activation_pkey and
+    memory_vectors_pkey.
+    """
+    parts = (
+        "1"
+        if model is None
+        else f"""(SELECT count(*) FROM memory_vectors v
+      WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = c.memory_id AND v.model_id = {model.id})"""
+    )
+    moment = "coalesce(m.occurred_at, m.last_confirmed_at, m.created_at)"
+    return f"""
+SELECT c.memory_id AS id, c.similarity, c.words, c.matched, c.found_by, {parts} AS parts, m.*, a.relevance, (SELECT vectors FROM sized) AS vectors
+FROM members c
+CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.voice, m.traits, octet_length(m.content) AS size, {by_period()} AS period,
+    (date_part('epoch', now()) - date_part('epoch', {moment})) / 86400 AS age_days
+  FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
+CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
+  WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a"""
+
+
+def by_period() -> str:
+    """Happened in a time that the question names, as its date or its text says; half as much where it was only stored
+    then, and where the question names no year.
+    """
+    then = "clock.at >= p.start AND clock.at < p.until"
+    return f"""CASE WHEN %(starts)s::timestamptz[] = '{{}}' THEN 0 ELSE coalesce((SELECT max(p.fit * CASE
+      WHEN m.occurred_at IS NOT NULL AND {then} OR m.content ~* p.written THEN 1
+      WHEN m.occurred_at IS NULL AND {then} THEN {STORED_THEN} END)
+    FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(written)s::text[], %(fits)s::double precision[])
+      AS p(start, until, written, fit), (SELECT {BY_CLOCK} AS at) AS clock), 0) END"""
+
+
+# Phrases are looked for in the text itself, which nothing indexes: only in memories that hold one of their words, and
+# before the cut. Subqueries that give a value, because the planner turns no such one into a join.
+TEXT_ONLY: Final = """
+    AND CASE WHEN %(phrases)s::text[] = '{}' AND %(unwanted_phrases)s::text[] = '{}' THEN true ELSE (
+      SELECT (SELECT coalesce(bool_and(position(lower(phrase) IN said.text) > 0), true) FROM unnest(%(phrases)s::text[]) AS phrase)
+        AND (SELECT coalesce(bool_and(position(lower(phrase) IN said.text) = 0), true) FROM unnest(%(unwanted_phrases)s::text[]) AS phrase)
+      FROM memories m CROSS JOIN LATERAL (SELECT lower(regexp_replace(m.content, '\\s+', ' ', 'g')) OFFSET 0) AS said(text)
+      WHERE m.namespace_id = %(namespace_id)s AND m.id = worded.memory_id) END
+    AND CASE WHEN %(unwanted)s::integer[] = '{}' THEN true ELSE NOT coalesce((
+      SELECT w.terms && %(unwanted)s::integer[] FROM memory_words w
+      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = worded.memory_id), false) END"""
+
+
+def rarest(counts: list[int]) -> list[bool]:
+    """Return which terms find memories: the rarest, as long as their postings together stay below MAX_POSTINGS."""
+    rare, read = [False] * len(counts), 0
+    for place in sorted(range(len(counts)), key=counts.__getitem__):
+        if read and read + counts[place] > MAX_POSTINGS:
+            break
+        rare[place] = True
+        read += counts[place]
+    return rare
+
+
+def adding(counts: list[int], weights: list[float]) -> list[bool]:
+    """Return which terms only add to what others find: a memory that has nothing but these scores below a hundred
+    others, so it is not among the best by words (MaxScore: Turtle and Flood 1995).
+
+    They are the commonest ones that together weigh less than one that a hundred memories have, of up to three times the
+    usual length; none where that saves few postings.
+
+    Args:
+        counts: how many memories have each term, all of which may be found.
+        weights: of the terms.
+    """
+    adds = [False] * len(counts)
+    sure = max((LEAST_SHARE * weights[n] for n, count in enumerate(counts) if count >= CANDIDATES), default=0.0)
+    most, saved = 0.0, 0
+    for place in sorted(range(len(counts)), key=counts.__getitem__, reverse=True):
+        most += MOST_SHARE * weights[place]
+        if most >= sure:
+            break
+        adds[place] = True
+        saved += counts[place]
+    return adds if saved > FEW_POSTINGS else [False] * len(counts)
 
 
 NO_VECTORS: Final = "SELECT NULL::uuid AS memory_id, NULL::double precision AS similarity WHERE false"

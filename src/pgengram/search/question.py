@@ -18,15 +18,12 @@ from pgengram.search.times.dates import Period, TimeRead, asks_for_time, by_cloc
 from pgengram.search.times.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS, UNSPACED, function_words, light_words, spoken
-from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
 from pgengram.text.lexical.translations import CUT, in_english
 from pgengram.text.lexical.words import extra_terms, hashed, words
 
-# A word in more than a fifth of all memories (a name, mostly) says nothing about meaning: left in the text that is
-# embedded it pulls every memory of that person nearer. It stays in the search by words.
-COMMON_SHARE: Final = 0.2
+COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
 FEW_MEMORIES: Final = 30  # below this a share says nothing
 MAX_WORDS: Final = 64
 ALIKE: Final = 3  # first letters
@@ -143,7 +140,7 @@ class Asked:
 
     terms: hashed stems; weights: their inverse document frequency, one for each term; counts: in how many memories each
         is.
-    meaning: the question without names and without words that most memories have.
+    meaning: the question without the names of speakers.
     unwanted: the terms of the unwanted words; speakers: those it names, in lower case.
     mean_length: mean number of terms of a memory, for BM25; full: the weight of the terms it would share with a memory
         in its own words.
@@ -172,14 +169,14 @@ class Asked:
 class Frequencies:
     """How many memories there are and how many have a term, remembered where counting is dear.
 
-    A count that was small is made anew each time; a large one is close enough for a minute. Which words were common at
-    their last look-up is only a guess of what they are now.
+    A count that was small is made anew each time; a large one is close enough for a minute. Which words were names of
+    speakers at their last look-up is only a guess of which are now.
     """
 
     _known: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
     _sizes: dict[int, tuple[float, int, float]] = field(default_factory=dict)
     _terms: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    _common: set[str] = field(default_factory=set)
+    _names: set[str] = field(default_factory=set)
 
     async def size(self, tx: Transaction) -> tuple[int, float]:
         """Return the number of memories with words, and their mean number of terms."""
@@ -204,23 +201,23 @@ class Frequencies:
         words.
         """
         until, counted = time.monotonic() + GOOD_FOR_S, {row["term"]: row["memories"] for row in rows}
-        for known in (self._known, self._terms, self._common):
+        for known in (self._known, self._terms, self._names):
             if len(known) > MAX_KNOWN:
                 known.clear()
         self._known |= {(namespace_id, term): (until, n) for term, n in counted.items() if n is not None and n > DEAR}
         self._terms |= _terms_by_word(asked, rows)
         return {term: n for term, n in counted.items() if n is not None}
 
-    def note_common(self, asked: Sequence[str], common: set[str]) -> None:
-        """Remember which of the words asked are common."""
-        self._common.difference_update(asked)
-        self._common |= common
+    def note_names(self, asked: Sequence[str], names: set[str]) -> None:
+        """Remember which of the words asked are names of speakers."""
+        self._names.difference_update(asked)
+        self._names |= names
 
     def likely_meaning(self, parsed: Parsed) -> str:
         """Return what `understand` will most likely give as the meaning; a question is embedded before it is looked
         up.
         """
-        return _meaning(parsed, self._common)
+        return _meaning(parsed, self._names)
 
 
 def _terms_by_word(asked: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[int, ...]]:
@@ -236,7 +233,7 @@ def parse(question: Question, now: datetime) -> Parsed:
     """Read a question's words, the times it names as seen from `now`, and in mode text its signs."""
     plain: tuple[str, list[str], list[str], list[str]] = (question.query, [], [], [])
     text, phrases, unwanted, unwanted_phrases = websearch(question.query) if question.mode == "text" else plain
-    found = [] if is_small_talk(text) else times(text, now)  # "bis morgen!"
+    found = times(text, now)
     sought = without_times(text, [one for one in found if one.relative and question.mode != "text"])
     language = spoken(sought or text)
     asked = list(dict.fromkeys(_content_words(sought, language)))[:MAX_WORDS]
@@ -269,7 +266,7 @@ def in_time(question: Question, now: datetime) -> tuple[Question, str | None]:
     """Return a search that asks for nothing but a time as the list of what happened then, latest first; any other as it
     is. And the times that it names, seen from `now`, such as `2026-11-09..2026-11-15`.
     """
-    found = [one for query in question.queries if not is_small_talk(query) for one in times(query, now)]
+    found = [one for query in question.queries for one in times(query, now)]
     if not found:
         return question, None
     period = found[0].period
@@ -298,12 +295,11 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     if looked_up or parsed.extra:
         total, mean_length = await frequencies.size(tx)
         counts = frequencies.known(tx.namespace_id, looked_up)
-        names = [*parsed.names, *[None] * (len(looked_up) - len(parsed.names))]
-        given = {"words": looked_up, "lowered": names, "extra": parsed.extra, "known": list(counts)}
+        lowered = [*parsed.names, *[None] * (len(looked_up) - len(parsed.names))]
+        given = {"words": looked_up, "lowered": lowered, "extra": parsed.extra, "known": list(counts)}
         rows = await tx.rows(LOOK_UP_WORDS, given)
         counts |= frequencies.note(tx.namespace_id, looked_up, rows)
     total = max([total, *counts.values()])
-    many = COMMON_SHARE * total if total >= FEW_MEMORIES else math.inf
     word_rows = [row for row in rows if 0 < row["position"] <= len(parsed.words)]
     sounds = {hashed(sound) for sound in chain(*parsed.sounds.values())}
     own = {row["term"] for row in rows if row["position"] <= len(parsed.words)} - sounds
@@ -311,15 +307,20 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     finding = {
         term: count for term, count in _without_light(parsed, word_rows, counts).items() if count or term not in sounds
     }
-    voices, common = _names_and_common(parsed, word_rows, counts, many)
-    frequencies.note_common(parsed.words, common)
+    named = [row["position"] - 1 for row in word_rows if row["is_name"]]
+    common = {
+        parsed.words[row["position"] - 1] for row in word_rows if counts.get(row["term"], 0) > COMMON_SHARE * total
+    }
+    common = common if total >= FEW_MEMORIES else set()
+    names = {parsed.words[place] for place in named} | {word.text for word in asked_words if word.is_name} & common
+    frequencies.note_names(parsed.words, names)
     return Asked(
         parsed,
         terms=list(finding),
         weights=[inverse_document_frequency(count, total) for count in finding.values()],
         counts=list(finding.values()),
-        meaning=_meaning(parsed, common),
-        speakers=sorted(voices),
+        meaning=_meaning(parsed, names),
+        speakers=sorted({parsed.names[place] for place in named}),
         mean_length=mean_length,
         full=_full(parsed, counts, own, total),
         unwanted=await _terms_of(tx, parsed.unwanted),
@@ -372,15 +373,6 @@ def _content_words(query: str, language: str | None) -> list[str]:
     empty = function_words(language) if language else frozenset()
     found = words(query)
     return [word for word in found if word.lower() not in empty] or found
-
-
-def _names_and_common(
-    parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], many: float
-) -> tuple[set[str], set[str]]:
-    """Return the speakers that are named, and the words that are a name or stand in more than `many` memories."""
-    names = {parsed.names[row["position"] - 1] for row in rows if row["is_name"]}
-    common = {parsed.words[row["position"] - 1] for row in rows if row["is_name"] or counts.get(row["term"], 0) > many}
-    return names, common
 
 
 def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], total: int) -> list[AskedWord]:
@@ -443,8 +435,11 @@ async def _terms_of(tx: Transaction, words: Sequence[str]) -> list[int]:
     return [row["term"] for row in await tx.rows(HASH_TERMS, {"words": " ".join(words)})] if words else []
 
 
-def _meaning(parsed: Parsed, common: set[str]) -> str:
-    return without(parsed.text, common.intersection(parsed.words)) or parsed.text
+def _meaning(parsed: Parsed, names: set[str]) -> str:
+    """Return the question without the names of speakers: in the text that is embedded they would pull every memory of
+    that person nearer. They stay in the search by words.
+    """
+    return without(parsed.text, names.intersection(parsed.words)) or parsed.text
 
 
 _POSSESSIVE: Final = re.compile(r"['’]s$")

@@ -10,7 +10,7 @@ from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.stems import foreign_stems
 from pgengram.text.lexical.words import extra_terms, searched_text, speaker_terms
 from pgengram.text.similarity.normalising import content_hash
-from pgengram.text.turn_features import speaker_key_of, turn_features_of
+from pgengram.text.turn_features import label_of, speaker_key_of, turn_features_of
 
 IDENTITY: Final = frozenset({"content", "user", "project", "collection", "speaker", "occurred_at"})  # what is hashed
 MOMENTS: Final = frozenset(
@@ -22,12 +22,13 @@ MOMENTS: Final = frozenset(
 class Derived:
     """What follows from a memory's fields.
 
-    content_hash: equal for memories that say the same about the same; speaker_key: who speaks, in lower case;
-        turn_features: bits of a turn; searched, extra: the text and the further terms that a memory is found by.
+    content_hash: equal for memories that say the same about the same; voice: who speaks, in lower case, or may speak as
+        the text begins like a line of dialogue; turn_features: bits of a turn; searched, extra: the text and the
+        further terms that a memory is found by.
     """
 
     content_hash: bytes
-    speaker_key: str | None
+    voice: str | None
     turn_features: int
     searched: str
     extra: list[str]
@@ -45,12 +46,12 @@ def derived(
         in_conversation: whether it is a turn of a conversation that its caller named.
     """
     content, speaker = memory["content"], memory["speaker"]
-    speaker_key = speaker_key_of(content, speaker)
+    speaker_key = speaker_key_of(content, speaker, in_conversation=in_conversation)
     searched_detail = {name: value for name, value in (detail or {}).items() if name not in MOMENTS}
     return Derived(
         content_hash(**{name: memory[name] for name in IDENTITY}),
-        speaker_key,
-        turn_features_of(content, speaker_key=speaker_key, in_conversation=in_conversation),
+        speaker_key or label_of(content),
+        turn_features_of(content, is_said=speaker_key is not None, in_conversation=in_conversation),
         searched_text(
             content,
             speaker=speaker,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pgengram.fields import KINDS
-
 TIME: Final = 1  # names a time
 DIGIT: Final = 2
 CAPITAL: Final = 4  # a name inside a sentence
@@ -21,33 +19,31 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _CAPITAL = re.compile(r"[a-z,;] [A-Z][a-z]+")
-_VOICE = re.compile(r"([A-Z][\w'’-]{0,30}(?: [A-Z][\w'’.-]{0,30}){0,2}):\s")
-# Lines of notes begin like lines of dialogue.
-_LABELS: Final = (
-    "answer bug fact fix hint idea issue note plan problem question reason reminder result rule solution step summary "
-    "task tip todo update warning"
-)
-LABELS: Final = frozenset(KINDS) | frozenset(_LABELS.split())
+_LABEL = re.compile(r"([^\W\d_][\w'’-]{0,30}(?: [^\W\d_][\w'’.-]{0,30}){0,2}):\s")
 _OPENING = {"]": "[", ")": "("}
 
 
-def speaker_key_of(content: str, speaker: str | None) -> str | None:
-    """Return who speaks, in lower case: the speaker, else the name that a line of dialogue begins with; a label is
-    no name.
+def speaker_key_of(content: str, speaker: str | None, *, in_conversation: bool) -> str | None:
+    """Return who speaks, in lower case: the speaker, or in a conversation that its caller named the name that a line
+    begins with. Elsewhere such a line is a note ("Wifi: …").
     """
     if speaker:
         return speaker.lower()
-    found = _VOICE.match(content)
-    name = found[1].lower() if found else None
-    return None if name in LABELS else name
+    return label_of(content) if in_conversation else None
 
 
-def turn_features_of(content: str, *, speaker_key: str | None, in_conversation: bool) -> int:
+def label_of(content: str) -> str | None:
+    """Return in lower case the one to three capitalised words that a line begins with before a colon, as in "Ann: …"."""
+    found = _LABEL.match(content)
+    return found[1].lower() if found and all(word[0].isupper() for word in found[1].split()) else None
+
+
+def turn_features_of(content: str, *, is_said: bool, in_conversation: bool) -> int:
     """Return the bits of a turn; 0 for a memory that nobody says and that belongs to no conversation."""
-    if speaker_key is None and not in_conversation:
+    if not is_said and not in_conversation:
         return 0
     said = content
-    if found := _VOICE.match(said):
+    if found := _LABEL.match(said):
         said = said[found.end() :]
     said = _without_captions(said)
     bits = {

@@ -105,7 +105,7 @@ def _defaults(
 ) -> dict[str, Any]:
     """Return the columns that a record may leave out."""
     return {
-        "voice": follows.speaker_key,
+        "voice": follows.voice,
         "traits": follows.turn_features,
         "pinned": False,
         "version": 1,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final, NamedTuple, get_args
 
 from pgengram.fields import Evidence
@@ -20,11 +21,10 @@ from pgengram.search.question import Asked, AskedWord
 from pgengram.search.results.subject import is_about_listener
 from pgengram.search.times.time_words import is_command
 from pgengram.store.connection.database import Row
-from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.words import words
 from pgengram.text.similarity.differences import new_names
-from pgengram.text.turn_features import speaker_key_of
+from pgengram.text.turn_features import TURN, speaker_key_of
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
 BEGINNING: Final = 2  # words of a question, which may command
@@ -93,11 +93,10 @@ BY_MEANING: Final = Formula(
     -1.5, lead=10.47, covered=2.89, unheard=-2.15, strangers=-2.12, named=1.95, speaker=21.96,
     hit=0.07, sure=0.35, drop=8.81, crowd=1.56,
 )  # fmt: skip
-Fit = Callable[[Row], float]
 LEVELS: Final = get_args(Evidence)  # the surest first
 STRONG: Final = 0.6  # probability from which evidence is strong
 WEAK: Final = 0.2  # probability from which it is weak
-SMALL_TALK: Final = -6.0  # log odds that somebody who greets or thanks asks for a memory
+NO_HIT: Final = -6.0  # log odds of an answer where nothing was found
 # Share of the best hit's probability from which a hit is worth its room in a recalled text, with its surroundings.
 RECALLED: Final = 0.012
 # Probability of an answer below which only the best hit is. Chosen on the corpus of benchmarks/assistant.py and 40 more
@@ -106,7 +105,7 @@ RECALLS_MORE: Final = 0.45
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
 
 
-def judge(asked: Asked, rows: Sequence[Row], alone: Fit) -> float:
+def judge(asked: Asked, rows: Sequence[Row]) -> float:
     """Give each row its chance of answering as `score`, and return the probability that one of them does.
 
     What it was ranked by is `fit` then. A row with little chance is marked as `unlikely`, and so is each
@@ -115,10 +114,9 @@ def judge(asked: Asked, rows: Sequence[Row], alone: Fit) -> float:
     Args:
         asked: the question.
         rows: hits, best first, with at least the best `JUDGED` there are.
-        alone: returns a hit's score by itself, without its surroundings and without the bonus for who says it.
     """
     formula = formula_for(asked, rows)
-    sure = log_odds(asked, rows, alone, formula)
+    sure = log_odds(asked, rows, formula)
     answered = probability(sure) if rows else 0.0
     evidence = level(answered)
     alike = crowd(rows)
@@ -140,11 +138,13 @@ def formula_for(asked: Asked, rows: Sequence[Row]) -> Formula:
     return BY_BOTH if any(row["similarity"] is not None for row in rows) else BY_WORDS
 
 
-def log_odds(asked: Asked, rows: Sequence[Row], alone: Fit, formula: Formula) -> float:
+def log_odds(asked: Asked, rows: Sequence[Row], formula: Formula) -> float:
     """Return the logarithm of the odds that one of the rows answers."""
-    if not rows or is_small_talk(asked.parsed.text):
-        return SMALL_TALK
-    return combined(formula, signals(asked, rows, alone))
+    if not rows:
+        return NO_HIT
+    if rows[0]["is_named"]:
+        return -NO_HIT
+    return combined(formula, signals(asked, rows))
 
 
 def combined(formula: Formula, found: Signals) -> float:
@@ -186,7 +186,7 @@ def level(sure: float) -> Evidence:
     return "strong" if sure >= STRONG else "weak" if sure >= WEAK else "none"
 
 
-def signals(asked: Asked, rows: Sequence[Row], alone: Fit) -> Signals:
+def signals(asked: Asked, rows: Sequence[Row]) -> Signals:
     """Return what the first rows and the question tell; `rows` has at least one."""
     names, others = _names_and_others(asked)
     about = [text for text in map(_Text, rows[:JUDGED]) if all(text.has(word) for word in names)]
@@ -195,7 +195,7 @@ def signals(asked: Asked, rows: Sequence[Row], alone: Fit) -> Signals:
         covered=max((_share(others, text.has) if others else float(bool(names)) for text in about), default=0.0),
         unheard=_share(others, lambda word: not word.known),
         strangers=min(sum(not word.known for word in names), MOST_STRANGERS),
-        speaker=_speaker_lead(asked, rows, others, alone),
+        speaker=_speaker_lead(asked, rows, others),
     )
 
 
@@ -286,15 +286,15 @@ def _lead(row: Row) -> float:
     return float(row["best_similarity"] - together / (row["near"] + MEMORIES_TO_TELL))
 
 
-def _speaker_lead(asked: Asked, rows: Sequence[Row], others: Sequence[AskedWord], alone: Fit) -> float | None:
+def _speaker_lead(asked: Asked, rows: Sequence[Row], others: Sequence[AskedWord]) -> float | None:
     """Return how much better the turns about the named speaker fit than those about others: each the mean of the best
     three; None where no speaker is named.
     """
     if asked.speaker_key is None:
         return None
     fits: dict[int, list[float]] = {1: [], -1: [], 0: []}
-    for row in sorted(rows, key=alone, reverse=True)[:TURNS_JUDGED]:
-        fits[_side(row, others)].append(alone(row))
+    for row in sorted(rows, key=itemgetter("alone"), reverse=True)[:TURNS_JUDGED]:
+        fits[_side(row, others)].append(row["alone"])
     about, beside = (sum(its[:BEST]) / (len(its[:BEST]) or 1) for its in (fits[1], fits[-1]))
     low, high = SPEAKERS_APART
     return min(max(about - beside, low), high)
@@ -304,7 +304,8 @@ def _side(row: Row, others: Sequence[AskedWord]) -> int:
     """Return 1 for a turn about the speaker whom a question names, -1 for one about somebody else; 0 for what nobody
     says.
     """
-    if speaker_key_of(row["content"], row["speaker"]) is None:
+    in_conversation = bool(row["traits"] & TURN)
+    if speaker_key_of(row["content"], row["speaker"], in_conversation=in_conversation) is None:
         return 0
 
     def shared(sentence: str) -> int:

@@ -11,6 +11,7 @@ from pgengram.runtime.clock import here
 from pgengram.search.results import budget, cursors
 from pgengram.store.reading.names import alike
 from pgengram.store.reading.trust import untrusted
+from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.words import words
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Row]:
 
 async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
     """Return the memories that surely have to do with what somebody says, best first; of no other project."""
-    if len(words(text)) < FEW_WORDS:
+    if len(words(text)) < FEW_WORDS or is_small_talk(text):
         return []
     question = checked(Question, {"query": text, "limit": LOOKED_AT})
     found = await core.search(question, cursors.Cursor(here()))

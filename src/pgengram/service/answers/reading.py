@@ -21,6 +21,7 @@ from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history
 from pgengram.text.lexical.language import spoken
+from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.translations import damaged
 from pgengram.text.lexical.words import words
 from pgengram.views import Found, Read, Recalled, around_view, hit_view, memory_view, problems_view
@@ -177,7 +178,7 @@ async def recalled(core: Core, context: str, max_chars: int, *, user: str | None
     """Return what is remembered about a task or a message, as one text within `max_chars`."""
     place, hits, note = cursors.Cursor(here()), NOTHING, None
     question, _ = in_time(Question(query=context, limit=RECALLED, project=project, user=user), place.now)
-    if words(context):
+    if words(context) and not is_small_talk(context):
         hits = await core.search(question, place)
         if not hits.rows and not question.lists:
             question, hits, note = await _again(core, question, place, hits)

@@ -10,7 +10,7 @@ from pydantic import Field
 from pgengram import fields as f
 from pgengram.errors import Conflict, NotFound
 from pgengram.inputs import NewMemory, Request
-from pgengram.search.ranking import WEIGHT_MEANING, WEIGHT_WORDS_ALONE
+from pgengram.search.features import BASE_MEANING
 from pgengram.search.vector_index import Embedded
 from pgengram.service.tools import ADDS, CHANGES, tool
 from pgengram.service.toolsets import Toolset
@@ -212,8 +212,8 @@ class Working(Toolset):
             "extra": extra_terms(query) + foreign_stems(query),
             "vector": embedded.parameter,
             "model_id": model and model.id,
-            "meaning": WEIGHT_MEANING,
-            "words": WEIGHT_WORDS_ALONE,
+            "meaning": BASE_MEANING,
+            "words": 1 - BASE_MEANING,
         }
         return await tx.rows(working.FIND, asked | which)
 

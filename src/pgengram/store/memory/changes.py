@@ -129,7 +129,7 @@ def _plan_what_follows(made: Plan, row: Row) -> None:
         return
     turn = bool(row["traits"] & TURN) if "session_id" not in made.base else after["session_id"] is not None
     follows = derived({**after, "metadata": {}}, tags=(), detail=None, in_conversation=turn)
-    made.base |= {"voice": follows.speaker_key, "traits": follows.turn_features, "content_hash": follows.content_hash}
+    made.base |= {"voice": follows.voice, "traits": follows.turn_features, "content_hash": follows.content_hash}
 
 
 def _plan_metadata(made: Plan, row: Row, change: Change, wanted: dict[str, Any]) -> None:

@@ -122,7 +122,7 @@ def draft(
         "session_id": new.session_id or session_id,
         "session_sequence": None if new.session_id else sequence,
         "place": place,
-        "voice": follows.speaker_key,
+        "voice": follows.voice,
         "traits": follows.turn_features,
         "occurred_at": f.as_utc(occurred_at),
         "searched": follows.searched,

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pgengram.text.lexical.change_words import announces_change
 from pgengram.text.similarity.counts import counts_otherwise
-from pgengram.text.turn_features import TURN, speaker_key_of
+from pgengram.text.turn_features import TURN
 
 LEAST_COSINE: Final = 0.35  # below, two memories are about different things
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
@@ -54,8 +54,7 @@ def _may_be_comparable(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool
 
 
 def _tells_what_is_so(row: Mapping[str, Any]) -> bool:
-    said = row["traits"] & TURN or speaker_key_of(row["content"], None) is not None
-    return row["type"] != "episodic" and not said
+    return row["type"] != "episodic" and not row["traits"] & TURN
 
 
 def crowding(cosines: Iterable[float]) -> float:
