@@ -36,6 +36,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from corpus import worlds
 from mcp import Client
 from peers import MODEL, MORE, SERVERS, Failed, Server
 from rich.console import Console
@@ -138,13 +139,12 @@ def demo() -> Material:
 
 def conversations(file: Path, most: int) -> list[Material]:
     """Return the first conversations of a LoCoMo file: speaker and date in each text, questions of categories 1 to 4."""
-    from locomo import ADVERSARIAL, evidence, turns  # only for who has the file
-
     found = []
-    for one in json.loads(file.read_text(encoding="utf-8"))[:most]:
-        texts = {turn.id: turn.memory["content"] for turn in turns(one, plain=True)}
-        asked = [(q["question"], evidence(q, set(texts))) for q in one["qa"] if q["category"] != ADVERSARIAL]
-        found.append(Material(texts, [(question, its) for question, its in asked if its]))
+    for world in [*worlds(file)][:most]:
+        steps = [step for session in world.sessions for step in session.steps]
+        texts = {one.key: f"{one.arguments['content']} ({one.arguments['occurred_at'][:10]})" for one in steps}
+        asked = [(query.text, set(query.wanted)) for query in world.queries if query.wanted]
+        found.append(Material(texts, asked))
     return found
 
 

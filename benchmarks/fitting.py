@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from pgengram.search import ranking
 
 RIDGE = 0.003
-STEPS = 300
-RATE = 0.01
+STEPS = 150
+RATE = 0.02
 SHARPNESS = 12.0  # of the softmax; it decides how large the weights are
 BEGIN = {"meaning": 0.6, "words": 0.35}
 LIMIT = 10

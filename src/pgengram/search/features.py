@@ -162,7 +162,9 @@ def _surroundings(
     import numpy as np
 
     columns = {name: base.copy() for name in ("beside", "near_by", "heard")}
-    columns |= {name: np.zeros(len(base)) for name in ("reply", "asking", "when", "shown_near_by", "shown_heard")}
+    columns |= {
+        name: np.zeros(len(base)) for name in ("reply", "asking", "when", "shown_near_by", "shown_heard", "is_long")
+    }
     columns["facts"] = np.full(len(base), USUAL_FACTS)
     if not len(turns):
         return columns
@@ -171,6 +173,7 @@ def _surroundings(
     open_ = _gate(found, turns)
     heard = terms.share(recent)
     columns["beside"][turns] = beside
+    columns["is_long"][turns] = ~open_
     columns["shown_near_by"][turns] = near_by
     columns["shown_heard"][turns] = np.where(open_, heard, 0)
     behind_gate = {

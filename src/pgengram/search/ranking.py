@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pgengram.search.features import Numbers
 
+MEANING_ALONE, WORDS_ALONE = 0.6, 0.25  # of what a hit is worth by itself, when it is asked whether one answers
 COUNTED_WORDS: Final = 63  # of a question, a bit for each
 WEIGHTS: Final = Path(__file__).parent / "weights.json"  # fitted by benchmarks/retrieval.py --fit
 # No data set tells these: what happened in the time that is asked for; what matters more now; and of what says nearly
@@ -164,6 +165,11 @@ def _best(asked: Asked, rows: list[Row], given: dict[str, Any]) -> list[Row]:
     terms = Terms(asked.weights, given["bits"], given["names"], asked.full)
     columns = features(found, terms, {*asked.speakers}, asks_when=asked.parsed.wants_time)
     score = {"semantic": columns["meaning"], "text": columns["words"]}.get(question.mode)
+    alone = (
+        columns["meaning"]
+        if question.mode == "semantic"
+        else MEANING_ALONE * columns["meaning"] + WORDS_ALONE * columns["words"]
+    )
     score = scored(columns, rows) if score is None else score
     is_named = np.isin(np.array(found.ids, dtype=object), given["named"])
     score = np.where(is_named, score.max() + 1, score)
@@ -184,7 +190,8 @@ def _best(asked: Asked, rows: list[Row], given: dict[str, Any]) -> list[Row]:
             "why_voice": float(columns["speaker"][place]),
             "why_period": float(rows[place]["period"]),
             "is_named": bool(is_named[place]),
-            "alone": float(columns["base"][place]),
+            "is_of_long_talk": bool(columns["is_long"][place]),
+            "alone": float(alone[place]),
             "score": float(score[place]),
             **common,
         }

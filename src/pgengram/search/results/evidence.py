@@ -105,11 +105,13 @@ RECALLS_MORE: Final = 0.45
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
 
 
-def judge(asked: Asked, rows: Sequence[Row]) -> float:
-    """Give each row its chance of answering as `score`, and return the probability that one of them does.
+def judge(asked: Asked, rows: Sequence[Row]) -> float | None:
+    """Give each row its chance of answering as `score`, and return the probability that one of them does; None where
+    that cannot be told.
 
-    What it was ranked by is `fit` then. A row with little chance is marked as `unlikely`, and so is each
-    where there is no evidence. `recalled` says whether it is worth its room in a recalled text.
+    What it was ranked by is `fit` then. A row behind the first is marked as `unlikely` if it has little chance or there
+    is no evidence. `recalled` says whether it is worth its room in a recalled text. In a long chat with an assistant
+    everything is about what is asked, so nothing tells whether it was said, and no claim is made.
 
     Args:
         asked: the question.
@@ -123,11 +125,16 @@ def judge(asked: Asked, rows: Sequence[Row]) -> float:
     for row in rows:
         odds = formula.hit + formula.sure * sure - formula.drop * below(row) - formula.crowd * alike
         row["fit"], row["score"] = row["score"], probability(odds)
-        row["unlikely"] = evidence == "none" or row["score"] < UNLIKELY
+        row["unlikely"] = row is not rows[0] and (evidence == "none" or row["score"] < UNLIKELY)
     best = max((row["score"] for row in rows), default=0.0)
     least = best * (RECALLED if answered >= RECALLS_MORE else 1)
     for row in rows:
         row["recalled"] = evidence != "none" and row["score"] >= least
+    looked_at = rows[:JUDGED]
+    if 2 * sum(row["is_of_long_talk"] for row in looked_at) > len(looked_at) and not rows[0]["is_named"]:
+        for row in rows:
+            row["unlikely"] = False
+        return None
     return answered
 
 

@@ -73,7 +73,8 @@ def fused(answers: Sequence[tuple[float, Hits]], first: int, limit: int) -> Hits
     best = sorted((_together(its, len(answers)) for its in found.values()), key=lambda row: -row["fit"])
     hows = {hits.how for _, hits in answers}
     how = next(one for one in ("words", "approximate", "exact") if one in hows)
-    answered = max(hits.answered or 0.0 for _, hits in answers)
+    told = [hits.answered for _, hits in answers if hits.answered is not None]
+    answered = max(told, default=None)
     return Hits(best[first : first + limit], how, answers[0][1].hidden, answered)
 
 
