@@ -95,11 +95,17 @@ async def test_an_export_imported_into_an_empty_store_exports_the_same(
             assert await found(client, "guess", mode="text") == []
 
 
-async def test_what_was_erased_and_is_brought_in_again_can_be_changed(manager: MemoryManager, tmp_path: Path) -> None:
+async def test_what_was_erased_comes_back_only_if_it_is_asked_for_and_can_be_changed_then(
+    manager: MemoryManager, tmp_path: Path
+) -> None:
     id_ = (await manager.create_memory(NewMemory(content="Tea at four."))).memory_id
     exported(manager.settings.database_url, tmp_path / "all.jsonl", **WORDS)
     await manager.erase([id_])
-    answered("import", str(tmp_path / "all.jsonl"), "--json", database_url=manager.settings.database_url, **WORDS)
+    words = ("import", str(tmp_path / "all.jsonl"), "--json")
+    first = answered(*words, database_url=manager.settings.database_url, **WORDS)
+    assert first["added"] == {"memory": 0}
+    assert "erased" in first["passed"][0]["reason"]
+    answered(*words, "--restore-erased", database_url=manager.settings.database_url, **WORDS)
 
     await manager.update_memory(Change(id=id_, content="Tea at five."))
 

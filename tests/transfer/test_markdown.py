@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 import zipfile
 from collections import Counter
@@ -11,9 +12,10 @@ from typing import Any
 
 from helpers import Database
 from machine import answered, pgengram
+from pgengram.text.notes import Note
 from pgengram.transfer.importers.markdown import read
 from pgengram.transfer.input.sources import Source
-from pgengram.transfer.records import Item
+from pgengram.transfer.records import Item, Left
 
 WORDS = {"embedder": "none:"}
 
@@ -190,3 +192,114 @@ def test_a_large_folder_of_notes_is_read_a_note_at_a_time(tmp_path: Path) -> Non
 
     assert kinds == {"memory": 60, "relationship": 60}
     assert most < 6_000_000  # of 18 MB
+
+
+# -- as the parser sees it ---------------------------------------------------------------------------------------------
+
+
+def test_code_tables_and_lists_of_a_file_of_many_facts_stay_whole(tmp_path: Path) -> None:
+    code = "```bash\nnpm ci\n\n# Run one test\nnpm test -- foo\n\n- not a bullet\n```"
+    table = "| host | port |\n| --- | --- |\n| heron | 8080 |"
+    nested = "Deploy on Thursdays:\n  1. tag\n  2. announce"
+    text = f"---\npaths: [src]\n---\n# Rules\n\n## Commands\n\n{code}\n\n- Use tabs\n* {nested}\n\n{table}\n\nStyle\n-----\nShort lines.\nStill short.\n\n<!-- seen by nobody -->\n\n    indented = code\n\n[ref]: https://example.org\n"
+    (tmp_path / "CLAUDE.md").write_text(text.replace("\n", "\r\n"), newline="")
+    long = "\n".join(["- The harbour:", *(f"  - berth {number} is {'x' * 80}" for number in range(30))])
+    (tmp_path / "AGENTS.md").write_text(long)
+
+    items = list(read(Source(tmp_path)))
+    found = [item.record["content"] for item in items if isinstance(item, Item)]
+
+    assert f"Commands: {code}" in found
+    assert "Commands: Use tabs" in found
+    assert f"Commands: {nested}" in found
+    assert f"Commands: {table}" in found
+    assert "Style: Short lines.\nStill short." in found
+    assert "Style:     indented = code" in found or "Style: indented = code" in found
+    assert "Style: [ref]: https://example.org" in found
+    assert "The harbour: berth 7 is " + "x" * 80 in found
+    assert not any("nobody" in text for text in found)
+    assert [item.reason for item in items if isinstance(item, Left)] == ["it is a comment"]
+
+
+def test_tags_are_those_of_the_front_matter_and_of_the_prose(tmp_path: Path) -> None:
+    heads = {
+        'tags: "#a, b"': ["a", "b"], "tags: a b": ["a", "b"], "tags: [a, '#b/c']": ["a", "b/c"], "tags:\n  - a\n  - '#b'": ["a", "b"],
+        "tags:\n- a\n- b": ["a", "b"], "tag: a": ["a"], "title: x": [],
+    }  # fmt: skip
+    for head, tags in heads.items():
+        note = Note.parsed(
+            f"---\n{head}\n---\nText with #project/ark and **#bold**, (#no) a#b #1 \\#esc `#code` http://x.org/#y <i id='#z'>.\n\n# Heading\n#überschrift\n\n```\n#fenced\n```\n\n    #indented\n"
+        )
+        assert note.tags == [*tags, "project/ark", "bold", "überschrift"], head
+    assert Note.parsed("tags:: x, y\nalias:: The Bakery\n\n- #[[two words]] and #z").tags == [
+        "x",
+        "y",
+        "two words",
+        "z",
+    ]
+
+
+def test_links_are_those_of_the_prose_and_lead_to_notes(tmp_path: Path) -> None:
+    vault = written(
+        tmp_path / "vault",
+        Hub="`[[Code]]` [[Note#^id|shown]] [[Note^id]] [[#Here]] ![[Note#Part]] ![[photo.png]] [[paper.pdf|p]] [[a/Deep]] [[b\\|x]]\n\n"
+        "```dataview\nLIST FROM [[Query]]\n```\n\n~~~\n[[Fence]]\n~~~\n\n    [[Indented]]\n\n{{query (and [[Q]])}}\n\n%% [[Hidden]] %%\n\n"
+        "#+BEGIN_QUERY\n{:query [[X]]}\n#+END_QUERY\n\n> [!note] [[Note]]\n\n| a | b |\n| - | - |\n| [[Table\\|t]] | `[[No]]` |\n\n"
+        "- part-of [[Whole]]\n  - causes [[Inner one]]\n- [ ] call [[Task]]\n",
+        Note="One.", sub__a__Deep="Two.", b="Three.", Table="Four.", Whole="Five.", Inner_one="Six.", Task="Seven.",
+        Props="---\nup: \"[[Hub]]\"\nrelated:\n  - \"[[Note]]\"\nseen: [[Task]]\n---\nEight.",
+        Logseq="[[space/page]]",
+    )  # fmt: skip
+
+    (vault / "space___page.md").write_text("Nine.")
+    items = list(read(Source(vault)))
+    names = {
+        item.record["id"]: item.record["metadata"]["title"]
+        for item in items
+        if isinstance(item, Item) and item.record["record"] == "memory"
+    }
+    edges = {
+        (names[item.record["from_id"]], item.record["type"], names[item.record["to_id"]])
+        for item in items if isinstance(item, Item) and item.record["record"] == "relationship"
+    }  # fmt: skip
+
+    assert edges == {
+        ("Hub", "links_to", "Note"), ("Hub", "links_to", "Deep"), ("Hub", "links_to", "b"), ("Hub", "links_to", "Table"),
+        ("Hub", "part-of", "Whole"), ("Hub", "causes", "Inner one"), ("Hub", "links_to", "Task"),
+        ("Props", "up", "Hub"), ("Props", "related", "Note"), ("Props", "seen", "Task"), ("Logseq", "links_to", "space___page"),
+    }  # fmt: skip
+    left = {item.place: item.by_design for item in items if isinstance(item, Left)}
+    assert left == {"Hub.md: [[photo.png]]": True, "Hub.md: [[paper.pdf]]": True}
+
+
+def test_fields_of_several_lines_and_rules_that_are_no_fields_are_kept(tmp_path: Path) -> None:
+    note = Note.parsed(
+        "---\ntitle: 'Ada: a life'\ndate created: 2024-05-01\nsummary: |\n  Two\n  lines.\nplaces:\n  home: Graz\n  work: [Linz, Wels]\ncount: 3\nurl: https://x.org/a:b\n---\nText."
+    )
+    assert note.fields == {
+        "title": "Ada: a life", "date created": "2024-05-01", "summary": "Two\nlines.",
+        "places": {"home": "Graz", "work": ["Linz", "Wels"]}, "count": 3, "url": "https://x.org/a:b",
+    }  # fmt: skip
+    assert Note.parsed("---\nA first thought.\n---\nAnd a second.").body == "---\nA first thought.\n---\nAnd a second."
+    bomb = "---\na: &a [x, x]\nb:\n  - &b [*a, *a]\n  - *b\n---\nText."
+    assert Note.parsed(bomb).body == "Text."
+
+
+def test_a_note_without_a_date_has_that_of_its_file_and_says_so(database: Database, tmp_path: Path) -> None:
+    vault = written(tmp_path / "vault", Plain="Tea at four.", Dated="---\ncreated: 2025-09-01\n---\nCake at five.")
+    (vault / "2024-02-29.md").write_text("A leap day.")
+    for path in vault.iterdir():
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    brought_in(database, vault)
+    for path in vault.iterdir():
+        os.utime(path, (1_710_000_000, 1_710_000_000))
+    again = brought_in(database, vault)
+
+    rows = database.rows(
+        "SELECT left(content, 4) AS text, created_at::date::text AS day, metadata #>> '{imported,dated_by}' AS by FROM memories"
+    )
+    assert {row["text"]: (row["day"], row["by"]) for row in rows} == {
+        "# Pl": ("2023-11-14", "file time"), "# Da": ("2025-09-01", None), "# 20": ("2024-02-29", "file name"),
+    }  # fmt: skip
+    assert (again["added"].get("memory", 0), again["updated"]) == (0, {})

@@ -39,8 +39,15 @@ def normalised_tag(tag: str) -> str:
     are letters and digits of any script and `+ # . / : @ &` where they join or end words (`c++`, `c#`, `node.js`,
     `.net`,
     `lang:python`); everything else is dropped. One character is no tag, unless its script writes words with one (CJK),
-    or it is the language C or R. What is longer than a tag may be is cut.
+    or it is the language C or R. What is longer than a tag may be is cut. What is dropped may leave what has another
+    spelling, so it is spelled until that changes nothing.
     """
+    while (spelled := _spelled(tag)) != tag:
+        tag = spelled
+    return spelled
+
+
+def _spelled(tag: str) -> str:
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", tag).casefold())
     plain = _GAPS.sub("-", plain.strip())
     kept = "".join(c for c in plain if c.isalnum() or c in "-+#./:@&" or unicodedata.category(c) in ("Mn", "Mc"))

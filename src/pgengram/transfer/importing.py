@@ -3,57 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import cached_property, partial
-from itertools import islice
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, cast
 from uuid import UUID
 
-import psycopg
-
-from pgengram import fields as f
-from pgengram.errors import Conflict, DatabaseFailed, PgengramError
-from pgengram.inputs import Change, checked
+from pgengram.errors import PgengramError
 from pgengram.runtime.context import ACTOR
 from pgengram.runtime.retry import retrying
 from pgengram.service.conversations import Conversations
 from pgengram.service.core import Core
-from pgengram.service.manager import MemoryManager
-from pgengram.service.secret_filter import filter_fields
-from pgengram.store.assistant.identity import belief_hash
-from pgengram.store.connection.database import Row
-from pgengram.store.connection.translation import broken_rule
-from pgengram.store.graph.edges import normalised_type
-from pgengram.store.memory import memories
 from pgengram.store.reading import transferring
-from pgengram.store.reading.transferring import Arrival
+from pgengram.store.reading.transferring import Arrival, Known
 from pgengram.transfer import gone
-from pgengram.transfer.arrivals import arrival, imported_actor
+from pgengram.transfer.arrivals import arrival
+from pgengram.transfer.batches import batches, one_by_one_if_needed, without_secrets
+from pgengram.transfer.changed_memories import ChangedMemories, Pair
 from pgengram.transfer.opening import Opened
-from pgengram.transfer.records import EDITED, Item, Left, Said, uuid_of
+from pgengram.transfer.records import EDITED, OTHER_FORMS, Item, Left, Said, of_another_form, uuid_of
+from pgengram.transfer.related_rows import RelatedRows
 from pgengram.transfer.report import Imported
 
-BATCH: Final = 64  # memories embedded and stored together
-ENDS: Final = {"relationship": ("from_id", "to_id"), "cluster_member": ("memory_id",), "evidence": ("memory_id",)}
-IDS: Final = {"id", "replaced_by", "cluster_id", "belief_id", *(end for ends in ENDS.values() for end in ends)}
-DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    "relationship": {"strength": 1.0, "properties": {}},
-    "cluster": {"keywords": [], "importance": 0.5, "activation_count": 0},
-    "cluster_member": {"strength": 1.0, "automatic": False},
-    "conversation": {"imported": False},
-}
 ALONE: Final = ("conversation", "turn")  # records that lead to no memory, so that they need not wait for any
 ACTING: Final = "import"  # as the history names who changed a memory
+ERASED: Final = "it was erased here; --restore-erased imports it again"
 Report = Callable[[int, int], None]  # records looked at, records in all
-One = TypeVar("One")
 
 
 async def import_from(
     core: Core, system: str, source: str, *, dry_run: bool, report: Report,
-    mapping: Mapping[str, str] | None = None, encoding: str = "", name: str = "",
+    mapping: Mapping[str, str] | None = None, encoding: str = "", name: str = "", restore_erased: bool = False,
 ) -> Imported:  # fmt: skip
-    """Bring in what `source` holds; a second time adds nothing.
+    """Bring in what `source` holds; a second time changes nothing.
+
+    Of a memory that is here the newer state is kept, by `updated_at`; what was erased here stays erased.
 
     It is read and stored in batches, each in one transaction, so an import that is broken off can be repeated, and a
     large one takes no more memory than a small one.
@@ -67,12 +50,13 @@ async def import_from(
         mapping: of the formats `csv` and `json`, our fields with the columns that they are in.
         encoding: of the texts, where they are not in Unicode.
         name: of the file, as its giver calls it; that of the path by default.
+        restore_erased: bring in what was erased here, too.
 
     Raises:
         InvalidInput: there is no such system, or the source is not what it should be.
     """
     opened = await asyncio.to_thread(Opened, system, source, mapping, encoding, name)
-    importing = _Import(core, Imported(opened.system, dry_run))
+    importing = _Import(core, Imported(opened.system, dry_run), restore_erased=restore_erased)
     importing.look_for_gone(*await asyncio.to_thread(opened.gone))
     done = 0
     actor = ACTOR.set(ACTING)  # whoever runs it has not read what the file says
@@ -94,28 +78,24 @@ async def import_from(
     return importing.report
 
 
-def _batches(items: Iterable[One]) -> Iterator[list[One]]:
-    rest = iter(items)
-    while batch := list(islice(rest, BATCH)):
-        yield batch
-
-
 class _Import:
     """One import under way."""
 
-    def __init__(self, core: Core, report: Imported) -> None:
+    def __init__(self, core: Core, report: Imported, *, restore_erased: bool) -> None:
         self._core = core
+        self._restore_erased = restore_erased
         self.report = report
         self._conversations = Conversations(core)
+        self._changed = ChangedMemories(core, report)
+        self._related = RelatedRows(core, report)
         self._others: dict[str, list[Item]] = {}
-        self._same: dict[str, str] = {}  # memories that came under another id than the one they are there under
-        self._coming: set[UUID] = set()  # that a dry run would have added
+        self._late: list[Item] = []  # that say what another memory says, which may change by what comes
+        self._ending = False
         self._gone: dict[UUID, str] | None = None  # notes that were exported and have not turned up yet
 
     async def close(self) -> None:
         """Let go of what changed memories."""
-        if "_manager" in vars(self):
-            await self._manager.close()
+        await self._changed.close()
 
     # -- notes that are gone ---------------------------------------------------------------------------------------
 
@@ -152,17 +132,25 @@ class _Import:
             else:
                 record = str(item.record.get("record"))
                 (alone if record in ALONE or item.last else self._others).setdefault(record, []).append(item)
-        for batch in _batches(memories):
+        for batch in batches(memories):
             await self._memories(batch)
         if said:
             await self._turns(said)
         for record, waiting in alone.items():
-            await self._rows_of(record, waiting)
+            await self._related.take(record, waiting)
 
     async def _turns(self, said: Sequence[Said]) -> None:
-        brought = await self._conversations.bring(
-            [(one.conversation, one.turn) for one in said], dry_run=self.report.dry_run
-        )
+        try:
+            brought = await self._conversations.bring(
+                [(one.conversation, one.turn) for one in said], dry_run=self.report.dry_run
+            )
+        except OTHER_FORMS:
+            if len(said) == 1:
+                self.report.leave(of_another_form(said[0].place))
+            else:  # find out which one it is
+                await self._turns(said[: len(said) // 2])
+                await self._turns(said[len(said) // 2 :])
+            return
         taken_back = [one for one in said if one.turn.withdrawn]
         self.report.known["turn"] += len(said) - len(taken_back) - len(brought.added)
         self.report.redacted += brought.redacted
@@ -176,81 +164,62 @@ class _Import:
 
     async def _memories(self, items: Sequence[Item]) -> None:
         arrivals: list[tuple[Item, Arrival]] = []
+        self.report.added["memory"] += 0  # so that it is listed
         self._turned_up(uuid_of(item.record.get("id")) for item in items)
         for item in items:
             try:
                 arrivals.append((item, await self._arrival(item)))
             except PgengramError as error:
                 self.report.leave(Left(item.place, error.message))
+            except OTHER_FORMS:
+                self.report.leave(of_another_form(item.place))
         unique: dict[UUID, tuple[Item, Arrival]] = {}
         for item, one in arrivals:
             unique.setdefault(one.id, (item, one))
         self.report.known["memory"] += len(arrivals) - len(unique)
         if unique:
-            await self._one_by_one_if_needed(list(unique.values()), self._take_in)
+            await self._take_in(list(unique.values()))
 
     async def _arrival(self, item: Item) -> Arrival:
-        record = self._filtered(item.record)
+        record = without_secrets(item.record, self._core, self.report)
         return arrival(record, tags=await self._core.tags(_texts(record.get("tags"))) if item.foreign else None)
 
-    def _filtered(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a record without secrets; ids, which nobody chose, are not judged.
-
-        Raises:
-            SecretRejected: it holds one, and secrets are not to be redacted.
-        """
-        judged = {name: value for name, value in record.items() if name not in IDS}
-        clean, names = filter_fields(judged, redact=self._core.settings.secrets == "redact")
-        if names:
-            self.report.redacted += 1
-        return {**record, **clean} if names else record
-
-    async def _take_in(self, pairs: list[tuple[Item, Arrival]]) -> None:
-        arrived = [arrival for _, arrival in pairs]
+    async def _take_in(self, pairs: list[Pair]) -> None:
         async with self._core.store.transaction() as tx:
-            known = await transferring.known(tx, arrived)
-        self._turned_up(known.values())
-        fresh = _apart([one for one in arrived if one.id not in known], known)
-        if self.report.dry_run:
-            self._coming |= {arrival.id for arrival in fresh}
-        elif fresh:
+            known = await transferring.known(tx, [arrived for _, arrived in pairs])
+        self._turned_up(known.same.values())
+        erased = set() if self._restore_erased else known.erased
+        there = [pair for pair in pairs if pair[1].id in known.states]
+        rest = [pair for pair in pairs if pair[1].id not in erased and pair[1].id not in known.states]
+        for item, arrived in pairs:
+            if arrived.id in erased:
+                self.report.leave(Left(item.place, ERASED, by_design=True))
+        if there:
+            await one_by_one_if_needed(there, self._changed.take, self.report)
+        if rest:
+            await one_by_one_if_needed(rest, self._take_rest, self.report)
+
+    async def _take_rest(self, pairs: list[Pair]) -> None:
+        """Take in memories that are not here under their own ids."""
+        async with self._core.store.transaction() as tx:
+            known = await transferring.known(tx, [arrived for _, arrived in pairs])
+        waiting = {arrived.id for item, arrived in pairs if not self._ending and _may_change(item, arrived, known)}
+        fresh = _apart([one for _, one in pairs if one.id not in known.same], known.same)
+        if fresh and not self.report.dry_run:
             await self._store(fresh)
-        await self._change([pair for pair in pairs if pair[0].edits and pair[1].id in known])
-        self._same |= {str(id_): str(there) for id_, there in known.items() if id_ != there}
-        self.report.known["memory"] += len(known)
-        self._report_added(fresh, dated={arrival.id for item, arrival in pairs if item.record.get("created_at")})
+        self._late += [item for item, arrived in pairs if arrived.id in waiting]
+        self._related.fresh |= {arrived.id for arrived in fresh}
+        self._related.same |= {str(id_): str(there) for id_, there in known.same.items() if id_ != there}
+        self.report.known["memory"] += len(known.same.keys() - waiting)
+        self._report_added(fresh, dated={arrived.id for item, arrived in pairs if item.record.get("created_at")})
 
     def _report_added(self, fresh: Sequence[Arrival], *, dated: set[UUID]) -> None:
         """Note in the report which memories were added; one that brought no date has only that of its import."""
-        self.report.added["memory"] += 0  # so that it is listed
         for one in fresh:
             row = one.rows["memories"]
             said = row["occurred_at"] or (row["created_at"] if one.id in dated else None)
             at = datetime.fromisoformat(said) if said else None
             self.report.add("memory", str(row.get("kind") or "general"), row["content"], at, str(one.id))
-
-    async def _change(self, pairs: Sequence[tuple[Item, Arrival]]) -> None:
-        """Let memories that are there take over what their edited notes say."""
-        if not pairs:
-            return
-        async with self._core.store.transaction() as tx:
-            rows = await memories.read(tx, [arrival.id for _, arrival in pairs], None)
-        for item, arrived in pairs:
-            change = _edited(rows.get(arrived.id), item.record, arrived)
-            if change is None:
-                continue
-            if not self.report.dry_run:
-                try:
-                    await self._manager.update_memory(checked(Change, change))
-                except PgengramError as error:
-                    self.report.leave(Left(item.place, error.message))
-                    continue
-            self.report.updated["memory"] += 1
-
-    @cached_property
-    def _manager(self) -> MemoryManager:
-        """What changes memories, on the same store."""
-        return MemoryManager(self._core.settings, self._core)
 
     @retrying
     async def _store(self, fresh: Sequence[Arrival]) -> None:
@@ -265,103 +234,15 @@ class _Import:
 
     async def rest(self) -> None:
         """Take in what leads from one memory to another, and whatever else belongs to the namespace."""
+        self._ending = True
+        late, self._late = self._late, []
+        for batch in batches([*late, *self._changed.blocked()]):
+            await self._memories(batch)
         for table in transferring.TABLES:
-            await self._rows_of(table.record, self._others.pop(table.record, []))
+            await self._related.take(table.record, self._others.pop(table.record, []))
         for record, items in self._others.items():
             for item in items:
                 self.report.leave(Left(item.place, f"{record} is not a kind of record"))
-
-    async def _rows_of(self, record: str, items: Sequence[Item]) -> None:
-        for batch in _batches(items):
-            rows: list[tuple[Item, dict[str, Any]]] = []
-            for item in batch:
-                try:
-                    rows.append((item, self._row(record, item)))
-                except PgengramError as error:
-                    self.report.leave(Left(item.place, error.message))
-            usable = await self._with_ends(record, rows)
-            if usable:
-                table = next(one for one in transferring.TABLES if one.record == record)
-                await self._one_by_one_if_needed(usable, partial(self._add, table))
-
-    def _row(self, record: str, item: Item) -> dict[str, Any]:
-        now = datetime.now(UTC)
-        row = {**DEFAULTS.get(record, {}), **self._filtered(item.record)}
-        del row["record"]
-        row |= {name: row.get(name) or now for name in ("created_at", "added_at")}
-        row["updated_at"] = row.get("updated_at") or row["created_at"]
-        row = {name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in row.items()}
-        for name in ENDS.get(record, ()):
-            row[name] = self._same.get(str(row.get(name)), row.get(name))
-        if record == "relationship" and item.foreign:
-            row["type"] = normalised_type(str(row["type"]))
-        if record == "history":
-            row["actor"] = imported_actor(row.get("actor"))
-        if record == "belief":
-            row["belief_hash"] = "\\x" + belief_hash(str(row.get("belief"))).hex()
-        return row
-
-    async def _with_ends(
-        self, record: str, rows: list[tuple[Item, dict[str, Any]]]
-    ) -> list[tuple[Item, dict[str, Any]]]:
-        """Return the rows whose memories are there; tell of the others."""
-        ends = ENDS.get(record, ())
-        if not ends or not rows:
-            return rows
-        named = {uuid_of(row.get(name)) for _, row in rows for name in ends} - {None}
-        async with self._core.store.transaction() as tx:
-            there = await transferring.there(tx, cast("list[UUID]", list(named))) | self._coming
-        usable = []
-        for item, row in rows:
-            ids = {uuid_of(row.get(name)) for name in ends}
-            if ids - there:
-                self.report.leave(Left(item.place, "one of its memories is missing"))
-            elif len(ids) < len(ends):
-                self.report.leave(Left(item.place, "it leads from a memory to itself"))
-            else:
-                usable.append((item, row))
-        return usable
-
-    async def _add(self, table: transferring.Table, pairs: list[tuple[Item, dict[str, Any]]]) -> None:
-        rows = [row for _, row in pairs]
-        async with self._core.store.transaction() as tx:
-            known = await transferring.count_known(tx, table, rows)
-            added = len(rows) - known
-            if not self.report.dry_run:
-                added = await transferring.add_rows(tx, table.name, rows)
-                if table.record == "cluster_member":
-                    await transferring.renew_clusters(
-                        tx, [str(row["cluster_id"]) for row in rows], self._core.model_key
-                    )
-        self.report.added[table.record] += added
-        self.report.known[table.record] += len(rows) - added
-
-    # -- what goes wrong -------------------------------------------------------------------------------------------
-
-    async def _one_by_one_if_needed(
-        self, items: list[tuple[Item, Any]], take: Callable[[Any], Awaitable[None]]
-    ) -> None:
-        """Take several at once; when the database refuses them, find out which one it is."""
-        try:
-            await take(items)
-        except (DatabaseFailed, Conflict) as error:
-            reason = _reason(error)
-            if reason is None:
-                raise
-            if len(items) == 1:
-                self.report.leave(Left(items[0][0].place, reason))
-                return
-            for item in items:
-                await self._one_by_one_if_needed([item], take)
-
-
-def _reason(error: PgengramError) -> str | None:
-    """Return why the database refused a record, or None when the fault is not the record's."""
-    cause = error.__cause__
-    if not isinstance(cause, psycopg.DataError | psycopg.IntegrityError):
-        return None
-    rule = broken_rule(cause)
-    return f"it breaks the rule {rule}" if rule else f"a value of it is of another sort (SQLSTATE {cause.sqlstate})"
 
 
 def _apart(arrivals: Sequence[Arrival], known: dict[UUID, UUID]) -> list[Arrival]:
@@ -376,18 +257,10 @@ def _apart(arrivals: Sequence[Arrival], known: dict[UUID, UUID]) -> list[Arrival
     return fresh
 
 
-def _edited(row: Row | None, record: Mapping[str, Any], arrived: Arrival) -> dict[str, Any] | None:
-    """Return how a memory differs from its note, as a change; None where it does not, or is forgotten."""
-    if row is None or row["status"] != "active":
-        return None
-    given = {"content": arrived.rows["memories"]["content"], "tags": arrived.tags}
-    given |= {name: record[name] for name in ("kind", "importance", "project", "user") if name in record}
-    differs = {
-        name: value for name, value in given.items() if value != row[name] and not (name == "tags" and not value)
-    }
-    if not arrived.tags and row["tags"]:
-        differs["clear"] = ["tags"]
-    return {"id": str(row["id"]), **differs} if differs else None
+def _may_change(item: Item, arrived: Arrival, known: Known) -> bool:
+    """Whether the memory that says the same here comes later in the same export, and may say something else then."""
+    twin = known.same.get(arrived.id)
+    return twin is not None and not item.foreign and twin > arrived.id
 
 
 def _texts(value: Any) -> list[str]:

@@ -70,10 +70,10 @@ def _leads(links: Mapping[str, list[tuple[str, str]]], id_: str, names: Mapping[
 
 def _update(path: Path, note: Note) -> bool:
     """Write a note unless its file says the same already; whether it was written."""
-    text = note.rendered()
-    if path.exists() and path.read_text(encoding="utf-8") == text:
+    text = note.rendered().encode()
+    if path.exists() and path.read_bytes() == text:
         return False
-    path.write_text(text, encoding="utf-8", newline="\n")
+    path.write_bytes(text)
     return True
 
 
@@ -102,7 +102,7 @@ def _there(folder: Path) -> dict[str, Path]:
     for path in sorted(folder.rglob("*.md")):
         if any(part.startswith(".") for part in path.relative_to(folder).parts) or not path.is_file():
             continue
-        id_ = str(uuid_of(Note.parsed(path.read_text(encoding="utf-8", errors="replace")).fields.get("id")))
+        id_ = str(uuid_of(Note.parsed(path.read_bytes().decode("utf-8", "replace")).fields.get("id")))
         if id_ not in found or (_named_by_us(path, id_) and not _named_by_us(found[id_], id_)):
             found[id_] = path
     found.pop("None", None)

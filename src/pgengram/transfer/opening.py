@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from pgengram.errors import InvalidInput
+from pgengram.errors import InvalidInput, PgengramError
 from pgengram.transfer.gone import LIST, missing
 from pgengram.transfer.importers import format_of, recognised
 from pgengram.transfer.importers.rows import columns, guessed
@@ -18,6 +18,7 @@ from pgengram.transfer.records import Item, Left, Said
 
 MOST_ITEMS: Final = 1_000  # read at once
 NO_LIST: Final = "it can't be read, so deleted notes are not noticed"
+NOT_FURTHER: Final = "what comes after it can't be read: it has a form that this version doesn't know"
 MOST_CHARS: Final = 2_000_000  # of turns that are read at once
 
 
@@ -54,11 +55,8 @@ class Opened:
         if mapping and format_.module != "rows":
             raise InvalidInput(f"--map doesn't apply to {self.system}.", "It is for csv and json.")
         reader = partial(format_.reader(), **({"mapping": mapping} if mapping else {}))
-        if format_.streams and self._source:
-            self._items, self._total = iter(reader(self._source)), 0
-        else:
-            found = list(reader(source))
-            self._items, self._total = iter(found), len(found)
+        self._items = iter(reader(self._source or source))
+        self._place = ""
 
     def gone(self) -> tuple[dict[UUID, str] | None, Left | None]:
         """Return the notes that an export listed and that no file is called like, by the ids of their memories; None
@@ -74,15 +72,31 @@ class Opened:
         """Return the next items, no more than memory is good for."""
         items: list[Item | Said | Left] = []
         chars = 0
-        for item in self._items:
+        while len(items) < MOST_ITEMS and chars <= MOST_CHARS and (item := self._next()):
             items.append(item)
             chars += len(item.turn.text) if isinstance(item, Said) else 0
-            if len(items) >= MOST_ITEMS or chars > MOST_CHARS:
-                break
         return items
+
+    def _next(self) -> Item | Said | Left | None:
+        """Return the next item; None at the end, after what of the source could not be read."""
+        try:
+            for item in self._items:
+                self._place = item.place
+                return item
+        except PgengramError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a reader met a form that it does not know; what was read stays
+            self._items = iter(())
+            return Left(
+                self._place or str(self._source and self._source.path), f"{NOT_FURTHER} ({type(error).__name__})"
+            )
+        if self._source and self._source.faults:
+            fault = self._source.faults.pop(0)
+            return Left(fault.place, fault.reason)
+        return None
 
     def estimated(self, done: int) -> int:
         """Return how many items there are in all, by how much of the bytes is read."""
-        if self._total or self._source is None or not self._source.done:
-            return self._total
+        if self._source is None or not self._source.done:
+            return 0
         return round(done * self._source.total / self._source.done)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from pgengram import fields as f
@@ -18,6 +19,9 @@ from pgengram.store.assistant.conversations import Conversation, Turn, source_ke
 NOBODY: Final = "nobody said it"
 EDITED: Final = "it was edited or generated again later"
 MILLISECONDS: Final = 100_000_000_000  # a larger time is in milliseconds: as seconds it would be the year 5138
+
+MOST_NUMBER: Final = 1e24  # a larger one is no time, in whatever unit
+_NUMBER: Final = re.compile(r"-?[0-9]{1,25}(?:\.[0-9]{1,25})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,24 @@ class Left:
 
 Read = Iterator[Item | Said | Left]
 Reader = Callable[..., Read]
+One = TypeVar("One")
+
+
+# What code meets in a value of another form than it expects.
+OTHER_FORMS: Final = (TypeError, ValueError, AttributeError, LookupError, OverflowError, RecursionError)
+
+
+def of_another_form(place: str) -> Left:
+    """Return that a record has values that nothing can be made of."""
+    return Left(place, "it has a form that can't be read")
+
+
+def made_of(place: str, make: Callable[..., One], *given: Any) -> One | Left:
+    """Return what is made of a record, or that it has another form: that costs this record alone."""
+    try:
+        return make(*given)
+    except OTHER_FORMS:
+        return of_another_form(place)
 
 
 def said_or_left(
@@ -90,7 +112,8 @@ def id_of(system: str, key: object, content: str, at: datetime | None) -> UUID:
 
     A UUIDv7 whose random bits are a hash of the system, the key and the text.
     """
-    digest = int.from_bytes(hashlib.sha256(f"{system}\0{key}\0{content}".encode()).digest()[:10])
+    name = f"{system}\0{key}\0{content}".encode("utf-8", "surrogatepass")
+    digest = int.from_bytes(hashlib.sha256(name).digest()[:10])
     milliseconds = 0 if at is None else max(0, int(at.timestamp() * 1000)) & (1 << 48) - 1
     return UUID(int=milliseconds << 80 | 7 << 76 | (digest >> 62 & 0xFFF) << 64 | 0b10 << 62 | digest & (1 << 62) - 1)
 
@@ -177,7 +200,7 @@ def share(value: Any, scale: float = 1.0) -> Any:
     """
     try:
         return min(1.0, max(0.0, float(value) / scale))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return value
 
 
@@ -201,7 +224,7 @@ def as_json(value: Any) -> Any:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -213,31 +236,42 @@ def mapping(value: Any) -> dict[str, Any]:
 
 def moment(value: Any) -> datetime | None:
     """Return a moment from a datetime, ISO 8601 text, a date as mail has it, or seconds, milliseconds, microseconds or
-    nanoseconds since 1970; without a zone it is UTC.
+    nanoseconds since 1970; without a zone it is UTC. Nothing where it is none, or beyond every calendar.
     """
+    if isinstance(value, str):
+        value = _of_text(value.strip())
     if isinstance(value, int | float) and not isinstance(value, bool):
-        while abs(value) > MILLISECONDS:
-            value /= 1000
-        with suppress(OverflowError, OSError, ValueError):  # beyond every calendar
-            return datetime.fromtimestamp(value, UTC)
-        return None
-    if isinstance(value, str) and value.strip():
-        text = value.strip()
-        if text.replace(".", "", 1).isdigit():
-            return moment(float(text))
-        try:
-            value = datetime.fromisoformat(text.removesuffix(" UTC"))
-        except ValueError:
-            value = _of_mail(text)
+        value = _of_number(value)
     if not isinstance(value, datetime):
         return None
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+    at = value if value.tzinfo else value.replace(tzinfo=UTC)
+    try:
+        at.astimezone(UTC)
+    except (OverflowError, ValueError):
+        return None
+    return at
 
 
-def _of_mail(text: str) -> datetime | None:
+def _of_number(value: float) -> datetime | None:
+    if not abs(value) < MOST_NUMBER:  # nan, too
+        return None
+    while abs(value) > MILLISECONDS:
+        value /= 1000
+    with suppress(OverflowError, OSError, ValueError):
+        return datetime.fromtimestamp(value, UTC)
+    return None
+
+
+def _of_text(text: str) -> datetime | float | None:
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    try:
+        return datetime.fromisoformat(text.removesuffix(" UTC"))
+    except ValueError:
+        pass
     try:
         return parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, TypeError, LookupError, OverflowError):
         return None
 
 

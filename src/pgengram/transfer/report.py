@@ -77,7 +77,7 @@ class Imported:
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         counts = {
-            "added": dict(self.added), "known": dict(self.known), "updated": dict(self.updated),
+            "added": dict(self.added), "known": dict(self.known), "updated": dict(+self.updated),
             "kinds": dict(self.kinds), "redacted": self.redacted,
         }  # fmt: skip
         period = {"since": f.as_utc(self.since), "until": f.as_utc(self.until)} if self.since and self.until else {}

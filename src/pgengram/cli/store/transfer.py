@@ -124,11 +124,14 @@ async def import_(
         Fate,
         typer.Option(help="What to do with memories whose notes you deleted from a Markdown export."),
     ] = "ask",
+    restore_erased: Annotated[
+        bool, typer.Option("--restore-erased", help="Also import memories that you erased here.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Conversations become turns, everything else becomes memories. A memory you already have changes only if you
-    edited its exported note. Secrets are left out. You can repeat an interrupted import. The exit code is 1 if anything
+    """Conversations become turns, everything else becomes memories. A memory you already have changes only if the
+    file has a newer state of it, or you edited its exported note. Secrets are left out. You can repeat an interrupted import. The exit code is 1 if anything
     was not imported.
 
     Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
@@ -142,8 +145,9 @@ async def import_(
         await core.ready()
         with _found(source) as path, ProgressBar("Reading" if dry_run else "Importing") as report:
             imported = await import_from(
-                core, system, path, dry_run=dry_run, report=report, mapping=mapping, encoding=encoding
-            )
+                core, system, path, dry_run=dry_run, report=report, mapping=mapping, encoding=encoding,
+                restore_erased=restore_erased,
+            )  # fmt: skip
         if not as_json:
             _show(imported)
         forgotten = await settle(core.store, imported, gone, source, as_json=as_json)
@@ -182,17 +186,16 @@ def _asked(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]
 def _show(imported: Imported) -> None:
     say(f"Format: {imported.system}.")
     table = plain_table("", "record")
-    for heading in ("would be added" if imported.dry_run else "added", "already there"):
-        table.add_column(heading, justify="right")
-    for record in dict.fromkeys([*imported.added, *imported.known]):
-        table.add_row(
-            NAMES.get(record, ("", f"{record}s"))[1].replace("_", " "),
-            f"{imported.added[record]:,}",
-            f"{imported.known[record]:,}",
-        )
+    columns = {"added": imported.added, "changed": imported.updated, "already there": imported.known}
+    if not any(imported.updated.values()):
+        del columns["changed"]
+    for heading in columns:
+        would = "would be " if imported.dry_run and heading != "already there" else ""
+        table.add_column(would + heading, justify="right")
+    for record in dict.fromkeys([*imported.added, *imported.updated, *imported.known]):
+        name = NAMES.get(record, ("", f"{record}s"))[1].replace("_", " ")
+        table.add_row(name, *(f"{counts[record]:,}" for counts in columns.values()))
     screen.print(table)
-    for record, number in imported.updated.items():
-        say(f"{'Would change' if imported.dry_run else 'Changed'} {_counted(record, number)} whose note was edited.")
     if imported.redacted:
         say(f"Secrets were redacted in {imported.redacted:,} records.")
     if imported.since and imported.until:
@@ -201,7 +204,7 @@ def _show(imported: Imported) -> None:
         say(", ".join(f"{count:,} {kind}" for kind, count in imported.kinds.most_common()))
         say("Examples:\n" + "\n".join(f"  {example}" for example in imported.examples))
     _show_reasons("not imported", imported.reasons)
-    _show_reasons("skipped because it holds nothing worth keeping", imported.passed)
+    _show_reasons("left out", imported.passed)
 
 
 def _show_reasons(what: str, reasons: Mapping[str, LeftOut]) -> None:

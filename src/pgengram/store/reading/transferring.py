@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -24,24 +26,28 @@ PAGE: Final = 500  # records read or looked up at once
 class Table:
     """A table that is carried over row by row.
 
-    record: what a row of it is called; key: its columns and their types, in order; derived: columns that are made anew.
+    record: what a row of it is called; key: its columns and their types, in order; derived: columns that are made anew;
+    dated: `updated_at` says when somebody changed a row.
     """
 
     record: str
     name: str
     key: tuple[tuple[str, str], ...]
     derived: tuple[str, ...] = ()
+    dated: bool = False
 
 
 # In the order in which they can be filled.
 TABLES: Final = (
     Table("synonym", "memory_tag_synonyms", (("alias", "text"),)),
-    Table("relationship", "memory_relationships", (("from_id", "uuid"), ("to_id", "uuid"), ("type", "text"))),
+    Table(
+        "relationship", "memory_relationships", (("from_id", "uuid"), ("to_id", "uuid"), ("type", "text")), dated=True
+    ),
     Table("cluster", "memory_clusters", (("id", "uuid"),), ("model_id", "centroid")),
     Table("cluster_member", "memory_cluster_members", (("cluster_id", "uuid"), ("memory_id", "uuid"))),
     Table("cluster_activation", "memory_cluster_activations", (("cluster_id", "uuid"), ("id", "uuid"))),
     Table("identity", "memory_identities", (("id", "uuid"),)),
-    Table("belief", "memory_beliefs", (("id", "uuid"),)),
+    Table("belief", "memory_beliefs", (("id", "uuid"),), dated=True),
     Table("evidence", "memory_belief_evidence", (("belief_id", "uuid"), ("memory_id", "uuid"))),
     Table("history", "memory_history", (("memory_id", "uuid"), ("version", "integer"))),
     Table("conversation", "conversations", (("client", "text"), ("conversation", "text")), ("transcript",)),
@@ -59,7 +65,7 @@ BEGIN_READING: Final = (
 )
 # Uses memories_by_time.
 COUNT: Final = "SELECT count(*) AS memories FROM memories WHERE namespace_id = %(namespace_id)s"
-# Uses memories_pkey, and the key of every other table for each memory of the page.
+# Uses memories_pkey, and the key of every other table for each memory that is read.
 READ_MEMORIES: Final = """
 SELECT m.id, (to_jsonb(m) - '{namespace_id,short_id,content_hash}'::text[] || jsonb_build_object('record', 'memory',
   'tags', (SELECT coalesce(jsonb_agg(t.tag ORDER BY t.position, t.tag), '[]') FROM memory_tags t
@@ -73,7 +79,7 @@ FROM memories m
 JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
 [joins]
 LEFT JOIN working_memories w ON w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
-WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s ORDER BY m.id LIMIT %(limit)s
+WHERE m.namespace_id = %(namespace_id)s AND [which] ORDER BY m.id
 """.replace("[details]", ", ".join(f"to_jsonb({table})" for table in DETAIL_TABLES)).replace(
     "[joins]",
     "\n".join(
@@ -81,6 +87,8 @@ WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s ORDER BY m.id LIMIT
         for table in DETAIL_TABLES
     ),
 )
+READ_PAGE: Final = READ_MEMORIES.replace("[which]", "m.id > %(after)s") + "LIMIT %(limit)s"
+READ_NAMED: Final = READ_MEMORIES.replace("[which]", "m.id = ANY(%(ids)s)")
 # History of what was erased; that of the others goes with its memory. Uses memory_history_pkey and memories_pkey.
 ERASED_ONLY: Final = sql.SQL(
     "AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = t.memory_id)"
@@ -98,8 +106,14 @@ ORDER BY attnum
 """
 # Uses memories_pkey and memories_active_content.
 FIND_KNOWN: Final = """
-SELECT id, content_hash, status = 'active' AS active FROM memories
+SELECT id, content_hash, status = 'active' AS active, updated_at, version FROM memories
 WHERE namespace_id = %(namespace_id)s AND (id = ANY(%(ids)s) OR (status = 'active' AND content_hash = ANY(%(hashes)s)))
+"""
+# What was erased is in the history alone. Uses memory_history_pkey and memories_pkey.
+FIND_ERASED: Final = """
+SELECT DISTINCT h.memory_id AS id FROM memory_history h
+WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = ANY(%(ids)s) AND h.operation = 'erase'
+  AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = h.memory_id)
 """
 ADD_ROWS: Final = sql.SQL("""
 INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_populate_recordset(NULL::{table}, %(rows)s)
@@ -119,8 +133,17 @@ SELECT %(namespace_id)s, g.id, t.tag, min(t.position) FROM jsonb_to_recordset(%(
   unnest(g.tags) WITH ORDINALITY AS t(tag, position) GROUP BY g.id, t.tag RETURNING 1
 """
 # Uses the table's primary key.
-COUNT_KNOWN: Final = sql.SQL("""
-SELECT count(*) AS known FROM {table} JOIN jsonb_populate_recordset(NULL::{table}, %(rows)s) AS given USING ({key})
+RENEW_ROWS: Final = sql.SQL("""
+UPDATE {table} t SET {assigned} FROM jsonb_populate_recordset(NULL::{table}, %(rows)s) AS g
+WHERE t.namespace_id = %(namespace_id)s AND {same} AND t.updated_at < g.updated_at RETURNING 1 AS changed
+""")
+COUNT_NEWER: Final = sql.SQL("""
+SELECT count(*) AS changed FROM {table} t JOIN jsonb_populate_recordset(NULL::{table}, %(rows)s) AS g ON {same}
+WHERE t.namespace_id = %(namespace_id)s AND t.updated_at < g.updated_at
+""")
+# Uses the table's primary key.
+FIND_PRESENT: Final = sql.SQL("""
+SELECT to_jsonb(t) AS row FROM {table} t JOIN jsonb_populate_recordset(NULL::{table}, %(rows)s) AS given USING ({key})
 """)
 FIND_CLUSTERS_CHANGED: Final = """
 SELECT id::text AS id, updated_at::text AS at FROM memory_clusters WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s::uuid[])
@@ -160,7 +183,7 @@ async def begin_reading(tx: Transaction) -> int:
 
 async def memory_pages(tx: Transaction, after: UUID = BEFORE_ALL) -> AsyncIterator[list[str]]:
     """Yield the memories after an id as JSON, oldest first, a page at a time."""
-    while rows := await tx.rows(READ_MEMORIES, {"after": after, "limit": PAGE}):
+    while rows := await tx.rows(READ_PAGE, {"after": after, "limit": PAGE}):
         yield [row["record"] for row in rows]
         after = rows[-1]["id"]
 
@@ -186,18 +209,39 @@ async def row_pages(tx: Transaction, table: Table) -> AsyncIterator[list[str]]:
         given |= {**{f"key_{name}": rows[-1][name] for name in names}, "first": False}
 
 
-async def known(tx: Transaction, arrivals: Sequence[Arrival]) -> dict[UUID, UUID]:
-    """Return for each arrival that is there already the id under which it is: its own, or that of one that says the
-    same.
+@dataclass(slots=True)
+class Known:
+    """What is here of memories that are about to be taken in.
+
+    same: for each that is here the id under which it is: its own, or that of one that says the same.
+    states: of those that are here under their own id, when they were changed last, and their version.
+    erased: those that were erased here.
     """
-    active = [a for a in arrivals if a.active]
-    rows = await tx.rows(FIND_KNOWN, {"ids": [a.id for a in arrivals], "hashes": [a.hash for a in active]})
-    there, twins = {row["id"] for row in rows}, _by_hash(rows)
-    return {a.id: twins[a.hash] for a in active if a.hash in twins} | {a.id: a.id for a in arrivals if a.id in there}
+
+    same: dict[UUID, UUID]
+    states: dict[UUID, tuple[datetime, int]]
+    erased: set[UUID]
 
 
-def _by_hash(rows: Sequence[Mapping[str, Any]]) -> dict[bytes, UUID]:
-    return {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
+async def known(tx: Transaction, arrivals: Sequence[Arrival]) -> Known:
+    """Return what is here of these memories."""
+    ids, active = [a.id for a in arrivals], [a for a in arrivals if a.active]
+    rows = await tx.rows(FIND_KNOWN, {"ids": ids, "hashes": [a.hash for a in active]})
+    states = {row["id"]: (row["updated_at"], row["version"]) for row in rows}
+    twins = {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
+    same = {a.id: twins[a.hash] for a in active if a.hash in twins} | {id_: id_ for id_ in ids if id_ in states}
+    return Known(same, {id_: states[id_] for id_ in ids if id_ in states}, await erased(tx, ids))
+
+
+async def erased(tx: Transaction, ids: Sequence[UUID]) -> set[UUID]:
+    """Return which of these memories were erased here."""
+    return {row["id"] for row in await tx.rows(FIND_ERASED, {"ids": list(ids)})}
+
+
+async def records(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+    """Return memories by their ids, each as an export has it."""
+    await tx.rows(BEGIN_READING)
+    return {row["id"]: json.loads(row["record"]) for row in await tx.rows(READ_NAMED, {"ids": list(ids)})}
 
 
 async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | None) -> None:
@@ -234,12 +278,35 @@ async def add_rows(tx: Transaction, table: str, rows: Sequence[Mapping[str, Any]
     return len(await tx.rows(statement, {"rows": owned}))  # Citus would count what was to be added
 
 
-async def count_known(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many of these rows are there already, by their key."""
-    key = sql.SQL(", ").join(sql.Identifier(name) for name in ("namespace_id", *(name for name, _ in table.key)))
+async def renew_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]], *, dry_run: bool) -> int:
+    """Let rows that are there take over newer ones, and return how many did."""
+    if not rows:
+        return 0
+    names = [row["name"] for row in await tx.rows(FIND_COLUMNS, {"table": table.name, "derived": list(table.derived)})]
+    key = [name for name, _ in table.key]
+    parts = {
+        "table": sql.Identifier(table.name),
+        "same": sql.SQL(" AND ").join(sql.SQL("t.{0} = g.{0}").format(sql.Identifier(name)) for name in key),
+        "assigned": sql.SQL(", ").join(
+            sql.SQL("{0} = g.{0}").format(sql.Identifier(name))
+            for name in names
+            if name not in {"namespace_id", "created_at", *key}
+        ),
+    }
+    owned = {"rows": Jsonb([{**row, "namespace_id": tx.namespace_id} for row in rows])}
+    if dry_run:
+        found = await tx.row(COUNT_NEWER.format(**parts), owned)
+        return found["changed"] if found else 0
+    return len(await tx.rows(RENEW_ROWS.format(**parts), owned))
+
+
+async def present(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> set[tuple[str, ...]]:
+    """Return the keys, as texts, of those of these rows that are there already."""
+    names = [name for name, _ in table.key]
+    key = sql.SQL(", ").join(sql.Identifier(name) for name in ("namespace_id", *names))
     owned = Jsonb([{**row, "namespace_id": tx.namespace_id} for row in rows])
-    row = await tx.row(COUNT_KNOWN.format(table=sql.Identifier(table.name), key=key), {"rows": owned})
-    return row["known"] if row else 0
+    found = await tx.rows(FIND_PRESENT.format(table=sql.Identifier(table.name), key=key), {"rows": owned})
+    return {tuple(str(one["row"][name]) for name in names) for one in found}
 
 
 async def renew_clusters(tx: Transaction, ids: Sequence[str], model_id: int | None) -> None:

@@ -6,11 +6,13 @@ CLAUDE.md, MEMORY.md and AGENTS.md hold many facts, so each of their items and p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pgengram import fields as f
+from pgengram.text.markdown import blocks
 from pgengram.text.notes import Note, named
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
@@ -23,9 +25,15 @@ OURS: Final = (
     "type", "kind", "importance", "confidence", "pinned", "status", "user", "project", "collection", "source",
     "speaker", "occurred_at", "expires_at", "last_confirmed_at", "emotion", "reason", "valid_to",
 )  # fmt: skip
-TIMES: Final = {"created_at": ("created_at", "created", "date"), "updated_at": ("updated_at", "updated", "modified")}
-KNOWN: Final = {*OURS, "id", "tags", "links", "metadata", *(name for names in TIMES.values() for name in names)}
-_PARAGRAPH: Final = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)")
+TIMES: Final = {
+    "created_at": ("created_at", "created", "date created", "date", "creation-date"),
+    "updated_at": ("updated_at", "updated", "date modified", "modified", "last-modified"),
+}  # fmt: skip
+KNOWN: Final = {*OURS, "id", "tags", "tag", "links", "metadata", *(name for names in TIMES.values() for name in names)}
+NO_NOTE: Final = "there is no note with this name"
+ATTACHED: Final = "it leads to a file that is no note"
+_OF_A_DAY: Final = re.compile(r"(\d{4})[-_](\d\d)[-_](\d\d)\b")
+_ATTACHMENT: Final = re.compile(r".+\.(?!md$)[a-z][a-z0-9]{1,4}", re.IGNORECASE)
 
 
 def read(source: Source) -> Read:
@@ -43,39 +51,69 @@ def read(source: Source) -> Read:
         if not note.body:
             yield Left(place, "it is empty")
             continue
-        record = _record(place, stem, note)
-        ids |= dict.fromkeys((*named(note.fields, stem), place.lower().removesuffix(".md")), record["id"])
+        record = _record(file, stem, note)
+        for name in (*named(note.fields, stem), *_paths(file)):
+            ids.setdefault(name, record["id"])
         if links := note.links:
             leads.append((place, record["id"], links))
         yield Item(place, record, edits=uuid_of(note.fields.get("id")) is not None)
     for place, id_, links in leads:
-        for type_, name in links:
-            target = ids.get(name.lower().removesuffix(".md"))
-            if target is None:
-                yield Left(f"{place}: [[{name}]]", "there is no note with this name")
-            elif target != id_:
-                yield Item(f"{place}: [[{name}]]", edge(id_, target, type_), last=True)
+        yield from _links(place, id_, links, ids)
+
+
+def _links(place: str, id_: str, links: list[tuple[str, str]], ids: Mapping[str, str]) -> Read:
+    for type_, name in links:
+        target = ids.get(name.lower().removesuffix(".md").strip("/"))
+        where = f"{place}: [[{name}]]"
+        if target is None:
+            attached = _ATTACHMENT.fullmatch(name) is not None
+            yield Left(where, ATTACHED if attached else NO_NOTE, by_design=attached)
+        elif target != id_:
+            yield Item(where, edge(id_, target, type_), last=True)
+
+
+def _paths(file: File) -> Iterator[str]:
+    """Yield the paths by which a link may name a note: the whole one, and each end of it."""
+    parts = file.path.with_suffix("").parts
+    for begin in range(len(parts)):
+        yield "/".join(parts[begin:]).lower()
 
 
 def _notes(source: Source) -> Iterator[tuple[File, Note | Left]]:
-    for file in files_of(source, "*.md"):
+    for file in files_of(source, "*.md", "*.markdown"):
         if isinstance(file, Left):
             yield File(PurePosixPath(file.place), 0), file
         else:
             yield file, document(source, file)
 
 
-def _record(place: str, stem: str, note: Note) -> dict[str, Any]:
+def _record(file: File, stem: str, note: Note) -> dict[str, Any]:
     title = str(note.fields.get("title") or stem)
     own = uuid_of(note.fields.get("id"))
     kept = {name: value for name, value in note.fields.items() if name not in KNOWN}
     known = _fields(note, kept)
     if own is None:
-        key = str(note.fields.get("permalink") or place)
-        return memory(SYSTEM, key, _titled(note.body, title), metadata={"title": title} | kept, **known)
+        key = str(note.fields.get("permalink") or file.place)
+        known["tags"] = note.tags
+        made = memory(SYSTEM, key, _titled(note.body, title), metadata={"title": title} | kept, **known)
+        return made if "created_at" in made else _dated(made, file)
     metadata = note.fields.get("metadata")
     kept |= metadata if isinstance(metadata, dict) else {}
-    return {**memory(SYSTEM, str(own), note.body, metadata=kept, **known), "id": str(own), "metadata": kept}
+    made = memory(SYSTEM, str(own), note.body, metadata=kept, **known)
+    return {**made, "id": str(own), "metadata": kept, "status": note.fields.get("status") or "active"}
+
+
+def _dated(made: dict[str, Any], file: File) -> dict[str, Any]:
+    """Return a memory whose note has no date with that of the file's name, or of its last change, and which of both;
+    it keeps its id, whenever the file is copied.
+    """
+    day = _OF_A_DAY.match(file.path.stem)
+    at = moment("-".join(day.groups())) if day else None
+    at, by = (at, "file name") if at else (file.modified, "file time")
+    if at is None or at > datetime.now(UTC):
+        return made
+    metadata = {**made["metadata"], "imported": {**made["metadata"]["imported"], "dated_by": by}}
+    return {**made, "created_at": f.as_utc(at), "metadata": metadata}
 
 
 def _titled(body: str, title: str) -> str:
@@ -99,30 +137,25 @@ def _first(note: Note, names: tuple[str, ...]) -> Any:
     return next((found for name in names if (found := moment(note.fields.get(name)))), None)
 
 
-def facts(system: str, place: str, note: Note) -> Iterator[Item]:
-    """Yield each item and paragraph with the heading above it."""
-    heading = ""
-    for number, part in enumerate(_PARAGRAPH.split(note.body), 1):
-        text = part.strip()
-        if text.startswith("#"):
-            first, _, text = text.partition("\n")
-            heading = first.lstrip("# ").strip()
-        text = re.sub(r"^\s*(?:[-*]|\d+\.)\s+", "", text).strip()
-        if text:
-            said = f"{heading}: {text}" if heading else text
+def facts(system: str, place: str, note: Note) -> Iterator[Item | Left]:
+    """Yield each block and each item of a list with the heading above it; code and tables are whole."""
+    for number, block in enumerate(blocks(note.body), 1):
+        where = f"{place}, part {number}"
+        if block.is_comment:
+            yield Left(where, "it is a comment", by_design=True)
+        elif text := block.text.strip():
+            said = f"{block.heading}: {text}" if block.heading else text
             record = memory(system, f"{place}\0{text}", said, tags=words(note.fields.get("tags")), source=place)
             record["metadata"]["imported"]["id"] = place
-            yield Item(f"{place}, part {number}", record)
+            yield Item(where, record)
 
 
 def document(source: Source, file: File) -> Note | Left:
     """Return a file as a note, or why it is none."""
-    if file.size > MOST_BYTES:
-        return Left(file.place, f"it is larger than {MOST_BYTES:,} bytes")
     try:
-        return Note.parsed(_decoded(b"".join(source.chunks(file))))
+        return Note.parsed(_decoded(source.content(file, MOST_BYTES)))
     except ValueError as error:
-        return Left(file.place, f"it can't be read: {error}")
+        return Left(file.place, str(error))
 
 
 def _decoded(content: bytes) -> str:

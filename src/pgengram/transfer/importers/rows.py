@@ -13,7 +13,7 @@ from pgengram.service.calls.vocabulary import NAMES
 from pgengram.transfer.input.json_records import NOT_UTF8, Broken
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import Item, Left, Read, memory, words
+from pgengram.transfer.records import Item, Left, Read, made_of, memory, words
 
 FIELDS: Final = ("content", "created_at", "updated_at", "occurred_at", "tags", "kind", "importance", "user", "project",
                  "speaker", "source", "id")  # fmt: skip # that a column can become
@@ -45,7 +45,7 @@ def read(source: Source, mapping: Mapped | None = None) -> Read:
         if isinstance(row, Left):
             yield row
         else:
-            yield _item(place, row, mapping)
+            yield made_of(place, _item, place, row, mapping)
 
 
 def guessed(source: Source) -> dict[str, str]:

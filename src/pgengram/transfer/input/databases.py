@@ -1,14 +1,14 @@
-"""What other systems keep in SQLite databases, and in files of JSON that are read whole."""
+"""What other systems keep in SQLite databases."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 from pgengram.errors import InvalidInput
+from pgengram.transfer.input.json_records import Broken
 
 SQLITE: Final = b"SQLite format 3\0"  # as such a file begins
 
@@ -28,69 +28,50 @@ def schema_of(path: Path) -> bytes:
     return "\n".join(row[0] for row in rows).encode()
 
 
-def json_memories(path: Path, hint: str) -> list[Any]:
-    """Read a JSON file that is a list of memories, or an object with one.
-
-    Raises:
-        InvalidInput: it is neither; `hint` says which file to give.
-    """
-    found = json_file(path)
-    rows = found.get("memories") if isinstance(found, dict) else found
-    if not isinstance(rows, list):
-        raise InvalidInput(f"{path} has no list of memories.", hint)
-    return rows
-
-
-def json_file(path: Path) -> Any:
-    """Read a file of JSON.
-
-    Raises:
-        InvalidInput: it is not there, or is none.
-    """
-    try:
-        return json.loads(existing(path).read_text(encoding="utf-8"))
-    except ValueError:
-        raise InvalidInput(f"{path} is not valid JSON.", "Give the file that the other system exported.") from None
-
-
-def existing(path: Path) -> Path:
-    """Return the path of a file that is there.
-
-    Raises:
-        InvalidInput: it is not.
-    """
-    if not path.is_file():
-        raise InvalidInput(f"There is no file {path}.", "Give the path of the other system's file.")
-    return path
-
-
-def is_sqlite(path: Path) -> bool:
-    """Whether a file is a SQLite database."""
-    with existing(path).open("rb") as opened:
-        return opened.read(16) == SQLITE
-
-
 class Tables:
-    """The tables of a SQLite database, read without changing it.
+    """The tables of a SQLite database, read without changing it; what is damaged is told, and the rest is read.
+
+    Args:
+        path: where it can be opened.
+        name: as a report calls it.
+        faults: gets what can't be read.
 
     Raises:
-        InvalidInput: the file is none.
+        InvalidInput: the file is none, or its beginning is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
-        if not is_sqlite(path):
-            raise InvalidInput(
-                f"{path} is not a SQLite database.", "Give the path of the other system's database file."
-            )
-        self.path = path
-        self.names = {row["name"] for row in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    def __init__(self, path: Path, name: str, faults: list[Broken]) -> None:
+        self._path, self._name, self._faults = path, name, faults
+        hint = "Give the path of the other system's database file."
+        with path.open("rb") as opened:
+            if opened.read(len(SQLITE)) != SQLITE:
+                raise InvalidInput(f"{name} is not a SQLite database.", hint)
+        try:
+            with closing(read_only(path)) as connection:
+                found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        except sqlite3.DatabaseError as error:
+            hint = f"Give a whole copy, or what `sqlite3 {name} .recover | sqlite3 recovered.db` saves."
+            raise InvalidInput(f"{name} is damaged: {error}.", hint) from None
+        self.names = {row[0] for row in found}
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return all rows of a table in the order in which they were added; none when it is not there."""
         if table not in self.names:
             return []
         quoted = '"' + table.replace('"', '""') + '"'
-        return self._rows(f"SELECT * FROM {quoted} ORDER BY rowid")  # noqa: S608 - a name that the file itself tells
+        rows: list[dict[str, Any]] = []
+        try:
+            with closing(read_only(self._path)) as connection:
+                connection.row_factory = sqlite3.Row
+                connection.text_factory = lambda text: text.decode("utf-8", "replace")
+                named = connection.execute(f"SELECT * FROM {quoted} LIMIT 0").description  # noqa: S608 - the file's own name
+                order = "rowid" if not _without_rowid(connection, table) else f'"{named[0][0]}"'
+                for row in connection.execute(f"SELECT * FROM {quoted} ORDER BY {order}"):  # noqa: S608
+                    rows.append(dict(row))  # noqa: PERF401 - those before a damaged one are kept
+        except sqlite3.Error as error:
+            reason = f"the rest of it can't be read after {len(rows):,} rows: {error}"
+            self._faults.append(Broken(f"{self._name}, table {table}", reason))
+        return rows
 
     def needed(self, table: str, *columns: str) -> list[dict[str, Any]]:
         """Return all rows of a table that must be there, with these columns.
@@ -101,12 +82,12 @@ class Tables:
         rows = self.rows(table)
         if table not in self.names or any(rows and column not in rows[0] for column in columns):
             raise InvalidInput(
-                f"{self.path} has no table {table} with {', '.join(columns)}.",
+                f"{self._name} has no table {table} with {', '.join(columns)}.",
                 "Give the path of the other system's database file.",
             )
         return rows
 
-    def _rows(self, statement: str) -> list[dict[str, Any]]:
-        with closing(read_only(self.path)) as connection:
-            connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(statement)]
+
+def _without_rowid(connection: sqlite3.Connection, table: str) -> bool:
+    made = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", [table]).fetchone()
+    return bool(made and made[0] and "WITHOUT ROWID" in made[0].upper())

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from pgengram.errors import InvalidInput
 from pgengram.runtime.projects import project_of
-from pgengram.transfer.input.json_records import Broken, Record
+from pgengram.transfer.input.databases import SQLITE, Tables
+from pgengram.transfer.input.json_records import NOT_UTF8, Broken, Record
 from pgengram.transfer.input.sources import File, Source, is_one_of
 from pgengram.transfer.records import Left
 
 NOTHING_IN_IT = "a file of another kind"
+MOST_WHOLE = 1 << 30  # bytes of a file that is read whole
 
 
 def files_of(source: Source, *patterns: str) -> Iterator[File | Left]:
@@ -26,6 +30,78 @@ def files_of(source: Source, *patterns: str) -> Iterator[File | Left]:
             yield file
         else:
             yield Left(file.place, NOTHING_IN_IT, by_design=True)
+
+
+def only_file(source: Source) -> File:
+    """Return the file that was given.
+
+    Raises:
+        InvalidInput: several were, or it can't be read.
+    """
+    files = [file for file in source.files if not file.reason]
+    if len(files) != 1 or source.path.is_dir():
+        raise InvalidInput(f"{source.path} is not one file.", "Give the path of the other system's file.")
+    return files[0]
+
+
+def text_of(source: Source) -> str:
+    """Return the text of the file that was given.
+
+    Raises:
+        InvalidInput: it can't be read, or is no text.
+    """
+    file = only_file(source)
+    try:
+        return source.content(file, MOST_WHOLE).decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{file.place} can't be read: {NOT_UTF8}.", "Nothing was imported.") from None
+    except ValueError as error:
+        raise InvalidInput(f"{file.place}: {error}.", "Give the file that the other system wrote.") from None
+
+
+def json_of(source: Source) -> Any:
+    """Return what the JSON file that was given holds.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    try:
+        return json.loads(text_of(source))
+    except (ValueError, RecursionError):
+        reason = f"{only_file(source).place} is not valid JSON."
+        raise InvalidInput(reason, "Give the file that the other system exported.") from None
+
+
+def json_memories(source: Source, hint: str) -> list[Any]:
+    """Return the memories of a JSON file that is a list of them, or an object with one.
+
+    Raises:
+        InvalidInput: it is neither; `hint` says which file to give.
+    """
+    found = json_of(source)
+    rows = found.get("memories") if isinstance(found, dict) else found
+    if not isinstance(rows, list):
+        raise InvalidInput(f"{only_file(source).place} has no list of memories.", hint)
+    return rows
+
+
+def is_sqlite(source: Source) -> bool:
+    """Whether what was given is a SQLite database."""
+    files = [file for file in source.files if not file.reason]
+    return len(files) == 1 and not source.path.is_dir() and source.begins(files[0]).startswith(SQLITE)
+
+
+def tables_of(source: Source) -> Tables:
+    """Return the tables of the SQLite database that was given.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    file = only_file(source)
+    path = source.on_disk(file)
+    if path is None:
+        raise InvalidInput(f"{file.place} can't be unpacked.", "Unpack it and import the database.")
+    return Tables(path, file.place, source.faults)
 
 
 def project_folders(source: Source) -> dict[PurePosixPath, str]:

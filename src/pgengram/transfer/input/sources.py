@@ -6,45 +6,65 @@ Nothing is unpacked to disk and no file is read whole: a gigabyte passes through
 from __future__ import annotations
 
 import codecs
+import os
 import stat
+import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, cast
 
 from pgengram.errors import InvalidInput
+from pgengram.transfer.input.compression import (
+    MOST_OF_A_MARK,
+    compression_of,
+    plain_name,
+    refuse_bomb,
+    unpacked,
+)
 from pgengram.transfer.input.databases import SQLITE, schema_of
 from pgengram.transfer.input.json_records import CHUNK, MOST_OF_ONE, Broken, Record, Records, parsed
 
 MOST_OF_ALL: Final = 64 << 30  # bytes of all files of a zip, unpacked
 MOST_FILES: Final = 200_000
-BOMB: Final = (64 << 20, 200)  # bytes of a file unpacked, and how many times its packed size, that together are a bomb
 MOST_BESIDE: Final = 48 << 20  # bytes of a hidden file that is asked for by its name
+BLANK: Final = b" \t\r\n" + codecs.BOM_UTF8
 HEAD: Final = 64 << 10  # bytes that tell which format a file has
 LEADS_OUT: Final = "it leads out of the folder"
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file: its path below what was given, its size, and why it is not read, if so."""
+    """One file: its path below what was given, without what only says how it is compressed, its size, and why it is
+    not read, if so.
+    """
 
     path: PurePosixPath
     size: int
     reason: str = ""
-    packed: int = 0  # its size in the zip
+    found: str = ""  # its path as it is there, where that differs
+    entry: int = 0  # its number in the zip
+    modified: datetime | None = None
 
     @property
     def place(self) -> str:
         """How a report calls it."""
-        return str(self.path)
+        return legible(self.found or str(self.path))
+
+
+def legible(text: str) -> str:
+    """Return a text that can be printed and stored: names of files may hold bytes that are no UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def is_one_of(file: File, patterns: Iterable[str]) -> bool:
     """Whether a file's name, or its path below what was given, fits one of the patterns."""
-    return any(fnmatch(file.path.name, one) or fnmatch(file.place, one) for one in patterns)
+    return any(fnmatch(file.path.name, one) or fnmatch(str(file.path), one) for one in patterns)
 
 
 class Source:
@@ -57,6 +77,7 @@ class Source:
     Attributes:
         done: bytes read so far.
         total: bytes of all files.
+        faults: what of its databases can't be read, which whoever reads them needs not tell.
 
     Raises:
         InvalidInput: there is nothing at `path`, the zip is broken or has too many files, or there is no such encoding.
@@ -67,85 +88,136 @@ class Source:
         self._name = name or path.name
         self.encoding = encoding
         self.done = 0
+        self.faults: list[Broken] = []
         try:
             codecs.lookup(encoding or "utf-8")
         except LookupError:
             raise InvalidInput(f"Unknown encoding {encoding}.", "Common ones are cp1252 and shift_jis.") from None
-        self._zip = zipfile.is_zipfile(path) if path.is_file() else False
+        self._zip: zipfile.ZipFile | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of databases that were unpacked
         self.files = sorted(self._found(), key=lambda file: file.path)
         if len(self.files) > MOST_FILES:
             raise InvalidInput(f"{path} has more than {MOST_FILES:,} files.", "Import a part of it.")
         self.total = sum(file.size for file in self.files if not file.reason)
 
     def _found(self) -> Iterator[File]:
-        if self.path.is_dir():
-            yield from self._of_folder()
-        elif self._zip:
-            yield from self._of_zip()
-        elif self.path.is_file():
-            yield File(PurePosixPath(self._name), self.path.stat().st_size)
-        else:
-            raise InvalidInput(f"There is no file or folder {self.path}.", "Give the path of what was exported.")
+        try:
+            if self.path.is_dir():
+                yield from self._of_folder()
+            elif self.path.is_file() and zipfile.is_zipfile(self.path):
+                yield from self._of_zip()
+            elif self.path.is_file():
+                stat_ = self.path.stat()
+                path = plain_name(PurePosixPath(self._name))
+                yield File(path, stat_.st_size, found=self._name, modified=_at(stat_.st_mtime))
+            else:
+                raise InvalidInput(f"There is no file or folder {self.path}.", "Give the path of what was exported.")
+        except (OSError, RuntimeError, ValueError) as error:  # no right to look there, a link to itself, a zero byte
+            raise InvalidInput(f"{self.path} can't be read: {error}.", "Give the path of what was exported.") from None
 
     def _of_folder(self) -> Iterator[File]:
         root = self.path.resolve()
-        for path in self.path.rglob("*"):
-            below = PurePosixPath(path.relative_to(self.path).as_posix())
-            if any(part.startswith(".") for part in below.parts):
-                continue
-            if not path.resolve().is_relative_to(root):
-                yield File(below, 0, LEADS_OUT)
-            elif path.is_file():
-                yield File(below, path.stat().st_size)
+        unreadable: list[OSError] = []
+        for folder, folders, names in os.walk(self.path, onerror=unreadable.append):
+            above = Path(folder)
+            folders[:] = sorted(one for one in folders if not one.startswith("."))
+            for name in sorted([*names, *(one for one in folders if (above / one).is_symlink())]):
+                if not name.startswith(".") and (found := self._of_disk(above / name, root)):
+                    yield found
+        for error in unreadable:
+            yield File(PurePosixPath(_below(Path(error.filename), self.path)), 0, f"it can't be read: {error.strerror}")
+
+    def _of_disk(self, path: Path, root: Path) -> File | None:
+        """Return a file of a folder; nothing of what is none, such as a link to a folder that is read anyway."""
+        below = _below(path, self.path)
+        plain = plain_name(PurePosixPath(legible(below)))
+        try:
+            if not path.resolve(strict=True).is_relative_to(root):
+                return File(plain, 0, LEADS_OUT, below)
+            if not path.is_file():
+                return None
+            stat_ = path.stat()
+        except (OSError, RuntimeError) as error:  # a link that leads nowhere or to itself
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is a link to itself"
+            return File(plain, 0, f"it can't be read: {reason}", below)
+        return File(plain, stat_.st_size, "", below, modified=_at(stat_.st_mtime))
 
     def _of_zip(self) -> Iterator[File]:
         try:
-            with zipfile.ZipFile(self.path) as archive:
-                entries = archive.infolist()
+            self._zip = zipfile.ZipFile(self.path)
+            entries = self._zip.infolist()
         except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
             raise InvalidInput(f"{self.path} is a broken zip: {error}.", "Download or create it again.") from None
         if sum(entry.file_size for entry in entries) > MOST_OF_ALL:
             raise InvalidInput(f"{self.path} unpacks to more than {MOST_OF_ALL >> 30} GB.", "Import a part of it.")
-        for entry in entries:
-            parts = PurePosixPath(entry.filename.replace("\\", "/")).parts
-            outside = _leads_out(parts)
-            hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
-            if not entry.is_dir() and (outside or not hidden):
+        for number, entry in enumerate(entries):
+            name = _name_in_zip(entry)
+            path = PurePosixPath(name)
+            outside = _leads_out(path.parts)
+            hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
+            if not name.endswith("/") and (outside or not hidden):
                 reason = LEADS_OUT if outside else _unreadable(entry)
-                yield File(PurePosixPath(entry.filename), entry.file_size, reason, entry.compress_size)
+                yield File(plain_name(path), entry.file_size, reason, name, number, _in_zip_at(entry))
 
     # -- bytes -----------------------------------------------------------------------------------------------------
 
     def _open(self, file: File) -> BinaryIO:
         if self._zip:
-            with zipfile.ZipFile(self.path) as archive:  # the open entry keeps the zip open
-                return cast("BinaryIO", archive.open(str(file.path)))
+            return cast("BinaryIO", self._zip.open(self._zip.infolist()[file.entry]))
         return self._beneath(file).open("rb")
 
     def _beneath(self, file: File) -> Path:
-        return self.path / file.path if self.path.is_dir() else self.path
+        return self.path / (file.found or file.path) if self.path.is_dir() else self.path
 
     def on_disk(self, file: File) -> Path | None:
-        """Return where a file is that no zip holds."""
-        return None if self._zip else self._beneath(file)
+        """Return where a database can be opened, unpacked if it has to be; None where that fails."""
+        if not self._zip and not self._is_compressed(file):
+            return self._beneath(file)
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="pgengram-")
+        place = Path(self._folder.name) / f"{self.files.index(file)}.db"
+        if not place.exists():
+            try:
+                with place.open("wb") as unpacked_file:
+                    unpacked_file.writelines(self._raw(file))
+            except ValueError:
+                place.unlink()
+                return None
+        return place
 
-    def _raw(self, file: File) -> Iterator[bytes]:
-        """Yield the bytes of a file, no more than it says that it has.
-
-        Raises:
-            ValueError: a zip holds something else than it says.
-        """
-        left = file.size
+    def _is_compressed(self, file: File) -> bool:
         try:
             with self._open(file) as opened:
-                while left and (chunk := opened.read(min(CHUNK, left))):
-                    left -= len(chunk)
-                    self.done += len(chunk)
+                return bool(compression_of(opened.read(MOST_OF_A_MARK)))
+        except OSError:
+            return False
+
+    def _raw(self, file: File) -> Iterator[bytes]:
+        """Yield the bytes of a file, unpacked.
+
+        Raises:
+            ValueError: it can't be read, or not to its end.
+        """
+        begin = self.done
+        try:
+            with self._open(file) as opened:
+                read = 0
+                for chunk in _plain(opened, file.size):
+                    read += len(chunk)
+                    at = opened.tell()
+                    refuse_bomb(read, at)
+                    self.done = begin + at
                     yield chunk
         except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError) as error:
-            raise ValueError(str(error)) from None
-        except Exception as error:
-            if type(error).__module__ in ("zlib", "_lzma", "_bz2"):
+            raise ValueError(_why(error)) from None
+        except Exception as error:  # each way to pack has its own error
+            if type(error).__module__.lstrip("_").partition(".")[0] in (
+                "zlib",
+                "lzma",
+                "bz2",
+                "zstd",
+                "backports",
+                "compression",
+            ):
                 raise ValueError("its packed bytes are broken") from None
             raise
 
@@ -176,22 +248,28 @@ class Source:
 
     def _beside_in_zip(self, name: str) -> bytes | None:
         tops = {file.path.parts[0] for file in self.files if not file.reason}
-        with zipfile.ZipFile(self.path) as archive:
-            for place in (name, *(f"{top}/{name}" for top in tops if len(tops) == 1)):
-                if place in archive.NameToInfo and archive.getinfo(place).file_size <= MOST_BESIDE:
-                    return archive.read(place)
+        archive = cast("zipfile.ZipFile", self._zip)
+        for place in (name, *(f"{top}/{name}" for top in tops if len(tops) == 1)):
+            if place in archive.NameToInfo and archive.getinfo(place).file_size <= MOST_BESIDE:
+                return archive.read(place)
         return None
+
+    def begins(self, file: File) -> bytes:
+        """Return the first bytes of a file; none where it can't be read."""
+        done = self.done
+        try:
+            return next(self.chunks(file), b"")[:HEAD]
+        except ValueError:
+            return b""
+        finally:
+            self.done = done
 
     def head(self, file: File) -> bytes:
         """Return how a file begins; of a SQLite database the statements that made its tables."""
-        done = self.done
-        try:
-            begins = next(self.chunks(file), b"")[:HEAD]
-        except ValueError:
-            begins = b""
+        done, begins = self.done, self.begins(file)
+        path = self.on_disk(file) if begins.startswith(SQLITE) else None
         self.done = done
-        path = self.on_disk(file)
-        return schema_of(path) if begins.startswith(SQLITE) and path else begins
+        return schema_of(path) if path else begins
 
     # -- what is in them -------------------------------------------------------------------------------------------
 
@@ -217,8 +295,8 @@ class Source:
         for number, line in self.lines(file):
             if isinstance(line, Broken):
                 yield number, line
-            elif line.strip():
-                found = parsed(line, f"{file.place}, line {number + 1}")
+            elif line.strip(BLANK):
+                found = parsed(line.removeprefix(codecs.BOM_UTF8), f"{file.place}, line {number + 1}")
                 value = found.value if isinstance(found, Record) else found
                 yield (
                     number,
@@ -236,13 +314,30 @@ class Source:
 
     def whole(self, file: File) -> Any:
         """Return a small file of JSON; a `Broken` where it is none or too large."""
-        if file.size > MOST_OF_ONE:
-            return Broken(file.place, f"it is larger than {MOST_OF_ONE >> 20} MB")
         try:
-            found = parsed(b"".join(self.chunks(file)), file.place)
+            found = parsed(self.content(file, MOST_OF_ONE), file.place)
         except ValueError as error:
-            return Broken(file.place, f"it can't be read: {error}")
+            return Broken(file.place, str(error))
         return found.value if isinstance(found, Record) else found
+
+    def content(self, file: File, most: int) -> bytes:
+        """Return a file whole, as UTF-8.
+
+        Raises:
+            ValueError: it can't be read, or is larger than `most` bytes.
+        """
+        content = bytearray()
+        try:
+            for chunk in self.chunks(file):
+                content += chunk
+                if len(content) > most:
+                    break
+        except ValueError as error:
+            raise ValueError(f"it can't be read: {error}") from None
+        if len(content) > most:
+            limit = f"{most >> 20} MB" if most >= MOST_OF_ONE else f"{most:,} bytes"
+            raise ValueError(f"it is larger than {limit}")
+        return bytes(content)
 
     @staticmethod
     def _too_long(file: File, number: int) -> Broken:
@@ -254,12 +349,64 @@ def _leads_out(parts: tuple[str, ...]) -> bool:
     return ".." in parts or parts[:1] == ("/",) or any(":" in part for part in parts[:1])
 
 
+def _below(path: Path, top: Path) -> str:
+    return path.relative_to(top).as_posix()
+
+
+def _at(seconds: float) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _in_zip_at(entry: zipfile.ZipInfo) -> datetime | None:
+    """Return when a file of a zip was changed; a zip knows no time zone, and 1980 is none."""
+    try:
+        return datetime(*entry.date_time, tzinfo=UTC) if entry.date_time[0] > 1980 else None
+    except ValueError:
+        return None
+
+
+def _name_in_zip(entry: zipfile.ZipInfo) -> str:
+    """Return the path of a file in a zip: Windows may write it with backslashes, and macOS as UTF-8 without saying so."""
+    name = entry.filename
+    if not entry.flag_bits & 0x800:
+        with suppress(UnicodeError):
+            name = name.encode("cp437").decode()
+    return name.replace("\\", "/")
+
+
+def _plain(opened: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield what a stream of `size` bytes holds: unpacked if it is compressed, and otherwise no more than its size."""
+    begins = opened.read(min(MOST_OF_A_MARK, size))
+    how = compression_of(begins)
+    if how:
+        opened.seek(0)
+        stream = unpacked(opened, how)
+        while chunk := stream.read(CHUNK):
+            yield chunk
+        return
+    chunk = begins + opened.read(min(CHUNK, size - len(begins)))
+    while chunk:
+        size -= len(chunk)
+        yield chunk
+        chunk = opened.read(min(CHUNK, size))
+
+
+def _why(error: Exception) -> str:
+    """Return why a file can't be read, without its path."""
+    return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+
+
 def _unreadable(entry: zipfile.ZipInfo) -> str:
     """Return why a file of a zip is not read; empty where it is."""
     if stat.S_ISLNK(entry.external_attr >> 16):
         return LEADS_OUT
-    if entry.file_size > BOMB[0] and entry.file_size > BOMB[1] * entry.compress_size:
-        return f"it unpacks to more than {BOMB[1]} times its size"
+    try:
+        refuse_bomb(entry.file_size, entry.compress_size)
+    except ValueError as error:
+        return str(error)
     return "it is encrypted" if entry.flag_bits & 1 else ""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import psycopg
@@ -17,7 +16,8 @@ from pgengram.details import DETAILS
 from pgengram.errors import InvalidInput
 from pgengram.store.assistant.identity import JSON_ASPECTS, USUAL
 from pgengram.text.similarity.normalising import folded
-from pgengram.transfer.input.databases import existing
+from pgengram.transfer.input.reading import text_of
+from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import (
     Item,
     Left,
@@ -25,6 +25,7 @@ from pgengram.transfer.records import (
     as_json,
     id_of,
     link,
+    made_of,
     memory,
     moment,
     other_tables,
@@ -52,33 +53,38 @@ _COPY: Final = re.compile(r"^COPY (?:public\.)?\"?(\w+)\"? \((.*)\) FROM stdin;\
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def read(source: str) -> Read:
+def read(source: Source | str) -> Read:
     """Read memories with their detail, clusters with their members, relationships, identity, and beliefs with their
     evidence.
     """
     tables = _tables(source)
-    details: dict[str, dict[str, Any]] = {}
-    for name in DETAIL_TABLES:
-        for row in tables.get(name, []):
-            details[row["memory_id"]] = row
+    details = {str(row.get("memory_id")): row for name in DETAIL_TABLES for row in tables.get(name, [])}
     ids: dict[Any, str] = {}
-    for place, row in enumerate(tables["memories"]):
+    for number, row in enumerate(tables["memories"]):
         if "id" not in row or "content" not in row:
-            yield Left(f"memories[{place}]", "it has no id or no content")
+            yield Left(f"memories[{number}]", "it has no id or no content")
             continue
-        record = _record(row, details.get(row["id"], {}))
-        ids[row["id"]] = record["id"]
-        yield Item(f"memories {row['id']}", record)
+        place = f"memories {row['id']}"
+        record = made_of(place, _record, row, details.get(str(row["id"]), {}))
+        if isinstance(record, Left):
+            yield record
+            continue
+        ids[str(row["id"])] = record["id"]
+        yield Item(place, record)
     yield from _clusters(tables, ids)
-    for place, row in enumerate(tables.get("memory_relationships", [])):
-        ends = row.get("from_memory_id"), row.get("to_memory_id")
-        fields = picked(row, "properties", "created_at")
-        type_, strength = row.get("relationship_type"), row.get("strength")
-        yield link(f"memory_relationships[{place}]", ids, ends, type_, strength, **fields)
+    for number, row in enumerate(tables.get("memory_relationships", [])):
+        yield made_of(f"memory_relationships[{number}]", _related, f"memory_relationships[{number}]", row, ids)
     yield from _beliefs(tables, ids)
-    for place, row in enumerate(tables.get("identity_model", [])):
-        yield Item(f"identity_model {row.get('id', place)}", _identity(row))
+    for number, row in enumerate(tables.get("identity_model", [])):
+        place = f"identity_model {row.get('id', number)}"
+        yield made_of(place, lambda at, one: Item(at, _identity(one)), place, row)
     yield from other_tables(NOT_MEMORIES, lambda name: tables.get(name, []))
+
+
+def _related(place: str, row: Mapping[str, Any], ids: Mapping[Any, str]) -> Item | Left:
+    ends = str(row.get("from_memory_id")), str(row.get("to_memory_id"))
+    fields = picked(row, "properties", "created_at")
+    return link(place, ids, ends, row.get("relationship_type"), row.get("strength"), **fields)
 
 
 def _record(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,18 +117,25 @@ def _detail(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]
 def _clusters(tables: Mapping[str, Rows], ids: Mapping[Any, str]) -> Iterator[Item | Left]:
     made: dict[Any, str] = {}
     for row in tables.get("memory_clusters", []):
-        cluster = _cluster(row)
-        made[row["id"]] = cluster["id"]
-        yield Item(f"memory_clusters {row['id']}", cluster)
-    for place, row in enumerate(tables.get("memory_cluster_members", [])):
-        ends = made.get(row.get("cluster_id")), ids.get(row.get("memory_id"))
-        if None in ends:
-            yield Left(f"memory_cluster_members[{place}]", "its cluster or its memory is missing")
+        place = f"memory_clusters {row.get('id')}"
+        cluster = made_of(place, _cluster, row)
+        if isinstance(cluster, Left):
+            yield cluster
             continue
-        strength = share(1 if row.get("membership_strength") is None else row["membership_strength"])
-        member = {"record": "cluster_member", "cluster_id": ends[0], "memory_id": ends[1], "strength": strength}
-        at = moment(row.get("added_at"))
-        yield Item(f"memory_cluster_members[{place}]", member | {"automatic": False, "added_at": at})
+        made[str(row.get("id"))] = cluster["id"]
+        yield Item(place, cluster)
+    for number, row in enumerate(tables.get("memory_cluster_members", [])):
+        place = f"memory_cluster_members[{number}]"
+        yield made_of(place, _member, place, row, made, ids)
+
+
+def _member(place: str, row: Mapping[str, Any], made: Mapping[Any, str], ids: Mapping[Any, str]) -> Item | Left:
+    ends = made.get(str(row.get("cluster_id"))), ids.get(str(row.get("memory_id")))
+    if None in ends:
+        return Left(place, "its cluster or its memory is missing")
+    strength = share(1 if row.get("membership_strength") is None else row["membership_strength"])
+    member = {"record": "cluster_member", "cluster_id": ends[0], "memory_id": ends[1], "strength": strength}
+    return Item(place, member | {"automatic": False, "added_at": moment(row.get("added_at"))})
 
 
 def _cluster(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,21 +157,29 @@ def _cluster(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _beliefs(tables: Mapping[str, Rows], ids: Mapping[Any, str]) -> Iterator[Item | Left]:
     made: dict[Any, str] = {}
-    for place, row in enumerate(tables.get("worldview_primitives", [])):
+    for number, row in enumerate(tables.get("worldview_primitives", [])):
         if not row.get("belief"):
-            yield Left(f"worldview_primitives[{place}]", "it has no belief")
+            yield Left(f"worldview_primitives[{number}]", "it has no belief")
             continue
-        belief = _belief(row)
-        made[row.get("id")] = belief["id"]
-        yield Item(f"worldview_primitives {row.get('id', place)}", belief)
-    for place, row in enumerate(tables.get("worldview_memory_influences", [])):
-        ends = made.get(row.get("worldview_id")), ids.get(row.get("memory_id"))
-        if None in ends:
-            yield Left(f"worldview_memory_influences[{place}]", "its belief or its memory is missing")
+        place = f"worldview_primitives {row.get('id', number)}"
+        belief = made_of(place, _belief, row)
+        if isinstance(belief, Left):
+            yield belief
             continue
-        supports = (as_json(row.get("strength")) or 0) >= 0
-        evidence = {"record": "evidence", "belief_id": ends[0], "memory_id": ends[1], "supports": supports}
-        yield Item(f"worldview_memory_influences[{place}]", evidence | {"added_at": moment(row.get("created_at"))})
+        made[str(row.get("id"))] = belief["id"]
+        yield Item(place, belief)
+    for number, row in enumerate(tables.get("worldview_memory_influences", [])):
+        place = f"worldview_memory_influences[{number}]"
+        yield made_of(place, _evidence, place, row, made, ids)
+
+
+def _evidence(place: str, row: Mapping[str, Any], made: Mapping[Any, str], ids: Mapping[Any, str]) -> Item | Left:
+    ends = made.get(str(row.get("worldview_id"))), ids.get(str(row.get("memory_id")))
+    if None in ends:
+        return Left(place, "its belief or its memory is missing")
+    supports = (as_json(row.get("strength")) or 0) >= 0
+    evidence = {"record": "evidence", "belief_id": ends[0], "memory_id": ends[1], "supports": supports}
+    return Item(place, evidence | {"added_at": moment(row.get("created_at"))})
 
 
 def _belief(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,13 +212,12 @@ def _identity(row: Mapping[str, Any]) -> dict[str, Any]:
 # -- the three sources -------------------------------------------------------------------------------------------------
 
 
-def _tables(source: str) -> dict[str, Rows]:
-    if source.startswith(("postgresql://", "postgres://")):
+def _tables(source: Source | str) -> dict[str, Rows]:
+    if isinstance(source, str):
         found = _of_database(source)
     else:
-        path = existing(Path(source))
-        text = path.read_text(encoding="utf-8")
-        found = _of_json(text, path) if text.lstrip()[:1] in ("{", "[") else _of_dump(text)
+        text = text_of(source).replace("\r\n", "\n")
+        found = _of_json(text) if text.lstrip()[:1] in ("{", "[") else _of_dump(text)
     if "memories" not in found:
         raise InvalidInput(
             "There is no table memories.", "Give a URL, a plain pg_dump (not --inserts), or JSON of the tables."
@@ -223,11 +243,11 @@ def _of_database(url: str) -> dict[str, Rows]:
     return found
 
 
-def _of_json(text: str, path: Path) -> dict[str, Rows]:
+def _of_json(text: str) -> dict[str, Rows]:
     try:
         found = json.loads(text)
-    except ValueError:
-        raise InvalidInput(f"{path} is not valid JSON.", "Give the tables as one JSON object of lists.") from None
+    except (ValueError, RecursionError):
+        raise InvalidInput("The file is not valid JSON.", "Give the tables as one JSON object of lists.") from None
     tables = {"memories": found} if isinstance(found, list) else found
     return {
         name: [
@@ -235,7 +255,7 @@ def _of_json(text: str, path: Path) -> dict[str, Rows]:
             for row in rows
             if isinstance(row, dict)
         ]
-        for name, rows in tables.items()
+        for name, rows in (tables.items() if isinstance(tables, dict) else ())
         if isinstance(rows, list)
     }
 
@@ -255,7 +275,7 @@ def _of_dump(text: str) -> dict[str, Rows]:
 
 def _dumped(columns: list[str], line: str) -> dict[str, Any]:
     values = (None if value == "\\N" else _unescaped(value) for value in line.split("\t"))
-    row = {name: value for name, value in zip(columns, values, strict=True) if name not in LEFT_OUT}
+    row = {name: value for name, value in zip(columns, values, strict=False) if name not in LEFT_OUT}
     return {name: as_json(value) if name in JSONS else value for name, value in row.items()}
 
 

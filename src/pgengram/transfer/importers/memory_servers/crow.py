@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
-from pgengram.transfer.input.databases import Tables
-from pgengram.transfer.records import Item, Read, kind, memory, of_ten, picked
+from pgengram.transfer.input.reading import tables_of
+from pgengram.transfer.input.sources import Source
+from pgengram.transfer.records import Item, Read, kind, made_of, memory, of_ten, picked
 
 SYSTEM = "crow"
 
 
-def read(source: str) -> Read:
+def read(source: Source) -> Read:
     """Read the table `memories`; a category becomes the kind, or the collection where there is no such kind."""
-    for row in Tables(Path(source)).needed("memories", "id", "content"):
-        free = None if kind(row.get("category")) else row.get("category")
-        fields = picked(
-            row,
-            "tags",
-            "source",
-            "created_at",
-            "updated_at",
-            "access_count",
-            kind="category",
-            source_provider="instance_id",
-            last_accessed_at="accessed_at",
-        )
-        record = memory(
-            SYSTEM,
-            row["id"],
-            row["content"],
-            project=None if row.get("project_id") is None else str(row["project_id"]),
-            importance=of_ten(row.get("importance")),
-            collection=free,
-            metadata={"context": row["context"]} if row.get("context") else {},
-            **fields,
-        )
-        yield Item(f"memories {row['id']}", record)
+    for row in tables_of(source).needed("memories", "id", "content"):
+        place = f"memories {row['id']}"
+        yield made_of(place, lambda at, one: Item(at, _record(one)), place, row)
+
+
+def _record(row: dict[str, Any]) -> dict[str, Any]:
+    fields = picked(
+        row,
+        "tags",
+        "source",
+        "created_at",
+        "updated_at",
+        "access_count",
+        kind="category",
+        source_provider="instance_id",
+        last_accessed_at="accessed_at",
+    )
+    return memory(
+        SYSTEM,
+        row["id"],
+        row["content"],
+        project=None if row.get("project_id") is None else str(row["project_id"]),
+        importance=of_ten(row.get("importance")),
+        collection=None if kind(row.get("category")) else row.get("category"),
+        metadata={"context": row["context"]} if row.get("context") else {},
+        **fields,
+    )

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
 from pgengram.store.assistant.conversations import FROM_FILE, LAST, Conversation
-from pgengram.transfer.input.databases import SQLITE, Tables
-from pgengram.transfer.input.reading import records_of
+from pgengram.transfer.input.reading import is_sqlite, records_of, tables_of
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import (
     Item,
@@ -24,6 +22,7 @@ from pgengram.transfer.records import (
     as_json,
     edge,
     kind,
+    made_of,
     mapping,
     memory,
     moment,
@@ -48,7 +47,11 @@ def read(system: str, source: Source) -> Read:
             yield row
             continue
         maker = makers.get(key)
-        made = maker(place, row) if maker else Left(place, f"{key or 'a list'} holds no memories", by_design=True)
+        made = (
+            made_of(place, maker, place, row)
+            if maker
+            else Left(place, f"{key or 'a list'} holds no memories", by_design=True)
+        )
         if isinstance(made, dict):
             if "source_node_uuid" in row:
                 facts.append((place, made["id"], row))
@@ -59,14 +62,13 @@ def read(system: str, source: Source) -> Read:
             yield from made if isinstance(made, list) else (made,)
     for place, id_, row in facts:
         for end in ("source_node_uuid", "target_node_uuid"):
-            node = nodes.get(str(row[end]))
+            node = nodes.get(str(row.get(end)))
             yield Item(place, edge(id_, node, "about")) if node else Left(place, "one of its entities is missing")
 
 
 def _rows(source: Source, makers: Makers) -> Iterator[tuple[str, str, Any]]:
-    files = [file for file in source.files if not file.reason]
-    if len(files) == 1 and not source.path.is_dir() and next(source.chunks(files[0]), b"").startswith(SQLITE):
-        tables = Tables(Path(source.path))
+    if is_sqlite(source):
+        tables = tables_of(source)
         for name in makers:
             for number, row in enumerate(tables.rows(name), 1):
                 yield f"{name} {number}", name, row
@@ -194,10 +196,14 @@ def _agent(place: str, row: Row) -> Made:
     conversation = Conversation("letta", str(row.get("id") or row.get("name") or place), title=row.get("name"))
     turns = []
     for number, message in enumerate(row.get("messages") or []):
-        role, text = _said_to_letta(message)
         where = f"{place}, message {number + 1}"
-        turns.append(said_or_left(where, conversation, number, role, text, moment(message.get("created_at"))))
+        turns.append(made_of(where, _turn, where, conversation, number, message))
     return turns
+
+
+def _turn(place: str, conversation: Conversation, number: int, message: Row) -> Said | Left:
+    role, text = _said_to_letta(message)
+    return said_or_left(place, conversation, number, role, text, moment(message.get("created_at")))
 
 
 def _said_to_letta(message: Row) -> tuple[str, str]:

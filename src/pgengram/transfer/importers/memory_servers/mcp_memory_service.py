@@ -3,40 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from pgengram.errors import InvalidInput
-from pgengram.transfer.input.databases import Tables, is_sqlite, json_memories
-from pgengram.transfer.records import Item, Left, Read, as_json, kind, link, mapping, memory, moment, picked, share
+from pgengram.transfer.input.reading import is_sqlite, json_memories, tables_of
+from pgengram.transfer.input.sources import Source
+from pgengram.transfer.records import (
+    Item,
+    Left,
+    Read,
+    as_json,
+    kind,
+    link,
+    made_of,
+    mapping,
+    memory,
+    moment,
+    picked,
+    share,
+)
 
 SYSTEM = "mcp-memory-service"
 
 
-def read(source: str) -> Read:
+def read(source: Source) -> Read:
     """Read memories and, from a database, what it found to be related; deleted and superseded ones stay forgotten.
 
     A new version of a memory leads to the one that it revises.
     """
-    path = Path(source)
-    tables = Tables(path) if is_sqlite(path) else None
-    rows = _of_json(path) if tables is None else tables.needed("memories", "content_hash", "content")
-    ids = {row.get("content_hash"): _record(row)["id"] for row in rows}
-    for place, row in enumerate(rows):
-        yield Item(f"memories[{place}]", _record(row) | _end(row, ids))
-    for place, row in enumerate(rows):
-        if (parent := row.get("parent_id")) and parent in ids:
-            yield link(f"memories[{place}].parent_id", ids, (row.get("content_hash"), parent), "revises", 1.0)
+    tables = tables_of(source) if is_sqlite(source) else None
+    rows = _of_json(source) if tables is None else tables.needed("memories", "content_hash", "content")
+    ids: dict[Any, str] = {}
+    usable: list[tuple[str, dict[str, Any]]] = []
+    for number, row in enumerate(rows):
+        record = made_of(f"memories[{number}]", _record, row)
+        if isinstance(record, Left):
+            yield record
+        else:
+            ids[str(row.get("content_hash"))] = record["id"]
+            usable.append((f"memories[{number}]", row))
+    for place, row in usable:
+        yield made_of(place, lambda at, one: Item(at, _record(one) | _end(one, ids)), place, row)
+    for place, row in usable:
+        if (parent := str(row.get("parent_id"))) in ids:
+            yield link(f"{place}.parent_id", ids, (str(row.get("content_hash")), parent), "revises", 1.0)
     for row in [] if tables is None else tables.rows("memory_graph"):
         yield _related(row, ids)
 
 
-def _of_json(path: Path) -> list[dict[str, Any]]:
-    hint = "Give the database, or the file that its export wrote."
-    rows = json_memories(path, hint)
-    if not all(isinstance(row, dict) for row in rows):
-        raise InvalidInput(f"{path} doesn't contain memories.", hint)
-    return rows
+def _of_json(source: Source) -> list[Any]:
+    return json_memories(source, "Give the database, or the file that its export wrote.")
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +75,7 @@ def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
     """Return when and why a memory holds no more; nothing of one that still does."""
     if deleted := moment(row.get("deleted_at")):
         return {"status": "invalidated", "valid_to": deleted.isoformat(), "reason": "Deleted in mcp-memory-service."}
-    newer = row.get("superseded_by") or mapping(row.get("metadata")).get("superseded_by")
+    newer = str(row.get("superseded_by") or mapping(row.get("metadata")).get("superseded_by") or "")
     if not newer:
         return {}
     at = moment(row.get("updated_at"))

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from pgengram.transfer.input.databases import json_memories
-from pgengram.transfer.records import Item, Left, Read, mapping, memory, moment, picked, share
+from pgengram.transfer.input.reading import json_memories
+from pgengram.transfer.input.sources import Source
+from pgengram.transfer.records import Item, Left, Read, made_of, mapping, memory, moment, picked, share
 
 SYSTEM = "ownsona"
 
 
-def read(source: str) -> Read:
+def read(source: Source) -> Read:
     """Read `{"memories": […]}`; what was deleted stays forgotten, with its reason and its replacement."""
-    rows = json_memories(Path(source), "Save the answer of export_memories to a file.")
-    usable = [row for row in rows if isinstance(row, dict) and "text" in row]
-    ids = {row.get("id"): _record(row)["id"] for row in usable}
-    for place, row in enumerate(rows):
-        if isinstance(row, dict) and "text" in row:
-            yield Item(f"memories[{place}]", _record(row) | _end(row, ids))
+    rows = json_memories(source, "Save the answer of export_memories to a file.")
+    ids: dict[Any, str] = {}
+    usable: list[tuple[str, dict[str, Any]]] = []
+    for number, row in enumerate(rows):
+        place = f"memories[{number}]"
+        there = isinstance(row, dict) and "text" in row
+        record = made_of(place, _record, row) if there else Left(place, "it is not a memory with a text")
+        if isinstance(record, Left):
+            yield record
         else:
-            yield Left(f"memories[{place}]", "it is not a memory with a text")
+            ids[str(row.get("id"))] = record["id"]
+            usable.append((place, row))
+    for place, row in usable:
+        yield made_of(place, lambda at, one: Item(at, _record(one) | _end(one, ids)), place, row)
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +46,7 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
 def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
     if not row.get("deleted_at"):
         return {}
-    replaced_by = ids.get(row.get("replaced_by_id"))
+    replaced_by = ids.get(str(row.get("replaced_by_id")))
     at = moment(row["deleted_at"])
     return {
         "status": "invalidated",

@@ -3,39 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-from pgengram.transfer.input.databases import Tables
-from pgengram.transfer.records import Item, Read, kind, link, mapping, memory, of_ten, other_tables, picked
+from pgengram.transfer.input.reading import tables_of
+from pgengram.transfer.input.sources import Source
+from pgengram.transfer.records import (
+    Item,
+    Left,
+    Read,
+    kind,
+    link,
+    made_of,
+    mapping,
+    memory,
+    of_ten,
+    other_tables,
+    picked,
+)
 
 SYSTEM = "session-continuity"
 URGENT: Final = 0.9  # importance of a directive of high priority
 NOT_MEMORIES = ("sessions", "tasks", "solutions", "project_context", "active_context", "work_patterns")
 
 
-def read(source: str) -> Read:
+def read(source: Source) -> Read:
     """Read `.claude/sessions.db`, the user's directives as preferences; sessions and tasks are no memories, and are
     counted.
     """
-    tables = Tables(Path(source))
+    tables = tables_of(source)
     ids: dict[object, str] = {}
     for row in tables.needed("memories", "id", "content"):
-        names = {"kind": "memory_type", "last_accessed_at": "accessed_at"}
-        fields = picked(row, "tags", "project", "created_at", "access_count", **names)
-        unknown = {} if kind(row.get("memory_type")) else {"memory_type": row.get("memory_type")}
-        metadata = mapping(row.get("metadata")) | {name: word for name, word in unknown.items() if word}
-        more = {"importance": of_ten(row.get("importance")), "metadata": metadata}
-        record = memory(SYSTEM, row["id"], row["content"], **fields, **more)
+        record = made_of(f"memories {row['id']}", _record, row)
+        if isinstance(record, Left):
+            yield record
+            continue
         ids[row["id"]] = record["id"]
         yield Item(f"memories {row['id']}", record)
     for row in tables.rows("memory_relations"):
-        ends = row["source_id"], row["target_id"]
+        ends = row.get("source_id"), row.get("target_id")
         place = f"memory_relations {row.get('id')}"
-        yield link(place, ids, ends, row["relation_type"], row.get("strength"), created_at=row.get("created_at"))
+        yield link(place, ids, ends, row.get("relation_type"), row.get("strength"), created_at=row.get("created_at"))
     for row in tables.rows("user_directives"):
-        yield Item(f"user_directives {row.get('id')}", _directive(row))
+        place = f"user_directives {row.get('id')}"
+        yield made_of(place, lambda at, one: Item(at, _directive(one)), place, row)
     yield from other_tables(NOT_MEMORIES, tables.rows)
+
+
+def _record(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"kind": "memory_type", "last_accessed_at": "accessed_at"}
+    fields = picked(row, "tags", "project", "created_at", "access_count", **names)
+    unknown = {} if kind(row.get("memory_type")) else {"memory_type": row.get("memory_type")}
+    metadata = mapping(row.get("metadata")) | {name: word for name, word in unknown.items() if word}
+    more = {"importance": of_ten(row.get("importance")), "metadata": metadata}
+    return memory(SYSTEM, row["id"], row["content"], **fields, **more)
 
 
 def _directive(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import zip_longest
 from typing import Any
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
-from pgengram.transfer.input.databases import Tables, is_sqlite, json_file
-from pgengram.transfer.records import Item, Left, Read, memory, picked, share
+from pgengram.transfer.input.reading import is_sqlite, json_of, tables_of
+from pgengram.transfer.input.sources import Source
+from pgengram.transfer.records import Item, Left, Read, made_of, mapping, memory, picked, share
 
 SYSTEM = "skynet"
 DOCUMENT = "chroma:document"
@@ -18,45 +19,52 @@ USED = ("type", "user", "importance", "confidence", "emotion", "tags", "timestam
 Entry = tuple[str, str | None, Any, dict[str, Any]]  # id, collection, document, metadata
 
 
-def read(source: str) -> Read:
+def read(source: Source) -> Read:
     """Read every document; what the metadata holds beyond Skynet's own keys stays metadata."""
-    path = Path(source)
-    for id_, collection, document, metadata in _of_database(path) if is_sqlite(path) else _of_json(path):
-        if not isinstance(document, str):
-            yield Left(f"id {id_}", "it has no document")
-            continue
-        emotion = metadata.get("emotion")
-        record = memory(
-            SYSTEM,
-            id_,
-            document,
-            collection=collection,
-            importance=_number(metadata.get("importance")),
-            confidence=_number(metadata.get("confidence")),
-            emotion=emotion if emotion in f.EMOTIONS else None,
-            metadata={name: value for name, value in metadata.items() if name not in USED},
-            **picked(metadata, "tags", "user", "source", kind="type", created_at="timestamp"),
-        )
-        yield Item(f"id {id_}", record)
+    for entry in _of_database(source) if is_sqlite(source) else _of_json(source):
+        yield made_of(f"id {entry[0]}", _item, entry)
+
+
+def _item(entry: Entry) -> Item | Left:
+    id_, collection, document, metadata = entry
+    if not isinstance(document, str):
+        return Left(f"id {id_}", "it has no document")
+    emotion = metadata.get("emotion")
+    record = memory(
+        SYSTEM,
+        id_,
+        document,
+        collection=collection,
+        importance=_number(metadata.get("importance")),
+        confidence=_number(metadata.get("confidence")),
+        emotion=emotion if emotion in f.EMOTIONS else None,
+        metadata={name: value for name, value in metadata.items() if name not in USED},
+        **picked(metadata, "tags", "user", "source", kind="type", created_at="timestamp"),
+    )
+    return Item(f"id {id_}", record)
 
 
 def _number(value: Any) -> float | None:
     return None if value is None else share(value)
 
 
-def _of_json(path: Path) -> Iterator[Entry]:
-    found = json_file(path)
+def _of_json(source: Source) -> Iterator[Entry]:
+    found = json_of(source)
     several = found if isinstance(found, list) else [found]
     for one in several:
         if not isinstance(one, dict) or not {"ids", "documents"} <= one.keys():
-            raise InvalidInput(f"{path} has no ids and documents.", "Save what collection.get() gives, as JSON.")
-        metadatas = one.get("metadatas") or [None] * len(one["ids"])
-        for id_, document, metadata in zip(one["ids"], one["documents"], metadatas, strict=False):
-            yield str(id_), one.get("name") or one.get("collection") or COLLECTION, document, dict(metadata or {})
+            raise InvalidInput(f"{source.path} has no ids and documents.", "Save what collection.get() gives, as JSON.")
+        ids, documents, metadatas = (_list(one.get(name)) for name in ("ids", "documents", "metadatas"))
+        for id_, document, metadata in zip_longest(ids, documents, metadatas):
+            yield str(id_), one.get("name") or one.get("collection") or COLLECTION, document, mapping(metadata)
 
 
-def _of_database(path: Path) -> Iterator[Entry]:
-    tables = Tables(path)
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _of_database(source: Source) -> Iterator[Entry]:
+    tables = tables_of(source)
     collections = {row["id"]: row["name"] for row in tables.rows("collections")}
     segments = {row["id"]: collections.get(row["collection"]) for row in tables.rows("segments")}
     metadata: dict[Any, dict[str, Any]] = {}

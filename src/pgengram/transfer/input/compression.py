@@ -1,0 +1,69 @@
+"""Compressed files, read piece by piece and within bounds: gzip, Zstandard, xz and bzip2."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib
+import lzma
+import sys
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, Final, cast
+
+BOMB: Final = (64 << 20, 200)  # bytes unpacked, and how many times as many as packed, that together are a bomb
+TOO_MUCH: Final = f"it unpacks to more than {BOMB[1]} times its size"
+# How each begins, and what unpacks it where this can't.
+BEGINS: Final = {
+    b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2",
+    b"\x04\x22\x4d\x18": "lz4", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\x07": "unrar", b"\x1f\x9d": "uncompress",
+}  # fmt: skip
+READ: Final = frozenset({"gzip", "zstd", "xz", "bzip2"})
+ENDINGS: Final = frozenset({".gz", ".zst", ".zstd", ".xz", ".bz2", ".lz4", ".7z", ".rar", ".Z"})
+MOST_OF_A_MARK: Final = max(map(len, BEGINS))
+
+
+def plain_name(path: PurePosixPath) -> PurePosixPath:
+    """Return what a file is called once it is unpacked."""
+    return path.with_suffix("") if path.suffix in ENDINGS and path.stem else path
+
+
+def compression_of(begins: bytes) -> str:
+    """Return how a file that begins so is compressed; empty where it is not."""
+    return next((name for mark, name in BEGINS.items() if begins.startswith(mark)), "")
+
+
+def unpacked(packed: BinaryIO, how: str) -> BinaryIO:
+    """Return a compressed stream as the stream that it was.
+
+    Raises:
+        ValueError: it is compressed in a way that is not read.
+    """
+    if how not in READ:
+        raise ValueError(f"it is compressed; unpack it with {how} and import that")
+    match how:
+        case "gzip":
+            opened: Any = gzip.GzipFile(fileobj=packed)
+        case "zstd":
+            opened = _zstd().ZstdFile(packed)
+        case "xz":
+            opened = lzma.LZMAFile(packed)  # noqa: SIM115 - it ends with what it reads
+        case _:
+            opened = bz2.BZ2File(packed)
+    return cast("BinaryIO", opened)
+
+
+def _zstd() -> Any:
+    """Return the module of the standard library, which older versions of Python have as a package; loading it takes a
+    moment that only an import with such a file pays.
+    """
+    return importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+
+def refuse_bomb(read: int, packed: int) -> None:
+    """Refuse what unpacks to far more than any text does.
+
+    Raises:
+        ValueError: it does.
+    """
+    if read > BOMB[0] and read > BOMB[1] * packed:
+        raise ValueError(TOO_MUCH)
