@@ -17,6 +17,7 @@ PgengramError
     │   ├── ModelSwitched                   it took another embedding model
     │   └── ShardMoved                      the namespace went to another machine
     └── NotReady         DATABASE_ERROR     the embedded server or the schema did not come up
+        └── Unreachable  DATABASE_ERROR     no connection to PostgreSQL can be made now
 """
 
 from __future__ import annotations
@@ -170,3 +171,9 @@ class NotReady(DatabaseFailed):
     """The embedded server did not start, or the schema could not be updated."""
 
     default_hint = "Run `pgengram doctor` to see what is wrong and how to fix it."
+
+
+class Unreachable(NotReady):
+    """No connection to PostgreSQL can be made now; nothing was begun."""
+
+    connection_lost = True

@@ -91,7 +91,7 @@ class Found(Answer):
     answered: the probability that one of the hits answers, of which `evidence` is a coarse form; in_detail: whether the
     caller asked for every field of the hits; period: the times that the question was read to
     name; turns: what was said, where the caller asked for it; turns_match: how many turns match, unless `turns` has
-    all of them.
+    all of them; stale: the newest memories may be missing, as only a replica could be asked.
     """
 
     query: Annotated[str, Unlisted]
@@ -110,6 +110,7 @@ class Found(Answer):
     turns: Annotated[list[Shown] | None, Unlisted] = None
     turns_match: Annotated[int | None, Unlisted] = None
     degraded: Annotated[bool | None, Unlisted] = None
+    stale: Annotated[bool | None, Unlisted] = None
     in_detail: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
 
 
@@ -122,6 +123,7 @@ class Recalled(Answer):
     memory_ids: Annotated[list[str], Unlisted]
     note: Annotated[str | None, Unlisted] = None
     degraded: Annotated[bool | None, Unlisted] = None
+    stale: Annotated[bool | None, Unlisted] = None
 
 
 class Read(Answer):

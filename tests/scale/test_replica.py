@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from http_server import HttpServer, client_of, serving_http
 from mcp import Client
 from mcp.types import PromptReference
 
-from helpers import PATIENCE_S, Database, call, connected, found, in_database, remember, said, until
+from helpers import PATIENCE_S, Database, call, connected, found, in_database, refused, remember, said, until
 from pgengram.store.schema.migrate import migrate
 from relay import Relay
 
@@ -183,6 +184,60 @@ async def test_a_replica_that_falls_silent_is_left_as_soon_as_it_does_not_answer
 
         relay.on.set()
         await until(lambda: in_use(client))
+
+
+async def test_searches_go_on_from_the_replica_while_the_primary_is_away_and_say_so(
+    store: Store, tmp_path: Path
+) -> None:
+    relay = Relay(tmp_path, store.settings["database_url"])
+    async with AsyncExitStack() as reachable:
+        await reachable.enter_async_context(relay.running())
+        async with connected(**{**store.settings, "database_url": relay.url}) as client:
+            id_ = await remember(client, "The ferry is painted every winter.")
+            await until(lambda: in_use(client))
+
+            relay.cut()
+            await reachable.aclose()
+            for _ in range(3):
+                answer = await call(client, "search_memories", query="ferry painted")
+                assert [hit["id"] for hit in answer["results"]] == [id_]
+                assert answer["stale"] is True
+            recalled = await call(client, "recall_context", context="Who paints the ferry?")
+            assert "painted every winter" in recalled["context"]
+            assert recalled["stale"] is True
+            error = await refused(client, "create_memory", content="Meanwhile.")
+            assert "connection refused" in error["message"]
+            assert str(tmp_path) in error["message"]
+
+            relay = Relay(tmp_path, store.settings["database_url"])
+            async with relay.running():
+                later = await remember(client, "The ferry is back.")
+                answer = await call(client, "search_memories", query="ferry back")
+                assert later in [hit["id"] for hit in answer["results"]]
+                assert "stale" not in answer
+
+
+async def test_a_primary_that_takes_no_writes_any_more_leaves_searches_to_the_replica(store: Store) -> None:
+    writable = {**store.settings, "database_url": f"{store.settings['database_url']}&target_session_attrs=read-write"}
+    async with connected(**writable) as client:
+        id_ = await remember(client, "The ferry is painted every winter.")
+        await until(lambda: in_use(client))
+        with psycopg.connect(store.pair.primary, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {store.name} SET default_transaction_read_only = on".encode())
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [store.name]
+            )
+
+        await until(lambda: is_stale(client))
+        assert await found(client, "ferry painted") == [id_]
+        error = await refused(client, "create_memory", content="Meanwhile.")
+        assert "takes no writes now: session is read-only" in error["message"]
+
+
+async def is_stale(client: Client) -> bool:
+    """Whether a search says that the newest memories may be missing."""
+    answer = await client.call_tool("search_memories", {"query": "ferry"})
+    return not answer.is_error and json.loads(said(answer)).get("stale", False)
 
 
 async def test_the_primary_named_twice_is_not_taken_for_a_replica(store: Store) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import psycopg
 
 from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.runtime.retry import retried
@@ -18,11 +20,10 @@ from pgengram.store import ahead
 from pgengram.store.connection.begin import PROBES
 from pgengram.store.connection.database import Database, Row, Transaction
 from pgengram.store.connection.pool import PoolLimits
+from pgengram.store.connection.reachability import unreachable
 from pgengram.store.connection.replica import Begin, Replica
 
 if TYPE_CHECKING:
-    import psycopg
-
     from pgengram.postgres import EmbeddedPostgres
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,8 @@ class Store:
             if self._database is not None:
                 return
             url = self._settings.database_url or await self._start_embedded()
-            url = await self._migrated(url)
+            with _reached(url):
+                url = await self._migrated(url)
             database = Database(url, self._has_room, limits=self._limits)
             await database.open()
             try:
@@ -273,6 +275,18 @@ class Store:
             database, self._database = self._database, None
             replica = () if self.replica is None else (self.replica.close(),)
             await asyncio.gather(database.close(), *replica)
+
+
+@contextmanager
+def _reached(url: str) -> Iterator[None]:
+    """Let an error that the database cannot be reached say why."""
+    try:
+        yield
+    except NotReady as error:
+        cause = error.__cause__
+        if isinstance(cause, psycopg.Error) and cause.sqlstate is None:
+            raise unreachable(url, cause) from cause
+        raise
 
 
 class SharedStore(Store):

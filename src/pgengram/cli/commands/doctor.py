@@ -16,7 +16,7 @@ from pgengram.cli.clients.connecting import connected
 from pgengram.cli.options import AsJson
 from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.cli.store.health import backups_row, rights_row
-from pgengram.errors import PgengramError
+from pgengram.errors import PgengramError, Unreachable
 from pgengram.inputs import NewMemory, Question
 from pgengram.runtime.system import libraries
 from pgengram.service.manager import MemoryManager
@@ -106,20 +106,19 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
         what = "Index"
         yield await _index(manager)
     except PgengramError as error:
-        seen = " ".join([error.message, *_reason(error.__cause__)])
+        seen = " ".join([error.message, *_reason(error)])
         yield Finding(what, ok=False, seen=seen, repair=error.hint.replace(SAYS_MORE, ""))
     finally:
         if manager is not None:
             await manager.close()
 
 
-def _reason(cause: BaseException | None) -> list[str]:
-    """Return what the driver said, for the eyes of whoever calls the doctor; a URL that cannot be read may hold a
-    password.
-    """
-    if isinstance(cause, psycopg.ProgrammingError):
-        return ["PGENGRAM_DATABASE_URL is not in the form postgresql://login:password@host:port/database."]
-    return [" ".join(str(cause).split())] if isinstance(cause, psycopg.OperationalError) else []
+def _reason(error: PgengramError) -> list[str]:
+    """Return what PostgreSQL said besides, for the eyes of whoever calls the doctor."""
+    cause = error.__cause__
+    if isinstance(error, Unreachable) or not isinstance(cause, psycopg.Error):
+        return []
+    return [" ".join((cause.diag.message_primary or str(cause)).split())]
 
 
 def _where(settings: Settings) -> str:

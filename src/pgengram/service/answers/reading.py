@@ -17,6 +17,7 @@ from pgengram.search.results.fusion import parts_of
 from pgengram.search.results.hits import Hits
 from pgengram.search.times.time_words import asks_for_all
 from pgengram.service.answers import said, unmatched
+from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history
@@ -76,6 +77,7 @@ async def found(
         language=spoken(question.query),
         **await said.beside(core, question, hits.evidence),
         degraded=_degraded(core, hits),
+        stale=STALE.get() or None,
     )
 
 
@@ -194,6 +196,7 @@ async def recalled(core: Core, context: str, max_chars: int, *, user: str | None
         note=note,
         read=await _names_read(core, question),
         degraded=_degraded(core, hits),
+        stale=STALE.get() or None,
     )
 
 

@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from psycopg import sql
 from psycopg_pool import PoolTimeout
 
-from pgengram.errors import ConnectionLost, DatabaseFailed, NotReady
+from pgengram.errors import DatabaseFailed, NotReady
 from pgengram.runtime.context import ACTOR
 from pgengram.store.connection import begin
 from pgengram.store.connection.begin import PROBES, SNAPSHOT, begin_sql, settings_sql
@@ -24,7 +24,6 @@ from pgengram.store.connection.pool import Pool, PoolLimits, new_pool
 from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
 from pgengram.store.connection.translation import our_errors
 
-PROBE_TIMEOUT_S: Final = 5
 # A pooler without a server, or a network that went away, would let a call wait for minutes.
 ENTER_TIMEOUT_S: Final = 10.0
 GIVING_S: Final = 0.5  # that closing waits for connections that are being given back
@@ -145,14 +144,13 @@ class Database:
         pool = new_pool(self.url, self._limits)
         await pool.open()
         try:
-            await pool.wait(timeout=self._limits.wait_s)
             async with pool.connection() as connection:
                 await check_vector(connection)
                 self.role = await secured_role(connection)
                 self.distributed = await has_citus(connection)
         except PoolTimeout as error:
             await pool.close()
-            raise pool.exhausted() or NotReady(
+            raise NotReady(
                 "The database does not answer.", "Check PGENGRAM_DATABASE_URL; `pgengram doctor` says more."
             ) from error
         except BaseException:
@@ -211,7 +209,7 @@ class Database:
         """
         pool = self._open_pool()
         with our_errors():
-            connection = await self._entered(pool, namespace_id, probes)
+            connection = await self._entered(pool, partial(self._begin_sql, namespace_id, probes=probes))
         full = not self._has_room()
         try:
             with our_errors():
@@ -250,46 +248,44 @@ class Database:
         """
         enter = partial(self._begin_sql, namespace_id, SNAPSHOT)
         with our_errors():
-            async with self._lent(self._open_pool()) as connection:
-                await self._note_model(connection, await connection.execute(enter()), enter)
+            async with self._lent(self._open_pool(), enter) as connection:
                 yield Transaction(connection, namespace_id, self._model_id, distributed=self.distributed)
 
     @contextlib.asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
         """Run a block as the login role, for what belongs to no namespace: namespaces, models and maintenance."""
         with our_errors():
-            async with self._lent(self._open_pool()) as connection:
-                await connection.execute("BEGIN")
+            async with self._lent(self._open_pool(), _begin_as_login) as connection:
                 yield connection
 
     async def one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run one statement as the login role, a transaction by itself, and return its first row."""
         with our_errors():
             async with self._lent(self._open_pool()) as connection:
-                cursor = await connection.execute(statement, parameters)
+                giving_up = self._give_up_later(connection)
+                try:
+                    cursor = await connection.execute(statement, parameters)
+                finally:
+                    giving_up.cancel()
                 return await cursor.fetchone() if cursor.description else None
 
-    async def _entered(self, pool: Pool, namespace_id: int, probes: int) -> psycopg.AsyncConnection[Row]:
-        enter = partial(self._begin_sql, namespace_id, probes=probes)
-        loop = asyncio.get_running_loop()
+    async def _entered(self, pool: Pool, enter: Callable[[], bytes]) -> psycopg.AsyncConnection[Row]:
+        """Return a connection on which what `enter` gives has begun a transaction; dead ones are replaced."""
         for attempt in range(self._limits.connections + 1):
+            connection = await _acquire(pool)
+            giving_up = self._give_up_later(connection)
             try:
-                connection = await _acquire(pool)
-            except PoolTimeout as error:
-                if await self._answers():
-                    raise
-                raise pool.exhausted() or ConnectionLost("The connection to the database was lost.") from error
-            giving_up = loop.call_later(self._enter_timeout_s, _shutdown_socket, connection)
-            try:
-                await self._note_model(connection, await connection.execute(enter()), enter)
+                entered = await connection.execute(enter())
+                if enter is not _begin_as_login:
+                    await self._note_model(connection, entered, enter)
             except psycopg.OperationalError as error:
                 await connection.close()
                 await pool.putconn(connection)
-                if loop.time() >= giving_up.when():
+                if asyncio.get_running_loop().time() >= giving_up.when():
                     raise DatabaseFailed(
                         "The database does not answer.", "Nothing was changed; call again in a moment."
                     ) from error
-                if attempt == self._limits.connections or not await self._answers():
+                if attempt == self._limits.connections:
                     raise
             except BaseException:
                 await self._give_back(pool, connection)
@@ -299,6 +295,9 @@ class Database:
             finally:
                 giving_up.cancel()
         raise AssertionError("unreachable")
+
+    def _give_up_later(self, connection: psycopg.AsyncConnection[Row]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(self._enter_timeout_s, _shutdown_socket, connection)
 
     def _begin_sql(self, namespace_id: int, mode: str = "", probes: int = PROBES) -> bytes:
         actor = ACTOR.get() or ""
@@ -320,9 +319,13 @@ class Database:
             entered = await connection.execute(enter())
 
     @contextlib.asynccontextmanager
-    async def _lent(self, pool: Pool) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
-        """Lend a connection; what the block has begun on it is committed when it ends well, else rolled back."""
-        connection = await _acquire(pool)
+    async def _lent(
+        self, pool: Pool, enter: Callable[[], bytes] | None = None
+    ) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
+        """Lend a connection, on which a transaction has begun if `enter` gives what begins it; what the block has begun
+        is committed when it ends well, else rolled back.
+        """
+        connection = await (_acquire(pool) if enter is None else self._entered(pool, enter))
         try:
             yield connection
             await connection.commit()
@@ -346,15 +349,6 @@ class Database:
         giving.add_done_callback(self._giving.discard)
         return giving
 
-    async def _answers(self) -> bool:
-        """Whether the server accepts connections; without asking, the pool would wait for it for half a minute."""
-        try:
-            connection = await psycopg.AsyncConnection.connect(self.url, connect_timeout=PROBE_TIMEOUT_S)
-        except psycopg.OperationalError:
-            return False
-        await connection.close()
-        return True
-
     def _open_pool(self) -> Pool:
         if self._pool is None:
             raise NotReady("The store is not open.")
@@ -367,6 +361,10 @@ RENEW_MARK: Final = "REINDEX INDEX embedding_models_active"
 FIND_MODEL_OF_STATE: Final = (
     "SELECT id, name, dimensions, embedder, state FROM embedding_models WHERE state = %(state)s"
 )
+
+
+def _begin_as_login() -> bytes:
+    return b"BEGIN"
 
 
 async def _acquire(pool: Pool) -> psycopg.AsyncConnection[Row]:

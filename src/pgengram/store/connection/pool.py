@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from pgengram.errors import NotReady
+from pgengram.errors import Unreachable
 from pgengram.store.connection.adapters import configure
-from pgengram.store.connection.translation import no_connection_left
+from pgengram.store.connection.reachability import unreachable
 
 Connection = psycopg.AsyncConnection[dict[str, Any]]
 
@@ -20,6 +23,8 @@ POOL_MAX: Final = 8
 POOL_TIMEOUT_S: Final = 30.0
 POOL_IDLE_S: Final = 10.0  # until a connection that nobody needed is closed: each holds 20 MB in PostgreSQL
 GROWN_AFTER_S: Final = 0.2  # somebody has waited for so long; most calls are over sooner, also the first ones
+CONNECT_S: Final = 5  # for a host to accept a connection, where the URL doesn't say; a driver waits for two minutes
+NAME: Final = "pgengram"
 REUSED_AFTER: Final = 1  # a statement is prepared when it comes again; to plan the ranking takes as long as to run it
 
 
@@ -36,16 +41,47 @@ class Pool(AsyncConnectionPool[Connection]):
 
     By turns, each connection would have to plan and to keep what one of them is enough for. Another one is opened when
     somebody has waited for a while: what is written behind an answer would else cost 20 MB and a start of a process.
+
+    Where no connection is open, and none can be opened, whoever waits for one is told so at once, and why. Each call
+    tries again, so that a server that is back is noticed by the next one.
     """
 
-    last_error: psycopg.Error | None = None  # why no connection could be opened, the last time that was so
+    _opening = 0  # connections that are being opened
+    _failed: psycopg.Error | None = None  # why the last one could not be
 
     async def _connect(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109 - the pool's
+        self._opening += 1
         try:
-            return await super()._connect(timeout)
+            connection = await super()._connect(timeout)
         except psycopg.Error as error:
-            self.last_error = error
+            self._failed = error
             raise
+        finally:
+            self._opening -= 1
+        self._failed = None
+        return connection
+
+    async def reconnect_failed(self) -> None:
+        """Let nobody wait for a connection where there is none, nor one to come."""
+        if self._nconns <= self._opening:
+            for client in [*self._waiting]:
+                await client.fail(self._error() or PoolTimeout())
+
+    async def getconn(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109 - the pool's
+        """As the pool's own; who waited in vain is told why there was no other connection to be had."""
+        try:
+            return await super().getconn(timeout)
+        except PoolTimeout:
+            if (error := self._error()) is not None:
+                raise error from self._failed
+            raise
+
+    def _error(self) -> Unreachable | None:
+        if self._failed is None:
+            return None
+        error = unreachable(str(self.conninfo), self._failed)
+        error.__cause__ = self._failed
+        return error
 
     async def _get_ready_connection(self, timeout: float | None) -> Connection | None:  # noqa: ASYNC109 - the pool's
         self._pool.rotate(1)
@@ -61,9 +97,21 @@ class Pool(AsyncConnectionPool[Connection]):
         if self._waiting and not self._closed:
             super()._maybe_grow_pool()
 
-    def exhausted(self) -> NotReady | None:
-        """Return the error where the server has no connection left; None where something else is wrong with it."""
-        return no_connection_left(self.last_error)
+
+def _is_told_otherwise(record: logging.LogRecord) -> bool:
+    """Whether a record of psycopg's is about another pool: why ours cannot connect, its callers are told."""
+    return isinstance(record.args, Mapping) or NAME not in (record.args or ())
+
+
+logging.getLogger("psycopg.pool").addFilter(_is_told_otherwise)
+
+
+def connect_timeout(url: str) -> dict[str, int]:
+    """Return how long opening a connection may take, where the URL doesn't say and can be read."""
+    try:
+        return {} if "connect_timeout" in conninfo_to_dict(url) else {"connect_timeout": CONNECT_S}
+    except psycopg.Error:
+        return {}
 
 
 def new_pool(url: str, limits: PoolLimits) -> Pool:
@@ -82,7 +130,8 @@ def new_pool(url: str, limits: PoolLimits) -> Pool:
             "autocommit": True,
             "client_encoding": "utf8",
             "prepare_threshold": REUSED_AFTER,
+            **connect_timeout(url),
         },
-        reconnect_timeout=5.0,
-        name="pgengram",
+        reconnect_timeout=0.0,  # the next call tries again
+        name=NAME,
     )

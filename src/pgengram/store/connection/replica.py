@@ -36,6 +36,9 @@ T = TypeVar("T")
 
 # Where the primary's log ended when the request that is being answered came in; None when nobody asked.
 KNOWN: ContextVar[str | None] = ContextVar("known", default=None)
+# Whether what the request read may lack what was written last: the primary could not be asked how far its log goes.
+STALE: ContextVar[bool] = ContextVar("stale", default=False)
+IN_USE: Final = "in use"
 
 
 class Behind(DatabaseFailed):
@@ -58,11 +61,12 @@ class Replica:
         self._position: str | None = None
         self._position_at = 0.0
         self._writes = 0
+        self._primary_lost = ""  # why the primary could not be asked when it last was
 
     @property
     def is_used(self) -> bool:
         """Whether the last reading that was tried came from here."""
-        return self.state == "in use"
+        return self.state.startswith(IN_USE)
 
     def use(self, url: str) -> None:
         """Connect by another string from the next opening on."""
@@ -94,13 +98,23 @@ class Replica:
             return None
         try:
             position = KNOWN.get() or await self._end_of_log(primary)
+        except DatabaseFailed as error:
+            if not error.connection_lost:
+                return None
+            position, self._primary_lost = None, error.message  # what the replica has is better than nothing
+        else:
+            self._primary_lost = ""
+        try:
             done = await work(lambda: self._transaction(namespace_id, position))
         except Behind:
             self._fail("lagging: it has not replayed what was written last")
         except DatabaseFailed as error:
             self._fail(f"lost: {error.message}")
         else:
-            self.state = "in use"
+            self.state = (
+                f"in use alone, as the primary cannot be asked: {self._primary_lost}" if position is None else IN_USE
+            )
+            STALE.set(position is None)
             return (done,)
         return None
 
@@ -136,12 +150,13 @@ class Replica:
         return self._position
 
     @asynccontextmanager
-    async def _transaction(self, namespace_id: int, position: str) -> AsyncIterator[Transaction]:
+    async def _transaction(self, namespace_id: int, position: str | None) -> AsyncIterator[Transaction]:
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(ATTEMPT_S):
                     tx = await stack.enter_async_context(self._database.transaction(namespace_id, reads=True))
-                    await _caught_up(tx, position)
+                    if position is not None:
+                        await _caught_up(tx, position)
             except TimeoutError:
                 raise DatabaseFailed("The database does not answer.") from None
             yield tx

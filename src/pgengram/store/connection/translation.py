@@ -32,8 +32,6 @@ ERASED_NAMESPACE: Final = re.compile(r"_namespace_id_fkey$")
 RULE_IN_MESSAGE: Final = re.compile(r'constraint "(\w+)"')
 NUMBER_OF_SHARD: Final = re.compile(r"_\d{6,}$")
 SHARD_GONE: Final = re.compile(r'could not find valid entry for shard|relation "(public\.)?\w+_\d{6,}" does not exist')
-# PostgreSQL's own words, as the driver tells no state where no connection came about.
-NONE_LEFT: Final = re.compile(r"too many (clients|connections)|remaining connection slots")
 # Our error for a state of SQL; what needs a look at the message besides is in `_refused`.
 REFUSALS: Final[dict[str, Callable[[], PgengramError]]] = {
     **dict.fromkeys(
@@ -52,6 +50,10 @@ REFUSALS: Final[dict[str, Callable[[], PgengramError]]] = {
             "Free some room, then call again; reading still works.",
         ),
     ),
+    **dict.fromkeys(
+        ("25P03", "25P04", "57P05"),  # as the machine slept, or the network held back what was said
+        partial(ConnectionLost, "PostgreSQL ended the connection, which had been silent for too long."),
+    ),
     "25006": partial(
         DatabaseFailed, "The database accepts no writes now.", "Nothing was changed; call again in a moment."
     ),
@@ -67,16 +69,6 @@ def translated(error: BaseException) -> PgengramError | None:
     if isinstance(error, PoolTimeout):
         return DatabaseFailed("All database connections are busy.", "Nothing was changed; call again in a moment.")
     return _refused(error) if isinstance(error, psycopg.Error) else None
-
-
-def no_connection_left(error: BaseException | None) -> NotReady | None:
-    """Return our error where a connection was refused because too many are open; None for any other reason."""
-    if not NONE_LEFT.search(str(error)):
-        return None
-    return NotReady(
-        "The database has no connections left (max_connections, or the login's own limit).",
-        "End programs that hold some, raise the limit, or put a pooler before the database; then call again.",
-    )
 
 
 def broken_rule(error: psycopg.Error) -> str | None:
@@ -112,8 +104,6 @@ def _refused(error: psycopg.Error) -> PgengramError:
     if state in REFUSALS:
         return REFUSALS[state]()
     if isinstance(error, psycopg.OperationalError):
-        if full := no_connection_left(error):
-            return full
         return ConnectionLost("The connection to the database was lost.")
     return DatabaseFailed(f"PostgreSQL refused the statement (SQLSTATE {state or 'unknown'}).")
 

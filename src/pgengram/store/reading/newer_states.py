@@ -207,7 +207,7 @@ def _following(new: Newer) -> dict[str, Any]:
     fields = {**after, "occurred_at": at and datetime.fromisoformat(at), "metadata": {}}
     follows = derived(fields, tags=(), detail=None, in_conversation=bool(after["traits"] & TURN))
     digest = "\\x" + follows.content_hash.hex()
-    return {"content_hash": digest, "voice": follows.speaker_key, "traits": follows.turn_features}
+    return {"content_hash": digest, "voice": follows.voice, "traits": follows.turn_features}
 
 
 async def _set_parts(tx: Transaction, new: Newer) -> None:

@@ -13,7 +13,6 @@ import psycopg
 from pgengram.errors import NotReady
 from pgengram.store.connection import locks
 from pgengram.store.connection.server import HAS_CITUS
-from pgengram.store.connection.translation import no_connection_left
 from pgengram.store.schema import place as places
 from pgengram.store.schema.rights import VERSION_TABLE
 
@@ -230,7 +229,7 @@ def _expect_ours(connection: psycopg.Connection[Any]) -> str | None:
 
 
 def _unreachable(error: psycopg.Error) -> NotReady:
-    return no_connection_left(error) or NotReady(
+    return NotReady(
         f"The database cannot be used: {type(error).__name__}.",
         "Check that the server runs and that PGENGRAM_DATABASE_URL is right; `pgengram doctor` says more.",
     )
