@@ -18,6 +18,7 @@ from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.cli.store.health import backups_row, rights_row
 from pgengram.errors import PgengramError, Unreachable
 from pgengram.inputs import NewMemory, Question
+from pgengram.postgres import minor_versions
 from pgengram.runtime.system import libraries
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -90,6 +91,7 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
         await manager.ready()
         seen = await manager.store.database.describe()
         yield Finding(what, ok=True, seen=f"{seen}, ready in {time.perf_counter() - started:.2f} s")
+        yield _age(settings, seen)
         yield _row_level_security(manager)
         yield Finding(*await rights_row(manager.store.database))
         yield Finding(*await backups_row(settings, manager.store.database.url))
@@ -124,6 +126,13 @@ def _reason(error: PgengramError) -> list[str]:
 def _where(settings: Settings) -> str:
     place = "PGENGRAM_DATABASE_URL" if settings.database_url else f"embedded PostgreSQL in {settings.data_path}"
     return f"{place}, namespace {settings.namespace}, embedder {settings.embedder.partition('#')[0]}"
+
+
+def _age(settings: Settings, seen: str) -> Finding:
+    """Say which fixes of PostgreSQL the server lacks, which is an embedded one or somebody's; a warning, no failure."""
+    version = seen.removeprefix("PostgreSQL ").partition(",")[0]
+    repair = minor_versions.UPDATE[not settings.database_url] if minor_versions.missing(version) else ""
+    return Finding("Fixes", ok=True, seen=minor_versions.said(version), repair=repair)
 
 
 def _row_level_security(manager: MemoryManager) -> Finding:
