@@ -28,12 +28,12 @@ BASE_FIELDS = (
     "collection",
     "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "reason", "replaced_by",
     "superseded_by",
-    "version", "created_at", "updated_at", "access_count", "last_accessed_at", "changed_since", "conflicts_with", "older",
+    "version", "created_at", "updated_at", "access_count", "last_accessed_at", "changed_since", "conflicts_with", "older", "newer",
 )  # fmt: skip
 HIT_FIELDS = (
     "type", "kind", "status", "speaker", "user", "project", "tags", "importance", "relevance", "occurred_at",
     "created_at", "last_confirmed_at",
-    "superseded_by", "changed_since", "conflicts_with", "older",
+    "superseded_by", "changed_since", "conflicts_with", "older", "newer",
 )  # fmt: skip
 WHY = "why_"  # how the ranking's columns begin that are shown under `why`, where they are not 0
 # Of a field that tools/list leaves out, as it is rare and told of in the description.
@@ -316,7 +316,9 @@ def recalled_line(row: dict[str, Any]) -> str:
     disputed = f"; disagrees with {others}" if others else ""
     older = ", ".join(map(short, row.get("older", ())))
     newer_than = f"; newer than {older}" if older else ""
+    newer = ", ".join(map(short, row.get("newer", ())))
+    replaced = f"; perhaps replaced by {newer}" if newer else ""
     return (
         f"- {one_line(row['content'])} ({when:%Y-%m-%d}{updated}{one_line(source)}{sure}; "
-        f"{short(row['id'])}{newer_than}{disputed})"
+        f"{short(row['id'])}{newer_than}{replaced}{disputed})"
     )

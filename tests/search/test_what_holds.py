@@ -155,3 +155,23 @@ def test_another_number_of_the_same_thing_is_evidence_that_it_changed(newer: str
 
     # the year begins with a word of change
     assert gained == pytest.approx(evidence + (CHANGE if "since" in newer else 0))
+
+
+@pytest.mark.parametrize(
+    ("old", "correction", "question"),
+    [
+        ("The backup runs on host kestrel.", "We moved it: heron does the nightly copies from now on.", "which host runs the backup?"),
+        ("Das Treffen findet im Saal Ost statt.", "Verlegt: wir kommen ab jetzt im Westflügel zusammen.", "In welchem Saal findet das Treffen statt?"),
+        ("The landlord is Mr Ferrante.", "From now on a Ms Okafor owns the house and collects the rent.", "Who is the landlord?"),
+    ],
+)  # fmt: skip
+async def test_a_correction_in_other_words_stands_before_or_is_named_beside_what_it_corrects(
+    client: Client, old: str, correction: str, question: str
+) -> None:
+    first = await remember(client, old, occurred_at="2026-08-01")
+    await remember(client, "The boat lies in the harbour.", occurred_at="2026-08-02")
+    newer = await remember(client, correction, occurred_at="2026-10-01")
+
+    hit = (await hits(client, question))[0]
+
+    assert hit["id"] == newer or (hit["id"] == first and hit["newer"] == [newer])

@@ -15,14 +15,14 @@ from pgengram.ids import short
 from pgengram.views import RELATED_EXCERPT_CHARS, Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut
 
 IDS: Final = frozenset(
-    {"id", "memory_id", "superseded_by", "replaced_by", "replaced_by_ids", "replacement_ids", "older"}
+    {"id", "memory_id", "superseded_by", "replaced_by", "replaced_by_ids", "replacement_ids", "older", "newer"}
 )
 STEM: Final = 5  # letters of a kind; a text that holds them says it by itself
 # Kinds that say how to take a memory; the others say no more than the text does.
 KINDS_TO_SHOW: Final = frozenset({"preference", "decision", "goal"})
 WHOSE: Final = ("project", "user", "speaker")
 SAID_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored")
-AS_THEY_ARE: Final = ("older", "superseded_by", "changed_since")
+AS_THEY_ARE: Final = ("older", "newer", "superseded_by", "changed_since")
 
 
 def whole(view: BaseModel, *without: str) -> Shown:

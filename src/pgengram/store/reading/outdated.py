@@ -48,7 +48,8 @@ async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int, old
     """Return hits so that what tells what holds now stands no later than what told of it before.
 
     Such a row gets `put_before`, the ids of those that it was put before, `stands_for`, the best score of these, and
-    `older`, those that it surely succeeds.
+    `older`, those that it surely succeeds. A correction in other words may hardly fit the question: then the row that it
+    succeeds stays where it is and gets `newer`.
 
     Args:
         tx: the namespace's transaction.
@@ -86,21 +87,28 @@ def _successions(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
 
 def _in_order(rows: Sequence[Row], cosines: Cosines, older_is_meant: Meant) -> list[Row]:
     by_id = {row["id"]: row for row in rows}
-    succeeded_by: dict[UUID, list[Row]] = defaultdict(list)
-    for (newer_id, older_id), evidence in surest(_judged(rows, cosines, older_is_meant), BEFORE):
+    stands_behind: dict[UUID, list[Row]] = defaultdict(list)
+    for (newer_id, older_id), evidence in surest(_judged(rows, cosines), BEFORE):
         newer, older = by_id[newer_id], by_id[older_id]
-        succeeded_by[older_id].append(newer)
-        newer["stands_for"] = max(newer.get("stands_for", newer["score"]), older["score"])
-        newer.setdefault("put_before", set()).add(older_id)
-        if evidence >= NAMED:
-            newer.setdefault("older", []).append(str(older_id))
+        if older_is_meant(newer, older):  # both may be so at once, and one of them is asked for
+            stands_behind[newer_id].append(older)
+        elif newer["score"] < FITS_STILL * older["score"]:
+            older.setdefault("newer", []).append(str(newer_id))
+        else:
+            stands_behind[older_id].append(newer)
+            newer["stands_for"] = max(newer.get("stands_for", newer["score"]), older["score"])
+            newer.setdefault("put_before", set()).add(older_id)
+            if evidence >= NAMED:
+                newer.setdefault("older", []).append(str(older_id))
     placed: dict[UUID, Row] = {}
+    waiting: set[UUID] = set()
 
     def place(row: Row) -> None:
-        """Place a row behind those that succeed it; each of them is newer, so this ends."""
-        if row["id"] not in placed:
-            for newer in succeeded_by[row["id"]]:
-                place(newer)
+        """Place a row behind those that stand before it, whatever these wait for."""
+        if row["id"] not in waiting:
+            waiting.add(row["id"])
+            for other in stands_behind[row["id"]]:
+                place(other)
             placed[row["id"]] = row
 
     for row in rows:
@@ -108,11 +116,10 @@ def _in_order(rows: Sequence[Row], cosines: Cosines, older_is_meant: Meant) -> l
     return [*placed.values()]
 
 
-def _judged(rows: Sequence[Row], cosines: Cosines, older_is_meant: Meant) -> Iterator[tuple[Succession, float]]:
+def _judged(rows: Sequence[Row], cosines: Cosines) -> Iterator[tuple[Succession, float]]:
     """Yield each newer row with an older one that it may succeed, and the evidence."""
     for newer, older in _successions(rows):
-        if newer["score"] >= FITS_STILL * older["score"] and not older_is_meant(newer, older):
-            yield (newer["id"], older["id"]), _evidence(newer, older, cosines)
+        yield (newer["id"], older["id"]), _evidence(newer, older, cosines)
 
 
 def _evidence(newer: Row, older: Row, cosines: Cosines) -> float:
