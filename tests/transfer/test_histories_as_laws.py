@@ -74,7 +74,9 @@ class History:
         elif kind == "copy" and session.rounds:
             self.files.append((session, len(session.rounds)))
         else:
-            left = min(number, len(standing) - session.forked) if kind == "rewind" else 0
+            # What goes back to the very beginning cannot be told from a session whose lines don't name each other.
+            first = max(session.forked, 0 if session.parent else 1)
+            left = min(number, len(standing) - first) if kind == "rewind" else 0
             for one in standing[len(standing) - left :] if left > 0 else ():
                 one.standing = False
             name = f"{session.name}.{len(session.rounds)}"
