@@ -497,3 +497,59 @@ def test_a_bad_row_spares_the_others(database: Database, tmp_path: Path) -> None
 
     assert answer["added"] == {"memory": 1}
     assert [one["place"] for one in answer["left"]] == [f"memories[{number}]" for number in (1, 2, 3, 4)]
+
+
+def test_mem0s_expiry_is_the_end_of_its_day_and_the_assistants_rows_have_it_as_their_speaker(
+    database: Database, tmp_path: Path
+) -> None:
+    rows = [
+        {"id": "1", "memory": "Parking code 4711.", "user_id": "ada", "hash": "h", "expiration_date": "2026-01-31", "created_at": "2026-01-01T10:00:00Z"},
+        {"id": "2", "memory": "The pass holds.", "user_id": "ada", "metadata": {"expiration_date": "2099-12-30"}},
+        {"id": "3", "memory": "Try the slow train.", "user_id": "ada", "role": "assistant", "expiration_date": "9999-12-31"},
+        {"id": "4", "memory": "Ask Ben.", "user_id": "ada", "role": "user", "actor_id": "Ben", "expiration_date": "someday"},
+        {"id": "5", "memory": "Old.", "user_id": "ada", "state": "deleted", "deleted_at": "2026-02-01T10:00:00Z"},
+    ]  # fmt: skip
+    path = tmp_path / "mem0.json"
+    path.write_text(json.dumps({"results": rows}))
+
+    brought_in(database, "mem0", path)
+
+    found = {row["content"]: row for row in memories(database)}
+    ends = {text: row["expires_at"] and row["expires_at"].astimezone(UTC).isoformat() for text, row in found.items()}
+    assert ends == {
+        "Parking code 4711.": "2026-02-01T00:00:00+00:00", "The pass holds.": "2099-12-31T00:00:00+00:00",
+        "Try the slow train.": None, "Ask Ben.": None, "Old.": None,
+    }  # fmt: skip
+    assert found["Ask Ben."]["metadata"]["expiration_date"] == "someday"
+    assert [found[text]["speaker"] for text in ("Parking code 4711.", "Try the slow train.", "Ask Ben.")] == [
+        None,
+        "assistant",
+        "Ben",
+    ]
+    assert found["Old."]["status"] == "invalidated"
+    shown = answered("call", "search_memories", "query=parking code", database_url=database.url, **WORDS)["results"]
+    assert not any("4711" in one["content"] for one in shown)
+
+
+def test_what_is_deleted_in_another_system_later_is_forgotten_by_the_next_import(
+    database: Database, tmp_path: Path
+) -> None:
+    rows = [
+        {"content": f"Fact {number}.", "content_hash": f"h{number}", "tags": ["untagged"] if number else ["oak", "untagged"],
+         "created_at": 1_714_557_600.0, "updated_at": 1_714_557_600.0}
+        for number in range(2)
+    ]  # fmt: skip
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({"memories": rows}))
+    brought_in(database, "mcp-memory-service", path)
+    assert {row["content"]: row["tags"] for row in memories(database)} == {"Fact 0.": ["oak"], "Fact 1.": []}
+
+    rows[0]["deleted_at"] = 1_724_557_600.0
+    path.write_text(json.dumps({"memories": rows}))
+    told = answered("import", "--from", "mcp-memory-service", str(path), "--json", database_url=database.url, **WORDS)
+
+    assert told["updated"] == {"memory": 1}
+    assert {row["content"]: row["status"] for row in memories(database)} == {
+        "Fact 0.": "invalidated",
+        "Fact 1.": "active",
+    }

@@ -20,7 +20,9 @@ _FIELD: Final = re.compile(r"([^\s:#\-\[{\"'][^:]*?)\s*:(?:\s+(.*))?")
 _PROPERTY: Final = re.compile(r"([\w-]+)::(?:\s+(.*))?")  # as Logseq has fields
 _OF_FIELDS: Final = re.compile(r"\s*(?:#.*)?|\s*-\s.*|\s*-|\s+\S.*|[}\]].*")  # lines beside those that begin a field
 # `- causes [[The flood]]`: words before a link at the beginning of an item say how the notes relate.
-_RELATION: Final = re.compile(r"([\w -]{1,64}?)\s*!?\[\[([^\[\]\n]+)\]\]")
+_RELATION: Final = re.compile(r"((?:[\w-]+ ?){1,4}?)\s*!?\[\[([^\[\]\n]+)\]\]\s*(?:$|\(|\n)")
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAY: Final = re.compile(r"(\d{4})[-_](\d\d)[-_](\d\d)")
 _LINK: Final = re.compile(r"(?<!#)\[\[([^\[\]\n]+)\]\]")
 _IS_LINK: Final = re.compile(r"\s*!?\[\[[^\[\]]+\]\]\s*")
 _TAG: Final = re.compile(
@@ -185,6 +187,23 @@ def named(fields: Mapping[str, Any], stem: str) -> set[str]:
     its aliases, in small letters.
     """
     aliases = fields.get("aliases") or fields.get("alias")
-    names = [stem, stem.replace("___", "/"), unquote(stem), fields.get("title"), fields.get("permalink")]
+    names = [
+        *_names_of_day(stem),
+        stem,
+        stem.replace("___", "/"),
+        unquote(stem),
+        fields.get("title"),
+        fields.get("permalink"),
+    ]
     names += aliases if isinstance(aliases, list) else [aliases]
     return {str(name).lower() for name in names if name}
+
+
+def _names_of_day(stem: str) -> list[str]:
+    """Return what links to the note of a day call it: the date, and as Logseq writes it, `Jan 2nd, 2026`."""
+    found = _DAY.fullmatch(stem)
+    if found is None or not 1 <= int(found[2]) <= 12:
+        return []
+    day = int(found[3])
+    ordinal = {1: "st", 2: "nd", 3: "rd"}.get(day % 10 if day // 10 != 1 else 0, "th")
+    return ["-".join(found.groups()), f"{MONTHS[int(found[2]) - 1]} {day}{ordinal}, {found[1]}"]

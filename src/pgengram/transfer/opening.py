@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.transfer.gone import LIST, missing
-from pgengram.transfer.importers import format_of, recognised
+from pgengram.transfer.importers import LOOKED_AT, format_of, recognised
 from pgengram.transfer.importers.rows import columns, guessed
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Item, Left, Said
@@ -41,8 +41,21 @@ def shape_of(system: str, source: Source) -> tuple[str, Shape | None]:
     Raises:
         InvalidInput: it looks like no system's, or can't be read.
     """
-    system = system or recognised(source)
+    system = system or _recognised(source)
     return system, Shape(columns(source), guessed(source)) if system in ("csv", "json") else None
+
+
+def _recognised(source: Source) -> str:
+    """Return which system's a source is.
+
+    Raises:
+        InvalidInput: it looks like no system's; or why it can't be read, if that is the reason.
+    """
+    faults = [(file, source.fault_of(file)) for file in source.files[:LOOKED_AT]]
+    if faults and all(reason for _, reason in faults):
+        file, reason = faults[0]
+        raise InvalidInput(f"{file.place}: {reason}.", "Nothing was imported.")
+    return recognised(source)
 
 
 class Opened:
@@ -50,7 +63,7 @@ class Opened:
 
     def __init__(self, system: str, source: str, mapping: Mapping[str, str] | None, encoding: str, name: str) -> None:
         self._source = None if "://" in source else Source(Path(source), encoding, name)
-        self.system = system or (recognised(self._source) if self._source else "agi")
+        self.system = system or (_recognised(self._source) if self._source else "agi")
         format_ = format_of(self.system)
         if mapping and format_.module != "rows":
             raise InvalidInput(f"--map doesn't apply to {self.system}.", "It is for csv and json.")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -175,7 +175,7 @@ def link(
     place: str, ids: Mapping[Any, str], ends: tuple[Any, Any], type_: Any, strength: Any, **fields: Any
 ) -> Item | Left:
     """Return the edge between two memories by what the other system calls them, or that one of them is not there."""
-    start, end = map(ids.get, ends)
+    start, end = (ids.get(one) if isinstance(one, str | int) else None for one in ends)
     if start is None or end is None:
         return Left(place, "one of its memories is missing")
     return Item(place, edge(start, end, type_, strength, **fields))
@@ -252,6 +252,16 @@ def moment(value: Any) -> datetime | None:
     return at
 
 
+def end_of_day(value: Any) -> datetime | None:
+    """Return when a day that is told as a date has ended, in UTC; a moment is that moment."""
+    at = moment(value)
+    is_day = isinstance(value, str) and len(value.strip()) == len("2026-01-31")
+    try:
+        return at + timedelta(days=1) if at and is_day else at
+    except OverflowError:
+        return None
+
+
 def _of_number(value: float) -> datetime | None:
     if not abs(value) < MOST_NUMBER:  # nan, too
         return None
@@ -275,10 +285,15 @@ def _of_text(text: str) -> datetime | float | None:
         return None
 
 
+def _expiry(value: Any) -> datetime | None:
+    """Return when something expires; what does so in another lifetime never does."""
+    at = moment(value)
+    return at if at and at < datetime.now(UTC) + f.LONGEST_LIFE else None
+
+
 READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "kind": kind,
     "tags": words,
-    **dict.fromkeys(
-        ("created_at", "updated_at", "last_accessed_at", "last_confirmed_at", "expires_at", "occurred_at"), moment
-    ),
+    **dict.fromkeys(("created_at", "updated_at", "last_accessed_at", "last_confirmed_at", "occurred_at"), moment),
+    "expires_at": _expiry,
 }

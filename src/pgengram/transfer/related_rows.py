@@ -164,7 +164,8 @@ class _Adding:
             dated = [row for item, row in pairs if item.record.get("updated_at")] if table.dated else []
             changed = await transferring.renew_rows(tx, table, dated, dry_run=dry_run)
             there = await transferring.present(tx, table, rows)
-            fresh = [row for row in rows if tuple(str(row.get(name)) for name, _ in table.key) not in there]
+            keyed = {tuple(str(row.get(name)) for name, _ in table.key): row for row in reversed(rows)}
+            fresh = [row for key, row in reversed(keyed.items()) if key not in there]
             added = len(fresh)
             if not dry_run:
                 added = await transferring.add_rows(tx, table.name, fresh)

@@ -63,13 +63,20 @@ def read(source: Source) -> Read:
 
 def _links(place: str, id_: str, links: list[tuple[str, str]], ids: Mapping[str, str]) -> Read:
     for type_, name in links:
-        target = ids.get(name.lower().removesuffix(".md").strip("/"))
+        target = _target(name.lower().removesuffix(".md").strip("/"), ids)
         where = f"{place}: [[{name}]]"
         if target is None:
             attached = _ATTACHMENT.fullmatch(name) is not None
             yield Left(where, ATTACHED if attached else NO_NOTE, by_design=attached)
         elif target != id_:
             yield Item(where, edge(id_, target, type_), last=True)
+
+
+def _target(name: str, ids: Mapping[str, str]) -> str | None:
+    """Return the memory of the note that a link names, by its path too; one that climbs names it by its end."""
+    parts = [part for part in name.split("/") if part not in (".", "..")]
+    ends = range(len(parts)) if len(parts) < len(name.split("/")) else range(1)
+    return next((ids[end] for begin in ends if (end := "/".join(parts[begin:])) in ids), ids.get(name))
 
 
 def _paths(file: File) -> Iterator[str]:

@@ -127,6 +127,8 @@ def _rows(source: Source) -> Iterator[tuple[str, dict[str, Any] | Left]]:
                 yield from _of_csv(source, file, begins)
         except UnicodeDecodeError:
             yield file.place, Left(file.place, NOT_UTF8)
+        except ValueError as error:
+            yield file.place, Left(file.place, f"it can't be read to its end: {error}")
 
 
 def _of_json(source: Source, file: File) -> Iterator[tuple[str, dict[str, Any] | Left]]:

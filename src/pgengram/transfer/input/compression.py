@@ -7,6 +7,7 @@ import gzip
 import importlib
 import lzma
 import sys
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Final, cast
 
@@ -17,8 +18,10 @@ BEGINS: Final = {
     b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2",
     b"\x04\x22\x4d\x18": "lz4", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\x07": "unrar", b"\x1f\x9d": "uncompress",
 }  # fmt: skip
+CHUNK: Final = 1 << 20  # bytes read at once
 READ: Final = frozenset({"gzip", "zstd", "xz", "bzip2"})
 ENDINGS: Final = frozenset({".gz", ".zst", ".zstd", ".xz", ".bz2", ".lz4", ".7z", ".rar", ".Z"})
+ARCHIVES: Final = frozenset({".zip", ".tar", ".tgz"})  # of several files
 MOST_OF_A_MARK: Final = max(map(len, BEGINS))
 
 
@@ -29,10 +32,12 @@ def plain_name(path: PurePosixPath) -> PurePosixPath:
 
 def compression_of(begins: bytes) -> str:
     """Return how a file that begins so is compressed; empty where it is not."""
+    if begins[1:4] == b"\x2a\x4d\x18" and begins[0] >> 4 == 5:  # a frame of Zstandard that is skipped, before others
+        return "zstd"
     return next((name for mark, name in BEGINS.items() if begins.startswith(mark)), "")
 
 
-def unpacked(packed: BinaryIO, how: str) -> BinaryIO:
+def _unpacked(packed: BinaryIO, how: str) -> BinaryIO:
     """Return a compressed stream as the stream that it was.
 
     Raises:
@@ -50,6 +55,23 @@ def unpacked(packed: BinaryIO, how: str) -> BinaryIO:
         case _:
             opened = bz2.BZ2File(packed)
     return cast("BinaryIO", opened)
+
+
+def read_unpacked(opened: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield what a stream of `size` bytes holds: unpacked if it is compressed, and otherwise no more than its size."""
+    begins = opened.read(min(MOST_OF_A_MARK, size))
+    how = compression_of(begins)
+    if how:
+        opened.seek(0)
+        stream = _unpacked(opened, how)
+        while chunk := stream.read(CHUNK):
+            yield chunk
+        return
+    chunk = begins + opened.read(min(CHUNK, size - len(begins)))
+    while chunk:
+        size -= len(chunk)
+        yield chunk
+        chunk = opened.read(min(CHUNK, size))
 
 
 def _zstd() -> Any:

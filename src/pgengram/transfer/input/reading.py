@@ -11,12 +11,14 @@ from urllib.parse import unquote, urlsplit
 
 from pgengram.errors import InvalidInput
 from pgengram.runtime.projects import project_of
+from pgengram.transfer.input.compression import ARCHIVES
 from pgengram.transfer.input.databases import SQLITE, Tables
 from pgengram.transfer.input.json_records import NOT_UTF8, Broken, Record
 from pgengram.transfer.input.sources import File, Source, is_one_of
 from pgengram.transfer.records import Left
 
 NOTHING_IN_IT = "a file of another kind"
+AN_ARCHIVE = "an archive, which can be imported by itself"
 MOST_WHOLE = 1 << 30  # bytes of a file that is read whole
 
 
@@ -29,7 +31,7 @@ def files_of(source: Source, *patterns: str) -> Iterator[File | Left]:
         elif alone or is_one_of(file, patterns):
             yield file
         else:
-            yield Left(file.place, NOTHING_IN_IT, by_design=True)
+            yield Left(file.place, AN_ARCHIVE if file.path.suffix in ARCHIVES else NOTHING_IN_IT, by_design=True)
 
 
 def only_file(source: Source) -> File:

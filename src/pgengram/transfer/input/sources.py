@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import codecs
 import os
-import stat
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
@@ -20,22 +18,22 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, cast
 
 from pgengram.errors import InvalidInput
+from pgengram.transfer.input import zip_entries
 from pgengram.transfer.input.compression import (
     MOST_OF_A_MARK,
     compression_of,
     plain_name,
+    read_unpacked,
     refuse_bomb,
-    unpacked,
 )
 from pgengram.transfer.input.databases import SQLITE, schema_of
-from pgengram.transfer.input.json_records import CHUNK, MOST_OF_ONE, Broken, Record, Records, parsed
+from pgengram.transfer.input.json_records import MOST_OF_ONE, Broken, Record, Records, parsed
 
 MOST_OF_ALL: Final = 64 << 30  # bytes of all files of a zip, unpacked
 MOST_FILES: Final = 200_000
 MOST_BESIDE: Final = 48 << 20  # bytes of a hidden file that is asked for by its name
 BLANK: Final = b" \t\r\n" + codecs.BOM_UTF8
 HEAD: Final = 64 << 10  # bytes that tell which format a file has
-LEADS_OUT: Final = "it leads out of the folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ class Source:
         plain = plain_name(PurePosixPath(legible(below)))
         try:
             if not path.resolve(strict=True).is_relative_to(root):
-                return File(plain, 0, LEADS_OUT, below)
+                return File(plain, 0, zip_entries.LEADS_OUT, below)
             if not path.is_file():
                 return None
             stat_ = path.stat()
@@ -151,13 +149,13 @@ class Source:
         if sum(entry.file_size for entry in entries) > MOST_OF_ALL:
             raise InvalidInput(f"{self.path} unpacks to more than {MOST_OF_ALL >> 30} GB.", "Import a part of it.")
         for number, entry in enumerate(entries):
-            name = _name_in_zip(entry)
+            name = zip_entries.name_of(entry)
             path = PurePosixPath(name)
-            outside = _leads_out(path.parts)
+            outside = zip_entries.leads_out(path.parts)
             hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
             if not name.endswith("/") and (outside or not hidden):
-                reason = LEADS_OUT if outside else _unreadable(entry)
-                yield File(plain_name(path), entry.file_size, reason, name, number, _in_zip_at(entry))
+                reason = zip_entries.LEADS_OUT if outside else zip_entries.unreadable(entry)
+                yield File(plain_name(path), entry.file_size, reason, name, number, zip_entries.changed_at(entry))
 
     # -- bytes -----------------------------------------------------------------------------------------------------
 
@@ -201,7 +199,7 @@ class Source:
         try:
             with self._open(file) as opened:
                 read = 0
-                for chunk in _plain(opened, file.size):
+                for chunk in read_unpacked(opened, file.size):
                     read += len(chunk)
                     at = opened.tell()
                     refuse_bomb(read, at)
@@ -253,6 +251,18 @@ class Source:
             if place in archive.NameToInfo and archive.getinfo(place).file_size <= MOST_BESIDE:
                 return archive.read(place)
         return None
+
+    def fault_of(self, file: File) -> str:
+        """Return why there is nothing to read in a file; empty where there is."""
+        done = self.done
+        try:
+            begins = next(self._raw(file), b"")
+        except ValueError as error:
+            return str(error)
+        finally:
+            self.done = done
+        is_tar = begins[257:262] == b"ustar"
+        return "it is a tar archive; unpack it and import the folder" if is_tar else "" if begins else "it is empty"
 
     def begins(self, file: File) -> bytes:
         """Return the first bytes of a file; none where it can't be read."""
@@ -344,11 +354,6 @@ class Source:
         return Broken(f"{file.place}, line {number + 1}", f"it is longer than {MOST_OF_ONE >> 20} MB")
 
 
-def _leads_out(parts: tuple[str, ...]) -> bool:
-    """Whether a path of these parts is absolute, begins with a drive, or climbs."""
-    return ".." in parts or parts[:1] == ("/",) or any(":" in part for part in parts[:1])
-
-
 def _below(path: Path, top: Path) -> str:
     return path.relative_to(top).as_posix()
 
@@ -360,54 +365,9 @@ def _at(seconds: float) -> datetime | None:
         return None
 
 
-def _in_zip_at(entry: zipfile.ZipInfo) -> datetime | None:
-    """Return when a file of a zip was changed; a zip knows no time zone, and 1980 is none."""
-    try:
-        return datetime(*entry.date_time, tzinfo=UTC) if entry.date_time[0] > 1980 else None
-    except ValueError:
-        return None
-
-
-def _name_in_zip(entry: zipfile.ZipInfo) -> str:
-    """Return the path of a file in a zip: Windows may write it with backslashes, and macOS as UTF-8 without saying so."""
-    name = entry.filename
-    if not entry.flag_bits & 0x800:
-        with suppress(UnicodeError):
-            name = name.encode("cp437").decode()
-    return name.replace("\\", "/")
-
-
-def _plain(opened: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield what a stream of `size` bytes holds: unpacked if it is compressed, and otherwise no more than its size."""
-    begins = opened.read(min(MOST_OF_A_MARK, size))
-    how = compression_of(begins)
-    if how:
-        opened.seek(0)
-        stream = unpacked(opened, how)
-        while chunk := stream.read(CHUNK):
-            yield chunk
-        return
-    chunk = begins + opened.read(min(CHUNK, size - len(begins)))
-    while chunk:
-        size -= len(chunk)
-        yield chunk
-        chunk = opened.read(min(CHUNK, size))
-
-
 def _why(error: Exception) -> str:
     """Return why a file can't be read, without its path."""
     return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
-
-
-def _unreadable(entry: zipfile.ZipInfo) -> str:
-    """Return why a file of a zip is not read; empty where it is."""
-    if stat.S_ISLNK(entry.external_attr >> 16):
-        return LEADS_OUT
-    try:
-        refuse_bomb(entry.file_size, entry.compress_size)
-    except ValueError as error:
-        return str(error)
-    return "it is encrypted" if entry.flag_bits & 1 else ""
 
 
 def _unicode(begins: bytes) -> tuple[str, int]:

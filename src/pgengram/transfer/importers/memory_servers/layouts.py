@@ -7,6 +7,7 @@ file, with a function from a row to what it becomes, a text that says why it is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 from zlib import crc32
@@ -21,6 +22,7 @@ from pgengram.transfer.records import (
     Said,
     as_json,
     edge,
+    end_of_day,
     kind,
     made_of,
     mapping,
@@ -81,12 +83,33 @@ def _rows(source: Source, makers: Makers) -> Iterator[tuple[str, str, Any]]:
 
 
 def _mem0(_: str, row: Row) -> Made:
-    named = {name: row[name] for name in ("agent_id", "app_id", "run_id", "role", "expiration_date") if row.get(name)}
-    return memory(
-        "mem0", row.get("id"), row.get("memory") or row.get("text"),
-        tags=row.get("categories"), metadata={**mapping(row.get("metadata")), **named},
+    own = mapping(row.get("metadata"))
+    written = row.get("expiration_date") or own.get("expiration_date")
+    expires = end_of_day(written)
+    names = ("agent_id", "app_id", "run_id", "role", "actor_id", *(() if expires else ("expiration_date",)))
+    named = {name: row[name] for name in names if row.get(name)}
+    made = memory(
+        "mem0", row.get("id"), row.get("memory") or row.get("text") or row.get("content"),
+        tags=row.get("categories"), metadata={**own, **named}, expires_at=expires,
+        speaker=row.get("actor_id") or ("assistant" if (row.get("role") or own.get("role")) == "assistant" else None),
         **picked(row, "created_at", "updated_at", user="user_id"),
     )  # fmt: skip
+    return made | _state(row)
+
+
+def _state(row: Row) -> dict[str, Any]:
+    """Return what became of a memory that its program still has, such as OpenMemory."""
+    if row.get("state") == "archived" or row.get("archived_at"):
+        return {"status": "archived"} | _changed(row, "archived_at")
+    if row.get("state") == "deleted" or row.get("deleted_at"):
+        return {"status": "invalidated", "valid_to": _as_text(row.get("deleted_at"))} | _changed(row, "deleted_at")
+    return {}
+
+
+def _changed(row: Row, name: str) -> dict[str, Any]:
+    """Return that a memory was changed when it ended, so that a later import brings that."""
+    times = [at for at in (moment(row.get(name)), moment(row.get("updated_at"))) if at]
+    return {"updated_at": _as_text(max(times))} if times else {}
 
 
 def _hindsight(_: str, row: Row) -> Made:
@@ -138,14 +161,13 @@ def _prompt(client: str, place: str, row: Row) -> Made:
 
 def _engram(_: str, row: Row) -> Made:
     title, body = row.get("title") or "", row.get("content") or ""
-    end = {"status": "invalidated", "valid_to": _as_text(row["deleted_at"])} if row.get("deleted_at") else {}
     kept = {name: row[name] for name in ("topic_key", "tool_name", "scope") if row.get(name)}
     made = memory(
         "engram", row.get("sync_id") or row.get("id"), f"{title}\n{body}".strip() if title not in body else body,
         tags=[row["type"]] if row.get("type") and kind(row["type"]) is None else [], metadata=kept,
         **picked(row, "project", "created_at", "updated_at", "session_id", kind="type"),
     )  # fmt: skip
-    return made | end
+    return made | _state(row)
 
 
 def _entity(place: str, row: Row) -> Made:
@@ -159,8 +181,12 @@ def _entity(place: str, row: Row) -> Made:
 
 
 def _fact(_: str, row: Row) -> Made:
-    ended = moment(row.get("invalid_at") or row.get("expired_at"))
-    end = {"status": "invalidated", "valid_to": _as_text(ended)} if ended else {}
+    ended = moment(row.get("invalid_at")) or moment(row.get("expired_at"))
+    end: dict[str, Any] = {}
+    if ended and ended > datetime.now(UTC):
+        end = {"expires_at": _as_text(ended)}
+    elif ended:
+        end = {"status": "invalidated", "valid_to": _as_text(ended), "updated_at": _as_text(ended)}
     kept = {name: row[name] for name in ("name", "group_id", "episodes") if row.get(name)}
     made = memory(
         "graphiti", row.get("uuid"), row.get("fact"), metadata=kept,

@@ -20,9 +20,11 @@ from pgengram.transfer.records import (
     moment,
     picked,
     share,
+    words,
 )
 
 SYSTEM = "mcp-memory-service"
+FILLER = "untagged"  # which it writes where nobody gave a tag
 
 
 def read(source: Source) -> Read:
@@ -67,14 +69,17 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
         updated_at=moment(row.get("updated_at")) or row.get("updated_at_iso"),
         confidence=None if row.get("confidence") is None else share(row["confidence"]),
         last_accessed_at=row.get("last_accessed"),
-        **picked(row, "content", "tags", key="content_hash", kind="memory_type"),
+        tags=[word for word in words(row.get("tags")) if word != FILLER],
+        **picked(row, "content", key="content_hash", kind="memory_type"),
     )
 
 
 def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
     """Return when and why a memory holds no more; nothing of one that still does."""
     if deleted := moment(row.get("deleted_at")):
-        return {"status": "invalidated", "valid_to": deleted.isoformat(), "reason": "Deleted in mcp-memory-service."}
+        ended = deleted.isoformat()
+        reason = "Deleted in mcp-memory-service."
+        return {"status": "invalidated", "valid_to": ended, "reason": reason, "updated_at": ended}
     newer = str(row.get("superseded_by") or mapping(row.get("metadata")).get("superseded_by") or "")
     if not newer:
         return {}

@@ -51,6 +51,7 @@ def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
     return {
         "status": "invalidated",
         "valid_to": None if at is None else at.isoformat(),
+        **({} if at is None else {"updated_at": at.isoformat()}),
         "reason": row.get("forget_reason") or row.get("reason"),
         "replaced_by": None if replaced_by is None else [replaced_by],
     }
