@@ -302,7 +302,7 @@ class Question(Filters):
                 "type": ["string", "array"],
                 "items": {"type": "string"},
                 "maxLength": f.MAX_QUERY,
-                "description": f"In plain words; or up to {f.MAX_QUERIES} questions.",
+                "description": f"In plain words; up to {f.MAX_QUERIES} questions as a JSON list.",
             }
         ),
     ] = ""

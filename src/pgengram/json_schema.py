@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import CoreSchema
@@ -91,6 +91,31 @@ class FlatJsonSchema(GenerateJsonSchema):
 
 def _may_be_null(schema: Schema) -> bool:
     return not (schema.keys() - {"title", "description"}) or _NULL in schema.get("anyOf", ()) or schema == _NULL
+
+
+# What every schema dialect of function calling has; Gemini's, a part of OpenAPI 3.0, refuses all tools of a server with one that
+# it does not know.
+_PORTABLE: Final = frozenset(
+    {"type", "description", "enum", "default", "format", "items", "properties", "required", "pattern", "minimum", "maximum",
+     "minItems", "maxItems", "minLength", "maxLength"}
+)  # fmt: skip
+
+
+def portable(schema: Schema) -> Schema:
+    """Return a schema as every client can pass it on: each place has one type, the usual one of several.
+
+    More than it says is accepted, such as several questions in a list.
+    """
+    kind = schema.get("type", "object")
+    made = {key: value for key, value in schema.items() if key in _PORTABLE}
+    made["type"] = kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "array":
+        made["items"] = portable(schema.get("items", {}))
+    else:
+        made.pop("items", None)
+    if "properties" in made:
+        made["properties"] = {name: portable(one) for name, one in schema["properties"].items()}
+    return made
 
 
 def allowed(schema: Schema) -> str:

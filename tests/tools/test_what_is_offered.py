@@ -10,7 +10,12 @@ import pytest
 from mcp.types import Tool
 
 from helpers import Answer, Served, call, connected
+from pgengram.compat import CLASSES, adapter_for
+from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.listing import DESCRIBED_ONCE
+from pgengram.service.manager import MemoryManager
+from pgengram.service.tools import tools_of
+from pgengram.settings import Settings
 
 TOOLS = ["create_memory", "create_memories", "search_memories", "get_memories", "update_memory", "forget_memories"]
 OBVIOUS = {"boolean", "number", "integer"}  # their bounds and their name say it all
@@ -173,3 +178,44 @@ def test_every_argument_of_the_core_tools_is_described(tools: list[Tool]) -> Non
     told = {(tool.name, name): one for tool in tools for name, one in tool.input_schema["properties"].items()}
 
     assert {key for key, one in told.items() if not one.get("description") and "enum" not in one} == set()
+
+
+# What the function declarations of Gemini's API, OpenAI and Anthropic all have; Gemini takes one type for each place.
+SCALARS = {"string", "number", "integer", "boolean"}
+KEYWORDS = {
+    "type", "description", "enum", "default", "format", "items", "properties", "required", "pattern", "minimum", "maximum",
+    "minItems", "maxItems", "minLength", "maxLength",
+}  # fmt: skip
+
+
+def everything_listed() -> dict[str, dict[str, Any]]:
+    """Return the schema of each tool's arguments in each toolset and drop-in mode, as tools/list has it."""
+    manager = MemoryManager(Settings(toolsets="all"))
+    offered = {"all": manager.tools, "essential": MemoryManager(Settings(toolsets="essential")).tools}
+    offered |= {system: tools_of(adapter_for(system, manager)) for system in CLASSES}
+    return {
+        f"{mode} {tool.name}": ToolBinding(tool).listed["inputSchema"] for mode, its in offered.items() for tool in its
+    }
+
+
+def test_each_schema_of_each_toolset_and_mode_is_what_every_models_api_takes() -> None:
+    listed = everything_listed()
+
+    assert len(listed) > 100
+    for name, schema in listed.items():
+        assert schema["type"] == "object", name
+        for part in parts(schema):
+            assert part.keys() <= KEYWORDS, f"{name}: {part.keys() - KEYWORDS}"
+            assert part["type"] in SCALARS | {"array", "object"}, f"{name}: {part}"
+            assert (part["type"] == "array") == bool(part.get("items")), f"{name}: {part}"
+            assert part.get("format", "date-time") == "date-time", f"{name}: {part}"
+            assert all(isinstance(one, str) for one in part.get("enum", ())), f"{name}: {part}"
+            assert part["type"] == "string" or "enum" not in part, f"{name}: {part}"
+            assert {*part.get("required", ())} <= part.get("properties", {}).keys(), f"{name}: {part}"
+
+
+async def test_several_questions_are_taken_as_a_list_and_as_text(serving_words: Served) -> None:
+    await call(serving_words.client, "create_memory", content="The lock of the shed is greased in autumn.")
+
+    for query in (["lock", "shed"], '["lock", "shed"]', "lock"):
+        assert (await call(serving_words.client, "search_memories", query=query))["results"], query

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, RootModel
 
-from pgengram.json_schema import FlatJsonSchema, Schema
+from pgengram.json_schema import FlatJsonSchema, Schema, portable
 from pgengram.mcp.listing import listed, listed_answer
 from pgengram.service.calls.arguments import Arguments
 
@@ -41,7 +41,7 @@ class ToolBinding(Arguments):
             "name": self.tool.name,
             "title": self.tool.title,
             "description": f"{paragraphs(inspect.getdoc(self.tool.method) or '')} {also}".strip(),
-            "inputSchema": schema,
+            "inputSchema": portable(schema),
             **({} if answer is None else {"outputSchema": answer}),
             "annotations": annotations,
         }

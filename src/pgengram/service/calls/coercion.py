@@ -159,7 +159,7 @@ class Coercion:
             wanted = _one_or_several(value)
             node = {**node, "type": wanted}
         value = _from_text(value, wanted)
-        if wanted is None and self._liberal and isinstance(value, list):  # tools/list leaves it out
+        if not node and self._liberal and isinstance(value, list):  # tools/list leaves it out
             return _without_blanks(name, value, coerced) or None
         if not needed and self._says_nothing(name, value, wanted):
             coerced[name] = f"{clipped(value).strip() or 'blank'} → left out"
