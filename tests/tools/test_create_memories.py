@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import pairwise
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from helpers import Database, Served, call, found, read, refused, said
+from helpers import PATIENCE_S, Database, Served, call, found, read, refused, said
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection import begin
@@ -246,3 +247,46 @@ async def test_a_batch_has_time_by_its_size_on_a_slow_machine(
 
     begin.begin_sql.cache_clear()
     assert stored.created == 40
+
+
+async def test_a_long_batch_tells_how_far_it_is_and_a_client_that_gives_up_keeps_what_was_stored(
+    wordless: Served,
+) -> None:
+    items = [{"content": f"Log {n}: " + f"the lamp of buoy {n} was lit again. " * 440} for n in range(40)]
+    told: list[str] = []
+    begun = asyncio.Event()
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message or "")
+        begun.set()
+
+    calling = asyncio.create_task(
+        wordless.client.call_tool("create_memories", {"items": items}, progress_callback=progress)
+    )
+    await asyncio.wait_for(begun.wait(), PATIENCE_S)
+    calling.cancel()
+    await asyncio.wait([calling])
+    kept = wordless.db.value("SELECT count(*) FROM memories")
+    answer = await wordless.client.call_tool("create_memories", {"items": items}, progress_callback=progress)
+    again = json.loads(said(answer))
+
+    assert told[0] == "2 of 40 memories are stored."
+    assert told[-1] == "40 of 40 memories are stored."
+    assert kept >= 2
+    assert again["failed"] == 0
+    assert [one["created"] for one in again["results"][:2]] == [False, False]
+    assert wordless.db.value("SELECT count(*) FROM memories") == 40
+
+
+async def test_a_long_batch_that_is_to_be_stored_whole_is_one_part(wordless: Served) -> None:
+    items = [{"content": f"Log {n}: " + "the lamp was lit again. " * 660} for n in range(4)]
+    told: list[str] = []
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    arguments = {"items": items, "atomic": True}
+    await wordless.client.call_tool("create_memories", arguments, progress_callback=progress)
+
+    assert told == []
+    assert wordless.db.value("SELECT count(*) FROM memories") == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -101,7 +102,8 @@ class BuiltinEmbedder(Querying):
         for one, text in zip(languages, for_english, strict=True):
             english = next(by_english) if text is not None else None
             others = next(by_others) if one.foreign else None
-            passage = self._passage(english if one.english else None, others, one.code)
+            # Bits of thousands of words take a second, in which others would not be answered.
+            passage = await asyncio.to_thread(self._passage, english if one.english else None, others, one.code)
             found.append(passage if one.english or english is None else _with_words(passage, english))
         return found
 

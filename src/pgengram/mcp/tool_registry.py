@@ -19,7 +19,7 @@ from pgengram.errors import ConnectionLost, PgengramError
 from pgengram.json_schema import Schema
 from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.short_answers import brief, whole
-from pgengram.runtime.context import ACTOR, ASKER, Asker, client_named
+from pgengram.runtime.context import ACTOR, ASKER, PROGRESS, Asker, client_named
 from pgengram.runtime.logs import trace
 from pgengram.runtime.telemetry import measure
 from pgengram.service.tools import Tool
@@ -168,6 +168,7 @@ class ToolRegistry:
         printable = "".join(c for c in caller if c.isprintable())[:MAX_CALLER].strip()
         ACTOR.set(client_named(printable or None))  # both hold for this request
         ASKER.set(asker)
+        PROGRESS.set(report)
         if id_ in self._interrupted and not binding.tool.hints.idempotent:
             return _failure(ConnectionLost(INTERRUPTED, SEE_FIRST).as_dict())
         began = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final, Protocol
 
@@ -26,10 +27,19 @@ class Asker(Protocol):
 
 ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by whoever carries a call here
 ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)  # who calls: a client's own name, or a person's door
+PROGRESS: ContextVar[Callable[[str], Awaitable[None]] | None] = ContextVar(
+    "progress", default=None
+)  # to who asked for it
 EMBEDDED_BY: ContextVar[float | None] = ContextVar("embedded_by", default=None)  # monotonic s; later, words alone count
 PAGE: Final = "pgengram ui"
 COMMAND_LINE: Final = "command line"
 PEOPLE: Final = (PAGE, COMMAND_LINE)  # through these a person acts
+
+
+async def report_progress(message: str) -> None:
+    """Tell whoever makes the call how far it is, if they asked for that."""
+    if (report := PROGRESS.get()) is not None:
+        await report(message)
 
 
 def client_named(name: str | None) -> str | None:

@@ -17,16 +17,13 @@ from pgengram.errors import (
     ItemRefused,
     LimitExceeded,
     NotFound,
-    SecretRejected,
 )
 from pgengram.inputs import Change, NewMemory, Question, refusal
 from pgengram.runtime.retry import retrying
 from pgengram.search.question import in_time
-from pgengram.service import confirming
+from pgengram.service import batches, confirming
 from pgengram.service.answers import reading, receipts, standing
-from pgengram.service.calls.arguments import reader
 from pgengram.service.core import Core
-from pgengram.service.secret_filter import without_secrets_in
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import ESSENTIAL
@@ -116,13 +113,13 @@ class MemoryManager(Core):
         """Store up to 200 memories at once; each item takes the fields of create_memory.
 
         Use when a message gives several facts; for one: create_memory. A bad item is reported in its place
-        and spares the others; what is known already gives the id of the memory that is there. Error: INVALID_INPUT,
-        if no item is good.
+        and spares the others; what is known already gives the id of the memory that is there, so a call that was cut
+        off can be repeated. Error: INVALID_INPUT, if no item is good.
         """
-        drafts, refused, coerced = await self._drafts(items)
+        drafts, refused, coerced = await batches.drafts_of(self, items)
         if atomic and refused:
             raise ItemRefused(*next(iter(refused.items())))
-        outcomes = await self.store_drafts(list(drafts.values())) if drafts else []
+        outcomes = await batches.store(self, drafts, refused, whole=atomic) if drafts else []
         results = receipts.of_batch(drafts, outcomes, refused, coerced)
         created = sum(result.created for result in outcomes)
         merged = sum(result.outcome.how == "merged" for result in outcomes)
@@ -322,7 +319,7 @@ class MemoryManager(Core):
         """Store new memories and forget those that they replace, all of it in one transaction."""
         if len(ids) > FREELY:
             raise LimitExceeded(f"replacements replace at most {FREELY} memories at once.")
-        drafts, refused, _ = await self._drafts(items, screen=False)
+        drafts, refused, _ = await batches.drafts_of(self, items, screen=False)
         if refused:
             raise ItemRefused(*next(iter(refused.items())))
         async with self.store.transaction() as tx:
@@ -338,32 +335,6 @@ class MemoryManager(Core):
 
         result = await self.store_drafts([*drafts.values()], then=forget)
         return done[-1].model_copy(update={"replacement_ids": [str(one.id) for one in result]})
-
-    async def _drafts(
-        self, items: Sequence[Any], *, screen: bool = True
-    ) -> tuple[dict[int, memories.Draft], dict[int, dict[str, str]], dict[int, dict[str, str]]]:
-        """Return by place items as drafts, what is wrong with the others, and how fields were read.
-
-        Each is screened for secrets unless that was done.
-        """
-        drafts: dict[int, memories.Draft] = {}
-        refused: dict[int, dict[str, str]] = {}
-        coerced: dict[int, dict[str, str]] = {}
-        for index, item in enumerate(items):
-            try:
-                new, coerced[index] = reader(NewMemory).read(item)
-                clean, redacted = (
-                    without_secrets_in(new, redact=self.settings.secrets == "redact") if screen else (new, [])
-                )
-                drafts[index] = await self.draft(clean, place=index + 1)
-                drafts[index].redacted = redacted
-            except (InvalidInput, SecretRejected) as error:
-                refused[index] = error.as_dict()
-        for index, missing in zip([*drafts], await self.relate(list(drafts.values())), strict=True):
-            if missing is not None:
-                refused[index] = missing.as_dict()
-                del drafts[index]
-        return drafts, dict(sorted(refused.items())), coerced
 
     @staticmethod
     async def _removal(

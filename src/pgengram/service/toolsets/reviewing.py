@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, Final, Literal, get_args
 from uuid import UUID
 
+from pgengram.runtime.context import report_progress
 from pgengram.search.vector_index import VectorIndex
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
@@ -134,6 +135,7 @@ class Review:
             ):
                 found[min(pair.one, pair.other), max(pair.one, pair.other)] = pair
             self.looked_at["compared"] += len(chunk)
+            await report_progress(f"{self.looked_at['compared']:,} of {len(ids):,} memories are compared.")
             near = sum(pair.similarity >= threshold for pair in found.values())
             if monotonic() - started > COMPARING_S or near > MAX_PAIRS:
                 break
