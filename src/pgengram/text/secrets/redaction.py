@@ -1,13 +1,12 @@
 """Passwords, keys, tokens and card numbers in text: found by their shape, and by what stands before them.
 
-Three ways, from sure to unsure. A *key with a prefix of its own* (`ghp_…`) is known by its shape alone. A *value after
-an announcing word* (`password: …`, `api_key=…`) is judged: by its characters, by its entropy, and by whether it looks
-like a placeholder, a path, or code. A *card number* must have a card's first digits and grouping, and Luhn's check
-digit (ISO 7812-1).
+Three ways, from sure to unsure. A *key with a prefix of its own* (`ghp_…`) is known by its shape alone, which is data in
+the format of gitleaks' rules, and also where it is wrapped or split. A *value after an announcing word* (`password: …`,
+`api_key=…`) is judged: by its characters, by its entropy, and by whether it looks like a placeholder, a path, or code. A
+*card number* must have a card's first digits and grouping, and Luhn's check digit (ISO 7812-1).
 
 Ordinary notes cost little: keys with a prefix are looked for only in the text's long words, of which prose has few, and
-only if one holds the prefix; such a word is found by plain search, and what follows is read from there on. Patterns
-are loaded and compiled when first needed.
+only if one holds the prefix. Rules are loaded, and each expression compiled, when first needed.
 
 What is not found: passphrases of several plain words, a password that nothing announces, digits alone such as a PIN.
 """
@@ -15,27 +14,65 @@ What is not found: passphrases of several plain words, a password that nothing a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pgengram.text.secrets.broken_keys import Rewritten
     from pgengram.text.secrets.shapes import Found
 
 
+SHORTEST_PIECE: Final = 7  # characters of a word that a key may begin in
 _ID: Final = re.compile(r"(?:^|[_-])(?i:id)$|Id$")  # the end of a key that names an id
 
 
 def secrets_in(text: str) -> list[Found]:
-    """Return the secrets in `text` by where they stand; of several that overlap the first and longest."""
-    from pgengram.text.secrets.shapes import SHORTEST_PASSWORD, SHORTEST_TOKEN, worth_trying
+    """Return the secrets in `text` by where they stand, in one piece or broken; of several that overlap the first and
+    longest.
+    """
+    from pgengram.text.secrets.broken_keys import without_invisible
+    from pgengram.text.secrets.shapes import SHORTEST_PASSWORD
 
     if len(text) < SHORTEST_PASSWORD * 2:
         return []
-    lowered = _lowered(text)
-    long_words = " ".join([word for word in text.split() if len(word) >= SHORTEST_TOKEN])
-    long_lowered = long_words.lower()
-    found = [one for pattern in worth_trying(lowered, long_lowered) for one in pattern.found(text, lowered)]
-    return _apart(found)
+    seen = without_invisible(text)
+    found = _found_in(text if seen is None else seen.text)
+    return _apart(found if seen is None else [_placed(one, seen) for one in found])
+
+
+def _found_in(text: str) -> list[Found]:
+    """Return the secrets that a text holds in one piece, and the keys that it holds in several."""
+    from pgengram.text.secrets.rules import worth_trying
+    from pgengram.text.secrets.shapes import SHORTEST_TOKEN
+
+    lowered, words = _lowered(text), text.split()
+    long_words = " ".join([word for word in words if len(word) >= SHORTEST_TOKEN])
+    found = [one for pattern in worth_trying(lowered, long_words.lower()) for one in pattern.found(text, lowered)]
+    return [*found, *_in_pieces(text, words)]
+
+
+def _in_pieces(text: str, words: list[str]) -> Iterator[Found]:
+    """Give the keys that were wrapped or split; each begins in a word that is not of letters alone."""
+    from pgengram.text.secrets.broken_keys import pieces_from
+    from pgengram.text.secrets.rules import prefixes_in
+
+    end = 0
+    for word in words:
+        if len(word) < SHORTEST_PIECE or word[1:-1].isalpha():
+            continue
+        begin = text.index(word, end)
+        end = begin + len(word)
+        for place, prefix, patterns in prefixes_in(word):
+            for joined in pieces_from(text, begin + place, prefix):
+                found = [_placed(one, joined) for pattern in patterns for one in pattern.found_at_start(joined.text)]
+                yield from found
+                if found:
+                    break
+
+
+def _placed(found: Found, form: Rewritten) -> Found:
+    """Return a secret that was found in another form of a text with its place in the text."""
+    return found._replace(start=form.places[found.start], end=form.places[found.end - 1] + 1)
 
 
 def _lowered(text: str) -> str:
