@@ -24,28 +24,69 @@ NAMES = ("hook_event_name", "hookEventName", "hookName", "agent_action_name")
 
 
 def main(arguments: list[str]) -> int:
-    """Answer one event, which is read from standard input as JSON.
+    """Answer one event, which is read from standard input as JSON; return the exit code, which is 0.
 
     Args:
         arguments: the client's name; `--recall` to keep no conversation; `--settings` and a file of settings.
     """
     client, options = arguments[0], arguments[1:]
-    if "--settings" in options:
-        with open(options[options.index("--settings") + 1], encoding="utf-8") as file:
-            os.environ.update(json.load(file))
-    place = local.Endpoints(os.environ)
     printed = ""
-    patience_s = PATIENCE_S - ENDING_S - running_s()
     try:
-        event = json.loads(sys.stdin.read() or "{}")
-        request = {"hook": client, "event": event, "keeps": "--recall" not in options, "at": time.time()}
-        printed = _answered(place, request, patience_s)
-    except (OSError, ValueError, local.Unanswered) as error:
-        local.note(place, f"{client}: {type(error).__name__}: {error}")
-    printed = printed or ALWAYS.get(client, "")
-    if printed:
-        sys.stdout.write(printed + "\n")
+        patience_s = PATIENCE_S - ENDING_S - running_s()
+        _take_settings(options)
+        request = {"hook": client, "event": _event(), "keeps": "--recall" not in options, "at": time.time()}
+        printed = _answered(local.Endpoints(os.environ), request, patience_s)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever failed, the assistant's session goes on
+        _note(f"{client}: {type(error).__name__}: {error}")
+    _print(printed or ALWAYS.get(client, ""))
     return 0
+
+
+def _take_settings(options: list[str]) -> None:
+    """Take the settings of the file that is named, as the environment's.
+
+    Raises:
+        ValueError: none is named, or it holds no settings; what the event says must not get into another store.
+    """
+    for place, option in enumerate(options):
+        name, sign, path = option.partition("=")
+        if name == "--settings":
+            path = path if sign else next(iter(options[place + 1 :]), "")
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)
+            if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+                raise ValueError(f"{path} holds no settings; run `pgengram connect` with --hooks again")
+            os.environ.update(found)
+
+
+def _event() -> object:
+    """Return the event on standard input.
+
+    Raises:
+        ValueError: it is longer than a server takes, or no JSON.
+    """
+    text = sys.stdin.read(local.LONGEST_LINE)
+    if len(text) == local.LONGEST_LINE:
+        raise ValueError(f"the event has more than {local.LONGEST_LINE:,} characters")
+    return json.loads(text or "{}")
+
+
+def _note(text: str) -> None:
+    """Add a line to the log, if there is room for it."""
+    try:
+        local.note(local.Endpoints(os.environ), text.replace("\n", " "))
+    except (OSError, ValueError):  # a full disk, or a folder of somebody else: there is nowhere to say so
+        return
+
+
+def _print(text: str) -> None:
+    """Print an answer; who has stopped reading gets none."""
+    try:
+        if text:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):  # closed, or a full disk behind it
+        sys.stdout = None  # else the interpreter tries again at its end, and fails
 
 
 def _answered(place: local.Endpoints, request: dict[str, object], patience_s: float) -> str:
