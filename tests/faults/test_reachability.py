@@ -104,7 +104,8 @@ def test_no_piece_of_a_password_is_told_whatever_was_not_escaped_in_it(
 
 def test_the_doctor_says_each_cause_once_and_never_blames_a_url_that_is_right(database: Database) -> None:
     missing = pgengram("doctor", expect=1, database_url=in_database(database.url, "no_such_database")).stdout
-    unread = pgengram("doctor", expect=1, database_url=f"{database.url}&pgbouncer=true").stdout
+    more = "&" if "?" in database.url else "?"
+    unread = pgengram("doctor", expect=1, database_url=f"{database.url}{more}pgbouncer=true").stdout
 
     assert "✗ Database" in missing
     assert 'does not have the database: database "no_such_database" does not exist.' in missing

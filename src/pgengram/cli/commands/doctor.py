@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Final
+from typing import Annotated, Final
 
 import psycopg
+import typer
 from rich.markup import escape
 
 from pgengram import __version__
@@ -16,12 +17,14 @@ from pgengram.cli.clients.connecting import connected
 from pgengram.cli.options import AsJson
 from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.cli.store.health import backups_row, rights_row
+from pgengram.embedders.vectors import Passage
 from pgengram.errors import PgengramError, Unreachable
 from pgengram.inputs import NewMemory, Question
 from pgengram.postgres import minor_versions
 from pgengram.runtime.system import libraries
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
+from pgengram.store.maintenance import completeness
 
 PROBE: Final = "The doctor's thermometer hangs beside the blue door of the greenhouse."
 REPLICA: Final = (
@@ -42,7 +45,12 @@ class Finding:
 
 
 @command
-async def doctor(as_json: AsJson = False) -> int:
+async def doctor(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make memories whole that were written or changed by plain SQL.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
     """Checks everything from the binaries to storing and finding a memory, then starts each connected entry as its
     assistant would.
 
@@ -50,7 +58,7 @@ async def doctor(as_json: AsJson = False) -> int:
 
     Example: `pgengram doctor --json`
     """
-    findings = [finding async for finding in _findings(Settings.from_environment())]
+    findings = [finding async for finding in _findings(Settings.from_environment(), repair=repair)]
     findings += [Finding(*seen) async for seen in connected()] or [
         Finding("Assistants", ok=True, seen="none is connected; run `pgengram connect`")
     ]
@@ -69,7 +77,7 @@ def _show(finding: Finding) -> None:
         say(f"  → {finding.repair}")
 
 
-async def _findings(settings: Settings) -> AsyncIterator[Finding]:
+async def _findings(settings: Settings, *, repair: bool) -> AsyncIterator[Finding]:
     yield Finding(
         "Program", ok=True, seen=f"pgengram {__version__}, Python {platform.python_version()}, {platform.platform()}"
     )
@@ -105,6 +113,8 @@ async def _findings(settings: Settings) -> AsyncIterator[Finding]:
             yield Finding("Move to another model", ok=True, seen=moving)
         what = "Memory"
         yield await _stored_and_found(manager)
+        what = "All memories"
+        yield await _all_memories(manager, repair=repair)
         what = "Index"
         yield await _index(manager)
     except PgengramError as error:
@@ -151,6 +161,26 @@ async def _embedder(manager: MemoryManager) -> Finding:
     if difference := (await manager.models.state()).get("setting"):
         seen = f"{seen}. {difference}"
     return Finding("Embedder", ok=True, seen=seen)
+
+
+async def _all_memories(manager: MemoryManager, *, repair: bool) -> Finding:
+    """Say which memories, of all namespaces, lack what they are found by; make them whole if that is asked for."""
+    model = await manager.current_model()
+    model_id = None if model is None else model.id
+    database = manager.store.database
+    if not repair:
+        found = await completeness.look(database, model_id)
+        how = "Run `pgengram doctor --repair`; it changes no text." if found.incomplete else ""
+        return Finding("All memories", ok=not found.incomplete, seen=str(found), repair=how)
+
+    async def embed(texts: Sequence[str]) -> Sequence[Passage]:
+        return (await manager.models.passages(texts)).vectors
+
+    found = await completeness.complete(database, model_id, embed)
+    left = " ".join(found.left)
+    seen = f"{found}; {found.incomplete - found.left.total():,} were made whole" if found.incomplete else str(found)
+    hint = "Forget one of each two with `pgengram forget`, then repeat this." if left else ""
+    return Finding("All memories", ok=not left, seen=" ".join(filter(None, (f"{seen}.", left))), repair=hint)
 
 
 async def _index(manager: MemoryManager) -> Finding:

@@ -1,0 +1,225 @@
+"""Memories that were written by plain SQL: what they lack to be found, and making them whole.
+
+Whoever inserts into `memories` alone leaves out what a memory is ranked and found by, and whoever updates its text
+leaves the words and vectors of the former one behind. Nothing of the text is changed here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+from psycopg import sql
+
+from pgengram import fields as f
+from pgengram.embedders.vectors import Passage
+from pgengram.errors import Conflict
+from pgengram.ids import BEFORE_ALL
+from pgengram.inputs import NewMemory
+from pgengram.store.connection.database import Database, Row, Transaction
+from pgengram.store.graph import clusters
+from pgengram.store.memory import memories, searchable
+from pgengram.store.memory import statements as s
+from pgengram.text.counting import counted
+from pgengram.text.derived import IDENTITY, derived
+from pgengram.text.similarity.normalising import content_hash
+from pgengram.text.turn_features import TURN
+
+BATCH: Final = 1_000  # memories looked at in one transaction
+AT_ONCE: Final = 32  # memories embedded together
+# What is amiss with memories, in the words for a person, the worst first.
+DEFECTS: Final = {
+    "activation": "without activation, found nowhere",
+    "detail": "without the detail of their type",
+    "content": "with a text that was changed, found by the former one only",
+    "words": "without words, not found by them",
+    "vectors": "without vectors, not found by meaning",
+}
+FIND_NAMESPACES: Final = "SELECT id FROM namespaces ORDER BY id"
+HAS_DETAIL: Final = sql.SQL(" OR ").join(
+    sql.SQL(
+        "EXISTS (SELECT 1 FROM {} d WHERE d.namespace_id = %(namespace_id)s AND d.memory_id = m.id AND m.type = {})"
+    ).format(sql.Identifier(table), sql.Literal(type_))
+    for type_, table in memories.DETAIL_TABLE.items()
+)
+# Uses memories_pkey and, for each memory, the primary keys of the others.
+FIND: Final = sql.SQL("""
+SELECT m.id, m.content, m.content_hash, m."user", m.project, m.collection, m.speaker, m.occurred_at,
+  EXISTS (SELECT 1 FROM memory_activation a WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = m.id) AS activation,
+  ({detail}) AS detail,
+  EXISTS (SELECT 1 FROM memory_words w WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = m.id) AS words,
+  EXISTS (SELECT 1 FROM memory_vectors v
+    WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s) AS vectors
+FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s ORDER BY m.id LIMIT %(limit)s
+""").format(detail=HAS_DETAIL)
+HAS_TERMS: Final = "SELECT EXISTS (SELECT 1 FROM pgengram_terms(%(searched)s, %(extra)s)) AS has"
+# Uses memories_pkey.
+LOCK: Final = """
+SELECT * FROM memories WHERE namespace_id = %(namespace_id)s AND id = %(id)s AND content = %(content)s FOR UPDATE
+"""
+ADD_ACTIVATION: Final = """
+INSERT INTO memory_activation (namespace_id, memory_id, importance, rate_per_day, started_at)
+VALUES (%(namespace_id)s, %(id)s, %(importance)s, %(rate_per_day)s, %(started_at)s) ON CONFLICT DO NOTHING
+"""
+ADD_DETAIL: Final = sql.SQL(
+    "INSERT INTO {} (namespace_id, memory_id) VALUES (%(namespace_id)s, %(id)s) ON CONFLICT DO NOTHING RETURNING 1"
+)
+
+Embed = Callable[[Sequence[str]], Awaitable[Sequence[Passage]]]
+
+
+@dataclass(slots=True)
+class Found:
+    """How many memories there are, how many have which defect, and how many could not be made whole, by the reason."""
+
+    memories: int = 0
+    incomplete: int = 0
+    defects: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        named = [f"{self.defects[name]:,} {what}" for name, what in DEFECTS.items() if self.defects[name]]
+        if not named:
+            return f"{counted(self.memories)}, all complete"
+        be = "is" if self.incomplete == 1 else "are"
+        return f"{self.incomplete:,} of {counted(self.memories)} {be} incomplete: {'; '.join(named)}"
+
+    def note(self, defects: set[str]) -> None:
+        """Count an incomplete memory; one that was never stored by us had no former text."""
+        self.incomplete += 1
+        self.defects.update(defects - {"content"} if "activation" in defects else defects)
+
+
+async def look(database: Database, model_id: int | None) -> Found:
+    """Return what memories of all namespaces lack; without a model nobody misses vectors."""
+    found = Found()
+    async for namespace_id, rows in _batches(database, model_id):
+        found.memories += len(rows)
+        for _, defects in await _incomplete(database, namespace_id, rows, model_id):
+            found.note(defects)
+    return found
+
+
+async def complete(database: Database, model_id: int | None, embed: Embed) -> Found:
+    """Make incomplete memories whole, each in a transaction of its own; return what was amiss, and what is left of it.
+
+    A text that was changed counts as a new version of its memory; what it said before is not known.
+    """
+    found = Found()
+    async for namespace_id, rows in _batches(database, model_id):
+        found.memories += len(rows)
+        incomplete = await _incomplete(database, namespace_id, rows, model_id)
+        for start in range(0, len(incomplete), AT_ONCE):
+            part = incomplete[start : start + AT_ONCE]
+            needing = [row["id"] for row, defects in part if {"vectors", "content"} & defects and model_id is not None]
+            texts = [row["content"] for row, _ in part if row["id"] in needing]
+            passages = dict(zip(needing, await embed(texts) if texts else [], strict=True))
+            for row, defects in part:
+                found.note(defects)
+                try:
+                    async with database.transaction(namespace_id) as tx:
+                        await _complete(tx, row, defects, passages.get(row["id"]), model_id)
+                except Conflict as error:
+                    found.left[error.message] += 1
+    return found
+
+
+async def _batches(database: Database, model_id: int | None) -> AsyncIterator[tuple[int, list[Row]]]:
+    async with database.as_login() as connection:
+        namespaces = [row["id"] for row in await (await connection.execute(FIND_NAMESPACES)).fetchall()]
+    for namespace_id in namespaces:
+        after: UUID | None = BEFORE_ALL
+        while after is not None:
+            async with database.transaction(namespace_id, reads=True) as tx:
+                rows = await tx.rows(FIND, {"after": after, "limit": BATCH, "model_id": model_id})
+            after = rows[-1]["id"] if len(rows) == BATCH else None
+            yield namespace_id, rows
+
+
+async def _incomplete(
+    database: Database, namespace_id: int, rows: Sequence[Row], model_id: int | None
+) -> list[tuple[Row, set[str]]]:
+    """Return the memories that lack something, each with its defects."""
+    found = []
+    for row in rows:
+        defects = {name for name in ("activation", "detail", "words") if not row[name]}
+        if model_id is not None and not row["vectors"]:
+            defects.add("vectors")
+        if bytes(row["content_hash"]) != content_hash(**{name: row[name] for name in IDENTITY}):
+            defects.add("content")
+        if defects == {"words"} and not await _has_terms(database, namespace_id, row):
+            defects.clear()
+        if defects:
+            found.append((row, defects))
+    return found
+
+
+async def _has_terms(database: Database, namespace_id: int, row: Row) -> bool:
+    """Whether a text has any word at all to be found by."""
+    follows = derived({**row, "metadata": {}}, tags=[], detail=None, in_conversation=False)
+    async with database.transaction(namespace_id, reads=True) as tx:
+        has = await tx.row(HAS_TERMS, {"searched": follows.searched, "extra": follows.extra})
+    return bool(has and has["has"])
+
+
+async def _complete(
+    tx: Transaction, seen: Row, defects: set[str], passage: Passage | None, model_id: int | None
+) -> None:
+    """Make one memory whole, unless it was changed once more meanwhile.
+
+    Raises:
+        Conflict: another active memory says what this one says now.
+    """
+    id_ = seen["id"]
+    row = await tx.row(LOCK, {"id": id_, "content": seen["content"]})
+    if row is None:
+        return
+    await _add_rows(tx, row)
+    if "content" in defects:
+        await _follow_text(tx, row, is_new="activation" in defects)
+    if {"content", "words"} & defects:
+        await searchable.set_words(tx, [(await memories.read(tx, [id_], model_id))[id_]])
+    if "content" in defects:
+        await tx.run(s.DROP_VECTORS, {"id": id_})
+    if passage is not None and len(passage):
+        await searchable.add_vectors(tx, [(id_, passage)], model_id)
+        await clusters.reassign(tx, [id_])
+
+
+async def _add_rows(tx: Transaction, row: Row) -> None:
+    """Give a memory the rows that every memory of its type has."""
+    rate = f.rate_per_day(row["type"], row["kind"], pinned=row["pinned"])
+    importance = NewMemory.model_fields["importance"].default
+    await tx.run(
+        ADD_ACTIVATION,
+        {"id": row["id"], "importance": importance, "rate_per_day": rate, "started_at": row["created_at"]},
+    )
+    table = memories.DETAIL_TABLE[row["type"]]
+    is_new = await tx.row(ADD_DETAIL.format(sql.Identifier(table)), {"id": row["id"]})
+    if is_new and row["type"] == "episodic":
+        await memories.set_columns(tx, table, row["id"], {"event_time": row["occurred_at"] or row["created_at"]})
+
+
+async def _follow_text(tx: Transaction, row: Row, *, is_new: bool) -> None:
+    """Make what is worked out from a memory's text follow it, and note the change in its history."""
+    in_conversation = bool(row["traits"] & TURN)
+    follows = derived(row, tags=[], detail=None, in_conversation=in_conversation)
+    twins = await tx.rows(s.FIND_TWINS, {"hashes": [follows.content_hash]}) if row["status"] == "active" else []
+    if any(twin["id"] != row["id"] for twin in twins):
+        raise Conflict(f"The active memory {row['id']} says exactly what another one says.", "Forget one of them.")
+    version = row["version"] + (not is_new)
+    columns = {
+        "content_hash": follows.content_hash,
+        "voice": follows.speaker_key,
+        "traits": follows.turn_features,
+        "version": version,
+        "updated_at": datetime.now(UTC),
+    }
+    await memories.set_columns(tx, "memories", row["id"], columns)
+    changes = {} if is_new else {"content": [None, row["content"]]}
+    operation = "create" if is_new else "update"
+    await memories.add_history(tx, row["id"], version, operation, changes=changes, session_id=None)
