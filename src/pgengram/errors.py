@@ -13,6 +13,7 @@ PgengramError
 ├── TimedOut             TIMED_OUT          a call took longer than the program allowed
 └── DatabaseFailed       DATABASE_ERROR     PostgreSQL can't be used right now
     ├── ConnectionLost   DATABASE_ERROR     the connection broke; the call can be repeated
+    ├── WritesRefused    DATABASE_ERROR     the database takes no writes now
     ├── StoreMoved       DATABASE_ERROR     the store changed under the call, which can be repeated:
     │   ├── ModelSwitched                   it took another embedding model
     │   └── ShardMoved                      the namespace went to another machine
@@ -144,6 +145,12 @@ class ConnectionLost(DatabaseFailed):
 
     default_hint = "The call can be retried: a repeated create stores nothing twice."
     connection_lost = True
+
+
+class WritesRefused(DatabaseFailed):
+    """The database takes no writes now, as a standby or a read-only one does."""
+
+    default_hint = "Nothing was changed; call again in a moment."
 
 
 class StoreMoved(DatabaseFailed):

@@ -56,6 +56,31 @@ def test_an_index_that_is_not_built_is_said_to_be_none(database: Database) -> No
     assert "No index was built. Searches use exact search; an index is built once there are 5,000 vectors." in screen
 
 
+FADED = """
+WITH made AS (
+  INSERT INTO memories (namespace_id, id, type, content, content_hash, valid_from)
+  SELECT current_setting('pgengram.namespace_id')::integer, gen_random_uuid(), 'semantic', 'The bus was late ' || n,
+    decode(md5('v' || n), 'hex'), now() FROM generate_series(1, %s) AS n RETURNING namespace_id, id
+)
+INSERT INTO memory_activation (namespace_id, memory_id, importance, rate_per_day, started_at)
+SELECT namespace_id, id, 0.1, (SELECT max(rate_per_day) FROM decay_classes), now() FROM made RETURNING 1
+"""
+
+
+def test_what_one_run_leaves_for_the_next_is_told(database: Database) -> None:
+    remembered(database, "The harbour is north of the town.", "importance=1")
+    database.rows(FADED, [1_003])
+    archive = ("tidy", "archive", "--older-than-days", "0", "--yes")
+
+    done = pgengram(*archive, database_url=database.url, **WORDS).stdout
+    assert "Done: archive 1,000 memories." in done
+    assert "3 memories of the same kind are left: run the command again." in done
+
+    done = pgengram(*archive, database_url=database.url, **WORDS).stdout
+    assert "Done: archive 3 memories." in done
+    assert "left" not in done
+
+
 def test_nothing_is_archived_unless_somebody_agrees(database: Database) -> None:
     id_ = remembered(database, "The bus was late.", "importance=0.1")
     arguments = ("tidy", "archive", "--older-than-days", "0")

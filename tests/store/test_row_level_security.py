@@ -211,8 +211,9 @@ async def test_a_login_that_would_bypass_row_level_security_is_refused(two_names
         url = psycopg.conninfo.make_conninfo(two_namespaces.url, user=name, password="only-for-this-test")
         manager = MemoryManager(Settings(database_url=url, embedder="none:"))
 
-        with pytest.raises(NotReady, match="row-level security"):
+        with pytest.raises(NotReady, match="row-level security") as refused:
             await manager.ready()
+        assert f'GRANT pgengram_app TO "{name}"' in refused.value.hint
 
         await manager.close()
     finally:

@@ -13,10 +13,12 @@ from pydantic.json_schema import SkipJsonSchema
 from pgengram import fields as f
 from pgengram.errors import (
     Conflict,
+    DatabaseFailed,
     InvalidInput,
     ItemRefused,
     LimitExceeded,
     NotFound,
+    WritesRefused,
 )
 from pgengram.inputs import Change, NewMemory, Question, refusal
 from pgengram.runtime.retry import retrying
@@ -193,8 +195,16 @@ class MemoryManager(Core):
         as they are. Unknown ids are listed in missing. Error: NOT_FOUND, if none is known.
         """
         self.session.current()
-        if not touch:
-            return await self.store.read_transaction(lambda tx: reading.whole(self, tx, ids, include, touch=False))
+        if touch:
+            try:
+                return await self._used(ids, include)
+            except DatabaseFailed as error:  # a reading that cannot be counted is one all the same
+                if not (error.connection_lost or isinstance(error, WritesRefused)):
+                    raise
+        return await self.store.read_transaction(lambda tx: reading.whole(self, tx, ids, include, touch=False))
+
+    async def _used(self, ids: Sequence[str], include: Sequence[str]) -> Read:
+        """Read memories, and count that as a use of them."""
         async with self.store.transaction() as tx:
             if self.store.replica is None:  # one would not show before the log is written what this has changed
                 await tx.run(s.COMMIT_WITHOUT_WAITING)  # losing the trace of a reading is no loss

@@ -18,7 +18,7 @@ from pgengram.runtime.retry import retried
 from pgengram.settings import Settings
 from pgengram.store import ahead
 from pgengram.store.connection.begin import PROBES
-from pgengram.store.connection.database import Database, Row, Transaction
+from pgengram.store.connection.database import NOBODYS, Database, Row, Transaction
 from pgengram.store.connection.pool import PoolLimits
 from pgengram.store.connection.reachability import unreachable
 from pgengram.store.connection.replica import Begin, Replica
@@ -55,7 +55,7 @@ class Store:
         self._listeners: list[Report] = []
         self._said: str | None = None  # what the attempt reported last
         self._changing = asyncio.Lock()
-        self._namespace_id = 0
+        self._namespace_id = NOBODYS
 
     @property
     def is_open(self) -> bool:
@@ -82,6 +82,8 @@ class Store:
             NotReady: one of these failed; the next call tries again.
         """
         if self._database is not None:
+            if self._namespace_id == NOBODYS:
+                self._namespace_id = await self._database.namespace_id(self._settings.namespace)
             return
         if self._attempt is None or self._attempt.done():
             self._said = None

@@ -103,6 +103,7 @@ async def tidy(
     async with opened_manager() as manager:
         findings = Maintenance(manager)
         tidied = await _preview(findings, chosen, project, bounds)
+        left = tidied.left or 0
         if token := tidied.confirm_token:
             if not as_json:
                 await _print_changes(manager, tidied)
@@ -114,6 +115,8 @@ async def tidy(
         print_json(tidied, exclude={"confirm_token"})
     else:
         say(f"Done: {_operations(tidied).lower()}." if tidied.done else "Nothing to do.")
+        if tidied.done and left:
+            say(f"{counted(left)} of the same kind {'is' if left == 1 else 'are'} left: run the command again.")
         if tidied.done and any(change["operation"] != "erase" for change in tidied.changes):
             say("Undo: `pgengram restore` with the id of a memory.")
     return 0

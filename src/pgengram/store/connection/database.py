@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from psycopg import sql
 from psycopg_pool import PoolTimeout
 
-from pgengram.errors import DatabaseFailed, NotReady
+from pgengram.errors import DatabaseFailed, NotReady, WritesRefused
 from pgengram.runtime.context import ACTOR
 from pgengram.store.connection import begin
 from pgengram.store.connection.begin import PROBES, SNAPSHOT, begin_sql, settings_sql
@@ -26,6 +26,7 @@ from pgengram.store.connection.translation import our_errors
 
 # A pooler without a server, or a network that went away, would let a call wait for minutes.
 ENTER_TIMEOUT_S: Final = 10.0
+NOBODYS: Final = 0  # no namespace's key
 GIVING_S: Final = 0.5  # that closing waits for connections that are being given back
 POOL_CLOSE_S: Final = 0.75  # that it waits, then, for those that are being opened
 
@@ -173,18 +174,27 @@ class Database:
         return f"PostgreSQL {row['server']}, pgvector {row['vector']}" if row else "no answer"
 
     async def namespace_id(self, name: str) -> int:
-        """Return the key of the namespace called `name`, made when first asked for."""
+        """Return the key of the namespace called `name`, made when first asked for.
+
+        Where the database takes no writes, a new one has the key `NOBODYS`, under which nothing is, until it does.
+        """
         if name not in self._namespace_ids:
-            async with self.as_login() as connection:
-                parameters = {"name": name}
-                row = await (await connection.execute(FIND_NAMESPACE, parameters)).fetchone()
-                if row is None:
-                    await connection.execute(ADD_NAMESPACE, parameters)
-                    row = await (await connection.execute(FIND_NAMESPACE, parameters)).fetchone()
-                if row is None:
-                    raise NotReady("The namespace's key could not be created.")
-                self._namespace_ids[name] = row["id"]
+            try:
+                await self._find_namespace(name)
+            except WritesRefused:
+                return NOBODYS
         return self._namespace_ids[name]
+
+    async def _find_namespace(self, name: str) -> None:
+        async with self.as_login() as connection:
+            parameters = {"name": name}
+            row = await (await connection.execute(FIND_NAMESPACE, parameters)).fetchone()
+            if row is None:
+                await connection.execute(ADD_NAMESPACE, parameters)
+                row = await (await connection.execute(FIND_NAMESPACE, parameters)).fetchone()
+            if row is None:
+                raise NotReady("The namespace's key could not be created.")
+            self._namespace_ids[name] = row["id"]
 
     def forget_namespace(self, name: str) -> None:
         """Look the key of a namespace up anew when next asked for it."""
@@ -219,7 +229,7 @@ class Database:
                 if not reads:
                     await connection.commit()
         except DatabaseFailed as error:
-            refused = isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction)
+            refused = isinstance(error, WritesRefused)
             if refused and not full:
                 # It leads to a standby, or to what was one: a new connection may find who takes writes.
                 await connection.close()
@@ -329,7 +339,9 @@ class Database:
         try:
             yield connection
             await connection.commit()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                await connection.close()  # a new one may find who takes writes
             await self._give_back(pool, connection)
             raise
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import psycopg
+from psycopg import sql
 
 from pgengram.errors import NotReady
 
@@ -49,8 +50,9 @@ async def secured_role(connection: psycopg.AsyncConnection[dict[str, Any]]) -> s
     if row and row["member"]:
         return APP_ROLE
     if row and (row["rolsuper"] or row["rolbypassrls"]):
+        login = sql.Identifier(connection.info.user).as_string()
         raise NotReady(
             "This login bypasses row-level security and cannot switch to the application's role.",
-            f"Run `GRANT {APP_ROLE} TO CURRENT_USER`, or connect as a role without SUPERUSER and BYPASSRLS.",
+            f"An administrator runs `GRANT {APP_ROLE} TO {login};`, or connect as a role without SUPERUSER and BYPASSRLS.",
         )
     return "none"

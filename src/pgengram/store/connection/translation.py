@@ -11,7 +11,7 @@ from typing import Final
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from pgengram.errors import Conflict, ConnectionLost, DatabaseFailed, NotReady, PgengramError, ShardMoved
+from pgengram.errors import Conflict, ConnectionLost, DatabaseFailed, NotReady, PgengramError, ShardMoved, WritesRefused
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +54,7 @@ REFUSALS: Final[dict[str, Callable[[], PgengramError]]] = {
         ("25P03", "25P04", "57P05"),  # as the machine slept, or the network held back what was said
         partial(ConnectionLost, "PostgreSQL ended the connection, which had been silent for too long."),
     ),
-    "25006": partial(
-        DatabaseFailed, "The database accepts no writes now.", "Nothing was changed; call again in a moment."
-    ),
+    "25006": partial(WritesRefused, "The database accepts no writes now."),
     **dict.fromkeys(
         ("42P01", "42703", "42883"),
         partial(NotReady, "The database's schema does not fit this version.", "Run `pgengram migrate`."),
