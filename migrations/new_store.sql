@@ -657,7 +657,7 @@ DO $$ DECLARE one record; BEGIN
   FOR one IN 
     WITH ours AS (
       SELECT c.oid, c.relowner, c.relacl FROM pg_class c
-      WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,pgengram_version}')),
+      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,pgengram_version}')),
     reached AS (
       SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
       UNION ALL
@@ -669,7 +669,7 @@ DO $$ DECLARE one record; BEGIN
       JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
       UNION ALL
       SELECT 'FUNCTION ' || p.oid::regprocedure, p.proowner, coalesce(p.proacl, acldefault('f', p.proowner))
-      FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'pgengram\_%'
+      FROM pg_proc p WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.proname LIKE 'pgengram\_%'
         AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'))
     SELECT DISTINCT r.what, a.grantee FROM reached r, aclexplode(r.acl) a WHERE a.grantee <> r.owner
   LOOP
@@ -682,7 +682,7 @@ DO $$ DECLARE one record; BEGIN
       CASE WHEN d.defaclnamespace = 0 THEN '' ELSE 'IN SCHEMA ' || quote_ident(current_schema()) END AS place,
       CASE d.defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' ELSE 'FUNCTIONS' END AS what
     FROM pg_default_acl d, aclexplode(d.defaclacl) a
-    WHERE d.defaclrole = current_user::regrole AND d.defaclnamespace IN (0, current_schema()::regnamespace)
+    WHERE d.defaclrole = current_user::regrole AND d.defaclnamespace IN (0, quote_ident(current_schema())::regnamespace)
       AND d.defaclobjtype IN ('r', 'S', 'f') AND a.grantee <> d.defaclrole
       AND NOT (d.defaclobjtype = 'f' AND d.defaclnamespace = 0 AND a.grantee = 0)
   LOOP
@@ -727,7 +727,7 @@ DO $$ DECLARE one record; BEGIN
             GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
             FOR one IN SELECT p.oid::regprocedure AS name FROM pg_proc p
-              WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'pgengram\_%'
+              WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.proname LIKE 'pgengram\_%'
                 AND NOT has_function_privilege('pgengram_app', p.oid, 'EXECUTE')
             LOOP
               EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO pgengram_app', one.name);
@@ -737,7 +737,7 @@ DO $$ DECLARE one record; BEGIN
 DO $$ DECLARE one record; BEGIN
   FOR one IN
     SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM pg_class c
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories}') AND NOT EXISTS (
+    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories}') AND NOT EXISTS (
       SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance' AND p.polroles = ARRAY[c.relowner])
     ORDER BY 1
   LOOP

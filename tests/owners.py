@@ -63,7 +63,7 @@ def owned(
             server.execute(statement)
         admin = Database(in_database(postgres, name))
         try:
-            admin.as_login(*(statement.format(login=owner) for statement in filter(None, (vector, *before))))
+            admin.as_login("SELECT", *(statement.format(login=owner) for statement in filter(None, (vector, *before))))
             yield Owned(as_user(admin.url, owner), owner, admin)
         finally:
             admin.close()

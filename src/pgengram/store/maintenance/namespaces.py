@@ -20,7 +20,7 @@ Report = Callable[[str], Awaitable[None]]
 # point at come last, so that nothing is deleted row by row through them.
 OWNED: Final = """
 SELECT c.relname AS name FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace_id'
-WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND NOT a.attisdropped
+WHERE c.relkind = 'r' AND c.relnamespace = quote_ident(current_schema())::regnamespace AND NOT a.attisdropped
 ORDER BY EXISTS (SELECT 1 FROM pg_constraint f WHERE f.confrelid = c.oid AND f.contype = 'f'), c.relname
 """
 COUNT: Final = sql.SQL("SELECT count(*) AS rows FROM {} WHERE namespace_id = %(namespace_id)s")
@@ -130,7 +130,7 @@ class Scrubbed:
 
 TABLES: Final = """
 SELECT c.oid::regclass::text AS name FROM pg_class c
-WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND pg_has_role(c.relowner, 'USAGE') ORDER BY 1
+WHERE c.relkind = 'r' AND c.relnamespace = quote_ident(current_schema())::regnamespace AND pg_has_role(c.relowner, 'USAGE') ORDER BY 1
 """
 # VACUUM alone gives room back within a page but leaves the bytes there; only a new file is without them. ANALYZE
 # forgets the values that the planner's statistics took as samples, and these are kept in a table as well.

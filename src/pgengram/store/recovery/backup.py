@@ -37,7 +37,7 @@ SELECT set_config('datestyle', 'ISO, YMD', false), set_config('timezone', 'UTC',
 SIGHT: Final = """
 SELECT r.rolsuper OR r.rolbypassrls AS passes, NOT EXISTS (
   SELECT FROM pg_class c
-  WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY (%(tables)s) AND c.relkind = 'r' AND NOT (
+  WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY (%(tables)s) AND c.relkind = 'r' AND NOT (
     pg_has_role(c.relowner, 'USAGE') AND (NOT c.relforcerowsecurity OR EXISTS (
       SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance' AND p.polroles = ARRAY[c.relowner])))
 ) AS owns FROM pg_roles r WHERE r.rolname = current_user
@@ -46,7 +46,7 @@ SELECT r.rolsuper OR r.rolbypassrls AS passes, NOT EXISTS (
 COLUMNS: Final = """
 SELECT c.relname, array_agg(a.attname ORDER BY a.attname)
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY (%(tables)s) AND c.relkind = 'r'
+WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY (%(tables)s) AND c.relkind = 'r'
   AND c.relpersistence = 'p'
 GROUP BY c.relname ORDER BY c.relname
 """

@@ -52,10 +52,10 @@ WHERE d.datname = %s AND a.grantee <> d.datdba
 LISTS: Final = ("search_path", "session_preload_libraries", "local_preload_libraries", "temp_tablespaces")
 FOREIGN_KEYS: Final = """
 SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
-WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
+WHERE contype = 'f' AND connamespace = quote_ident(current_schema())::regnamespace
 """
 FORCED: Final = """
-SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relforcerowsecurity
+SELECT relname FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relforcerowsecurity
 """
 MODELS: Final = "SELECT id, dimensions FROM embedding_models WHERE built_at IS NOT NULL"
 

@@ -39,7 +39,7 @@ SELECT current_database() AS database, current_user::text AS login, current_sche
 FROM (SELECT) AS one LEFT JOIN pg_extension e ON e.extname = 'vector'
 """
 TAKEN: Final = """
-SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY (%s) AND relkind <> 'I'
+SELECT relname FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relname = ANY (%s) AND relkind <> 'I'
 ORDER BY relname
 """
 SHUT: Final = f"""

@@ -31,7 +31,9 @@ reached AS (
     AND NOT EXISTS (SELECT FROM aclexplode(o.relacl) a WHERE a.grantee = 0)
     AND (has_table_privilege(r.oid, o.oid, '{RIGHTS}') OR has_any_column_privilege(r.oid, o.oid, '{COLUMN_RIGHTS}'))
   UNION ALL
-  SELECT r.rolname, '{APP_ROLE}', 'application' FROM pg_roles r, app
+  SELECT r.rolname, '{APP_ROLE}', CASE WHEN EXISTS (
+    SELECT FROM pg_database d WHERE d.datdba = r.oid AND d.datname <> current_database()) THEN 'sibling' ELSE 'application' END
+  FROM pg_roles r, app
   WHERE NOT r.rolsuper AND r.rolname <> '{APP_ROLE}' AND r.rolname NOT LIKE 'pg\\_%%'
     AND NOT EXISTS (SELECT FROM owner o WHERE {ACTS_AS.format(role="o.oid")})
     AND {ACTS_AS.format(role="app.oid")} AND (r.rolcanlogin IS FALSE OR has_database_privilege(r.oid, current_database(), 'CONNECT'))
@@ -46,12 +48,14 @@ SELECT role, how, array_agg(DISTINCT name ORDER BY name) AS names FROM reached G
 class Reach:
     """Who reaches what, besides the owner and the application's role.
 
-    rights: of each role with rights of its own or by membership, the tables; application: the logins that may take the
-        application's role; owner: those that may act as the owner.
+    rights: of each role with rights of its own or by membership, the tables; application: those that may take the
+        application's role; siblings: those of them that own another database, which may be another store; owner: those
+        that may act as the owner.
     """
 
     rights: dict[str, list[str]]
     application: list[str]
+    siblings: list[str]
     owner: list[str]
 
     @property
@@ -62,18 +66,19 @@ class Reach:
     def __str__(self) -> str:
         said = [f"{role} has rights on {_few(names)}" for role, names in self.rights.items()]
         said += [f"{role} may take the role {APP_ROLE}, so it can read every namespace" for role in self.application]
+        said += [
+            f"{role}, which owns another database, may take the role {APP_ROLE} here, too, unless you REVOKE CONNECT ON "
+            "DATABASE … FROM PUBLIC"
+            for role in self.siblings
+        ]
         said += [f"{role} may act as the owner" for role in self.owner]
         return "; ".join(said) or f"only the owner and the role {APP_ROLE} reach the tables"
 
     @property
     def repair(self) -> str:
         """What to do about it."""
-        steps = []
-        if self.rights:
-            steps.append("`pgengram migrate` takes these rights back.")
-        if self.application:
-            steps.append(f"REVOKE {APP_ROLE} FROM {', '.join(self.application)}; or, if they serve another database: "
-                         "REVOKE CONNECT ON DATABASE … FROM PUBLIC;")  # fmt: skip
+        steps = ["`pgengram migrate` takes these rights back."] if self.rights else []
+        steps += [f"REVOKE {APP_ROLE} FROM {', '.join(self.application)};"] if self.application else []
         return " ".join(steps)
 
 
@@ -85,10 +90,9 @@ async def reach(database: Database) -> Reach:
     names = [*metadata.tables, *VIEWS, VERSION_TABLE]
     async with database.as_login() as connection:
         rows = await (await connection.execute(REACH, {"names": names})).fetchall()
+    rights = {row["role"]: row["names"] for row in rows if row["how"] == "rights"}
     return Reach(
-        {row["role"]: row["names"] for row in rows if row["how"] == "rights"},
-        [row["role"] for row in rows if row["how"] == "application"],
-        [row["role"] for row in rows if row["how"] == "owner"],
+        rights, *([row["role"] for row in rows if row["how"] == how] for how in ("application", "sibling", "owner"))
     )
 
 

@@ -38,7 +38,7 @@ ROLE: Final = (
 REACHED: Final = """
     WITH ours AS (
       SELECT c.oid, c.relowner, c.relacl FROM pg_class c
-      WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY ('{{{names}}}')),
+      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{{{names}}}')),
     reached AS (
       SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
       UNION ALL
@@ -50,7 +50,7 @@ REACHED: Final = """
       JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
       UNION ALL
       SELECT 'FUNCTION ' || p.oid::regprocedure, p.proowner, coalesce(p.proacl, acldefault('f', p.proowner))
-      FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'pgengram\\_%'
+      FROM pg_proc p WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.proname LIKE 'pgengram\\_%'
         AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'))
     SELECT DISTINCT r.what, a.grantee FROM reached r, aclexplode(r.acl) a WHERE a.grantee <> r.owner"""
 GRANTEE: Final = "CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END"
@@ -62,7 +62,7 @@ NOT_BY_DEFAULT: Final = f"""DO $$ DECLARE one record; BEGIN
       CASE WHEN d.defaclnamespace = 0 THEN '' ELSE 'IN SCHEMA ' || quote_ident(current_schema()) END AS place,
       CASE d.defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' ELSE 'FUNCTIONS' END AS what
     FROM pg_default_acl d, aclexplode(d.defaclacl) a
-    WHERE d.defaclrole = current_user::regrole AND d.defaclnamespace IN (0, current_schema()::regnamespace)
+    WHERE d.defaclrole = current_user::regrole AND d.defaclnamespace IN (0, quote_ident(current_schema())::regnamespace)
       AND d.defaclobjtype IN ('r', 'S', 'f') AND a.grantee <> d.defaclrole
       AND NOT (d.defaclobjtype = 'f' AND d.defaclnamespace = 0 AND a.grantee = 0)
   LOOP
@@ -74,7 +74,7 @@ END $$"""
 MAINTENANCE: Final = """DO $$ DECLARE one record; BEGIN
   FOR one IN
     SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM pg_class c
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY ('{{{names}}}') AND NOT EXISTS (
+    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{{{names}}}') AND NOT EXISTS (
       SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance' AND p.polroles = ARRAY[c.relowner])
     ORDER BY 1
   LOOP
@@ -175,7 +175,7 @@ def _usage() -> str:
 def _functions() -> str:
     return f"""
             FOR one IN SELECT p.oid::regprocedure AS name FROM pg_proc p
-              WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'pgengram\\_%'
+              WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.proname LIKE 'pgengram\\_%'
                 AND NOT has_function_privilege('{APP_ROLE}', p.oid, 'EXECUTE')
             LOOP
               EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {APP_ROLE}', one.name);
