@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import base
 from pgengram.errors import NotReady
 from pgengram.store.schema import migrate, place
 from pgengram.store.schema.rights import VERSION_TABLE
-from pgengram.store.schema.tables import HalfVector, metadata, rights_statements
+from pgengram.store.schema.tables import HalfVector, metadata
 
 COMMAND = getattr(context.config.cmd_opts, "cmd", [None])[0]
 asked_for = getattr(COMMAND, "__name__", "")
@@ -84,7 +84,7 @@ def write_down() -> None:
     )
     with context.begin_transaction():
         context.run_migrations()
-        for statement in rights_statements():
+        for statement in migrate.finishing_statements():
             context.get_context().impl.static_output(f"{statement.strip()};")
 
 

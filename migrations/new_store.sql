@@ -637,6 +637,40 @@ ALTER TABLE conversations ADD COLUMN forked_from text, ADD COLUMN withdrawn bigi
 ALTER TABLE conversation_turns ADD COLUMN source_key bigint;
 CREATE INDEX conversation_turns_by_source ON conversation_turns (namespace_id, client, source_key);
 UPDATE pgengram_version SET version_num='0007' WHERE pgengram_version.version_num = '0006';
+CREATE FUNCTION pgengram_keep_text() RETURNS trigger LANGUAGE plpgsql
+AS $$
+BEGIN
+  RAISE EXCEPTION 'The text of a memory is not changed by UPDATE: searches would go on finding the old one.'
+    USING ERRCODE = 'restrict_violation',
+      HINT = format('pgengram call update_memory id=%s content=…', right(OLD.id::text, 8));
+END
+$$;
+DO $do$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+CREATE TRIGGER pgengram_keeps_text BEFORE UPDATE OF content ON memories FOR EACH ROW
+  WHEN (OLD.content IS DISTINCT FROM NEW.content AND OLD.version = NEW.version) EXECUTE FUNCTION pgengram_keep_text();
+CREATE VIEW memories_now WITH (security_invoker = true) AS
+SELECT m.id, m.short_id, m.type, m.kind, m.content,
+  pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance, a.importance,
+  ARRAY(SELECT t.tag FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id ORDER BY t.position) AS tags,
+  m.project, m.collection, m."user", m.speaker, m.source, m.session_id, m.confidence, m.emotion, m.pinned,
+  CASE m.type
+    WHEN 'episodic' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM episodic_memories d
+                          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+    WHEN 'semantic' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM semantic_memories d
+                          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+    WHEN 'procedural' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM procedural_memories d
+                            WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+    ELSE (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM strategic_memories d
+          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+  END AS detail,
+  m.metadata, m.occurred_at, m.created_at, m.updated_at, m.expires_at, a.last_accessed_at, a.access_count, m.version,
+  m.namespace_id
+FROM memories m JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now());
+  END IF;
+END $do$;
+UPDATE pgengram_version SET version_num='0008' WHERE pgengram_version.version_num = '0007';
 DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
@@ -657,7 +691,7 @@ DO $$ DECLARE one record; BEGIN
   FOR one IN 
     WITH ours AS (
       SELECT c.oid, c.relowner, c.relacl FROM pg_class c
-      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,pgengram_version}')),
+      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,memories_now,pgengram_version}')),
     reached AS (
       SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
       UNION ALL
@@ -732,6 +766,7 @@ DO $$ DECLARE one record; BEGIN
             LOOP
               EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO pgengram_app', one.name);
             END LOOP;
+            IF to_regclass('memories_now') IS NOT NULL THEN GRANT SELECT ON memories_now TO pgengram_app; END IF;
           END IF;
         END $$;
 DO $$ DECLARE one record; BEGIN
@@ -746,3 +781,276 @@ DO $$ DECLARE one record; BEGIN
       USING (current_setting(''pgengram.maintenance'', true) = ''on'')', one.name, one.owner);
   END LOOP;
 END $$;
+COMMENT ON TABLE memories IS 'One row for each memory.';
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON VIEW memories_now IS 'One row for each memory that a search could find now (a view).'; END IF; END $$;
+COMMENT ON TABLE episodic_memories IS 'One row for each memory of that type.';
+COMMENT ON TABLE semantic_memories IS 'One row for each memory of that type.';
+COMMENT ON TABLE procedural_memories IS 'One row for each memory of that type.';
+COMMENT ON TABLE strategic_memories IS 'One row for each memory of that type.';
+COMMENT ON TABLE memory_activation IS 'One row for each memory.';
+COMMENT ON TABLE memory_vectors IS 'One row for each part of a memory and embedding model.';
+COMMENT ON TABLE memory_words IS 'One row for each memory.';
+COMMENT ON TABLE memory_posting_lists IS 'One row for each word of a segment of a namespace''s memories.';
+COMMENT ON TABLE memory_tags IS 'One row for each tag of a memory.';
+COMMENT ON TABLE memory_tag_synonyms IS 'One row for each word that means another tag.';
+COMMENT ON TABLE memory_relationships IS 'One row for each edge between two memories.';
+COMMENT ON TABLE memory_clusters IS 'One row for each cluster.';
+COMMENT ON TABLE memory_cluster_members IS 'One row for each memory in it.';
+COMMENT ON TABLE memory_cluster_activations IS 'One row for each activation.';
+COMMENT ON TABLE working_memories IS 'One row for each memory of status working.';
+COMMENT ON TABLE memory_identities IS 'One row for each recording of who the assistant is.';
+COMMENT ON TABLE memory_beliefs IS 'One row for each belief.';
+COMMENT ON TABLE memory_belief_evidence IS 'One row for each memory that speaks for or against it.';
+COMMENT ON TABLE memory_confirmations IS 'One row for each change that waits for a confirmation.';
+COMMENT ON TABLE memory_history IS 'One row for each change of a memory.';
+COMMENT ON TABLE conversations IS 'One row for each conversation that hooks keep.';
+COMMENT ON TABLE conversation_turns IS 'One row for each turn of it.';
+COMMENT ON TABLE conversation_settings IS 'One row for each namespace with its own rules for keeping conversations.';
+COMMENT ON TABLE recall_receipts IS 'One row for each memory that a hook gave to a model.';
+COMMENT ON TABLE namespaces IS 'One row for each namespace.';
+COMMENT ON TABLE access_tokens IS 'One row for each token of an HTTP client.';
+COMMENT ON TABLE deletion_log IS 'One row for each erased memory or namespace.';
+COMMENT ON TABLE client_rates IS 'One row for each HTTP client that called recently.';
+COMMENT ON TABLE embedding_models IS 'One row for each embedding model ever used.';
+COMMENT ON TABLE decay_classes IS 'One row for each rate of fading.';
+COMMENT ON COLUMN memories."namespace_id" IS 'The namespace it belongs to.';
+COMMENT ON COLUMN memories."id" IS 'UUID version 7, so ids sort by time. Callers may shorten it to its last 8 or more digits.';
+COMMENT ON COLUMN memories."type" IS 'episodic, semantic, procedural or strategic.';
+COMMENT ON COLUMN memories."kind" IS 'A more specific category, or empty. It sets the rate of fading.';
+COMMENT ON COLUMN memories."status" IS 'active; archived; invalidated when forgotten; working while it is held for a task only.';
+COMMENT ON COLUMN memories."content" IS '1 to 16,000 characters, stored unchanged.';
+COMMENT ON COLUMN memories."content_hash" IS '16 bytes of a SHA-256 of content, user, project, collection and speaker (normalised) and the time it happened. Unique among active memories.';
+COMMENT ON COLUMN memories."metadata" IS 'The caller''s keys that don''t belong to the type''s detail.';
+COMMENT ON COLUMN memories."source" IS 'Where it comes from.';
+COMMENT ON COLUMN memories."source_provider" IS 'Who stored it.';
+COMMENT ON COLUMN memories."capture_mode" IS 'explicit (said) or inferred.';
+COMMENT ON COLUMN memories."session_id" IS 'The conversation it belongs to, and its position in it. If none is given, the memories of one connection form a session.';
+COMMENT ON COLUMN memories."session_sequence" IS 'After 30 idle minutes a new one begins.';
+COMMENT ON COLUMN memories."speaker" IS 'Who said it.';
+COMMENT ON COLUMN memories."user" IS 'Who it is about or for.';
+COMMENT ON COLUMN memories."voice" IS 'Who is speaking, in lower case, even if only the text says so.';
+COMMENT ON COLUMN memories."traits" IS 'Properties of the text as a turn of a conversation, as bits: mentions a time, contains a digit, a name or a question, ends with a question, belongs to a named conversation.';
+COMMENT ON COLUMN memories."project" IS 'The project it belongs to.';
+COMMENT ON COLUMN memories."collection" IS 'Any other grouping.';
+COMMENT ON COLUMN memories."confidence" IS 'How certain it is, 0 to 1. The default is 0.8 for semantic memories and 0.7 for strategic ones.';
+COMMENT ON COLUMN memories."emotion" IS 'curiosity, satisfaction, concern, neutral or excitement.';
+COMMENT ON COLUMN memories."sources" IS 'Who says so: a list of objects with kind, ref, label, author, observed_at and trust.';
+COMMENT ON COLUMN memories."pinned" IS 'Whether it never fades.';
+COMMENT ON COLUMN memories."idempotency_key" IS 'The caller''s key for the call that stored it. Another call with the same key returns this memory.';
+COMMENT ON COLUMN memories."version" IS '1 at first; each change adds 1.';
+COMMENT ON COLUMN memories."reason" IS 'Why it was forgotten, and which memories replace it.';
+COMMENT ON COLUMN memories."replaced_by" IS 'Why it was forgotten, and which memories replace it.';
+COMMENT ON COLUMN memories."occurred_at" IS 'When it happened.';
+COMMENT ON COLUMN memories."expires_at" IS 'After this time it no longer appears in search.';
+COMMENT ON COLUMN memories."last_confirmed_at" IS 'When it was last said or confirmed.';
+COMMENT ON COLUMN memories."valid_from" IS 'When it was true: from occurred_at, or else from when it was stored, until its replacement became true, or else until it was forgotten.';
+COMMENT ON COLUMN memories."valid_to" IS 'When it was true: from occurred_at, or else from when it was stored, until its replacement became true, or else until it was forgotten.';
+COMMENT ON COLUMN memories."created_at" IS 'When it was stored.';
+COMMENT ON COLUMN memories."updated_at" IS 'When it was last changed.';
+COMMENT ON COLUMN memories."short_id" IS 'The last 8 digits of the id; generated.';
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."content" IS 'The text.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."type" IS 'The type.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."kind" IS 'The more specific category.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."relevance" IS 'How much it matters now, 0 to 1: importance, faded since, strengthened by use.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."importance" IS '0 to 1, as given; use does not change it.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."tags" IS 'Its tags, in their order.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."detail" IS 'The columns of the table of its type, as a JSON object.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."metadata" IS 'The caller''s keys that don''t belong to the detail.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."project" IS 'The project it belongs to.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."collection" IS 'Any other grouping.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."user" IS 'Who it is about or for.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."speaker" IS 'Who said it.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."source" IS 'Where it comes from.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."session_id" IS 'The conversation it belongs to.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."confidence" IS 'How certain it is, 0 to 1.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."emotion" IS 'The emotion.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."pinned" IS 'Whether it never fades.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."occurred_at" IS 'When it happened.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."created_at" IS 'When it was stored.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."updated_at" IS 'When it was last changed.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."expires_at" IS 'When it stops appearing in search.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."last_accessed_at" IS 'When it was last read by its id or changed.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."access_count" IS 'How often it was read, changed or found by a search.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."id" IS 'The id.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."short_id" IS 'Its last 8 digits.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."version" IS 'How many versions it has had.'; END IF; END $$;
+DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."namespace_id" IS 'The namespace it belongs to.'; END IF; END $$;
+COMMENT ON COLUMN episodic_memories."action_taken" IS 'Any JSON.';
+COMMENT ON COLUMN episodic_memories."context" IS 'Any JSON.';
+COMMENT ON COLUMN episodic_memories."result" IS 'Any JSON.';
+COMMENT ON COLUMN episodic_memories."emotional_valence" IS '−1 to 1; 0 by default.';
+COMMENT ON COLUMN episodic_memories."verification_status" IS 'Whether it was verified; empty if nobody has checked.';
+COMMENT ON COLUMN episodic_memories."event_time" IS 'When it happened; by default occurred_at, else when it was stored.';
+COMMENT ON COLUMN semantic_memories."category" IS 'Lists of words.';
+COMMENT ON COLUMN semantic_memories."related_concepts" IS 'Lists of words.';
+COMMENT ON COLUMN semantic_memories."source_references" IS 'Any JSON.';
+COMMENT ON COLUMN semantic_memories."contradictions" IS 'Any JSON.';
+COMMENT ON COLUMN semantic_memories."last_validated" IS 'When it was last checked.';
+COMMENT ON COLUMN procedural_memories."steps" IS 'Any JSON.';
+COMMENT ON COLUMN procedural_memories."prerequisites" IS 'Empty objects by default.';
+COMMENT ON COLUMN procedural_memories."success_count" IS 'How often it worked.';
+COMMENT ON COLUMN procedural_memories."total_attempts" IS 'How often it was tried.';
+COMMENT ON COLUMN procedural_memories."success_rate" IS 'The first divided by the second, or 0 without attempts; generated.';
+COMMENT ON COLUMN procedural_memories."failure_points" IS 'Any JSON. Recording outcomes makes it a list of the latest 100.';
+COMMENT ON COLUMN procedural_memories."average_duration" IS 'An interval: the mean of all attempts whose duration was recorded.';
+COMMENT ON COLUMN strategic_memories."pattern_description" IS 'The pattern in words; empty if the content says it.';
+COMMENT ON COLUMN strategic_memories."supporting_evidence" IS 'Any JSON.';
+COMMENT ON COLUMN strategic_memories."success_metrics" IS 'Any JSON.';
+COMMENT ON COLUMN strategic_memories."adaptation_history" IS 'Any JSON.';
+COMMENT ON COLUMN strategic_memories."context_applicability" IS 'Any JSON.';
+COMMENT ON COLUMN memory_activation."importance" IS '0 to 1, as given; use does not change it.';
+COMMENT ON COLUMN memory_activation."rate_per_day" IS 'How fast it fades.';
+COMMENT ON COLUMN memory_activation."started_at" IS 'When it starts to fade.';
+COMMENT ON COLUMN memory_activation."last_accessed_at" IS 'When it was last read by its id or changed.';
+COMMENT ON COLUMN memory_activation."access_count" IS 'How often it was read, changed or found by a search. Being found doesn''t strengthen it.';
+COMMENT ON COLUMN memory_activation."reinforcement" IS 'The logarithm of the sum of all uses, each faded to a fixed day.';
+COMMENT ON COLUMN memory_activation."used_at" IS 'The last 32 uses, newest first, and the weight of each.';
+COMMENT ON COLUMN memory_activation."use_weights" IS 'Empty before the first.';
+COMMENT ON COLUMN memory_activation."relevance_anchor" IS 'The constant term of the line; generated. pgengram_relevance(relevance_anchor, rate_per_day, now()) returns the current relevance, 0 to 1.';
+COMMENT ON COLUMN memory_vectors."memory_id" IS 'The memory, the model, and which of the text''s overlapping parts, counted from 0.';
+COMMENT ON COLUMN memory_vectors."model_id" IS 'The memory, the model, and which of the text''s overlapping parts, counted from 0.';
+COMMENT ON COLUMN memory_vectors."part" IS 'The memory, the model, and which of the text''s overlapping parts, counted from 0.';
+COMMENT ON COLUMN memory_vectors."embedding" IS 'A vector of unit length, 2 bytes per dimension.';
+COMMENT ON COLUMN memory_vectors."words" IS 'Of a turn of a conversation the words of the part that say something, 16 bytes each; null for other memories.';
+COMMENT ON COLUMN memory_words."terms" IS 'The words that find it, as hashed stems, and how often each occurs.';
+COMMENT ON COLUMN memory_words."counts" IS 'The words that find it, as hashed stems, and how often each occurs.';
+COMMENT ON COLUMN memory_words."length" IS 'The total number of words.';
+COMMENT ON COLUMN memory_words."segment" IS 'The segment of the posting lists that contain the words. Empty while the memory waits to be added; until then each search reads its words here. 0 if the memory doesn''t appear in search.';
+COMMENT ON COLUMN memory_posting_lists."term" IS 'A word, and a group of up to 4,096 memories.';
+COMMENT ON COLUMN memory_posting_lists."segment" IS 'A word, and a group of up to 4,096 memories.';
+COMMENT ON COLUMN memory_posting_lists."memory_ids" IS 'The memories of the group that contain the word.';
+COMMENT ON COLUMN memory_posting_lists."measures" IS 'For each, how often, and how long the text is, in one number.';
+COMMENT ON COLUMN memory_tags."tag" IS 'Up to 64 characters.';
+COMMENT ON COLUMN memory_tags."position" IS 'Its position among the memory''s tags.';
+COMMENT ON COLUMN memory_tag_synonyms."alias" IS 'The word as written, and the tag that is stored and searched instead. An alias of itself turns off a built-in synonym.';
+COMMENT ON COLUMN memory_tag_synonyms."tag" IS 'The word as written, and the tag that is stored and searched instead. An alias of itself turns off a built-in synonym.';
+COMMENT ON COLUMN memory_relationships."from_id" IS 'The edge: two different memories, and a type in lower case. Linking them again replaces strength and properties.';
+COMMENT ON COLUMN memory_relationships."to_id" IS 'The edge: two different memories, and a type in lower case. Linking them again replaces strength and properties.';
+COMMENT ON COLUMN memory_relationships."type" IS 'The edge: two different memories, and a type in lower case. Linking them again replaces strength and properties.';
+COMMENT ON COLUMN memory_relationships."strength" IS '0 to 1.';
+COMMENT ON COLUMN memory_relationships."properties" IS 'Any JSON object.';
+COMMENT ON COLUMN memory_relationships."created_at" IS 'When the link was first and last stored.';
+COMMENT ON COLUMN memory_relationships."updated_at" IS 'When the link was first and last stored.';
+COMMENT ON COLUMN memory_clusters."id" IS 'The cluster in words.';
+COMMENT ON COLUMN memory_clusters."name" IS 'The cluster in words.';
+COMMENT ON COLUMN memory_clusters."description" IS 'The cluster in words.';
+COMMENT ON COLUMN memory_clusters."keywords" IS 'The cluster in words.';
+COMMENT ON COLUMN memory_clusters."type" IS 'theme, emotion, temporal, person, pattern or mixed.';
+COMMENT ON COLUMN memory_clusters."emotional_signature" IS 'Any JSON.';
+COMMENT ON COLUMN memory_clusters."importance" IS '0 to 1.';
+COMMENT ON COLUMN memory_clusters."activation_count" IS 'How often it was activated.';
+COMMENT ON COLUMN memory_clusters."last_activated_at" IS 'When it was last activated.';
+COMMENT ON COLUMN memory_clusters."model_id" IS 'The mean of the vectors of its (1,000 strongest) members, of unit length.';
+COMMENT ON COLUMN memory_clusters."centroid" IS 'Empty while no member has a vector.';
+COMMENT ON COLUMN memory_clusters."created_at" IS 'When it was made.';
+COMMENT ON COLUMN memory_clusters."updated_at" IS 'When it or its members last changed.';
+COMMENT ON COLUMN memory_cluster_members."cluster_id" IS 'Which memory is in which cluster.';
+COMMENT ON COLUMN memory_cluster_members."memory_id" IS 'Which memory is in which cluster.';
+COMMENT ON COLUMN memory_cluster_members."strength" IS '0 to 1; for automatic members, the cosine similarity to the centroid.';
+COMMENT ON COLUMN memory_cluster_members."automatic" IS 'Whether it was added because it is similar, not by a caller.';
+COMMENT ON COLUMN memory_cluster_members."added_at" IS 'When it was added.';
+COMMENT ON COLUMN memory_cluster_activations."cluster_id" IS 'Which cluster.';
+COMMENT ON COLUMN memory_cluster_activations."id" IS 'The key.';
+COMMENT ON COLUMN memory_cluster_activations."context" IS 'Why it was activated, how strongly, in which conversation, and when.';
+COMMENT ON COLUMN memory_cluster_activations."strength" IS 'Why it was activated, how strongly, in which conversation, and when.';
+COMMENT ON COLUMN memory_cluster_activations."session_id" IS 'Why it was activated, how strongly, in which conversation, and when.';
+COMMENT ON COLUMN memory_cluster_activations."at" IS 'Why it was activated, how strongly, in which conversation, and when.';
+COMMENT ON COLUMN working_memories."promote" IS 'Whether to keep it when it expires.';
+COMMENT ON COLUMN working_memories."context" IS 'Any JSON.';
+COMMENT ON COLUMN memory_identities."id" IS 'The key; in which conversation and when it was recorded.';
+COMMENT ON COLUMN memory_identities."session_id" IS 'The key; in which conversation and when it was recorded.';
+COMMENT ON COLUMN memory_identities."created_at" IS 'The key; in which conversation and when it was recorded.';
+COMMENT ON COLUMN memory_identities."self_concept" IS 'Any JSON.';
+COMMENT ON COLUMN memory_identities."agency_beliefs" IS 'Any JSON.';
+COMMENT ON COLUMN memory_identities."purpose_framework" IS 'Any JSON.';
+COMMENT ON COLUMN memory_identities."group_identifications" IS 'Any JSON.';
+COMMENT ON COLUMN memory_identities."boundary_definitions" IS 'Any JSON.';
+COMMENT ON COLUMN memory_identities."emotional_baseline" IS 'Any JSON.';
+COMMENT ON COLUMN memory_identities."threat_sensitivity" IS '0 to 1.';
+COMMENT ON COLUMN memory_identities."change_resistance" IS '0 to 1.';
+COMMENT ON COLUMN memory_beliefs."id" IS 'The key.';
+COMMENT ON COLUMN memory_beliefs."category" IS 'What it is about, in one word.';
+COMMENT ON COLUMN memory_beliefs."belief" IS 'What is believed.';
+COMMENT ON COLUMN memory_beliefs."belief_hash" IS 'A hash of the normalised text, so that no belief is stored twice.';
+COMMENT ON COLUMN memory_beliefs."confidence" IS '0 to 1: how certain it is, and how hard to change.';
+COMMENT ON COLUMN memory_beliefs."stability" IS '0 to 1: how certain it is, and how hard to change.';
+COMMENT ON COLUMN memory_beliefs."emotional_valence" IS '−1 to 1.';
+COMMENT ON COLUMN memory_beliefs."details" IS 'Any JSON object.';
+COMMENT ON COLUMN memory_beliefs."version" IS 'How often it changed; when it was first and last recorded.';
+COMMENT ON COLUMN memory_beliefs."created_at" IS 'How often it changed; when it was first and last recorded.';
+COMMENT ON COLUMN memory_beliefs."updated_at" IS 'How often it changed; when it was first and last recorded.';
+COMMENT ON COLUMN memory_belief_evidence."belief_id" IS 'A belief, and a memory that is evidence.';
+COMMENT ON COLUMN memory_belief_evidence."memory_id" IS 'A belief, and a memory that is evidence.';
+COMMENT ON COLUMN memory_belief_evidence."supports" IS 'Whether the memory supports the belief or contradicts it.';
+COMMENT ON COLUMN memory_belief_evidence."added_at" IS 'When it was recorded.';
+COMMENT ON COLUMN memory_confirmations."token_hash" IS 'SHA-256 of the token, which only the caller knows.';
+COMMENT ON COLUMN memory_confirmations."action" IS 'What will be done, and to which memories.';
+COMMENT ON COLUMN memory_confirmations."arguments" IS 'What will be done, and to which memories.';
+COMMENT ON COLUMN memory_confirmations."created_at" IS 'A token is valid for 60 seconds and one use.';
+COMMENT ON COLUMN memory_confirmations."expires_at" IS 'A token is valid for 60 seconds and one use.';
+COMMENT ON COLUMN conversations."client" IS 'The assistant, such as claude-code, and its id for the conversation.';
+COMMENT ON COLUMN conversations."conversation" IS 'The assistant, such as claude-code, and its id for the conversation.';
+COMMENT ON COLUMN conversations."project" IS 'What it was about: the project of the folder where the assistant worked.';
+COMMENT ON COLUMN conversations."transcript" IS 'The path of the assistant''s own file.';
+COMMENT ON COLUMN conversations."read_to" IS 'The number of the last turn that was read. It is kept when turns are erased, so that they aren''t read again.';
+COMMENT ON COLUMN conversations."title" IS 'Its name in the system it was imported from.';
+COMMENT ON COLUMN conversations."imported" IS 'Whether it was imported. Imported conversations are kept until you erase them.';
+COMMENT ON COLUMN conversations."at" IS 'When something was last said.';
+COMMENT ON COLUMN conversation_turns."client" IS 'Which conversation.';
+COMMENT ON COLUMN conversation_turns."conversation" IS 'Which conversation.';
+COMMENT ON COLUMN conversation_turns."number" IS 'Its position, as the assistant counts: a turn that arrives twice is stored once.';
+COMMENT ON COLUMN conversation_turns."role" IS 'user, assistant or tool.';
+COMMENT ON COLUMN conversation_turns."text" IS 'Word for word, without secrets. The output of a tool is cut at 2,000 characters, anything else at 200,000.';
+COMMENT ON COLUMN conversation_turns."project" IS 'The conversation''s project when it was said.';
+COMMENT ON COLUMN conversation_turns."time" IS 'When it was said.';
+COMMENT ON COLUMN conversation_turns."terms" IS 'The words that find it: hashed stems of its first 50,000 characters, and pairs of characters in scripts without spaces.';
+COMMENT ON COLUMN conversation_settings."keeps" IS 'Whether conversations are kept.';
+COMMENT ON COLUMN conversation_settings."keep_days" IS 'For how many days conversations and receipts are kept; 90 by default.';
+COMMENT ON COLUMN recall_receipts."memory_id" IS 'What was given to the model.';
+COMMENT ON COLUMN recall_receipts."version" IS 'What was given to the model.';
+COMMENT ON COLUMN recall_receipts."client" IS 'In which conversation. A version of a memory is given only once per conversation.';
+COMMENT ON COLUMN recall_receipts."conversation" IS 'In which conversation. A version of a memory is given only once per conversation.';
+COMMENT ON COLUMN recall_receipts."event" IS 'On which event of the assistant, and when.';
+COMMENT ON COLUMN recall_receipts."at" IS 'On which event of the assistant, and when.';
+COMMENT ON COLUMN recall_receipts."project" IS 'Which project the folder belonged to.';
+COMMENT ON COLUMN recall_receipts."score" IS 'From the search that found it.';
+COMMENT ON COLUMN recall_receipts."evidence" IS 'Empty if there was no question.';
+COMMENT ON COLUMN recall_receipts."tokens" IS 'About how many tokens it took, and how long the hook took to answer.';
+COMMENT ON COLUMN recall_receipts."milliseconds" IS 'About how many tokens it took, and how long the hook took to answer.';
+COMMENT ON COLUMN memory_history."memory_id" IS 'Which memory, and the version that the change made.';
+COMMENT ON COLUMN memory_history."version" IS 'Which memory, and the version that the change made.';
+COMMENT ON COLUMN memory_history."operation" IS 'create, update, confirm, outcome, archive, forget, restore, revive, merge, link, unlink, promote, consolidate, import or erase.';
+COMMENT ON COLUMN memory_history."actor" IS 'The name that the client gave itself, command line for commands, or pgengram ui for the web app. If a create has none, its source_provider.';
+COMMENT ON COLUMN memory_history."session_id" IS 'The conversation in which it was changed.';
+COMMENT ON COLUMN memory_history."changes" IS 'The old and new value of each field; empty for a create. For an erased memory only the names of the fields are left, and no actor or session from before it was erased.';
+COMMENT ON COLUMN memory_history."at" IS 'When it was changed.';
+COMMENT ON COLUMN namespaces."id" IS 'The key, and the value of PGENGRAM_NAMESPACE that selects it.';
+COMMENT ON COLUMN namespaces."name" IS 'The key, and the value of PGENGRAM_NAMESPACE that selects it.';
+COMMENT ON COLUMN namespaces."created_at" IS 'When it was first used.';
+COMMENT ON COLUMN access_tokens."id" IS 'The part of a token that isn''t secret; pgengram token revoke takes it.';
+COMMENT ON COLUMN access_tokens."secret_hash" IS 'SHA-256 of the other part: 256 random bits that only the client knows.';
+COMMENT ON COLUMN access_tokens."name" IS 'Who it is for; the history names it as the actor.';
+COMMENT ON COLUMN access_tokens."namespace" IS 'The namespace it gives access to.';
+COMMENT ON COLUMN access_tokens."scope" IS 'read-only or read-write.';
+COMMENT ON COLUMN access_tokens."created_at" IS 'When it was created, when it expires, and when it was revoked; the last two may be empty.';
+COMMENT ON COLUMN access_tokens."expires_at" IS 'When it was created, when it expires, and when it was revoked; the last two may be empty.';
+COMMENT ON COLUMN access_tokens."revoked_at" IS 'When it was created, when it expires, and when it was revoked; the last two may be empty.';
+COMMENT ON COLUMN access_tokens."last_used_at" IS 'When it was last used, to the minute.';
+COMMENT ON COLUMN deletion_log."former_namespace_id" IS 'id and created_at of the namespace, because a restore may give the id to another one.';
+COMMENT ON COLUMN deletion_log."namespace_since" IS 'id and created_at of the namespace, because a restore may give the id to another one.';
+COMMENT ON COLUMN deletion_log."memory_id" IS 'Which memory, or empty for the whole namespace.';
+COMMENT ON COLUMN deletion_log."at" IS 'When it was erased. A restore repeats only what was erased after the backup.';
+COMMENT ON COLUMN client_rates."client" IS 'SHA-256 of what identifies a client: its token''s id, or issuer and subject.';
+COMMENT ON COLUMN client_rates."paid_at" IS 'When its calls would be paid off if no more came. If that is so far ahead that the burst is used up, the client has to wait.';
+COMMENT ON COLUMN embedding_models."id" IS 'The key, the model with its build, and the length of its vectors.';
+COMMENT ON COLUMN embedding_models."name" IS 'The key, the model with its build, and the length of its vectors.';
+COMMENT ON COLUMN embedding_models."dimensions" IS 'The key, the model with its build, and the length of its vectors.';
+COMMENT ON COLUMN embedding_models."state" IS 'active: searches use it. filling: its vectors are being computed. retired: it was used earlier.';
+COMMENT ON COLUMN embedding_models."embedder" IS 'The value of PGENGRAM_EMBEDDER that selects it.';
+COMMENT ON COLUMN embedding_models."index_method" IS 'ivfflat, or hnsw if you chose it.';
+COMMENT ON COLUMN embedding_models."index_lists" IS 'Facts about its index, if there is one. It is rebuilt when the number of vectors has doubled.';
+COMMENT ON COLUMN embedding_models."rows_at_build" IS 'Facts about its index, if there is one. It is rebuilt when the number of vectors has doubled.';
+COMMENT ON COLUMN embedding_models."built_at" IS 'Facts about its index, if there is one. It is rebuilt when the number of vectors has doubled.';
+COMMENT ON COLUMN embedding_models."rows_at_check" IS 'How many vectors there were at the last check, and the share of the true ten nearest that the index found. Below 0.95 it is rebuilt.';
+COMMENT ON COLUMN embedding_models."measured_recall" IS 'How many vectors there were at the last check, and the share of the true ten nearest that the index found. Below 0.95 it is rebuilt.';
+COMMENT ON COLUMN embedding_models."created_at" IS 'When it was first used.';

@@ -4,7 +4,8 @@ Run it once for each new migration, before the release that brings it:
 
     python tests/store/dump_release.py
 
-It writes migrations/new_store.sql, too: what all migrations do to an empty database.
+It writes migrations/new_store.sql, too: what all migrations do to an empty database; and migrations/comments.sql, from
+docs/reference/schema.md.
 
 It starts a PostgreSQL of its own in a temporary folder, leaves at least one row in every table, and dumps everything. What was
 released stays as it is: the file of an older migration is never written again.
@@ -51,6 +52,37 @@ INSERT INTO conversation_settings SELECT id, true, 30 FROM namespaces;
 INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, tokens, milliseconds)
   SELECT namespace_id, id, 'claude-code', 's-1', 1, 'SessionStart', 12, 34 FROM memories WHERE type = 'semantic'
 """
+
+
+SCHEMA_PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "schema.md"
+
+
+def comments() -> str:
+    """Return what the page about the schema says of each table and column, as statements."""
+    page = SCHEMA_PAGE.read_text(encoding="utf-8")
+    head, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    statements = []
+    for names, meaning in re.findall(r"^\| (\[.*?) \| (.*?) \|$", head, re.MULTILINE):
+        kinds = [kind.strip() for kind in meaning.split(";")]
+        for number, name in enumerate(re.findall(r"\[(\w+)\]", names)):
+            statements.append(_comment("TABLE", name, f"One row for each {kinds[min(number, len(kinds) - 1)]}."))
+    for section in sections:
+        table = section.split("\n", 1)[0]
+        for names, meaning in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*?) \|$", section, re.MULTILINE):
+            columns = re.findall(r"`(\w+)`", names)
+            parts = [part.strip(" .") for part in meaning.split("; ")]
+            for number, column in enumerate(columns):
+                own = parts[number] if len(parts) == len(columns) else meaning.rstrip(".")
+                statements.append(_comment("COLUMN", f'{table}."{column}"', f"{own[:1].upper()}{own[1:]}."))
+    return "".join(f"{statement};\n" for statement in statements)
+
+
+def _comment(kind: str, name: str, meaning: str) -> str:
+    plain = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", meaning).replace("`", "").replace("'", "''")
+    if not name.startswith("memories_now"):
+        return f"COMMENT ON {kind} {name} IS '{plain}'"
+    kind = "VIEW" if kind == "TABLE" else kind
+    return f"DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON {kind} {name} IS '{plain}'; END IF; END $$"
 
 
 async def filled(url: str) -> None:
@@ -103,6 +135,7 @@ def recorded(url: str) -> str:
 
 
 def main() -> None:
+    (migrate.migrations_folder() / migrate.COMMENTS).write_text(comments(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         server = start_embedded(Path(folder))
         try:

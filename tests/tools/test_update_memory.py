@@ -216,7 +216,7 @@ async def test_a_text_that_someone_else_changes_meanwhile_never_keeps_the_vector
     change = {"id": id_, "content": "The text that stays.", "importance": 0.9}
     with psycopg.connect(db.url) as other:
         other.execute("SELECT set_config('pgengram.namespace_id', (SELECT id::text FROM namespaces), true)")
-        other.execute("UPDATE memories SET content = 'Theirs.'")
+        other.execute("UPDATE memories SET content = 'Theirs.', version = version + 1")
         changing = asyncio.create_task(client.call_tool("update_memory", change))
         await until(lambda: _waits_for_a_lock(db))
         other.commit()

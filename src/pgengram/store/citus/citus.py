@@ -84,6 +84,11 @@ WHERE p.shardid = get_shard_id_for_distribution_column('memories', %(namespace_i
 # replicated, but PostgreSQL from 15 on replicates nothing into a table with row-level security, and the move would
 # never end.
 MODE: Final = "block_writes"
+# What a store on one machine has for people who use SQL, and tables that are spread out cannot have.
+FOR_PEOPLE: Final = (
+    "DROP VIEW IF EXISTS memories_now",
+    "DROP TRIGGER IF EXISTS pgengram_keeps_text ON memories",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +288,8 @@ async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shard
     # One connection to each machine, so that what one statement of this transaction made the next one sees.
     await connection.execute("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
     await connection.execute(sql.SQL("SET LOCAL citus.shard_count = {}").format(sql.Literal(shards)))
+    for statement in FOR_PEOPLE:
+        await connection.execute(statement)
     if "memory_vectors" in new_owned:
         await _drop_vector_indexes(connection)
     async with _without_foreign_keys(connection, new_owned):

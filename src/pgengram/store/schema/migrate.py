@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NO_VECTOR: Final = ("0A000", "58P01", "42704")  # no such extension on this server, or one without halfvec
 IN_THE_WAY: Final = ("42P07", "42710", "42723")  # a table, another object or a function of that name is there
 NEW_STORE: Final = "new_store.sql"  # beside the migrations: what they do to an empty database, as one text
+COMMENTS: Final = "comments.sql"  # beside it: what docs/reference/schema.md says of tables and columns
 MADE: Final = re.compile(r"^CREATE (?:UNIQUE |UNLOGGED )*(?:TABLE|INDEX|VIEW) (\w+)", re.MULTILINE)
 SEARCH_PATH: Final = "SELECT set_config('search_path', %s, true)"
 # On a cluster a migration goes to each machine by one connection, so that a step sees what the one before it did;
@@ -140,11 +141,17 @@ def known_versions() -> set[str]:
 
 
 def finish(connection: Connection) -> None:
-    """Make the rights what they must be, on a schema of this version."""
+    """Make the rights and comments what they must be, on a schema of this version."""
+    for statement in finishing_statements():
+        connection.exec_driver_sql(statement.replace("%", "%%"))
+
+
+def finishing_statements() -> list[str]:
+    """Return what is run after all migrations, whenever any was."""
     from pgengram.store.schema.tables import rights_statements
 
-    for statement in rights_statements():
-        connection.exec_driver_sql(statement.replace("%", "%%"))
+    comments = (migrations_folder() / COMMENTS).read_text(encoding="utf-8")
+    return [*rights_statements(), *(one for one in comments.split(";\n") if one)]
 
 
 def adopt(connection: Connection) -> None:

@@ -105,7 +105,7 @@ def statements(owned: Sequence[str], lookups: Sequence[str], others: Sequence[st
         others: those that are the login's alone.
         views: the views over tables with rows of namespaces.
     """
-    grants = [f"GRANT SELECT ON {name} TO {APP_ROLE}" for name in (*lookups, *views)]
+    grants = [f"GRANT SELECT ON {name} TO {APP_ROLE}" for name in lookups]
     grants += [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {APP_ROLE}" for name in owned]
     everything = ",".join([*owned, *lookups, *others, *views, VERSION_TABLE])
     return [
@@ -117,7 +117,7 @@ def statements(owned: Sequence[str], lookups: Sequence[str], others: Sequence[st
   END LOOP;
 END $$""",
         NOT_BY_DEFAULT,
-        _if_there_is_the_role(_usage() + "\n".join(f"            {grant};" for grant in grants) + _functions()),
+        _if_there_is_the_role(_usage() + "\n".join(f"            {grant};" for grant in grants) + _functions() + _views(views)),
         MAINTENANCE.format(names=",".join(owned)),
     ]
 
@@ -180,3 +180,9 @@ def _functions() -> str:
             LOOP
               EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {APP_ROLE}', one.name);
             END LOOP;"""
+
+
+def _views(views: Sequence[str]) -> str:
+    """Return the lines that let the role read the views, which a cluster has not."""
+    grants = (f"IF to_regclass('{view}') IS NOT NULL THEN GRANT SELECT ON {view} TO {APP_ROLE}; END IF;" for view in views)
+    return "".join(f"\n            {grant}" for grant in grants)

@@ -583,7 +583,7 @@ Index("recall_receipts_by_conversation", recall_receipts.c.namespace_id, recall_
 
 OWNED: Final = tuple(table for table in metadata.sorted_tables if "namespace_id" in table.c)
 LOOKUPS: Final = (decay_classes, embedding_models)
-VIEWS: Final[dict[str, str]] = {}
+VIEWS: Final = ("memories_now",)
 OTHERS: Final = (access_tokens, client_rates, deletion_log, namespaces)  # the login's alone
 
 TERMS_FUNCTION: Final = """
@@ -629,6 +629,46 @@ $$
 """
 
 
+# Searches go by words and vectors that are made of a text. Whoever changes it by a tool makes a new version.
+KEEP_TEXT_FUNCTION: Final = """
+CREATE FUNCTION pgengram_keep_text() RETURNS trigger LANGUAGE plpgsql
+AS $$
+BEGIN
+  RAISE EXCEPTION 'The text of a memory is not changed by UPDATE: searches would go on finding the old one.'
+    USING ERRCODE = 'restrict_violation',
+      HINT = format('pgengram call update_memory id=%s content=…', right(OLD.id::text, 8));
+END
+$$
+"""
+# Tables that are spread over machines have no triggers, and a view of them would have to be dealt out first.
+FOR_PEOPLE: Final = """
+DO $do$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+CREATE TRIGGER pgengram_keeps_text BEFORE UPDATE OF content ON memories FOR EACH ROW
+  WHEN (OLD.content IS DISTINCT FROM NEW.content AND OLD.version = NEW.version) EXECUTE FUNCTION pgengram_keep_text();
+CREATE VIEW memories_now WITH (security_invoker = true) AS
+SELECT m.id, m.short_id, m.type, m.kind, m.content,
+  pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance, a.importance,
+  ARRAY(SELECT t.tag FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id ORDER BY t.position) AS tags,
+  m.project, m.collection, m."user", m.speaker, m.source, m.session_id, m.confidence, m.emotion, m.pinned,
+  CASE m.type
+    WHEN 'episodic' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM episodic_memories d
+                          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+    WHEN 'semantic' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM semantic_memories d
+                          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+    WHEN 'procedural' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM procedural_memories d
+                            WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+    ELSE (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM strategic_memories d
+          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+  END AS detail,
+  m.metadata, m.occurred_at, m.created_at, m.updated_at, m.expires_at, a.last_accessed_at, a.access_count, m.version,
+  m.namespace_id
+FROM memories m JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now());
+  END IF;
+END $do$
+"""
+
 # Where the extension is, nobody needs the right to make it; with IF NOT EXISTS, Citus would ask for that all the same.
 EXTENSION: Final = """DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') THEN CREATE EXTENSION vector; END IF;
@@ -649,6 +689,8 @@ def setup_statements() -> list[str]:
         ),
         *(statement for table in OWNED for statement in rights.row_level_security(table.name)),
         rights.closed(*_names(LOOKUPS, OTHERS)),
+        KEEP_TEXT_FUNCTION,
+        FOR_PEOPLE,
         *rights_statements(),
     ]
 
