@@ -1,4 +1,4 @@
-"""Runs PostgreSQL's own pg_dump and pg_restore against a server, wherever they are installed."""
+"""Finds and runs PostgreSQL's own pg_dump, pg_restore and psql, wherever they are installed."""
 
 # ruff: noqa: S603 - every command here is ours
 
@@ -76,6 +76,19 @@ def script_of_dump() -> subprocess.Popen[bytes]:
         stderr=subprocess.PIPE,
         creationflags=NO_WINDOW,
     )
+
+
+def psql() -> str:
+    """Return the path of a psql: the one that is installed, which knows its user's keys, else the one carried.
+
+    Raises:
+        NotReady: there is none.
+    """
+    found = [shutil.which("psql"), *(one.program("psql") for one in _carried())]
+    for path in found:
+        if path is not None and Path(path).exists():
+            return path
+    raise NotReady("There is no psql here.", "Install PostgreSQL's client programs, and add them to PATH.")
 
 
 def _readable(path: Path) -> str:

@@ -117,7 +117,9 @@ def statements(owned: Sequence[str], lookups: Sequence[str], others: Sequence[st
   END LOOP;
 END $$""",
         NOT_BY_DEFAULT,
-        _if_there_is_the_role(_usage() + "\n".join(f"            {grant};" for grant in grants) + _functions() + _views(views)),
+        _if_there_is_the_role(
+            _usage() + "\n".join(f"            {grant};" for grant in grants) + _functions() + _views(views)
+        ),
         MAINTENANCE.format(names=",".join(owned)),
     ]
 
@@ -184,5 +186,7 @@ def _functions() -> str:
 
 def _views(views: Sequence[str]) -> str:
     """Return the lines that let the role read the views, which a cluster has not."""
-    grants = (f"IF to_regclass('{view}') IS NOT NULL THEN GRANT SELECT ON {view} TO {APP_ROLE}; END IF;" for view in views)
+    grants = (
+        f"IF to_regclass('{view}') IS NOT NULL THEN GRANT SELECT ON {view} TO {APP_ROLE}; END IF;" for view in views
+    )
     return "".join(f"\n            {grant}" for grant in grants)
