@@ -163,10 +163,30 @@ def test_a_pod_gets_no_variables_that_a_service_of_our_name_would_add_and_we_wou
     assert re.search(r"^enableServiceLinks: false\b", pod, re.MULTILINE)
 
 
-def test_the_citus_image_takes_pgvector_from_the_image_of_the_other_profiles() -> None:
+def test_compose_starts_a_database_of_the_version_that_is_asked_for_and_citus_takes_its_pgvector_from_the_same_image() -> (
+    None
+):
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    services = dict(
+        re.findall(
+            r"^  (\w+):.*?\n((?:    .*\n|\n)+)",
+            text.partition("\nservices:\n")[2].partition("\nconfigs:\n")[0],
+            re.MULTILINE,
+        )
+    )
 
-    assert {one.removesuffix("-bookworm") for one in re.findall(r"pgvector/pgvector:(\S+)", text)} == {"pg17"}
+    assert [name for name, service in services.items() if "profiles:" not in service and "<<" not in service] == ["db"]
+    assert "image: &postgres pgvector/pgvector:pg${PGENGRAM_POSTGRES:-18}" in services["db"]
+    assert "image: *postgres" in services["replica"]
+    assert {
+        one.removesuffix("-bookworm") for one in re.findall(r"pgvector/pgvector:(\S+)", services["coordinator"])
+    } == {"pg17"}
+    ci = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert {*re.findall(r'postgres: "(\d+)"', ci)} == {"15", "16", "17", "18"}
+    up = "docker compose up --detach --wait\n"
+    assert up in text
+    assert up in ci
+    assert up in (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_the_health_check_of_the_image_is_a_program_that_runs() -> None:
