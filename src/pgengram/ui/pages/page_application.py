@@ -73,7 +73,7 @@ PERIODS: Final = {
 }
 MODES: Final = {"": "meaning and words", "semantic": "meaning", "text": "words", "substring": "exact characters"}
 PARTS: Final = {
-    "similarity": "meaning", "words": "words", "heard": "just said", "near_by": "near by", "met": "word by word",
+    "similarity": "meaning", "words": "words", "heard": "just said", "near_by": "near by",
     "voice": "speaker", "period": "time", "relevance": "relevance",
 }  # fmt: skip
 LISTS: Final = {"hits": "_found.html", "more": "_hits.html"}  # what is sent for a part of the page with hits
