@@ -14,6 +14,7 @@ from typing import Final
 from pgengram.fields import FIRST_MOMENT
 from pgengram.inputs import Question
 from pgengram.search.filters import Scope, scope_of
+from pgengram.search.near_words import Vocabularies
 from pgengram.search.times.dates import Period, TimeRead, asks_for_time, by_clock, times, without_times
 from pgengram.search.times.time_words import is_empty
 from pgengram.store.connection.database import Row, Transaction
@@ -26,6 +27,8 @@ from pgengram.text.lexical.words import extra_terms, hashed, words
 COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
 FEW_MEMORIES: Final = 30  # below this a share says nothing
 MAX_WORDS: Final = 64
+MAX_TYPED: Final = 8  # words of a question in which a word that no memory has may be a beginning or a slip
+WEIGHT_NEAR: Final = 0.6  # of a word that may be meant, beside 1 of one that was typed
 ALIKE: Final = 3  # first letters
 
 DEAR: Final = 2_000  # rows whose counting is worth remembering
@@ -177,6 +180,7 @@ class Frequencies:
     _sizes: dict[int, tuple[float, int, float]] = field(default_factory=dict)
     _terms: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
+    vocabularies: Vocabularies = field(default_factory=Vocabularies)
 
     async def size(self, tx: Transaction) -> tuple[int, float]:
         """Return the number of memories with words, and their mean number of terms."""
@@ -307,6 +311,8 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     finding = {
         term: count for term, count in _without_light(parsed, word_rows, counts).items() if count or term not in sounds
     }
+    near = await _near_terms(tx, parsed, asked_words, frequencies.vocabularies, total)
+    finding = {**near, **finding}
     named = [row["position"] - 1 for row in word_rows if row["is_name"]]
     common = {
         parsed.words[row["position"] - 1] for row in word_rows if counts.get(row["term"], 0) > COMMON_SHARE * total
@@ -317,7 +323,10 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     return Asked(
         parsed,
         terms=list(finding),
-        weights=[inverse_document_frequency(count, total) for count in finding.values()],
+        weights=[
+            inverse_document_frequency(count, total) * (WEIGHT_NEAR if term in near else 1)
+            for term, count in finding.items()
+        ],
         counts=list(finding.values()),
         meaning=_meaning(parsed, names),
         speakers=sorted({parsed.names[place] for place in named}),
@@ -326,6 +335,25 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         unwanted=await _terms_of(tx, parsed.unwanted),
         words=asked_words,
         name_terms=_name_terms(parsed, asked_words, word_rows, counts),
+    )
+
+
+async def _near_terms(
+    tx: Transaction, parsed: Parsed, asked: Sequence[AskedWord], vocabularies: Vocabularies, total: int
+) -> dict[int, int]:
+    """Return the terms, with their counts, of what may be meant by words that no memory has, of a question as people type
+    it; a long text has many such words that mean nothing else.
+    """
+    unknown = [word.text for word in asked if not word.known and word.text not in parsed.light]
+    if not unknown or parsed.question.mode == "text" or len(parsed.words) > MAX_TYPED:
+        return {}
+    near = await vocabularies.near(tx, unknown, total)
+    meant = list(dict.fromkeys(chain(*near.values())))
+    given = {"words": meant, "lowered": [None] * len(meant), "extra": [], "known": []}
+    return (
+        {row["term"]: row["memories"] for row in await tx.rows(LOOK_UP_WORDS, given) if row["memories"]}
+        if meant
+        else {}
     )
 
 
