@@ -93,3 +93,33 @@ async def test_what_is_forgotten_or_expired_may_not_be_replaced(client: Client, 
     answer = await call(client, "create_memory", content=NEW)
 
     assert not {one["id"] for one in answer.get("may_replace", ())} & {old, expired}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Deadline: 5 March", "Deadline: 12 March"),
+        ("Database URL: port 5433 on kestrel", "Database URL: port 5432 on kestrel"),
+        ("Abgabetermin: 5. März", "Abgabetermin: 12. März"),
+        ("Gym code: 4417 at the side door", "Gym code: 9032 at the side door"),
+    ],
+)
+async def test_a_note_with_a_label_may_replace_the_one_with_another_value(client: Client, old: str, new: str) -> None:
+    for content in BESIDE:
+        await remember(client, content)
+    earlier = await remember(client, old)
+
+    answer = await call(client, "create_memory", content=new)
+
+    assert earlier in {one["id"] for name in ("may_replace", "near_duplicates") for one in answer.get(name, ())}
+
+
+async def test_an_event_that_says_most_of_a_plan_again_may_replace_it(client: Client) -> None:
+    plan = await remember(client, "Otto wants to sell the green canoe for 900 euros.")
+    await remember(client, "Esther's canoe trip was in May.")
+
+    answer = await call(
+        client, "create_memory", content="Otto sold the green canoe for 820 euros on 15 November.", type="episodic"
+    )
+
+    assert [one["id"] for one in answer["may_replace"]] == [plan]

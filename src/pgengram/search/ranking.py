@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pgengram.fields import MAX_LIMIT, bare_id, is_id
+from pgengram.search import conflicts, what_holds
 from pgengram.search.candidates import CANDIDATES, adding, rarest, statement
 from pgengram.search.features import Candidates, Terms, features
 from pgengram.search.filters import WITH_ACTIVATION, Scope
@@ -22,7 +23,7 @@ from pgengram.store.connection.begin import NO_SORT
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance.indexes import PROBES_NARROWED
 from pgengram.store.memory.memories import resolve
-from pgengram.store.reading import conflicts, history, outdated
+from pgengram.store.reading import history
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -138,7 +139,7 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     best = _best(asked, rows, given)
     found, hidden = await _whole(tx, best[first:last])
     if ordered and model is not None and not named:
-        found = await outdated.current_first(tx, found, model.id, asks_for_older(asked))
+        found = await what_holds.current_first(tx, found, model.id, asks_for_older(asked))
     answered = judge(asked, found)
     found = found[offset - first :][: question.limit]
     await history.complete(tx, found, question.as_of)
@@ -211,7 +212,7 @@ def _stretch(asked: Asked, offset: int) -> tuple[bool, int, int]:
     question = asked.parsed.question
     least = TURNS_READ if asked.speaker_key else JUDGED
     if question.mode == "auto" and question.as_of is None and question.limit <= MAX_LIMIT:
-        first, last = outdated.whole_parts(offset, question.limit)
+        first, last = what_holds.whole_parts(offset, question.limit)
         return True, first, max(last, first + least)
     return False, offset, offset + max(question.limit, least)
 

@@ -80,7 +80,8 @@ class Formula:
     crowd: float
 
 
-# Fitted by benchmarks/evidence.py, each on answers of its own way to search.
+# Fitted on three conversations of LoCoMo and half of our corpus and of the language probe, each on answers of its own way
+# to search; benchmarks/retrieval.py measures them.
 BY_BOTH: Final = Formula(
     -1.88, lead=10.95, covered=3.03, unheard=-1.94, strangers=-1.95, named=1.65, speaker=17.16,
     hit=0.56, sure=0.38, drop=11.18, crowd=1.59,
@@ -99,7 +100,7 @@ WEAK: Final = 0.2  # probability from which it is weak
 NO_HIT: Final = -6.0  # log odds of an answer where nothing was found
 # Share of the best hit's probability from which a hit is worth its room in a recalled text, with its surroundings.
 RECALLED: Final = 0.012
-# Probability of an answer below which only the best hit is. Chosen on the corpus of benchmarks/assistant.py and 40 more
+# Probability of an answer below which only the best hit is. Chosen on the own corpus of benchmarks/retrieval.py and 40 more
 # unrelated prompts in twelve languages: 50 of 54 get one memory at most, and 5 of 173 answers are lost.
 RECALLS_MORE: Final = 0.45
 UNLIKELY: Final = 0.05  # probability below which a hit is marked

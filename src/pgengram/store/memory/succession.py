@@ -13,16 +13,21 @@ from uuid import UUID
 
 from pgengram.text.lexical.change_words import announces_change
 from pgengram.text.similarity.counts import counts_otherwise
+from pgengram.text.similarity.differences import tokens
 from pgengram.text.turn_features import TURN
 
 LEAST_COSINE: Final = 0.35  # below, two memories are about different things
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
 USUAL: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
 SAME_KIND: Final = 0.2
+SAME_THING: Final = 0.55  # cosine of two memories about one thing, of whose words half are the same
+HALF: Final = 0.5
+WORDS_REPEATED: Final = 3  # fewer are a name and what it is
+STEM: Final = 5  # letters that the forms of a word have in common
 CHANGE: Final = 0.2  # the newer one announces a change
 COUNT: Final = 0.1  # they tell of another number of the same thing
 
-# What the evidence of `succeeds` is enough for, measured by benchmarks/assistant.py: the rarer a false one has to be,
+# What the evidence of `succeeds` is enough for, measured by benchmarks/retrieval.py: the rarer a false one has to be,
 # the more.
 HINTED: Final = 0.3  # asking whoever stores the newer one
 BEFORE: Final = 0.33  # standing before the older one
@@ -68,8 +73,8 @@ def crowding(cosines: Iterable[float]) -> float:
 def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, crowded: float) -> float:
     """Return the evidence that `newer` tells what holds now of what `older` tells; 0 where they are not comparable.
 
-    cosine − crowded + 0.2 for the same kind + 0.2 for words of change + 0.1 for another number of the same thing: two
-    memories of the same fact are nearer to each other than to any other (the correction of nearest neighbours for
+    cosine − crowded + 0.2 for the same kind + 0.2 for words of change + 0.1 for another number of the same thing, and at
+    least what a hint takes where they are near and half of the older one's words are said again: two memories of the same fact are nearer to each other than to any other (the correction of nearest neighbours for
     crowded places by Conneau et al. 2018).
 
     Args:
@@ -78,15 +83,27 @@ def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, 
         cosine: of the two.
         crowded: the `crowding` of either, or the mean of both.
     """
+    same = cosine >= SAME_THING and _repeated(newer["content"], older["content"]) >= HALF
+    if newer["type"] == "episodic" and same and _may_be_comparable({**newer, "type": older["type"]}, older):
+        return HINTED  # what was wanted has happened: the bicycle that was for sale is sold
     if cosine < LEAST_COSINE or not _may_be_comparable(newer, older):
         return 0.0
-    return (
+    evidence = (
         cosine
         - crowded
         + (SAME_KIND if newer["kind"] == older["kind"] else 0.0)
         + CHANGE * announces_change(newer["content"])
         + COUNT * counts_otherwise(newer["content"], older["content"])
     )
+    return max(evidence, HINTED) if same else evidence
+
+
+def _repeated(newer: str, older: str) -> float:
+    """Return which share of the words that say something in an older text a newer one has, too."""
+    said, again = (
+        {word[:STEM] for word in tokens(text) if len(word) >= STEM or word.isdigit()} for text in (older, newer)
+    )
+    return len(said & again) / len(said) if len(said & again) >= WORDS_REPEATED else 0.0
 
 
 def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:

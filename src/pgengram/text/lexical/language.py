@@ -166,7 +166,7 @@ def asking_words(code: str) -> frozenset[str]:
     """Return the words that a language asks with, beyond its commonest ones.
 
     They tell a language and are not translated. A question still weighs by them, or a single word that it shares with a
-    memory by chance would count as half of it (.3 of R@1 in the probe of benchmarks/languages.py).
+    memory by chance would count as half of it (.3 of R@1 in the probe of benchmarks/retrieval.py).
     """
     return frozenset(_function_words().get(f"?{code}", ()))
 
