@@ -358,3 +358,25 @@ def test_after_exchanging_exports_in_any_order_both_agree_and_the_newest_state_w
                 await copy.manager.close()
 
     asyncio.run(held())
+
+
+async def test_turns_of_a_conversation_that_went_on_in_both_copies_are_all_kept(copies: tuple[Copy, Copy]) -> None:
+    a, b = copies
+    head = {"record": "conversation", "client": "codex", "conversation": "c"}
+    alike = {"record": "turn", "client": "codex", "conversation": "c"}
+    said = [
+        {**alike, "number": 0, "role": "user", "text": "Which wood?", "time": "2026-09-01T10:00:00Z"},
+        {**alike, "number": 1, "role": "assistant", "text": "Oak.", "time": "2026-09-01T10:01:00Z"},
+        {**alike, "number": 1, "role": "assistant", "text": "Larch.", "time": "2026-09-01T10:02:00Z"},
+    ]
+    for copy, turns in ((a, said[:2]), (b, [said[0], said[2]])):
+        path = copy.folder / f"{copy.namespace}.jsonl"
+        path.write_text("\n".join(map(json.dumps, [head, *turns])))
+        await copy.takes(path)
+
+    for one, other in ((a, b), (b, a), (a, b)):
+        await one.takes(await other.exported())
+
+    for copy in copies:
+        texts = [one["text"] for one in await copy.lines() if one["record"] == "turn"]
+        assert sorted(texts) == ["Larch.", "Oak.", "Which wood?"]

@@ -138,6 +138,9 @@ class _Import:
             await self._turns(said)
         for record, waiting in alone.items():
             await self._related.take(record, waiting)
+        if self._related.turns:
+            said, self._related.turns = self._related.turns, []
+            await self._turns(said)
 
     async def _turns(self, said: Sequence[Said]) -> None:
         try:

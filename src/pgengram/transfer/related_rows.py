@@ -10,6 +10,7 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.errors import PgengramError
 from pgengram.service.core import Core
+from pgengram.store.assistant.conversations import Conversation, Turn
 from pgengram.store.assistant.identity import belief_hash
 from pgengram.store.connection.database import Transaction
 from pgengram.store.graph.edges import normalised_type
@@ -19,7 +20,7 @@ from pgengram.store.reading import newer_states, transferring
 from pgengram.store.reading.transferring import Table
 from pgengram.transfer.arrivals import imported_actor
 from pgengram.transfer.batches import batches, one_by_one_if_needed, without_secrets
-from pgengram.transfer.records import OTHER_FORMS, Item, Left, moment, of_another_form, uuid_of
+from pgengram.transfer.records import OTHER_FORMS, Item, Left, Said, made_of, moment, of_another_form, uuid_of
 from pgengram.transfer.report import Imported
 
 ENDS: Final = {"relationship": ("from_id", "to_id"), "cluster_member": ("memory_id",), "evidence": ("memory_id",)}
@@ -40,12 +41,15 @@ class RelatedRows:
     Attributes:
         same: memories that came under another id than the one they are here under.
         fresh: those that came new, with their history; a dry run would have added them.
+        turns: of conversations that were here already, whose turns may have other numbers than in the file.
     """
 
     def __init__(self, core: Core, report: Imported) -> None:
         self._core, self._report = core, report
         self.same: dict[str, str] = {}
         self.fresh: set[UUID] = set()
+        self.turns: list[Said] = []
+        self.conversations: set[tuple[str, str]] = set()  # that came new
 
     async def take(self, record: str, items: Sequence[Item]) -> None:
         """Take in the records of one kind."""
@@ -63,6 +67,8 @@ class RelatedRows:
                 usable = await self._of_erased(usable)
             if record == "relationship":
                 usable = await self._not_taken_back(usable)
+            if record == "turn":
+                usable = self._of_new_conversations(usable)
             if usable:
                 [table] = [one for one in transferring.TABLES if one.record == record]
                 await one_by_one_if_needed(usable, _Adding(self, table).add, self._report)
@@ -123,6 +129,18 @@ class RelatedRows:
                 usable.append((item, row))
         return usable
 
+    def _of_new_conversations(self, rows: list[tuple[Item, Row]]) -> list[tuple[Item, Row]]:
+        """Return the turns of conversations that came new; the others become `turns`."""
+        usable = []
+        for item, row in rows:
+            if (row.get("client"), row.get("conversation")) in self.conversations:
+                usable.append((item, row))
+            elif isinstance(turn := made_of(item.place, _said, item.place, row), Said):
+                self.turns.append(turn)
+            else:
+                self._report.leave(turn)
+        return usable
+
     async def _of_erased(self, rows: list[tuple[Item, Row]]) -> list[tuple[Item, Row]]:
         """Return the history of what is not here; what was erased there since it was changed here is forgotten here."""
         ids = {one for _, row in rows if (one := uuid_of(row.get("memory_id")))}
@@ -150,11 +168,24 @@ class RelatedRows:
                 await changes.forget(tx, row, reason=ERASED_THERE, replaced_by=[], session_id=None)
 
 
+def _said(place: str, row: Row) -> Said | Left:
+    time, number = moment(row.get("time")), row.get("number")
+    if (
+        time is None
+        or not isinstance(number, int)
+        or row.get("role") not in f.ROLES
+        or not isinstance(row.get("text"), str)
+    ):
+        return of_another_form(place)
+    conversation = Conversation(str(row["client"]), str(row["conversation"]), row.get("project"))
+    return Said(place, conversation, Turn(number, row["role"], row["text"], time, row.get("source_key")))
+
+
 class _Adding:
     """Adds rows of one table, and lets those that are there take over newer ones."""
 
     def __init__(self, related: RelatedRows, table: Table) -> None:
-        self._core, self._report, self._fresh = related._core, related._report, related.fresh
+        self._core, self._report, self._related = related._core, related._report, related
         self._table = table
 
     async def add(self, pairs: list[tuple[Item, Row]]) -> None:
@@ -170,6 +201,8 @@ class _Adding:
             if not dry_run:
                 added = await transferring.add_rows(tx, table.name, fresh)
                 await self._follow(tx, fresh)
+        if table.record == "conversation":
+            self._related.conversations |= {(row["client"], row["conversation"]) for row in fresh}
         self._report.added[table.record] += added
         self._report.updated[table.record] += changed
         self._report.known[table.record] += len(rows) - added - changed
@@ -178,7 +211,7 @@ class _Adding:
         if self._table.record == "cluster_member":
             await transferring.renew_clusters(tx, [str(row["cluster_id"]) for row in fresh], self._core.model_key)
         if self._table.record == "relationship":
-            edges = [row for row in fresh if UUID(str(row["from_id"])) not in self._fresh]
+            edges = [row for row in fresh if UUID(str(row["from_id"])) not in self._related.fresh]
             await tx.rows(s.LOCK, {"ids": [row["from_id"] for row in edges]})
             for row in edges:
                 made = {name: row.get(name) for name in ("to_id", "type", "strength", "properties")}

@@ -143,7 +143,7 @@ def name_of(conversation: Conversation) -> Name:
 
 def digest_of(text: str) -> str:
     """Return the MD5 of a text as PostgreSQL has it."""
-    return md5(text.encode(), usedforsecurity=False).hexdigest()
+    return md5(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
 
 
 async def lock(tx: Transaction, said: Iterable[Said], *, imported: bool) -> None:
