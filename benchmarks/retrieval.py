@@ -269,7 +269,9 @@ async def ask(filled: Filled, other: World | None, most: int, *, baselines: bool
         named = [(filled.keys.get(hit["id"], "?"), hit) for hit in answer.results]
         hits["product"] = [key for key, _ in named]
         unlikely = frozenset(key for key, hit in named if hit.get("unlikely"))
-        found.append(Answered(world, query, group, hits, answer.evidence or "no claim", answer.answered or 0.0, unlikely))
+        found.append(
+            Answered(world, query, group, hits, answer.evidence or "no claim", answer.answered or 0.0, unlikely)
+        )
     return found
 
 

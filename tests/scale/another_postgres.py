@@ -33,7 +33,8 @@ def main(major: int, *command: str) -> int:
             server = start_embedded(Path(folder) / "data")
         try:
             add_postgres(server.url)
-            print(f"$ {' '.join(command)}  # on PostgreSQL {found.version}", flush=True)
+            sys.stdout.write(f"$ {' '.join(command)}  # on PostgreSQL {found.version}\n")
+            sys.stdout.flush()
             return subprocess.run(
                 command, env=os.environ | {"PGENGRAM_TEST_DATABASE_URL": server.url}, check=False
             ).returncode

@@ -214,7 +214,7 @@ async def _follow_text(tx: Transaction, row: Row, *, is_new: bool) -> None:
     version = row["version"] + (not is_new)
     columns = {
         "content_hash": follows.content_hash,
-        "voice": follows.speaker_key,
+        "voice": follows.voice,
         "traits": follows.turn_features,
         "version": version,
         "updated_at": datetime.now(UTC),
