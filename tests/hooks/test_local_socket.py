@@ -181,7 +181,7 @@ async def test_an_event_that_names_a_pipe_as_its_transcript_is_answered_and_forg
         begun = assistant.context("SessionStart")
 
     assert "The office is in Lyon." in begun
-    assert assistant.log.count("The transcript is no ordinary file.") == 3
+    assert assistant.log.count("The transcript is not a regular file.") == 3
     assert assistant.files(".event") == []
 
 

@@ -82,7 +82,7 @@ def _lines(path: str) -> list[bytes]:
         return []
     except OSError as error:
         raise InvalidInput(f"The transcript can't be read: {error.strerror}.", WHERE) from None
-    raise InvalidInput("The transcript is no ordinary file.", WHERE)
+    raise InvalidInput("The transcript is not a regular file.", WHERE)
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:

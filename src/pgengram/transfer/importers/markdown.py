@@ -31,7 +31,7 @@ TIMES: Final = {
 }  # fmt: skip
 KNOWN: Final = {*OURS, "id", "tags", "tag", "links", "metadata", *(name for names in TIMES.values() for name in names)}
 NO_NOTE: Final = "there is no note with this name"
-ATTACHED: Final = "it leads to a file that is no note"
+ATTACHED: Final = "it leads to a file that is not a note"
 _OF_A_DAY: Final = re.compile(r"(\d{4})[-_](\d\d)[-_](\d\d)\b")
 _ATTACHMENT: Final = re.compile(r".+\.(?!md$)[a-z][a-z0-9]{1,4}", re.IGNORECASE)
 

@@ -103,7 +103,7 @@ def _items(place: str, row: Row, entity: dict[str, Any]) -> Iterator[Item | Left
     yield Item(place, entity)
     observations = row.get("observations") or []
     if not isinstance(observations, list):
-        yield Left(place, "its observations are no list")
+        yield Left(place, "its observations are not a list")
         return
     for number, raw in enumerate(observations):
         where = f"{place}, observation {number + 1}"
