@@ -61,7 +61,7 @@ class Conversations:
                 wanted = [
                     (one, turn) for one, turn in own if turn.withdrawn or (turn.number > last and turn.time > after)
                 ]
-                added = len((await arrivals.bring(tx, wanted)).added)
+                added = len((await arrivals.bring(tx, wanted, are_own=True)).added)
             else:
                 added = 0
             at = fresh[-1].time if fresh else None

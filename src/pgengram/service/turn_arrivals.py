@@ -45,11 +45,19 @@ class Arrivals:
     def __init__(self, *, imported: bool, dry_run: bool = False) -> None:
         self._imported = imported
         self._dry_run = dry_run
-        self._copying: dict[Name, Counter[tuple[str, str]]] = {}  # forks whose beginning is being read
+        self._copying: dict[
+            Name, tuple[int, Counter[tuple[str, str]]]
+        ] = {}  # how far forks were read, and what may follow
         self._named: set[tuple[Name, int]] = set()  # turns without a key that one that was brought stands for
 
-    async def bring(self, tx: Transaction, said: Sequence[Said]) -> Brought:
-        """Bring turns in; the forks among them after the others, as these may be what they were forked from."""
+    async def bring(self, tx: Transaction, said: Sequence[Said], *, are_own: bool = False) -> Brought:
+        """Bring turns in; the forks among them after the others, as these may be what they were forked from.
+
+        Args:
+            tx: of the namespace.
+            said: the turns.
+            are_own: whether forks are without the copies at their beginning already.
+        """
         places: dict[Name | None, list[int]] = {None: []}
         for place, (one, _) in enumerate(said):
             places.setdefault(name_of(one) if one.forked_from else None, []).append(place)
@@ -57,7 +65,7 @@ class Arrivals:
             await store.lock(tx, said, imported=self._imported)
         brought = Brought()
         for name, whole in places.items():
-            own = await self.own(tx, [said[place] for place in whole]) if name else range(len(whole))
+            own = await self.own(tx, [said[place] for place in whole]) if name and not are_own else range(len(whole))
             group = [whole[at] for at in own]
             part = await _Batch(self, [said[place] for place in group]).bring(tx)
             brought.added += [group[place] for place in part.added]
@@ -70,18 +78,29 @@ class Arrivals:
 
     async def own(self, tx: Transaction, said: Sequence[Said]) -> list[int]:
         """Return the places of the next turns of a conversation, without those at its beginning that are copies of what
-        it was forked from.
+        it was forked from; where their numbers begin anew, another file of it begins.
         """
         one = said[0][0] if said else None
         if one is None or one.forked_from is None:
             return list(range(len(said)))
-        before = self._copying.get(name_of(one))
-        if before is None:
-            before = self._copying[name_of(one)] = await store.before_fork(tx, one.client, one.forked_from)
-        standing = [at for at, (_, turn) in enumerate(said) if not turn.withdrawn]
-        texts = [(said[at][1].role, digest_of(fitted(said[at][1])[0].text)) for at in standing] if before else []
-        copies = set(standing[: store.copied(texts, before)])
+        copies: set[int] = set()
+        begins = 0
+        for at in range(1, len(said) + 1):
+            if at == len(said) or said[at][1].number <= said[at - 1][1].number:
+                copies |= await self._copies(tx, said, begins, at)
+                begins = at
         return [at for at in range(len(said)) if at not in copies]
+
+    async def _copies(self, tx: Transaction, said: Sequence[Said], begins: int, ends: int) -> set[int]:
+        """Return the places of copies between two places, all of one file."""
+        one, first = said[begins][0], said[begins][1].number
+        last, before = self._copying.get(name_of(one), (first, None))
+        if before is None or first <= last:
+            before = await store.before_fork(tx, one.client, str(one.forked_from))
+        standing = [at for at in range(begins, ends) if not said[at][1].withdrawn]
+        texts = [(said[at][1].role, digest_of(fitted(said[at][1])[0].text)) for at in standing] if before else []
+        self._copying[name_of(one)] = said[ends - 1][1].number, before
+        return set(standing[: store.copied(texts, before)])
 
     def stands_for(self, name: Name, number: int) -> bool:
         """Whether no other turn stands for one without a key yet; from now on this one does."""

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
+from pgengram.transfer.branches import withdrawn
 from pgengram.transfer.input.json_records import Record
 from pgengram.transfer.input.reading import records_of
 from pgengram.transfer.input.sources import Source
-from pgengram.transfer.records import EDITED, Left, Read, Said, moment, said_or_left
+from pgengram.transfer.records import EDITED, Left, Read, Said, mapping, moment, said_or_left
 from pgengram.transfer.works import Works
 
 CLIENT: Final = "chatgpt"
@@ -38,8 +39,8 @@ def _turns(record: Record) -> Iterator[Said | Left]:
     if not isinstance(nodes, dict) or not id_:
         yield Left(record.place, "it is not a conversation of ChatGPT")
         return
-    shown = _shown(nodes, raw.get("current_node"))
     messages = _in_order(nodes)
+    shown = _shown(nodes, raw.get("current_node"), messages[-1][0] if messages else None)
     times = [moment(message.get("create_time")) for _, message in messages]
     as_of = max(filter(None, (moment(raw.get("update_time")), *times)), default=None)
     conversation = Conversation(CLIENT, str(id_), title=raw.get("title") or None, as_of=as_of)
@@ -74,15 +75,11 @@ def _in_order(nodes: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [messages[place] for place in order]
 
 
-def _shown(nodes: Mapping[str, Any], current: Any) -> set[str]:
-    """Return the names of the messages that lead to the current one; all where none is current."""
-    if current not in nodes:
-        return set(nodes)
-    names: set[str] = set()
-    while isinstance(current, str) and current in nodes and current not in names:
-        names.add(current)
-        current = nodes[current].get("parent") if isinstance(nodes[current], dict) else None
-    return names
+def _shown(nodes: Mapping[str, Any], current: Any, last: str | None) -> set[str]:
+    """Return the names of the messages that lead to the current one, or where none is current, to the last one."""
+    leaf = current if isinstance(current, str) and current in nodes else last
+    parents = {name: mapping(node).get("parent") for name, node in nodes.items()}
+    return set(nodes) - withdrawn(parents, leaf) if leaf else set(nodes)
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, str]:

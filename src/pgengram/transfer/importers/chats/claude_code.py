@@ -153,10 +153,12 @@ def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[An
         survey: of them.
         name: of the conversation, where no line names it.
     """
+    time: datetime | None = None
     for number, entry in entries():
         if isinstance(entry, Broken):
             yield entry, None
             continue
+        time = time_of(entry) or time
         one = uttered(entry, unsent=number in survey.unsent)
         if number in survey.repeated:
             one = Uttered(why=REPEATED)
@@ -164,7 +166,7 @@ def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[An
         session = origin.get("sessionId") or entry.get("sessionId") or survey.session or name
         uuid = str(entry.get("uuid") or "")
         called = mapping(entry.get("attachment")).get("source_uuid") or origin.get("messageUuid") or uuid
-        yield entry, Line(number, one, time_of(entry), str(session), str(called), uuid in survey.withdrawn)
+        yield entry, Line(number, one, time, str(session), str(called), uuid in survey.withdrawn)
 
 
 def uttered(entry: Mapping[str, Any], *, unsent: bool = False) -> Uttered:

@@ -181,7 +181,7 @@ class _Once:
 
 def transcript(entries: Entries, survey: Survey, header: Header) -> Iterator[tuple[Any, Line | None]]:
     """Yield the lines of a session, each with what it comes to."""
-    once = _Once()
+    once, time = _Once(), None
     for number, entry in entries():
         if isinstance(entry, Broken):
             yield entry, None
@@ -189,7 +189,10 @@ def transcript(entries: Entries, survey: Survey, header: Header) -> Iterator[tup
         one = once.uttered(entry)
         if header.by_agent and one.if_said():
             one = Uttered(why=SUBAGENT)
-        yield entry, Line(number, one, time_of(entry), header.id, withdrawn=number in survey.withdrawn)
+        time = (
+            time_of(entry) or time_of(mapping(entry.get("payload"))) or time
+        )  # only the first line of old ones has one
+        yield entry, Line(number, one, time, header.id, withdrawn=number in survey.withdrawn)
 
 
 def uttered(entry: Mapping[str, Any]) -> tuple[Uttered, bool]:

@@ -18,7 +18,7 @@ from pgengram.store.assistant.conversations import FROM_FILE, Conversation, sour
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import Left, Read, mapping
+from pgengram.transfer.records import Left, Read, mapping, moment
 from pgengram.transfer.transcripts import (
     SUBAGENT,
     Line,
@@ -126,9 +126,10 @@ def _turns(file: File, session: Session) -> Read:
     as_of = max(filter(None, (time_of(one) for _, one in session.messages.values())), default=None)
     id_ = str(session.header.get("sessionId") or file.path.stem)
     conversation = Conversation(CLIENT, id_, _project(file), as_of=as_of)
+    time = moment(session.header.get("startTime"))
     for number, (name, (place, message)) in enumerate(session.messages.items(), FROM_FILE):
-        taken_back = name in session.withdrawn
-        line = Line(number, uttered(message), time_of(message), id_, name if message.get("id") else "", taken_back)
+        taken_back, time = name in session.withdrawn, time_of(message) or time
+        line = Line(number, uttered(message), time, id_, name if message.get("id") else "", taken_back)
         yield from line.as_turns(place, conversation)
 
 
