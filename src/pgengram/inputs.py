@@ -21,6 +21,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.text.tags import SYNONYMS, tag_groups
+from pgengram.text.wildcards import means_anything
 
 
 class Request(BaseModel):
@@ -345,13 +346,15 @@ class Question(Filters):
     @model_validator(mode="before")
     @classmethod
     def _several(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping) or not isinstance(given.get("query"), list):
+        if not isinstance(given, Mapping) or not given.get("query"):
             return given
-        queries = [one for one in given["query"] if not isinstance(one, str) or one.strip()]
+        queries = given["query"] if isinstance(given["query"], list) else [given["query"]]
+        exact = given.get("mode") == "substring"
+        queries = [one for one in queries if not (isinstance(one, str) and means_anything(one, exact=exact))]
         if len(queries) > f.MAX_QUERIES:
             raise ValueError(f"query: at most {f.MAX_QUERIES} questions at once")
         first, *others = queries or [""]
-        return {**given, "query": first, "further_queries": others}
+        return {**given, "query": first, **({"further_queries": others} if others else {})}
 
     @property
     def queries(self) -> list[str]:

@@ -127,9 +127,14 @@ class Recalled(Answer):
 
 
 class Read(Answer):
-    """Answer of get_memories; not ok when none was found, and then with the error of the first."""
+    """Answer of get_memories; not ok when none was found, and then with the error of the first.
+
+    not_shown: ids of those that don't fit beside the others.
+    """
 
     memories: list[Shown]
+    not_shown: Annotated[list[str] | None, Unlisted] = None
+    note: Annotated[str | None, Unlisted] = None
     missing: Annotated[list[Shown], Unlisted]
     error: Annotated[dict[str, str] | None, Unlisted] = None
 

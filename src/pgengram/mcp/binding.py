@@ -31,7 +31,7 @@ class ToolBinding(Arguments):
         """The tool's entry in tools/list."""
         hints = self.tool.hints
         schema, also = self.input_schema, ""
-        if not self._is_foreign:
+        if not self.is_foreign:
             schema, also = listed(self.tool.name, schema, self.tool.essential)
         answer = self._output_schema()
         annotations = {"readOnlyHint": hints.read_only, "openWorldHint": False}
@@ -47,13 +47,13 @@ class ToolBinding(Arguments):
         }
 
     @property
-    def _is_foreign(self) -> bool:
+    def is_foreign(self) -> bool:
         """Whether it is another system's tool, which may bear the name of one of ours."""
         return issubclass(self.view, RootModel)
 
     def _output_schema(self) -> Schema | None:
         """What the tool answers, unless it has no fixed shape."""
-        if self._is_foreign:
+        if self.is_foreign:
             return None
         return _schema_of(self.view)
 

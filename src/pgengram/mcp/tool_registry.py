@@ -19,10 +19,12 @@ from pgengram.errors import ConnectionLost, PgengramError
 from pgengram.json_schema import Schema
 from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.short_answers import brief, whole
-from pgengram.runtime.context import ACTOR, ASKER, PROGRESS, Asker, client_named
+from pgengram.runtime.context import ACTOR, ASKER, BRIEFLY, PROGRESS, ROOM, Asker, client_named
 from pgengram.runtime.logs import trace
 from pgengram.runtime.telemetry import measure
+from pgengram.service.answers.room import MOST, bounded
 from pgengram.service.tools import Tool
+from pgengram.views import Found, Read
 
 log = logging.getLogger(__name__)
 
@@ -169,6 +171,8 @@ class ToolRegistry:
         ACTOR.set(client_named(printable or None))  # both hold for this request
         ASKER.set(asker)
         PROGRESS.set(report)
+        ROOM.set(None if binding.is_foreign else MOST)  # another system's answers have no cursor
+        BRIEFLY.set(self._short)
         if id_ in self._interrupted and not binding.tool.hints.idempotent:
             return _failure(ConnectionLost(INTERRUPTED, SEE_FIRST).as_dict())
         began = time.perf_counter()
@@ -220,6 +224,8 @@ def _answer(view: BaseModel, *, short: bool) -> Answer:
     if isinstance(view, RootModel):
         return {"content": [_text(view.root if isinstance(view.root, str) else _compact(view.root))], "isError": False}
     answer = brief(view) if short else whole(view)
+    if not isinstance(view, Found | Read):  # these go on with a cursor, and have at least one memory whole
+        answer = bounded(answer, MOST)
     return {
         "content": [_text(to_json(answer).decode())],  # refuses text that is no Unicode
         "isError": getattr(view, "ok", True) is False,

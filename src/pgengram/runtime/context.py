@@ -30,6 +30,8 @@ ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)  # who calls: 
 PROGRESS: ContextVar[Callable[[str], Awaitable[None]] | None] = ContextVar(
     "progress", default=None
 )  # to who asked for it
+ROOM: ContextVar[int | None] = ContextVar("room", default=None)  # bytes that an answer may have; a model reads it all
+BRIEFLY: ContextVar[bool] = ContextVar("briefly", default=False)  # whether the answer is shown in brief
 EMBEDDED_BY: ContextVar[float | None] = ContextVar("embedded_by", default=None)  # monotonic s; later, words alone count
 PAGE: Final = "pgengram ui"
 COMMAND_LINE: Final = "command line"

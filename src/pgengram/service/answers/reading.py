@@ -10,13 +10,14 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.inputs import Question
 from pgengram.runtime.clock import here
+from pgengram.runtime.context import BRIEFLY
 from pgengram.search import listing
 from pgengram.search.question import in_time
 from pgengram.search.results import budget, cursors
 from pgengram.search.results.fusion import parts_of
 from pgengram.search.results.hits import Hits
 from pgengram.search.times.time_words import asks_for_all
-from pgengram.service.answers import said, unmatched
+from pgengram.service.answers import room, said, unmatched
 from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
@@ -38,6 +39,7 @@ RECALLED: Final = 30  # memories looked at for a context
 BUDGET_TOO_SMALL: Final = "Nothing fits into max_chars; raise it."
 MAX_BUDGET: Final = 50_000  # characters of a recalled context
 MAX_COUNTED: Final = 10_000
+NOT_SHOWN: Final = "These memories don't fit into one answer; read those in not_shown with another call."
 NOTHING: Final = Hits([], "list", {})
 
 
@@ -58,6 +60,8 @@ async def found(
     if not hits.rows:
         question, hits, note = await _again(core, question, place, hits)
     fitting = budget.fit_budget(hits.rows, question.max_chars, whole=question.detail)
+    views = [hit_view(row, detail=question.detail) for row in fitting]
+    fitting = fitting[: room.fitting(views, in_brief=BRIEFLY.get() and not question.detail)]
     core.accesses.note([row["id"] for row in fitting])
     more = bool(fitting) and (len(fitting) < len(hits.rows) or len(hits.rows) == question.limit or further > 0)
     return Found(
@@ -65,7 +69,7 @@ async def found(
         count=len(fitting),
         evidence=_evidence(question, hits),
         answered=None if hits.answered is None else round(hits.answered, 3),
-        results=[hit_view(row, detail=question.detail) for row in fitting],
+        results=views[: len(fitting)],
         in_detail=question.detail,
         search=hits.how,
         next_cursor=cursors.next_cursor(place, mark, fitting, more=more),
@@ -218,9 +222,14 @@ async def whole(core: Core, tx: Transaction, ids: Sequence[str], include: Sequen
     around = await history.around(tx, list(rows), include)
     if "history" in include:
         await _add_history_of_erased(tx, missing)
+    found = [id_ for id_ in there.ids if id_ in rows]
+    views = [room.with_short_history(memory_view(rows[id_]) | around_view(around[id_])) for id_ in found]
+    fit = room.fitting(views)
     return Read(
         ok=bool(rows),
-        memories=[memory_view(rows[id_]) | around_view(around[id_]) for id_ in there.ids if id_ in rows],
+        memories=views[:fit],
+        not_shown=[str(id_) for id_ in found[fit:]] or None,
+        note=NOT_SHOWN if fit < len(found) else None,
         missing=missing,
         error=missing[0]["error"] if missing and not rows else None,
     )

@@ -1,0 +1,112 @@
+"""How much of an answer a language model has room for; programs and people get all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+from pgengram.runtime.context import ROOM
+from pgengram.views import Shown
+
+# Bytes of one answer as JSON: about 12,000 tokens of English. Clients get it as text and again as an object, and the stricter of
+# them refuse what has more than 25,000 together.
+MOST: Final = 48_000
+BRIEF: Final = 200  # bytes of a hit in brief besides its text
+CLIPPED: Final = (2_000, 500, 200)  # characters that are left of each text, until the answer fits
+LONGEST_CHANGE: Final = 300  # characters of a text in a history that is too long
+LEFT_OUT: Final = (
+    "Not everything fits into one answer: texts that end in … are cut, what stands beside an element may be missing, and left_out says "
+    "how many elements are. Ask for less at once."
+)
+
+
+def fitting(views: Sequence[Shown], *, in_brief: bool = False) -> int:
+    """Return how many of the first views fit into the answer, at least one.
+
+    Args:
+        views: hits or memories.
+        in_brief: whether only their texts are shown, and little besides.
+    """
+    if (room := ROOM.get()) is None:
+        return len(views)
+    used = 0
+    for place, view in enumerate(views):
+        used += len(view["content"].encode("utf-8", "replace")) + BRIEF if in_brief else _size(view)
+        if used > room and place:
+            return place
+    return len(views)
+
+
+def with_short_history(view: Shown) -> Shown:
+    """Return a memory with its history, whose texts are cut where the memory would not fit otherwise."""
+    room = ROOM.get()
+    if room is None or "history" not in view or _size(view) <= room:
+        return view
+    return bounded(
+        {**view, "history": _clipped(view["history"], LONGEST_CHANGE)}, room, ("history", "relations", "clusters")
+    )
+
+
+def bounded(answer: Shown, room: int, lists: Sequence[str] | None = None) -> Shown:
+    """Return an answer that fits: its texts cut, then what stands beside each element, then the ends of its longest lists.
+
+    Args:
+        answer: as JSON.
+        room: in bytes.
+        lists: the fields to shorten; all if none are named.
+    """
+    if _size(answer) <= room:
+        return answer
+    names = [name for name, value in answer.items() if isinstance(value, list) and (lists is None or name in lists)]
+    for most in CLIPPED:
+        answer = {name: _clipped(value, most) if name in names else value for name, value in answer.items()}
+        if _size(answer) <= room:
+            return answer
+    answer = {**answer, "note": " ".join(filter(None, (answer.get("note"), LEFT_OUT)))}
+    for most in (1, 0):
+        answer = {name: _with_few_beside(value, most) if name in names else value for name, value in answer.items()}
+        if _size(answer) <= room:
+            return answer
+    left_out: dict[str, int] = {}
+    for name in sorted(names, key=lambda name: -_size(answer[name])):
+        if (over := _size(answer) - room) <= 0:
+            break
+        kept = _first(answer[name], _size(answer[name]) - over - len(str(names)))
+        left_out[name] = len(answer[name]) - len(kept)
+        answer = {**answer, name: kept}
+    return {**answer, "left_out": left_out}
+
+
+def _first(values: Sequence[Any], room: int) -> list[Any]:
+    kept: list[Any] = []
+    for value in values:
+        room -= _size(value) + 1
+        if room < 0:
+            break
+        kept.append(value)
+    return kept
+
+
+def _with_few_beside(values: Sequence[Any], most: int) -> list[Any]:
+    """Return elements with at most so many objects in each of their lists: what was stored goes before what is near it."""
+    return [
+        {key: _few(one, most) for key, one in value.items()} if isinstance(value, dict) else value for value in values
+    ]
+
+
+def _few(value: Any, most: int) -> Any:
+    return value[:most] if isinstance(value, list) and value and isinstance(value[0], dict) else value
+
+
+def _clipped(value: Any, most: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= most else value[:most] + "…"
+    if isinstance(value, Mapping):
+        return {key: _clipped(one, most) for key, one in value.items()}
+    return [_clipped(one, most) for one in value] if isinstance(value, list) else value
+
+
+def _size(value: Any) -> int:
+    return len(to_json(value))
