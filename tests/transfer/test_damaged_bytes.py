@@ -91,22 +91,21 @@ def test_what_is_torn_a_bomb_or_compressed_in_another_way_is_named_and_the_exit_
     torn = PACKERS[".zst"](b"\n".join([codex("use green"), *(os.urandom(400).hex().encode() for _ in range(4_000))]))
     (folder / "rollout-torn.jsonl.zst").write_bytes(torn[: len(torn) // 2])
     (folder / "rollout-broken.jsonl.gz").write_bytes(gzip.compress(codex("use red"))[:20] + bytes(40))
-    (folder / "rollout-bomb.jsonl.gz").write_bytes(gzip.compress(bytes(200 << 20), 9))
+    (folder / "rollout-bomb.jsonl.gz").write_bytes(gzip.compress(bytes(66 << 20), 9))
     (folder / "rollout-other.jsonl.lz4").write_bytes(b"\x04\x22\x4d\x18" + bytes(40))
     (folder / "photo.png.gz").write_bytes(gzip.compress(b"\x89PNG"))
 
     ended = pgengram("import", str(folder), expect=1, database_url=database.url, **WORDS)
-    told = answered("import", str(folder), "--json", expect=1, database_url=database.url, **WORDS)
+    reasons = {one.place.partition(",")[0]: one.reason for one in read(folder)[1]}
 
-    reasons = {one["place"].partition(",")[0]: one["reason"] for one in told["left"]}
     assert reasons.keys() >= {
         "rollout-torn.jsonl.zst", "rollout-broken.jsonl.gz", "rollout-bomb.jsonl.gz", "rollout-other.jsonl.lz4",
     }  # fmt: skip
     assert "lz4" in reasons["rollout-other.jsonl.lz4"]
     assert "200 times" in reasons["rollout-bomb.jsonl.gz"]
-    assert {one["first"][0]: one["reason"] for one in told["passed"]}["photo.png.gz"] == "a file of another kind"
+    assert "photo.png.gz: a file of another kind" in ended.stdout
     assert "nothing worth keeping" not in ended.stdout
-    assert "rollout-torn.jsonl.zst" in ended.stdout
+    assert all(name in ended.stdout for name in reasons)
     assert database.value("SELECT count(*) FROM conversation_turns WHERE text = 'use blue'") == 1
 
 

@@ -81,7 +81,7 @@ def replaced(record: Any, place: tuple[Any, ...], value: Any) -> Any:
 def chosen(record: Any) -> list[tuple[tuple[Any, ...], Any]]:
     """Return some of the values that could be replaced, each with what replaces it; in the thorough run more."""
     every = [(place, value) for place in places(record) for value in HOSTILE]
-    return random.Random(len(every)).sample(every, min(len(every), examples(30)))
+    return random.Random(len(every)).sample(every, min(len(every), examples(10)))
 
 
 def good(system: str, text: str, number: int) -> dict[str, Any]:

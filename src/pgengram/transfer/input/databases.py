@@ -28,6 +28,16 @@ def schema_of(path: Path) -> bytes:
     return "\n".join(row[0] for row in rows).encode()
 
 
+def damage_of(path: Path) -> str:
+    """Return why nothing of a database can be read; empty where something can."""
+    try:
+        with closing(read_only(path)) as connection:
+            connection.execute("SELECT name FROM sqlite_master").fetchall()
+    except sqlite3.DatabaseError as error:
+        return f"it is damaged ({error}); `sqlite3 FILE .recover | sqlite3 NEW` saves what is left"
+    return ""
+
+
 class Tables:
     """The tables of a SQLite database, read without changing it; what is damaged is told, and the rest is read.
 
@@ -46,12 +56,10 @@ class Tables:
         with path.open("rb") as opened:
             if opened.read(len(SQLITE)) != SQLITE:
                 raise InvalidInput(f"{name} is not a SQLite database.", hint)
-        try:
-            with closing(read_only(path)) as connection:
-                found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        except sqlite3.DatabaseError as error:
-            hint = f"Give a whole copy, or what `sqlite3 {name} .recover | sqlite3 recovered.db` saves."
-            raise InvalidInput(f"{name} is damaged: {error}.", hint) from None
+        if damage := damage_of(path):
+            raise InvalidInput(f"{name}: {damage}.", "Nothing was imported.")
+        with closing(read_only(path)) as connection:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         self.names = {row[0] for row in found}
 
     def rows(self, table: str) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from pgengram.transfer.input.compression import (
     read_unpacked,
     refuse_bomb,
 )
-from pgengram.transfer.input.databases import SQLITE, schema_of
+from pgengram.transfer.input.databases import SQLITE, damage_of, schema_of
 from pgengram.transfer.input.json_records import MOST_OF_ONE, Broken, Record, Records, parsed
 
 MOST_OF_ALL: Final = 64 << 30  # bytes of all files of a zip, unpacked
@@ -261,8 +261,12 @@ class Source:
             return str(error)
         finally:
             self.done = done
-        is_tar = begins[257:262] == b"ustar"
-        return "it is a tar archive; unpack it and import the folder" if is_tar else "" if begins else "it is empty"
+        if begins.startswith(SQLITE):
+            path = self.on_disk(file)
+            return damage_of(path) if path else "it can't be unpacked"
+        if begins[257:262] == b"ustar":
+            return "it is a tar archive; unpack it and import the folder"
+        return "" if begins else "it is empty"
 
     def begins(self, file: File) -> bytes:
         """Return the first bytes of a file; none where it can't be read."""
@@ -285,20 +289,24 @@ class Source:
 
     def lines(self, file: File) -> Iterator[tuple[int, bytes | Broken]]:
         """Yield the lines of a file with their numbers, from 0."""
-        number, buffer, skipping = 0, b"", False
+        number, size, skipping = 0, 0, False
+        parts: list[bytes] = []  # of the line that is being read
         try:
             for chunk in self.chunks(file):
-                *whole, buffer = (buffer + chunk).split(b"\n")
-                for line in whole:
-                    yield number, self._too_long(file, number) if skipping else line
-                    number, skipping = number + 1, False
-                if len(buffer) > MOST_OF_ONE:
-                    buffer, skipping = b"", True
+                for at, part in enumerate(chunk.split(b"\n")):
+                    if at:
+                        yield number, self._too_long(file, number) if skipping else b"".join(parts)
+                        number, size, skipping, parts = number + 1, 0, False, []
+                    parts.append(part)
+                    size += len(part)
+                    if size > MOST_OF_ONE:
+                        size, skipping, parts = 0, True, []
         except ValueError as error:
             yield number, Broken(file.place, f"it can't be read to its end: {error}")
             return
-        if buffer.strip() or skipping:
-            yield number, self._too_long(file, number) if skipping else buffer
+        line = b"".join(parts)
+        if line.strip() or skipping:
+            yield number, self._too_long(file, number) if skipping else line
 
     def objects(self, file: File) -> Iterator[tuple[int, dict[str, Any] | Broken]]:
         """Yield the objects of a file of JSON lines with the numbers of their lines, from 0."""

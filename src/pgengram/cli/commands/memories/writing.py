@@ -266,7 +266,7 @@ def _edited(memory: dict[str, Any]) -> dict[str, Any]:
 def _changed_fields(text: str, said: Mapping[str, str]) -> dict[str, Any]:
     """Return the lines `name: value` that say something else than `said`, as arguments of update_memory."""
     change: dict[str, Any] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if not line.strip() or line.startswith("#"):
             continue
         name, _, value = (part.strip() for part in line.partition(":"))
