@@ -174,6 +174,9 @@ def clients() -> Iterator[str]:
         yield f"## {client.title}"
         yield f"`pgengram connect {client.name}`"
         lines = [f"- File: {files(client)}"]
+        if client.packaged:
+            path = client.packaged.replace("/", "\\")
+            lines.append(f"- Windows, the build in a package (MSIX): `%LOCALAPPDATA%\\{path}`")
         if client.moved_by:
             lines.append(f"- `{client.moved_by}` names another folder for it.")
         if client.instead:

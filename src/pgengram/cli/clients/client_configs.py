@@ -23,6 +23,7 @@ from pgengram.settings import PREFIX, Settings
 Entry = dict[str, Any]
 
 NAME: Final = "memory"  # of our entry, unless another is chosen
+KERNEL: Final = Path("/proc/version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,9 @@ class Client:
         windows: the file on Windows, where that is another one.
         moved_by: the environment variable that names the file's folder when that is another one.
         instead: another name of the file, taken if a file of that name is there.
+        packaged: the file of the build that Windows keeps in a folder of its own, which reads no other; `*` is part of
+            that folder's name.
+        windowed: whether it is a program with windows, which people of WSL run on Windows.
     """
 
     name: str
@@ -82,6 +86,8 @@ class Client:
     windows: str = ""
     moved_by: str = ""
     instead: str = ""
+    packaged: str = ""
+    windowed: bool = False
 
     def path(self, folder: Path | None = None) -> Path:
         """Return the file of the user, or of the project in `folder`.
@@ -102,7 +108,27 @@ class Client:
         path = self.path()
         return path.exists() or (self.own > 0 and path.parents[self.own - 1].is_dir())
 
+    def runs_on_windows(self) -> bool:
+        """Whether this is the Linux within Windows, and the program is one of Windows that reads nothing here."""
+        return self.windowed and is_wsl() and not self.is_installed()
+
+    def unpackaged(self) -> Path | None:
+        """Return the file that the build without a package reads, where another one is installed; else None."""
+        return self._usual() if self._packaged() else None
+
+    def _packaged(self) -> Path | None:
+        if not self.packaged or sys.platform != "win32":
+            return None
+        folder, _, rest = self.packaged.partition("*")
+        holder, begin = folder.rsplit("/", 1)
+        found = [one for one in _local_folder().joinpath(holder).glob(f"{begin}*") if one.is_dir()]
+        newest = max(found, key=lambda one: one.stat().st_mtime, default=None)
+        return newest / rest.lstrip("/") if newest else None
+
     def _of_user(self) -> Path:
+        return self._packaged() or self._usual()
+
+    def _usual(self) -> Path:
         where = self.windows if self.windows and sys.platform == "win32" else self.file
         root, _, rest = where.partition("/")
         path = FOLDERS[root]() / rest
@@ -121,6 +147,18 @@ def _programs_folder() -> Path:
     return _config_folder()
 
 
+def _local_folder() -> Path:
+    return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+
+
+def is_wsl() -> bool:
+    """Whether this is the Linux within Windows (WSL)."""
+    try:
+        return sys.platform == "linux" and "microsoft" in KERNEL.read_text("utf-8").lower()
+    except OSError:
+        return False
+
+
 def _config_folder() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
@@ -132,24 +170,24 @@ _ROO: Final = "{apps}/Code/User/globalStorage/rooveterinaryinc.roo-cline/setting
 CLIENTS: Final = {
     client.name: client
     for client in (
-        Client("claude-desktop", "Claude Desktop", "{apps}/Claude/claude_desktop_config.json", "Quit Claude Desktop completely and start it again."),
+        Client("claude-desktop", "Claude Desktop", "{apps}/Claude/claude_desktop_config.json", "Quit Claude Desktop completely and start it again.", packaged="Packages/Claude_*/LocalCache/Roaming/Claude/claude_desktop_config.json", windowed=True),
         Client("claude-code", "Claude Code", "~/.claude.json", "Start a new session; /mcp shows the server.", shared=".mcp.json", shape=TYPED, own=0, moved_by="CLAUDE_CONFIG_DIR"),
-        Client("cursor", "Cursor", "~/.cursor/mcp.json", "Restart Cursor; Settings → MCP shows the server.", shared=".cursor/mcp.json"),
-        Client("vscode", "Visual Studio Code", "{apps}/Code/User/mcp.json", "Run “MCP: List Servers” and start it.", holder="servers", shared=".vscode/mcp.json", shape=TYPED),
+        Client("cursor", "Cursor", "~/.cursor/mcp.json", "Restart Cursor; Settings → MCP shows the server.", windowed=True, shared=".cursor/mcp.json"),
+        Client("vscode", "Visual Studio Code", "{apps}/Code/User/mcp.json", "Run “MCP: List Servers” and start it.", windowed=True, holder="servers", shared=".vscode/mcp.json", shape=TYPED),
         Client("codex", "Codex", "~/.codex/config.toml", "Start a new session; /mcp shows the server.", holder="mcp_servers", form="toml", moved_by="CODEX_HOME"),
-        Client("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json", "Restart Windsurf."),
-        Client("zed", "Zed", "{config}/zed/settings.json", "The agent panel's settings show the server.", holder="context_servers", windows="{apps}/Zed/settings.json", shared=".zed/settings.json"),
+        Client("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json", "Restart Windsurf.", windowed=True),
+        Client("zed", "Zed", "{config}/zed/settings.json", "The agent panel's settings show the server.", windowed=True, holder="context_servers", windows="{apps}/Zed/settings.json", shared=".zed/settings.json"),
         Client("gemini-cli", "Gemini CLI", "~/.gemini/settings.json", "Start a new session; /mcp shows the server.", shared=".gemini/settings.json"),
         Client("cline", "Cline", "~/.cline/data/settings/cline_mcp_settings.json", "Cline's MCP Servers panel shows the server.", own=3),
         Client("roo-code", "Roo Code", _ROO, "Roo Code's MCP settings show the server.", shared=".roo/mcp.json", own=2),
         Client("kilo-code", "Kilo Code", "{config}/kilo/kilo.json", "Restart the editor; Settings → Agent Behaviour → MCP Servers shows the server.", holder="mcp", shape=LOCAL, shared=".kilo/kilo.json", instead="kilo.jsonc"),
         Client("continue", "Continue", "~/.continue/mcpServers/pgengram.json", "Reload the editor's window.", shared=".continue/mcpServers/pgengram.json", own=2),
         Client("junie", "JetBrains Junie", "~/.junie/mcp/mcp.json", "Settings → Tools → Junie → MCP Settings shows the server.", shared=".junie/mcp/mcp.json", own=2),
-        Client("lm-studio", "LM Studio", "~/.lmstudio/mcp.json", "Switch the server on in the Program tab."),
+        Client("lm-studio", "LM Studio", "~/.lmstudio/mcp.json", "Switch the server on in the Program tab.", windowed=True),
         Client("goose", "Goose", "{config}/goose/config.yaml", "Start a new session.", holder="extensions", form="yaml", shape=EXTENSION, windows="{apps}/Block/goose/config/config.yaml"),
         Client("amazon-q", "Amazon Q Developer CLI", "~/.aws/amazonq/mcp.json", "Start a new session; /tools shows the server.", shared=".amazonq/mcp.json"),
         Client("opencode", "opencode", "{config}/opencode/opencode.json", "Start a new session.", holder="mcp", shape=LOCAL, shared="opencode.json", instead="opencode.jsonc"),
-        Client("warp", "Warp", "~/.warp/.mcp.json", "Settings → Agents → MCP servers shows the server.", shared=".warp/.mcp.json"),
+        Client("warp", "Warp", "~/.warp/.mcp.json", "Settings → Agents → MCP servers shows the server.", windowed=True, shared=".warp/.mcp.json"),
     )
 }  # fmt: skip
 ANY: Final = Client("any", "any other client", "~/mcp.json", "")
@@ -166,6 +204,14 @@ def own_entry(settings: Settings) -> Entry:
         embedder=spelled(settings.embedder),
     )
     return mcp_client.entry(whole)
+
+
+def through_wsl(entry: Entry) -> Entry:
+    """Return the entry with which a program of Windows starts what is in this Linux; it passes no environment on."""
+    variables = [f"{name}={value}" for name, value in (entry.get("env") or {}).items()]
+    distribution = os.environ.get("WSL_DISTRO_NAME")
+    apart = [*(["--distribution", distribution] if distribution else []), "--exec", "env", *variables]
+    return {"command": "wsl.exe", "args": [*apart, entry["command"], *entry.get("args", [])]}
 
 
 def written(client: Client, entry: Entry) -> Entry:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pgengram import __version__
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients import config_edits, hook_configs, hook_scripts
+from pgengram.cli.clients import config_edits, connection_record, hook_configs, hook_scripts
 from pgengram.cli.clients.handshake_check import Handshake, shake_hands
 from pgengram.cli.options import AsJson, Yes
 from pgengram.cli.output import plain_table
@@ -94,10 +94,17 @@ async def connect(
     if only_link:
         say(c.link(chosen, name, entry))
         return 0
+    elsewhere = folder is None and chosen.runs_on_windows()
     if chosen is c.ANY or only_print:
-        note("Most clients take this entry:" if chosen is c.ANY else f"Into {chosen.path(folder)}:")
-        say(config_edits.snippet(chosen, name, entry))
+        where = "its settings on Windows" if elsewhere else chosen.path(folder)
+        note("Most clients take this entry:" if chosen is c.ANY else f"Into {where}:")
+        say(config_edits.snippet(chosen, name, c.through_wsl(entry) if elsewhere else entry))
         return 0
+    if elsewhere:
+        raise InvalidInput(
+            f"{chosen.title} is not installed in this Linux, and on Windows it doesn't read {chosen.path()}.",
+            f"`pgengram connect {chosen.name} --print` shows the entry for its settings on Windows, or install pgengram there.",
+        )
     if folder is not None and c.secrets_of(entry):
         raise InvalidInput(
             "A password or key is set, and everyone with access to the project can read its file.",
@@ -138,7 +145,10 @@ def _connect_hooks(client: c.Client, hooks: str, *, yes: bool, as_json: bool) ->
 
 def _connect(client: c.Client, path: Path, name: str, entry: c.Entry, *, yes: bool, as_json: bool) -> int:
     edit = config_edits.connecting(client, path, name, entry)
-    return _apply(client, [edit], yes=yes, as_json=as_json, done=f"{client.title} is connected. {client.then}")
+    code = _apply(client, [edit], yes=yes, as_json=as_json, done=f"{client.title} is connected. {client.then}")
+    if not code:
+        connection_record.add(Settings.from_environment(), client.name, path, name)
+    return code
 
 
 def _offer(name: str, *, everything: bool, yes: bool, as_json: bool) -> int:
@@ -184,6 +194,9 @@ async def disconnect(
     """
     chosen = c.CLIENTS[known(client, c.CLIENTS, "client")]
     path = chosen.path(folder)
+    known_as = Settings.from_environment(), chosen.name, path, name
+    if _ours_in(chosen, path) == []:  # somebody took it out, and now says so
+        connection_record.remove(*known_as)
     edit = config_edits.disconnecting(chosen, path, name)  # refuses what cannot be done before anything is changed
     hooks = [] if folder is not None else hook_configs.disconnecting(chosen.name)
     if hooks:
@@ -192,7 +205,10 @@ async def disconnect(
             return code
         hook_configs.settings_file(chosen.name, Settings.from_environment()).unlink(missing_ok=True)
         edit = config_edits.disconnecting(chosen, path, name)  # of the same file, with some clients
-    return _apply(chosen, [edit], yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
+    code = _apply(chosen, [edit], yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
+    if not code:
+        connection_record.remove(*known_as)
+    return code
 
 
 def _apply(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, as_json: bool, done: str) -> int:
@@ -280,6 +296,40 @@ async def connected() -> AsyncIterator[tuple[str, bool, str, str]]:
         for name, entry in entries.items():
             seen = await asyncio.to_thread(shake_hands, entry)
             yield client.title, seen.ok, f"{_seen(name, entry, seen)}, in {path}", _repair(client, name, seen)
+    for client, path, name in _lost():
+        again = f"`pgengram connect {client.name}{'' if name == c.NAME else f' --name {name}'}`"
+        yield (
+            client.title,
+            False,
+            f"{name} was connected, and is no longer in {path}: {client.title} or another program has rewritten that file",
+            f"Quit {client.title} completely and run {again}; `pgengram disconnect {client.name}` if you removed it yourself.",
+        )
+    for client in c.CLIENTS.values():
+        stale = client.unpackaged()
+        if stale is not None and _ours_in(client, stale) and not _ours_in(client, client.path()):
+            yield (
+                client.title,
+                False,
+                f"connected in {stale}, which the installed build doesn't read",
+                f"Run `pgengram connect {client.name}`, which writes {client.path()}.",
+            )
+
+
+def _lost() -> list[tuple[c.Client, Path, str]]:
+    """Return the entries that were connected and are no longer there; a project that was removed takes its own along."""
+    return [
+        (c.CLIENTS[client], path, name)
+        for client, path, name in connection_record.read(Settings.from_environment())
+        if client in c.CLIENTS and path.parent.is_dir() and _ours_in(c.CLIENTS[client], path) == []
+    ]
+
+
+def _ours_in(client: c.Client, path: Path) -> list[str] | None:
+    """Return the names of our entries in a file; None if it cannot be read."""
+    try:
+        return [*config_edits.found_in(client, path)]
+    except InvalidInput:
+        return None
 
 
 def _seen(name: str, entry: c.Entry, seen: Handshake) -> str:
