@@ -24,7 +24,7 @@ from pgengram.postgres import minor_versions
 from pgengram.runtime.system import libraries
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.recovery import completeness
+from pgengram.store.memory import completeness
 
 PROBE: Final = "The doctor's thermometer hangs beside the blue door of the greenhouse."
 REPLICA: Final = (
