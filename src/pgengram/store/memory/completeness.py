@@ -35,8 +35,8 @@ AT_ONCE: Final = 32  # memories embedded together
 DEFECTS: Final = {
     "activation": "without activation, found nowhere",
     "detail": "without the detail of their type",
-    "content": "with a text that was changed, found by the former one only",
-    "words": "without words, not found by them",
+    "content": "whose text, user, project, speaker or date was changed, found as they were",
+    "words": "whose words are missing, or not as their status wants them",
     "vectors": "without vectors, not found by meaning",
 }
 FIND_NAMESPACES: Final = "SELECT id FROM namespaces ORDER BY id"
@@ -51,7 +51,8 @@ FIND: Final = sql.SQL("""
 SELECT m.id, m.content, m.content_hash, m."user", m.project, m.collection, m.speaker, m.occurred_at,
   EXISTS (SELECT 1 FROM memory_activation a WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = m.id) AS activation,
   ({detail}) AS detail,
-  EXISTS (SELECT 1 FROM memory_words w WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = m.id) AS words,
+  EXISTS (SELECT 1 FROM memory_words w WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
+    AND (w.segment IS DISTINCT FROM 0) = (m.status = 'active')) AS words,
   EXISTS (SELECT 1 FROM memory_vectors v
     WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s) AS vectors
 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s ORDER BY m.id LIMIT %(limit)s
