@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -36,6 +36,22 @@ class PoolLimits:
     wait_s: float = field(default_factory=lambda: POOL_TIMEOUT_S)
 
 
+class _Tasks:
+    """The tasks of a pool's worker, which ends when it is cancelled: the library's goes on if it was opening a connection.
+
+    The event loop of a program that ends without closing its pool would wait for it for ever.
+    """
+
+    def __init__(self, tasks: Any) -> None:
+        self._tasks = tasks
+
+    async def get(self) -> Any:
+        worker = asyncio.current_task()
+        if worker is not None and worker.cancelling():
+            raise asyncio.CancelledError
+        return await self._tasks.get()
+
+
 class Pool(AsyncConnectionPool[Connection]):
     """Lends the connection that was given back last, which has planned the statements and has their tables at hand.
 
@@ -48,6 +64,11 @@ class Pool(AsyncConnectionPool[Connection]):
 
     _opening = 0  # connections that are being opened
     _failed: psycopg.Error | None = None  # why the last one could not be
+
+    @classmethod
+    async def worker(cls, q: Any) -> None:
+        """Do the pool's maintenance until it is closed, or the task is cancelled."""
+        await super().worker(cast("Any", _Tasks(q)))
 
     async def _connect(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109 - the pool's
         self._opening += 1
