@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pgengram.fields import MAX_LIMIT, bare_id, is_id
 from pgengram.search import conflicts, what_holds
+from pgengram.search.asked import Asked
 from pgengram.search.candidates import CANDIDATES, adding, rarest, statement
 from pgengram.search.features import Candidates, Terms, features
 from pgengram.search.filters import WITH_ACTIVATION, Scope
-from pgengram.search.question import Asked
 from pgengram.search.results.evidence import JUDGED, TURNS_READ, asks_for_older, judge
 from pgengram.search.results.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
 from pgengram.search.times.dates import written

@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol
 from pgengram.errors import EmbeddingFailed
 from pgengram.inputs import Question
 from pgengram.runtime.context import EMBEDDED_BY
-from pgengram.search.question import Asked, Frequencies, Parsed, parse, understand
+from pgengram.search.asked import Asked, Parsed
+from pgengram.search.question import Frequencies, parse, understand
 from pgengram.search.ranking import ranked
 from pgengram.search.results.cursors import Cursor
 from pgengram.search.results.fusion import REACH, fused, parts_of

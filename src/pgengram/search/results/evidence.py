@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple, get_args
 
 from pgengram.fields import Evidence
-from pgengram.search.question import Asked, AskedWord
+from pgengram.search.asked import Asked, AskedWord
 from pgengram.search.results.subject import is_about_listener
 from pgengram.search.times.time_words import is_command
 from pgengram.store.connection.database import Row
