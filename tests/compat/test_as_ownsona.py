@@ -339,13 +339,13 @@ async def test_forgetting_many_tells_each_by_its_number_and_asks_for_no_token(cl
 
 
 async def test_blanks_around_and_between_are_no_reason_to_refuse(client: Client) -> None:
-    told = await says(client, "remember", text="  Tea. ".ljust(16_010), tags=["Food", " ", None, "x"], session_id="  ",
+    told = await says(client, "remember", text="  Tea. ".ljust(16_010), tags=["Food", " ", None, "!"], session_id="  ",
                       source_provider=" mail ")  # fmt: skip
 
     kept = (await says(client, "get_memory", id=told["memory_id"]))["memory"]
     assert (kept["text"], kept["tags"], kept["source_provider"]) == ("Tea.", ["food"], "mail")
     assert "session_id" not in kept or kept["session_id"].strip()
-    assert told["dropped_tags"] == ["x"]
+    assert told["dropped_tags"] == ["!"]
     ahead = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     for wrong in ({"min_chars": 9, "max_chars": 3}, {"not_confirmed_since": ahead}):
         assert (await refuses(client, "list_memories", **wrong))["code"] == "INVALID_INPUT"

@@ -28,7 +28,6 @@ BROADER: Final[dict[str, str]] = {
     "religion": "philosophy", "beliefs": "philosophy", "values": "philosophy",
 }  # fmt: skip
 
-LANGUAGES: Final = frozenset({"c", "r"})  # the only single letters that name something by themselves
 _GAPS = re.compile(r"[\s_-]+")
 
 
@@ -38,9 +37,8 @@ def normalised_tag(tag: str) -> str:
     Compatibility characters are made plain and letters small; spaces, underscores and hyphens become one hyphen. Kept
     are letters and digits of any script and `+ # . / : @ &` where they join or end words (`c++`, `c#`, `node.js`,
     `.net`,
-    `lang:python`); everything else is dropped. One character is no tag, unless its script writes words with one (CJK),
-    or it is the language C or R. What is longer than a tag may be is cut. What is dropped may leave what has another
-    spelling, so it is spelled until that changes nothing.
+    `lang:python`); everything else is dropped. What is longer than a tag may be is cut. What is dropped may leave what
+    has another spelling, so it is spelled until that changes nothing.
     """
     while (spelled := _spelled(tag)) != tag:
         tag = spelled
@@ -53,14 +51,7 @@ def _spelled(tag: str) -> str:
     kept = "".join(c for c in plain if c.isalnum() or c in "-+#./:@&" or unicodedata.category(c) in ("Mn", "Mc"))
     kept = re.sub(r"-{2,}", "-", kept).rstrip("-./:@&").lstrip("-#+/:@&")
     kept = re.sub(r"^\.+(?=\.|[^\w]|$)", "", kept)[:MAX_TAG].rstrip("-./:@&")
-    if not any(c.isalnum() for c in kept):
-        return ""
-    return kept if len(kept) > 1 or kept in LANGUAGES or _is_word(kept) else ""
-
-
-def _is_word(character: str) -> bool:
-    """Whether a character's script writes whole words with one: Chinese, Japanese, Korean."""
-    return unicodedata.name(character, "").startswith(("CJK ", "HIRAGANA", "KATAKANA", "HANGUL SYLLABLE"))
+    return kept if any(c.isalnum() for c in kept) else ""
 
 
 def mapped_tags(tags: Iterable[str], synonyms: Mapping[str, str]) -> list[str]:
