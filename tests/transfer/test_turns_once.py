@@ -95,6 +95,19 @@ async def test_what_is_asked_again_in_a_fork_in_the_same_words_is_kept(
     assert said(database)[FORK] == ["yes", "Pine."]
 
 
+async def test_a_fork_that_only_refers_to_what_was_said_before_keeps_all_that_it_says(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    words = [codex("user", "yes", 1), codex("assistant", "Oak.", 2)]
+    rollout(tmp_path, PARENT, codex_meta(PARENT), *words)
+    rollout(tmp_path, FORK, codex_meta(FORK, 9, forked_from_id=PARENT) | {"ordinal": 24}, *words)
+
+    report = await imported(manager, tmp_path / "sessions")
+
+    assert said(database) == {PARENT: ["yes", "Oak."], FORK: ["yes", "Oak."]}
+    assert report.reasons == {}
+
+
 async def test_a_gemini_session_that_is_written_anew_keeps_what_comes_later(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:

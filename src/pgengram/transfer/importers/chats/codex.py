@@ -1,7 +1,8 @@
 """Codex's sessions: the folder ~/.codex/sessions, or one of its rollout-*.jsonl files.
 
 What is said stands in items of the model's answers, in events, or in both. A session that was forked begins with its own
-header, then has what was said before, header and all, as if it were new. Going back takes the last prompts with all that
+header, then has what was said before, header and all, as if it were new; newer versions only refer to it, and go on with
+its count of lines. Going back takes the last prompts with all that
 followed, by an event that counts them.
 """
 
@@ -114,14 +115,21 @@ class Header:
             raw = mapping(entry.get("payload")) or entry if isinstance(entry, Mapping) else {}
             if raw.get("id") and (number == 0 or entry.get("type") == "session_meta"):
                 forked = raw.get("forked_from_id")
-                refers = bool(raw.get("history_base") or raw.get("forked_from_ordinal_exclusive"))
+                refers = bool(
+                    raw.get("history_base") or raw.get("forked_from_ordinal_exclusive") or entry.get("ordinal")
+                )
                 by_agent = "subagent" in mapping(raw.get("source"))
                 return cls(str(raw["id"]), raw.get("cwd"), str(forked) if forked else None, refers, by_agent)
         return cls(name)
 
     def conversation(self, project: str | None, as_of: datetime | None) -> Conversation:
         """Return the conversation that it is about."""
-        return Conversation(CLIENT, self.id, project, forked_from=self.forked_from, as_of=as_of)
+        return Conversation(CLIENT, self.id, project, forked_from=self.copied_from, as_of=as_of)
+
+    @property
+    def copied_from(self) -> str | None:
+        """The session with a copy of which it begins."""
+        return None if self.lacks_beginning else self.forked_from
 
 
 @dataclass(slots=True)
