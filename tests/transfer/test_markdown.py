@@ -218,7 +218,7 @@ def test_code_tables_and_lists_of_a_file_of_many_facts_stay_whole(tmp_path: Path
     assert "Style: [ref]: https://example.org" in found
     assert "The harbour: berth 7 is " + "x" * 80 in found
     assert not any("nobody" in text for text in found)
-    assert [item.reason for item in items if isinstance(item, Left)] == ["it is a comment"]
+    assert [item.reason for item in items if isinstance(item, Left)] == ["it is a comment or markup without text"]
 
 
 def test_tags_are_those_of_the_front_matter_and_of_the_prose(tmp_path: Path) -> None:
@@ -303,3 +303,18 @@ def test_a_note_without_a_date_has_that_of_its_file_and_says_so(database: Databa
         "# Pl": ("2023-11-14", "file time"), "# Da": ("2025-09-01", None), "# 20": ("2024-02-29", "file name"),
     }  # fmt: skip
     assert (again["added"].get("memory", 0), again["updated"]) == (0, {})
+
+
+def test_fields_that_mean_something_else_in_another_program_cost_no_note(database: Database, tmp_path: Path) -> None:
+    head = "status: done\nimportance: high\nconfidence: 80\nproject: [a, b]\nkind: recipe\nexpires_at: soon\npinned: maybe\nuser: Ada"
+    vault = written(tmp_path / "vault", Soup=f"---\n{head}\n---\nBoil the leeks.", Empty_head="---\n---\nSalt it.")
+    written(vault, Alias="---\naliases: One, Two words\n---\nStir.", Links="[[one]] and [[Two words]]")
+
+    told = brought_in(database, vault)
+
+    assert (told["added"], told["left"]) == ({"memory": 4, "relationship": 1}, [])
+    soup = next(row for text, row in stored(database).items() if "leeks" in text)
+    assert (soup["status"], soup["user"], soup["project"], soup["kind"]) == ("active", "Ada", None, None)
+    assert soup["importance"] > 0.5
+    kept = {"status": "done", "project": ["a", "b"], "kind": "recipe", "expires_at": "soon", "pinned": "maybe"}
+    assert {name: soup["metadata"][name] for name in kept} == kept

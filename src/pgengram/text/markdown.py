@@ -17,7 +17,7 @@ NOT_PROSE: Final = "\0"  # stands for code, HTML and what is escaped
 # What plugins and templates put into a text that is no Markdown: queries, macros, templates, comments.
 _OF_PLUGINS: Final = re.compile(r"#\+BEGIN_QUERY.*?#\+END_QUERY|\{\{.*?\}\}|<%.*?%>|%%.*?%%", re.DOTALL | re.IGNORECASE)
 _MARKER: Final = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])(?:\s+|$)")
-_COMMENT: Final = re.compile(r"\s*<!--.*-->\s*", re.DOTALL)
+_UNSEEN: Final = re.compile(r"(?:\s*(?:<!--.*?-->|</?[a-zA-Z][^<>]*>))+\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Block:
     text: str
 
     @property
-    def is_comment(self) -> bool:
-        """Whether nobody sees it."""
-        return _COMMENT.fullmatch(self.text) is not None
+    def is_unseen(self) -> bool:
+        """Whether it has nothing that a reader sees: comments and tags of HTML alone."""
+        return _UNSEEN.fullmatch(self.text) is not None
 
 
 @cache

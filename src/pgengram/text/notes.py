@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -127,7 +128,7 @@ def _fields(lines: list[str]) -> dict[str, Any]:
     """Read fields: on one line as JSON or plain words, on several as YAML."""
     found: dict[str, Any] = {}
     starts = [place for place, line in enumerate(lines) if _FIELD.fullmatch(line)]
-    for place, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for place, end in pairwise([*starts, len(lines)]):
         match = _FIELD.fullmatch(lines[place])
         assert match is not None  # noqa: S101 - it is one of the starts
         written, more = (match[2] or "").strip(), [line for line in lines[place + 1 : end] if line.strip()]
@@ -195,7 +196,7 @@ def named(fields: Mapping[str, Any], stem: str) -> set[str]:
         fields.get("title"),
         fields.get("permalink"),
     ]
-    names += aliases if isinstance(aliases, list) else [aliases]
+    names += aliases if isinstance(aliases, list) else [aliases, *map(str.strip, str(aliases or "").split(","))]
     return {str(name).lower() for name in names if name}
 
 

@@ -32,7 +32,7 @@ OF_PARTS: Final = {"record", "tags", "detail", "working", "history", "metadata"}
 OF_A_MEMORY: Final = {"content", "kind", "importance", "occurred_at", "user", "project", "tags"}
 WORDS_AND_NAMES: Final = (
     "content", "type", "kind", "emotion", "capture_mode", "source", "source_provider", "session_id", "speaker", "user",
-    "project", "collection",
+    "project", "collection", "confidence", "pinned",
 )  # fmt: skip
 NOT_CHECKED: Final = {"embedding", "related_to", "dedup_policy", "idempotency_key", "tags", "metadata"}
 _Moment: Final[TypeAdapter[datetime]] = TypeAdapter(f.Moment)

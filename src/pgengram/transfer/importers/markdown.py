@@ -12,8 +12,12 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pgengram import fields as f
+from pgengram.errors import PgengramError
+from pgengram.inputs import NewMemory
+from pgengram.service.calls.arguments import reader
 from pgengram.text.markdown import blocks
 from pgengram.text.notes import Note, named
+from pgengram.transfer.arrivals import MOMENTS
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
 from pgengram.transfer.records import Item, Left, Read, edge, kind, memory, moment, uuid_of, words
@@ -100,6 +104,8 @@ def _record(file: File, stem: str, note: Note) -> dict[str, Any]:
     kept = {name: value for name, value in note.fields.items() if name not in KNOWN}
     known = _fields(note, kept)
     if own is None:
+        others = {name: known.pop(name) for name in OURS if name in known and not _fits(name, known[name])}
+        kept |= {name: note.fields.get(name, value) for name, value in others.items()}
         key = str(note.fields.get("permalink") or file.place)
         known["tags"] = note.tags
         made = memory(SYSTEM, key, _titled(note.body, title), metadata={"title": title} | kept, **known)
@@ -108,6 +114,23 @@ def _record(file: File, stem: str, note: Note) -> dict[str, Any]:
     kept |= metadata if isinstance(metadata, dict) else {}
     made = memory(SYSTEM, str(own), note.body, metadata=kept, **known)
     return {**made, "id": str(own), "metadata": kept, "status": note.fields.get("status") or "active"}
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a field of another program's note says what a memory's field of this name says: `status: done` does not."""
+    if name == "status":
+        return value in f.STATUSES and value != "working"
+    if name == "kind":
+        return kind(value) is not None
+    if name in MOMENTS:
+        return moment(value) is not None
+    if name not in NewMemory.model_fields:
+        return isinstance(value, str)
+    try:
+        reader(NewMemory).read({"content": "-", name: value})
+    except PgengramError:
+        return False
+    return True
 
 
 def _dated(made: dict[str, Any], file: File) -> dict[str, Any]:
@@ -148,8 +171,8 @@ def facts(system: str, place: str, note: Note) -> Iterator[Item | Left]:
     """Yield each block and each item of a list with the heading above it; code and tables are whole."""
     for number, block in enumerate(blocks(note.body), 1):
         where = f"{place}, part {number}"
-        if block.is_comment:
-            yield Left(where, "it is a comment", by_design=True)
+        if block.is_unseen:
+            yield Left(where, "it is a comment or markup without text", by_design=True)
         elif text := block.text.strip():
             said = f"{block.heading}: {text}" if block.heading else text
             record = memory(system, f"{place}\0{text}", said, tags=words(note.fields.get("tags")), source=place)
