@@ -20,14 +20,24 @@ from dataclasses import replace
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from mcp_types import HEADER_MISMATCH, PROTOCOL_VERSION_META_KEY, JSONRPCRequest
+from mcp_types import HEADER_MISMATCH, JSONRPCRequest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import ConnectionLost, DatabaseFailed
 from pgengram.mcp.http.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.http.oauth import Issuer
-from pgengram.mcp.http.requests import Gone, HTTPRejection, Rates, Request, Rules, json_response, replayed, with_headers
+from pgengram.mcp.http.requests import (
+    Gone,
+    HTTPRejection,
+    Rates,
+    Request,
+    Rules,
+    declared_version,
+    json_response,
+    replayed,
+    with_headers,
+)
 from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
 from pgengram.mcp.sdk.frames import Refused, frame
 from pgengram.runtime.logs import trace
@@ -355,7 +365,7 @@ class AuthMiddleware:
             raise rejection from None
         if not isinstance(message, JSONRPCRequest):
             return None
-        declared = _declared_version(message)
+        declared = declared_version(message)
         if declared is not None and declared != request.one(VERSION_HEADER):
             rejection = HTTPRejection(
                 400, "The header MCP-Protocol-Version and the body name different versions.", code=HEADER_MISMATCH
@@ -378,13 +388,6 @@ class AuthMiddleware:
 
 def _too_large() -> HTTPRejection:
     return HTTPRejection(413, f"A body must not exceed {MAX_BODY:,} bytes.", close=True)
-
-
-def _declared_version(message: JSONRPCRequest) -> str | None:
-    """Return the protocol version that a request's body names, as those of 2026-07-28 and later do."""
-    meta = (message.params or {}).get("_meta")
-    version = meta.get(PROTOCOL_VERSION_META_KEY) if isinstance(meta, dict) else None
-    return version if isinstance(version, str) else None
 
 
 def _metadata_address(resource: str) -> str:

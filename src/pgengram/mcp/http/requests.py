@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from mcp_types import PROTOCOL_VERSION_META_KEY, JSONRPCRequest
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -135,6 +136,13 @@ class Request:
         """Return the values of a header that may be sent several times as one list, or None without it."""
         values = self.headers.get(name)
         return b",".join(values).decode("latin-1") if values else None
+
+
+def declared_version(message: JSONRPCRequest) -> str | None:
+    """Return the protocol version that a request's body names, as those of 2026-07-28 and later do."""
+    meta = (message.params or {}).get("_meta")
+    version = meta.get(PROTOCOL_VERSION_META_KEY) if isinstance(meta, dict) else None
+    return version if isinstance(version, str) else None
 
 
 def with_headers(send: Send, more: dict[str, str]) -> Send:

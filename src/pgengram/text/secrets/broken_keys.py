@@ -20,11 +20,11 @@ INVISIBLE: Final = (
 FOLDED: Final = r"\uff01-\uff5e\U0001d400-\U0001d7ff"  # full-width characters and mathematical letters
 _RARE: Final = re.compile(f"[{INVISIBLE}{FOLDED}]")
 _UNSEEN: Final = re.compile(f"[{INVISIBLE}]")
-_PIECE: Final = re.compile(r"[A-Za-z0-9_+/=.~:-]+")
+_PIECE: Final = re.compile(r"[A-Za-z0-9_+/=.~:-]{1,250}(?![A-Za-z0-9_+/=.~:-])")  # no line of a terminal is longer
 _ODD: Final = re.compile(r"[A-Za-z_-]\d|\d[A-Za-z_-]|[a-z][A-Z]")
 _SHORT: Final = 4  # characters that show something of a key
 _FULL_LINE: Final = 12  # characters of the narrowest line that wraps a key
-_MOST_PIECES: Final = 200  # lines of the longest key
+_MOST_PIECES: Final = 40  # lines of the longest key
 # What stands between two pieces of one key: spaces and line ends, quotes and boxes around lines, a backslash before one.
 _GAP: Final = re.compile(r"[\s\\>|│┃║\"'`+,]{1,80}")
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 SHORTEST_PIECE: Final = 7  # characters of a word that a key may begin in
+PUNCTUATION: Final = ".,;:!?()\"'"  # around a word
 _ID: Final = re.compile(r"(?:^|[_-])(?i:id)$|Id$")  # the end of a key that names an id
 
 
@@ -58,7 +59,7 @@ def _in_pieces(text: str, words: list[str]) -> Iterator[Found]:
 
     end = 0
     for word in words:
-        if len(word) < SHORTEST_PIECE or word[1:-1].isalpha():
+        if len(word) < SHORTEST_PIECE or word.strip(PUNCTUATION).isalpha():
             continue
         begin = text.index(word, end)
         end = begin + len(word)

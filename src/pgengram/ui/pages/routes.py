@@ -70,8 +70,8 @@ class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, Conversation
                 raise
         else:
             self.sign_ins.end("" if before is None else before.id)
-        if name := request.query_params.get("namespace"):
-            self.session_guard.show_namespace(name, answer)
+            if name := request.query_params.get("namespace"):
+                self.session_guard.show_namespace(name, answer)
         return answer
 
     async def identity(self, request: Request) -> Response:
