@@ -40,21 +40,22 @@ DEFECTS: Final = {
     "vectors": "without vectors, not found by meaning",
 }
 FIND_NAMESPACES: Final = "SELECT id FROM namespaces ORDER BY id"
-HAS_DETAIL: Final = sql.SQL(" OR ").join(
+# Scalar subqueries: of EXISTS, a plan for every namespace would read the whole of each table for each batch.
+HAS_DETAIL: Final = sql.SQL(", ").join(
     sql.SQL(
-        "EXISTS (SELECT 1 FROM {} d WHERE d.namespace_id = %(namespace_id)s AND d.memory_id = m.id AND m.type = {})"
+        "(SELECT true FROM {} d WHERE d.namespace_id = %(namespace_id)s AND d.memory_id = m.id AND m.type = {})"
     ).format(sql.Identifier(table), sql.Literal(type_))
     for type_, table in memories.DETAIL_TABLE.items()
 )
 # Uses memories_pkey and, for each memory, the primary keys of the others.
 FIND: Final = sql.SQL("""
 SELECT m.id, m.content, m.content_hash, m."user", m.project, m.collection, m.speaker, m.occurred_at,
-  EXISTS (SELECT 1 FROM memory_activation a WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = m.id) AS activation,
-  ({detail}) AS detail,
-  EXISTS (SELECT 1 FROM memory_words w WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
+  (SELECT true FROM memory_activation a WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = m.id) AS activation,
+  coalesce({detail}) AS detail,
+  (SELECT true FROM memory_words w WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = m.id
     AND (w.segment IS DISTINCT FROM 0) = (m.status = 'active')) AS words,
-  EXISTS (SELECT 1 FROM memory_vectors v
-    WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s) AS vectors
+  (SELECT true FROM memory_vectors v
+    WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s LIMIT 1) AS vectors
 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id > %(after)s ORDER BY m.id LIMIT %(limit)s
 """).format(detail=HAS_DETAIL)
 HAS_TERMS: Final = "SELECT EXISTS (SELECT 1 FROM pgengram_terms(%(searched)s, %(extra)s)) AS has"
