@@ -17,6 +17,7 @@ from test_index_life_cycle import Vectors, begun
 
 from helpers import Database, connected, database_of, environment, examples, until
 from machine import pgengram
+from pgengram import Memory
 from pgengram.embedders.builtin import NAME
 from pgengram.errors import PgengramError
 from pgengram.store.connection import locks, pooler
@@ -234,6 +235,17 @@ async def test_a_command_that_only_looks_builds_nothing_and_says_that_the_index_
     assert "exact search; the index of 6,000 vectors is missing" in stats.stdout
     assert "✗ Index  exact search; the index of 6,000 vectors is missing\n  → Run `pgengram reindex`" in doctor.stdout
     assert many.indexes() == []
+
+
+async def test_a_program_that_only_searches_has_the_index_built_while_it_runs(many: Vectors) -> None:
+    async def built() -> bool:
+        return (await many.state()).build.usable
+
+    async with Memory(database_url=many.db.url) as memory:
+        await memory.search("anything")
+        await until(built)
+
+    await assert_whole(many)
 
 
 @pytest.mark.nightly

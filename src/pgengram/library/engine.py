@@ -58,6 +58,7 @@ class Engine:
     def __init__(self, settings: Settings, limits: PoolLimits) -> None:
         self.settings = settings
         self._host = Core(settings, store=Store(settings, limits))
+        self._host.models.build_indexes()
         self._namespaces = Namespaces(
             lambda name: Served(MemoryManager(replace(settings, namespace=name), self._host)),
         )

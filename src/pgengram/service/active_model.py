@@ -72,11 +72,11 @@ class Models:
         if self._in_use is not None:
             self._in_use.indexes.notice(rows)
 
-    async def build_indexes(self) -> None:
-        """Build in the background what indexes are due, in a process that stays."""
+    def build_indexes(self) -> None:
+        """Build in the background what indexes are due, as soon as a model is used: the process stays."""
         self._builds_indexes = True
-        if (in_use := await self.current()) is not None:
-            in_use.indexes.build()
+        if self._in_use is not None:
+            self._in_use.indexes.build()
 
     async def current(self) -> InUse | None:
         """Return the active model; None for `none:`.

@@ -85,11 +85,12 @@ class Core:
         Raises:
             NotReady: the database did not come up.
         """
+        self.models.build_indexes()  # also when the database comes up later
         await self.store.open()
         self.working.notice()
         self._words.notice(0)
         self._backups.notice()
-        await self.models.build_indexes()
+        await self.current_model()
 
     async def close(self) -> None:
         """Let go of the database, the model and the background work."""
