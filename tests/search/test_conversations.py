@@ -267,11 +267,27 @@ ANSWER = (
 )
 
 
+LONG_TALK = [
+    ("user", "I buried my treasure chest under the old oak behind the mill."), ("assistant", ANSWER),
+    ("user", "And how deep should I dig?"), ("assistant", f"On depth: {ANSWER}"), ("user", "Thanks, and tools?"), ("assistant", f"On tools: {ANSWER}"),
+]  # fmt: skip
+
+
 async def test_the_user_s_own_short_turn_is_found_among_an_assistant_s_long_answers(client: Client) -> None:
-    said = [
-        ("user", "I buried my treasure chest under the old oak behind the mill."), ("assistant", ANSWER),
-        ("user", "And how deep should I dig?"), ("assistant", f"On depth: {ANSWER}"), ("user", "Thanks, and tools?"), ("assistant", f"On tools: {ANSWER}"),
-    ]  # fmt: skip
-    [own, *_] = await answer(client, "talk", *said)
+    [own, *_] = await answer(client, "talk", *LONG_TALK)
 
     assert (await found(client, "Where did I bury my treasure chest?"))[0] == own
+
+
+@pytest.mark.parametrize(
+    "question", ["Where did I bury my treasure chest?", "How deep was the treasure chest in the end?"]
+)
+async def test_in_a_long_chat_with_an_assistant_no_evidence_is_claimed(client: Client, question: str) -> None:
+    await answer(client, "talk", *LONG_TALK)
+
+    searched = await call(client, "search_memories", query=question)
+    recalled = await call(client, "recall_context", context=question)
+
+    assert "evidence" not in searched
+    assert not any("unlikely" in hit for hit in searched["results"])
+    assert ("evidence" in recalled, recalled["count"] > 0) == (False, True)

@@ -194,7 +194,7 @@ async def recalled(core: Core, context: str, max_chars: int, *, user: str | None
     core.accesses.note([row["id"] for row in chosen])
     return Recalled(
         count=len(chosen),
-        evidence=_evidence(question, hits) or "none",
+        evidence=_evidence(question, hits) or (None if chosen else "none"),
         context=budget.recalled(chosen),
         memory_ids=[str(row["id"]) for row in chosen],
         note=note,
