@@ -4,12 +4,16 @@
 
 Each that is installed is connected in a home folder of its own, has a session of two prompts with a tool call and a
 compaction, and a second session. What the hooks put before the model is read from what the model was asked, what they
-keep from the store. The exit code is 1 where something did not happen that docs/how-to/have-it-used.md says.
+keep from the store. Then come a prompt with a file, one that is sent while another is answered, one that is taken back,
+a fork, and a session that is compressed, as far as the client can do each without a terminal; its files are imported
+into a second store, too. The exit code is 1 where something did not happen that docs/how-to/have-it-used.md and
+docs/how-to/bring-your-memories.md say.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import shutil
@@ -28,6 +32,12 @@ FACT: Final = "The Ark project deploys from the office in Lyon."
 FIRST: Final = f"From which office do we deploy the Ark project? Please {ASKED}."
 SECOND: Final = "We decided that Ines releases on Fridays from now on."
 LATER: Final = "Good morning, what is next?"
+FILE, CONTENTS = "notes.txt", "The keel of the ark is made of oak."
+WITH_FILE: Final = f"What is the keel made of? See @{FILE}."
+QUEUED: Final = "And never paint it red."
+LEFT: Final = "Let us build the mast of pine."
+INSTEAD: Final = "Let us build the mast of spruce."
+FORKED: Final = "Let us do without a mast."
 WAIT_S: Final = 120.0
 LEFT_OUT: Final = ("PGENGRAM_", "CLAUDE", "PYTHONDONTWRITEBYTECODE")  # without bytecode a start takes twice as long
 FULL_AT: Final = 200_000  # tokens, for clients that can be told
@@ -63,6 +73,11 @@ class Bench:
             "STAND_IN_KEY": "none", "GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self.model.url, "NO_BROWSER": "1",
         }  # fmt: skip
 
+    def transcripts(self) -> list[Path]:
+        """Return the files of the client's sessions, the oldest first."""
+        found = (self.home / CLIENTS[self.client].sessions).rglob("*.jsonl")
+        return sorted(found, key=lambda path: path.stat().st_mtime)
+
     def run(self, *words: str) -> str:
         """Run the client's program in the project, and return what it prints.
 
@@ -78,11 +93,11 @@ class Bench:
             raise SystemExit(f"{self.client} ended with {ended.returncode}: {printed.read_text()[-800:]}")
         return printed.read_text()
 
-    def pgengram(self, *words: str) -> Any:
+    def pgengram(self, *words: str, store: str = "store") -> Any:
         """Run a command of pgengram, and return what it answers as JSON."""
         ended = subprocess.run(
-            [sys.executable, "-m", "pgengram", *words, "--json"], env=self.environment, capture_output=True, text=True,
-            check=True, timeout=WAIT_S,
+            [sys.executable, "-m", "pgengram", *words, "--json"], capture_output=True, text=True, check=True,
+            env=self.environment | {"PGENGRAM_DATA_DIR": str(self.home / store)}, timeout=WAIT_S,
         )  # fmt: skip
         return json.JSONDecoder().raw_decode(ended.stdout)[0]  # connect answers for the entry, then for the hooks
 
@@ -97,6 +112,11 @@ class Bench:
 
 def claude_code(bench: Bench) -> None:
     """One process for the whole first session, which is told each prompt when the one before is answered."""
+    tell_claude(bench, FIRST, SECOND, "/compact")
+
+
+def tell_claude(bench: Bench, *prompts: str, at_once: bool = False) -> None:
+    """Tell one process of Claude Code several prompts, at once or each when the one before is answered."""
     line = ["-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]
     process = subprocess.Popen(
         [bench.program, *line, "--dangerously-skip-permissions"], cwd=bench.project, env=bench.environment, text=True,
@@ -104,15 +124,26 @@ def claude_code(bench: Bench) -> None:
     )  # fmt: skip
     assert process.stdin
     assert process.stdout
-    for prompt in (FIRST, SECOND, "/compact"):
+    for prompt in prompts:
         message = {"role": "user", "content": [{"type": "text", "text": prompt}]}
         process.stdin.write(json.dumps({"type": "user", "message": message}) + "\n")
         process.stdin.flush()
-        for answer in process.stdout:
+        for answer in () if at_once else process.stdout:
             if json.loads(answer).get("type") == "result":
                 break
     process.stdin.close()
+    process.stdout.read()
     process.wait(WAIT_S)
+
+
+def claude_branches(bench: Bench) -> None:
+    tell_claude(bench, WITH_FILE, QUEUED, at_once=True)
+    path = bench.transcripts()[-1]
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    *_, answer = (line["uuid"] for line in lines if line.get("type") == "assistant")
+    bench.run("-p", "--resume", path.stem, LEFT)
+    bench.run("-p", "--resume", path.stem, "--resume-session-at", answer, INSTEAD)
+    bench.run("-p", "--resume", path.stem, "--fork-session", FORKED)
 
 
 def claude_again(bench: Bench) -> None:
@@ -145,6 +176,15 @@ def codex_again(bench: Bench) -> None:
     bench.run(*CODEX_RUN, LATER)
 
 
+def codex_branches(bench: Bench) -> None:
+    bench.run(*CODEX_RUN, WITH_FILE)
+    path = bench.transcripts()[-1]
+    bench.run(*CODEX_RUN, "resume", "--last", INSTEAD)
+    bench.run(*CODEX_RUN, "fork", path.stem[-36:], FORKED)
+    path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+
+
 GEMINI: Final = {
     "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
     "general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False},
@@ -162,25 +202,37 @@ def gemini_again(bench: Bench) -> None:
     bench.run(*GEMINI_RUN, "-p", LATER)
 
 
+def gemini_branches(bench: Bench) -> None:
+    bench.run(*GEMINI_RUN, "-p", WITH_FILE)
+    bench.run(*GEMINI_RUN, "--resume", "latest", "-p", INSTEAD)
+
+
 @dataclass(frozen=True)
 class Client:
-    """How a client is told where its model is, and has its two sessions; the sign of a compaction in what is asked."""
+    """How a client is told where its model is, has its two sessions, and what else it can do; the sign of a compaction
+    in what is asked, the folder of its sessions, and what a user says in the last of them.
+    """
 
     program: str
     first: Callable[[Bench], None]
     second: Callable[[Bench], None]
     compacts: str
+    branches: Callable[[Bench], None]
+    sessions: str
+    says: tuple[str, ...]
     settings: Callable[[Bench], None] = lambda _: None
 
 
 CLIENTS: Final[Mapping[str, Client]] = {
-    "claude-code": Client("claude", claude_code, claude_again, "End the summary with a list"),
+    "claude-code": Client("claude", claude_code, claude_again, "End the summary with a list", claude_branches,
+                          ".claude/projects", (WITH_FILE, QUEUED, INSTEAD, FORKED)),
     "codex": Client(
-        "codex", codex, codex_again, "CONTEXT CHECKPOINT COMPACTION",
+        "codex", codex, codex_again, "CONTEXT CHECKPOINT COMPACTION", codex_branches, ".codex/sessions",
+        (WITH_FILE, INSTEAD, FORKED),
         lambda bench: bench.write(".codex/config.toml", CODEX.format(url=bench.model.url, full_at=FULL_AT)),
     ),
     "gemini-cli": Client(
-        "gemini", gemini, gemini_again, "state_snapshot",
+        "gemini", gemini, gemini_again, "state_snapshot", gemini_branches, ".gemini/tmp", (WITH_FILE, INSTEAD),
         lambda bench: bench.write(".gemini/settings.json", json.dumps(GEMINI)),
     ),
 }  # fmt: skip
@@ -206,7 +258,10 @@ def run(name: str, program: str) -> list[tuple[str, bool]]:
             first = model.given()
             second_from = len(model.asked)
             client.second(bench)
-            return seen(bench, first, model.given(second_from))
+            happened = seen(bench, first, model.given(second_from))
+            bench.write(f"ark/{FILE}", CONTENTS)
+            client.branches(bench)
+            return happened + once(bench)
     finally:
         if server is not None:
             server.terminate()
@@ -251,6 +306,25 @@ def seen(bench: Bench, first: str, second: str) -> list[tuple[str, bool]]:
         ("the second session is told what has no memory yet", "Not stored yet" in second and "Ines releases" in second),
         ("each injection has a receipt", {one["conversation"] for one in receipts} == {one["conversation"] for one in listed}),
     ]  # fmt: skip
+
+
+def once(bench: Bench) -> list[tuple[str, bool]]:
+    """Return what was to come of what else was said, by hooks and by an import, and whether it did."""
+    client = CLIENTS[bench.client]
+    folder = str(bench.home / client.sessions)
+    bench.pgengram("import", folder, "--from", bench.client, store="other")
+    again = bench.pgengram("import", folder, "--from", bench.client, store="other")
+    found = []
+    for who, store in (("hooks", "store"), ("an import", "other")):
+        listed = bench.pgengram("conversations", "list", "--limit", "100", store=store)["conversations"]
+        shown = [bench.pgengram("conversations", "show", one["conversation"], store=store)["turns"] for one in listed]
+        said = [turn["text"] for turns in shown for turn in turns if turn["role"] == "user"]
+        found += [
+            (f"each prompt is kept once by {who}", all(said.count(text) == 1 for text in client.says)),
+            (f"nobody is made to say what stands in a file by {who}", not any(CONTENTS in text for text in said)),
+            (f"what was taken back is not kept by {who}", LEFT not in said),
+        ]
+    return [*found, ("a second import adds nothing", not any(again["added"].values()))]
 
 
 def main() -> int:
