@@ -16,12 +16,12 @@ from pgengram.service.core import Core
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival, Known
 from pgengram.transfer import gone
-from pgengram.transfer.arrivals import arrival
-from pgengram.transfer.batches import batches, one_by_one_if_needed, without_secrets
-from pgengram.transfer.changed_memories import ChangedMemories, Pair
+from pgengram.transfer.ingestion.arrivals import arrival
+from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, without_secrets
+from pgengram.transfer.ingestion.changed_memories import ChangedMemories, Pair
+from pgengram.transfer.ingestion.related_rows import RelatedRows
 from pgengram.transfer.opening import Opened
 from pgengram.transfer.records import EDITED, OTHER_FORMS, Item, Left, Said, of_another_form, uuid_of
-from pgengram.transfer.related_rows import RelatedRows
 from pgengram.transfer.report import Imported
 
 ALONE: Final = ("conversation", "turn")  # records that lead to no memory, so that they need not wait for any

@@ -17,7 +17,7 @@ from pgengram.inputs import NewMemory
 from pgengram.service.calls.arguments import reader
 from pgengram.text.markdown import blocks
 from pgengram.text.notes import Note, named
-from pgengram.transfer.arrivals import MOMENTS
+from pgengram.transfer.ingestion.arrivals import MOMENTS
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
 from pgengram.transfer.records import Item, Left, Read, edge, kind, memory, moment, uuid_of, words

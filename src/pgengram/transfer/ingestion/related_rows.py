@@ -18,8 +18,8 @@ from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import newer_states, transferring
 from pgengram.store.reading.transferring import Table
-from pgengram.transfer.arrivals import imported_actor
-from pgengram.transfer.batches import batches, one_by_one_if_needed, without_secrets
+from pgengram.transfer.ingestion.arrivals import imported_actor
+from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, without_secrets
 from pgengram.transfer.records import OTHER_FORMS, Item, Left, Said, made_of, moment, of_another_form, uuid_of
 from pgengram.transfer.report import Imported
 
