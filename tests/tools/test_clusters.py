@@ -117,7 +117,7 @@ async def test_a_cluster_of_each_type_is_made_and_listed_as_it_was_told(client: 
         {"importance": 2},
         {"keywords": ["x" * 65]},
         {"emotional_signature": 3},
-        {"size": 1},
+        {"nmae": "Wrong"},
     ],
 )
 async def test_a_cluster_that_is_wrong_is_refused(client: Client, db: Database, bad: Answer) -> None:

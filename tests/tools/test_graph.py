@@ -540,12 +540,15 @@ async def test_of_a_hub_only_as_much_is_read_as_is_shown(client: Client, db: Dat
     _, hub, strongest = fill_hub(db)
 
     answer = await explore(client, hub, depth=4, limit=20)
-    from_the_rim = await explore(client, strongest, depth=4, limit=500)
+    from_the_rim = await explore(client, strongest, depth=4, limit=50)
+    more = await explore(client, strongest, depth=4, limit=500)
 
     assert len(answer["nodes"]) == 21
     assert answer["nodes"][1]["id"] == strongest
     assert answer["cut"] is True
-    assert len(from_the_rim["nodes"]) == 501
+    assert len(from_the_rim["nodes"]) == 51
+    assert len(more["nodes"]) + more["left_out"]["nodes"] == 501
+    assert len(more["nodes"]) > 51
 
 
 def test_each_step_is_walked_by_the_indexes(client: Client, db: Database) -> None:

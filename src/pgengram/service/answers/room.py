@@ -69,21 +69,21 @@ def bounded(answer: Shown, room: int, lists: Sequence[str] | None = None) -> Sho
         answer = {name: _with_few_beside(value, most) if name in names else value for name, value in answer.items()}
         if _size(answer) <= room:
             return answer
-    left_out: dict[str, int] = {}
-    for name in sorted(names, key=lambda name: -_size(answer[name])):
-        if (over := _size(answer) - room) <= 0:
-            break
-        kept = _first(answer[name], _size(answer[name]) - over - len(str(names)))
-        left_out[name] = len(answer[name]) - len(kept)
-        answer = {**answer, name: kept}
-    return {**answer, "left_out": left_out}
+    sizes = {name: _size(answer[name]) for name in names}
+    share = (room - _size(answer) + sum(sizes.values())) / max(
+        1, sum(sizes.values())
+    )  # of each list, so that none goes
+    kept = {name: _first(answer[name], int(size * share)) for name, size in sizes.items()}
+    left_out = {name: missing for name in names if (missing := len(answer[name]) - len(kept[name]))}
+    return {**answer, **kept, "left_out": left_out}
 
 
 def _first(values: Sequence[Any], room: int) -> list[Any]:
+    """Return as many of the first values as fit, at least one."""
     kept: list[Any] = []
     for value in values:
         room -= _size(value) + 1
-        if room < 0:
+        if room < 0 and kept:
             break
         kept.append(value)
     return kept
