@@ -56,6 +56,7 @@ def _read(conversation: Conversation, entries: Entries) -> tuple[Conversation, I
 
     if conversation.client == claude_code.CLIENT:
         of_claude = claude_code.Survey(entries)
+        of_claude.unsent.clear()  # a prompt stands there as waiting before it does as sent
         found = claude_code.transcript(entries, of_claude, conversation.id)
         known = replace(conversation, as_of=of_claude.as_of)
     else:

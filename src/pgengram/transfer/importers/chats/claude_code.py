@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
@@ -37,6 +37,7 @@ from pgengram.transfer.transcripts import (
 from pgengram.transfer.wrappers import BY_CLIENT, BY_PROGRAM
 
 CLIENT: Final = "claude-code"
+GOES_ON: Final = timedelta(hours=1)  # after its last line a session may still send the prompts that wait
 PEOPLE: Final = (None, "human", "user", "unclassified")  # kinds of origin
 
 
@@ -56,6 +57,8 @@ def read(source: Source) -> Read:
 def _turns(source: Source, file: File, projects: Projects) -> Read:
     entries = entries_of(source, file)
     survey = Survey(entries)
+    if survey.as_of and survey.as_of > datetime.now(UTC) - GOES_ON:
+        survey.unsent.clear()
     for entry, line in transcript(entries, survey, file.path.stem):
         if isinstance(entry, Broken):
             yield Left(entry.place, entry.reason)
