@@ -15,13 +15,14 @@ from pgengram.settings import Settings
 from pgengram.store.connection.server import APP_ROLE
 from pgengram.store.schema import migrate as migrating
 
+TODAY = migrating.newest_version()
 NEXT = f'''
 from alembic import op
 
 from pgengram.store.schema.migration_steps import beside_memories
 
 revision = "9000"
-down_revision = "{migrating.newest_version()}"
+down_revision = "{TODAY}"
 OWNER = "namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer"
 
 
@@ -76,7 +77,7 @@ async def test_a_new_table_of_namespaces_is_distributed_with_their_memories_and_
     for namespace in ("ada", "ben"):
         await remembering(cluster_db, namespace)
 
-    assert migrating.migrate(cluster_db.url) == "0005"
+    assert migrating.migrate(cluster_db.url) == TODAY
 
     assert migrating.current_version(cluster_db.url) == later
     together = cluster_db.as_login(
@@ -91,7 +92,7 @@ async def test_the_same_migration_runs_where_nothing_is_spread(database: Databas
     for namespace in ("ada", "ben"):
         await remembering(database, namespace)
 
-    assert migrating.migrate(database.url) == "0005"
+    assert migrating.migrate(database.url) == TODAY
 
     assert migrating.current_version(database.url) == later
     await check(database)

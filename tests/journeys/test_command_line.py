@@ -65,7 +65,7 @@ def test_lists_and_objects_are_typed_as_json(database: Database) -> None:
     ("arguments", "code", "said"),
     [
         (["call", "create_memory", "content="], 2, "INVALID_INPUT"),
-        (["call", "create_memory", "content=x", "colour=red"], 2, "colour"),
+        (["call", "create_memory", "content=x", "tagz=red"], 2, "did you mean 'tags'"),
         (["call", "create_memory", "x"], 2, "name=value"),
         (["call", "no_such_tool"], 2, "create_memory"),
         (["call", "update_memory", "id=0123456789abcdef", "importance=1"], 1, "NOT_FOUND"),

@@ -28,7 +28,7 @@ from pgengram.transfer.exporting import export_to
 from pgengram.transfer.importing import import_from
 
 LAW = settings(max_examples=examples(4), phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-STAYS = "The staging database is backed up to the office NAS every night by a cron job on the host."
+STAYS = "The staging database is backed up to the office NAS every night by a cron job. It runs on the host."
 GOES = "The staging database is backed up to the office NAS every night by a cron job."
 NEVER_COMPARED = {"namespace_id", "short_id", "actor", "session_id", "session_sequence"}  # of whom, and in which call
 UUIDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

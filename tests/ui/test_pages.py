@@ -1009,7 +1009,7 @@ async def test_a_file_of_another_system_is_told_apart(ui: Ui) -> None:
 @pytest.mark.parametrize(
     ("content", "name", "system", "code", "expected"),
     [
-        (b"[1, 2", "x.json", "ownsona", 422, "The file"),
+        (b"[1, 2", "x.json", "ownsona", 422, "x.json is not valid JSON"),
         (b"plain words", "x.db", "crow", 422, "SQLite"),
         (b"{}", "x.jsonl", "unheard-of", 422, "Say which system"),
         (b"", "", "jsonl", 422, "Select a file"),
