@@ -19,6 +19,7 @@ EXCERPT: Final = 300  # characters of a hit
 LEAD: Final = 60  # of them before the first word that was looked for
 LEAST_STEM: Final = 3
 ENDINGS: Final = ("ingly", "edly", "ations", "ation", "ings", "ing", "ies", "ic", "ed", "es", "ly", "y", "s", "e")
+NAMES_FILE: Final = re.compile(r"\S*[./]\w")  # a message that begins with the name of a file, which stays as it is
 MARKS: Final = re.compile(
     r"^ {0,3}(?:(?:#{1,6}|[-*+>]) +|(?:```|~~~).*$)|\*\*|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)", re.MULTILINE
 )
@@ -69,7 +70,8 @@ def on_page(text: str) -> str:
     """Return what an error says, for whoever is at the page and calls no tool."""
     for call, meant in CALLS:
         text = re.sub(call, meant, text, flags=re.DOTALL)
-    return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "?", "…")) else ".")
+    first = text[:1] if NAMES_FILE.match(text) else text[:1].upper()
+    return first + text[1:] + ("" if not text or text.endswith((".", "?", "…")) else ".")
 
 
 def excerpt(text: str, query: str = "") -> str:
