@@ -45,7 +45,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from pgengram.embedders.protocol import Querying
 from pgengram.inputs import Change, Question
 from pgengram.postgres import start_embedded
 from pgengram.service.manager import MemoryManager
@@ -66,12 +65,11 @@ SELECT t.place - 1, w.lexeme, cardinality(w.positions) FROM unnest(%s::text[]) W
 Floats = NDArray[np.float64]
 
 
-class KeptVectors(Querying):
+class KeptVectors:
     """An embedder whose vectors are kept in a file, as to make them takes longer than all else together."""
 
     def __init__(self, embedder: Any) -> None:
         self._embedder = embedder
-        self.has_words = embedder.has_words
         RESULTS.mkdir(exist_ok=True)
         self._file = sqlite3.connect(RESULTS / "vectors.sqlite", timeout=60)
         self._file.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, made BLOB)")
@@ -106,10 +104,10 @@ class KeptVectors(Querying):
             self._keep(new.items())
         return [found[key] for key in keys]
 
-    async def question(self, text: str) -> Any:
-        key = self._key("question", text)
+    async def query(self, text: str) -> Any:
+        key = self._key("query", text)
         if (made := self._known(key)) is None:
-            made = await self._embedder.question(text)
+            made = await self._embedder.query(text)
             self._keep([(key, made)])
         return made
 

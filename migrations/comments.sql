@@ -128,7 +128,6 @@ COMMENT ON COLUMN memory_vectors."memory_id" IS 'The memory, the model, and whic
 COMMENT ON COLUMN memory_vectors."model_id" IS 'The memory, the model, and which of the text''s overlapping parts, counted from 0.';
 COMMENT ON COLUMN memory_vectors."part" IS 'The memory, the model, and which of the text''s overlapping parts, counted from 0.';
 COMMENT ON COLUMN memory_vectors."embedding" IS 'A vector of unit length, 2 bytes per dimension.';
-COMMENT ON COLUMN memory_vectors."words" IS 'Of a turn of a conversation the words of the part that say something, 16 bytes each; null for other memories.';
 COMMENT ON COLUMN memory_words."terms" IS 'The words that find it, as hashed stems, and how often each occurs.';
 COMMENT ON COLUMN memory_words."counts" IS 'The words that find it, as hashed stems, and how often each occurs.';
 COMMENT ON COLUMN memory_words."length" IS 'The total number of words.';

@@ -671,6 +671,8 @@ WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now());
   END IF;
 END $do$;
 UPDATE pgengram_version SET version_num='0008' WHERE pgengram_version.version_num = '0007';
+ALTER TABLE memory_vectors DROP COLUMN words;
+UPDATE pgengram_version SET version_num='0009' WHERE pgengram_version.version_num = '0008';
 DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
@@ -911,7 +913,6 @@ COMMENT ON COLUMN memory_vectors."memory_id" IS 'The memory, the model, and whic
 COMMENT ON COLUMN memory_vectors."model_id" IS 'The memory, the model, and which of the text''s overlapping parts, counted from 0.';
 COMMENT ON COLUMN memory_vectors."part" IS 'The memory, the model, and which of the text''s overlapping parts, counted from 0.';
 COMMENT ON COLUMN memory_vectors."embedding" IS 'A vector of unit length, 2 bytes per dimension.';
-COMMENT ON COLUMN memory_vectors."words" IS 'Of a turn of a conversation the words of the part that say something, 16 bytes each; null for other memories.';
 COMMENT ON COLUMN memory_words."terms" IS 'The words that find it, as hashed stems, and how often each occurs.';
 COMMENT ON COLUMN memory_words."counts" IS 'The words that find it, as hashed stems, and how often each occurs.';
 COMMENT ON COLUMN memory_words."length" IS 'The total number of words.';

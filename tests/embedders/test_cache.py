@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pgengram.embedders.builtin import ENGLISH, HERE
 from pgengram.embedders.cache import ENTRY_BYTES, Cached
 from pgengram.embedders.onnx import OnnxEmbedder
-from pgengram.embedders.vectors import Passage, QuestionVectors
+from pgengram.embedders.vectors import Passage
 from pgengram.errors import EmbeddingFailed
 
 
@@ -29,9 +30,9 @@ class Counting(OnnxEmbedder):
             raise EmbeddingFailed("once")
         return found
 
-    async def question(self, text: str) -> QuestionVectors:
+    async def query(self, text: str) -> NDArray[np.float32]:
         self.asked.append(text)
-        return await super().question(text)
+        return await super().query(text)
 
 
 @pytest.fixture

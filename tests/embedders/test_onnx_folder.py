@@ -119,12 +119,12 @@ async def test_dimensions_that_are_not_the_configured_ones_are_refused(folder: P
 async def test_prompts_go_before_questions_and_every_part_of_a_passage(folder: Path) -> None:
     rewrite(folder / "config_sentence_transformers.json", prompts={"query": "query: ", "document": "passage: "})
     embedder, plain = OnnxEmbedder(folder), OnnxEmbedder(HERE / ENGLISH)
-    [(bare, _)] = plain._loaded().parts("passage: ", "")
+    [bare] = plain._loaded().parts("passage: ", "")
 
     np.testing.assert_allclose(await embedder.query("tea"), await plain.query("query: tea"), atol=1e-6)
     parts = embedder._loaded().parts("tea " * 700, embedder.folder.passage_prefix)
     assert len(parts) > 2
-    assert all(part.ids[: len(bare) - 1] == bare[:-1] for part in parts)
+    assert all(part[: len(bare) - 1] == bare[:-1] for part in parts)
     assert all(len(part) <= 256 for part in parts)
 
     await embedder.close()

@@ -579,26 +579,3 @@ def test_what_cannot_be_moved_to_is_refused(database: Database) -> None:
         (["onnx:/no/such/folder"], "no folder"),
     ):
         assert said in pgengram("reembed", *arguments, expect=2, database_url=database.url).stderr
-
-
-async def test_turns_that_an_older_version_stored_get_their_words_and_keep_their_vectors(database: Database) -> None:
-    said = [{"content": f"{name} said so.", "speaker": name, "session_id": "talk"} for name in ("Ann", "Bob")]
-    own = [1.0] + [0.0] * 383
-    async with connected(database_url=database.url) as client:
-        await call(client, "create_memories", items=[*said, {"content": "The boiler is old."}])
-        await remember(client, "I brought a vector.", speaker="Eve", session_id="talk", embedding=own)
-        read_all = "SELECT memory_id, part, embedding::text FROM memory_vectors ORDER BY 1, 2"
-        database.as_login("UPDATE memory_vectors SET words = NULL")
-        before = database.as_login(read_all)
-
-        async with moving(database, "builtin:") as process:
-            *_, done = await ended(process)
-
-        assert done["embedded"] == 3
-        assert database.as_login(read_all) == before
-        spoken = "SELECT speaker FROM memories m JOIN memory_vectors v ON v.memory_id = m.id WHERE v.words IS NOT NULL"
-        assert {name for (name,) in database.as_login(spoken)} == {"Ann", "Bob", "Eve"}
-
-        async with moving(database, "builtin:") as process:
-            *_, again = await ended(process)
-        assert again["embedded"] == 0

@@ -27,7 +27,7 @@ QUESTIONS = [
 async def test_no_transaction_stays_open_while_a_question_is_embedded(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embed = OnnxEmbedder.read_question
+    embed = OnnxEmbedder.query
     embedded: list[str] = []
 
     async def watched(self: OnnxEmbedder, text: str) -> Any:
@@ -40,7 +40,7 @@ async def test_no_transaction_stays_open_while_a_question_is_embedded(
 
     async with Memory(Settings(database_url=database.url, read_url=read_url(database.url))) as memory:
         await memory.add("I drink green tea.", speaker="Mara")
-        monkeypatch.setattr(OnnxEmbedder, "read_question", watched)
+        monkeypatch.setattr(OnnxEmbedder, "query", watched)
         for question in QUESTIONS:
             assert (await memory.search(question)).count == 1
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pgengram.embedders.onnx import OnnxEmbedder, Read
-from pgengram.embedders.protocol import Embedder, Querying, Scheme
-from pgengram.embedders.vectors import Passage, QuestionVectors, unit
-from pgengram.embedders.word_bits import WordAxes
+from pgengram.embedders.onnx import OnnxEmbedder
+from pgengram.embedders.protocol import Embedder, Scheme
+from pgengram.embedders.vectors import Passage, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
-from pgengram.runtime.system.files import sha256_of
 from pgengram.text.lexical.language import Language, language_of
 from pgengram.text.lexical.translations import MAX_TRANSLATED, in_english
 from pgengram.text.lexical.translations import SHA256 as LEXICONS
@@ -26,9 +22,6 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 ENGLISH, OTHERS = "all_minilm_l6_v2", "multilingual_e5_small"  # folders
-OF_ENGLISH, OF_OTHERS = range(2)  # encoders, as the axes of words number them
-WORDS: Final = f"{ENGLISH}/word_axes.npy"  # of both encoders
-WORDS_SHA256: Final = "8c68f009cd90dbf8ba5daa2dbf9a15485fcbb12fabfa6d4d97c1cfbfa6d85326"
 SHA256: Final[Mapping[str, Mapping[str, str]]] = {
     ENGLISH: {
         "model.onnx": "6bb8ead6608c63315ab57d46fc71451d61e4dae984ed379d4afa4026834deb03",
@@ -54,7 +47,7 @@ REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding mode
 _ahead: Final[list[BuiltinEmbedder]] = []
 
 
-class BuiltinEmbedder(Querying):
+class BuiltinEmbedder:
     """Embeds English with all-MiniLM-L6-v2 and other languages with multilingual-e5-small, mapped into the space of the
     first.
 
@@ -70,7 +63,6 @@ class BuiltinEmbedder(Querying):
     """
 
     name = NAME
-    has_words = True
 
     def __init__(self, folder: Path = HERE) -> None:
         self._folder = folder
@@ -96,48 +88,21 @@ class BuiltinEmbedder(Querying):
             text if one.english else _words_in_english(text, one) for text, one in zip(texts, languages, strict=True)
         ]
         foreign = [text for text, one in zip(texts, languages, strict=True) if one.foreign]
-        by_english = iter(await self.english.read_passages([text for text in for_english if text is not None]))
-        by_others = iter(await self.others.read_passages(foreign) if foreign else [])
+        by_english = iter(await self.english.passages([text for text in for_english if text is not None]))
+        by_others = iter(await self.others.passages(foreign) if foreign else [])
         found = []
         for one, text in zip(languages, for_english, strict=True):
-            english = next(by_english) if text is not None else None
-            others = next(by_others) if one.foreign else None
-            # Bits of thousands of words take a second, in which others would not be answered.
-            passage = await asyncio.to_thread(self._passage, english if one.english else None, others, one.code)
-            found.append(passage if one.english or english is None else _with_words(passage, english))
+            made = [next(by_english)] if text is not None else []
+            made += [next(by_others)] if one.foreign else []
+            found.append(_joined(made, in_english=one.english))
         return found
 
-    async def question(self, text: str) -> QuestionVectors:
-        """Return what a question is asked by."""
-        import numpy as np
-
+    async def query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a question."""
         language = language_of(text)
-        asked: list[tuple[int, Read]] = []
-        if language.english:
-            asked.append((OF_ENGLISH, await self.english.read_question(text)))
-        if language.foreign:
-            asked.append((OF_OTHERS, await self.others.read_question(text)))
-        words = [self._axes.asked(read.words[0], encoder) / len(asked) for encoder, read in asked]
-        return QuestionVectors(_mean([read.vectors[0] for _, read in asked]), np.concatenate(words))
-
-    def _passage(self, english: Read | None, others: Read | None, language: str) -> Passage:
-        """Return what a text is stored by, from what one encoder or both make of it."""
-        read = [(encoder, one) for encoder, one in ((OF_ENGLISH, english), (OF_OTHERS, others)) if one is not None]
-        if len({one.vectors.shape for _, one in read}) > 1:  # they cut it differently
-            read = read[-1:]
-        parts = zip(*(one.words for _, one in read), strict=True)
-        kept = [
-            b"".join(self._axes.kept(words, language, encoder) for (encoder, _), words in zip(read, part, strict=True))
-            for part in parts
-        ]
-        return Passage(_mean([one.vectors for _, one in read]), kept)
-
-    @cached_property
-    def _axes(self) -> WordAxes:
-        file = self._folder / WORDS
-        if not file.is_file() or sha256_of(file) != WORDS_SHA256:
-            raise EmbeddingFailed("The embedding model's files are not the expected ones.", REINSTALL)
-        return WordAxes(file)
+        vectors = [await self.english.query(text)] if language.english else []
+        vectors += [await self.others.query(text)] if language.foreign else []
+        return vectors[0] if len(vectors) == 1 else unit(vectors[0] + vectors[1])
 
     def load_ahead(self) -> None:
         """Begin to load the English encoder, which nearly every text needs."""
@@ -156,14 +121,9 @@ class BuiltinEmbedder(Querying):
 
     def _encoder(self, name: str) -> OnnxEmbedder:
         try:
-            return OnnxEmbedder(self._folder / name, name=name, sums=SHA256[name], hint=REINSTALL, words=True)
+            return OnnxEmbedder(self._folder / name, name=name, sums=SHA256[name], hint=REINSTALL)
         except EmbeddingFailed as error:
             raise EmbeddingFailed(error.message, REINSTALL) from error
-
-
-def _mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Return the mean of one or two arrays of vectors of one shape, at unit length."""
-    return unit(vectors[0] + vectors[1]) if len(vectors) > 1 else vectors[0]
 
 
 def _words_in_english(text: str, language: Language) -> str | None:
@@ -174,13 +134,21 @@ def _words_in_english(text: str, language: Language) -> str | None:
     return " ".join(chain(*found.values())) if 0 < len(found) < MAX_TRANSLATED else None
 
 
-def _with_words(passage: Passage, words: Read) -> Passage:
-    """Return a passage of one part with something of the vector of its words in English."""
+def _joined(made: Sequence[Passage], *, in_english: bool) -> Passage:
+    """Return what one encoder or both make of a text, as one passage.
+
+    Args:
+        made: the first encoder's passage, of the text or of its words in English, the second one's, or both.
+        in_english: whether the text has words of English.
+    """
     import numpy as np
 
-    if len(passage) > 1:
-        return passage
-    return replace(passage, vectors=unit(np.asarray(passage.vectors) + WEIGHT_IN_ENGLISH * words.vectors[:1]))
+    if len(made) == 1:
+        return made[0]
+    english, others = (np.asarray(one.vectors) for one in made)
+    if not in_english:
+        return Passage(unit(others + WEIGHT_IN_ENGLISH * english[:1])) if len(others) == 1 else made[1]
+    return Passage(unit(english + others)) if english.shape == others.shape else made[1]  # else they cut it differently
 
 
 def _builtin(rest: str, _: str) -> Embedder:

@@ -6,15 +6,16 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from pgengram.embedders.protocol import Querying
-from pgengram.embedders.vectors import Passage, QuestionVectors
+from pgengram.embedders.vectors import Passage
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from pgengram.embedders.protocol import Embedder
 
-Made = TypeVar("Made", Passage, QuestionVectors)
 Purpose = Literal["passage", "query"]
 Key = tuple[Purpose, bytes]
 
@@ -22,7 +23,7 @@ CACHE_BYTES = 16_000_000  # about 9,000 short texts of 384 dimensions
 ENTRY_BYTES = 256  # what an entry costs beside its numbers: key, array header, dictionary slot
 
 
-class Cached(Querying):
+class Cached:
     """An embedder that remembers the vectors it gave last, the least recently used are forgotten first.
 
     The same text asked for twice at the same time is embedded once. Arrays are shared and therefore read-only.
@@ -30,9 +31,8 @@ class Cached(Querying):
 
     def __init__(self, embedder: Embedder, max_bytes: int = CACHE_BYTES) -> None:
         self.embedder = embedder
-        self.has_words = embedder.has_words
         self.max_bytes = max_bytes
-        self._known: OrderedDict[Key, Passage | QuestionVectors] = OrderedDict()
+        self._known: OrderedDict[Key, Passage] = OrderedDict()
         self._bytes = 0
         self._under_way: dict[Key, asyncio.Future[None]] = {}
 
@@ -49,14 +49,14 @@ class Cached(Querying):
         """Return what each text is stored by."""
         return await self._made("passage", texts, self.embedder.passages)
 
-    async def question(self, text: str) -> QuestionVectors:
-        """Return what a question is asked by."""
+    async def query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a question."""
 
-        async def only(texts: Sequence[str]) -> list[QuestionVectors]:
-            return [await self.embedder.question(text) for text in texts]
+        async def only(texts: Sequence[str]) -> list[Passage]:
+            return [Passage([await self.embedder.query(text)]) for text in texts]
 
-        [made] = await self._made("query", [text], only)
-        return made
+        [[vector]] = await self._made("query", [text], only)
+        return vector
 
     def load_ahead(self) -> None:
         """Have the wrapped embedder begin to load."""
@@ -73,12 +73,12 @@ class Cached(Querying):
         await self.embedder.close()
 
     async def _made(
-        self, purpose: Purpose, texts: Sequence[str], embed: Callable[[Sequence[str]], Awaitable[list[Made]]]
-    ) -> list[Made]:
+        self, purpose: Purpose, texts: Sequence[str], embed: Callable[[Sequence[str]], Awaitable[list[Passage]]]
+    ) -> list[Passage]:
         cleaned = [_cleaned(text) for text in texts]
         keys: list[Key] = [(purpose, sha256(text.encode()).digest()) for text in cleaned]
         wanted = dict(zip(keys, cleaned, strict=True))
-        got: dict[Key, Made] = {}
+        got: dict[Key, Passage] = {}
         while missing := self._missing(wanted, got):
             mine = {key: text for key, text in missing.items() if key not in self._under_way}
             if mine:
@@ -87,14 +87,14 @@ class Cached(Querying):
                 await asyncio.wait({self._under_way[key] for key in missing})
         return [got[key] for key in keys]
 
-    def _missing(self, wanted: dict[Key, str], got: dict[Key, Made]) -> dict[Key, str]:
+    def _missing(self, wanted: dict[Key, str], got: dict[Key, Passage]) -> dict[Key, str]:
         """Add to `got` what is kept, and return the texts that are in neither."""
         got |= self._recall([key for key in wanted if key not in got])
         return {key: text for key, text in wanted.items() if key not in got}
 
     async def _embed(
-        self, texts: dict[Key, str], embed: Callable[[Sequence[str]], Awaitable[list[Made]]]
-    ) -> dict[Key, Made]:
+        self, texts: dict[Key, str], embed: Callable[[Sequence[str]], Awaitable[list[Passage]]]
+    ) -> dict[Key, Passage]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._under_way |= dict.fromkeys(texts, done)
         try:
@@ -107,13 +107,13 @@ class Cached(Querying):
             done.set_result(None)
         return made
 
-    def _recall(self, keys: Sequence[Key]) -> dict[Key, Any]:
+    def _recall(self, keys: Sequence[Key]) -> dict[Key, Passage]:
         found = {key: self._known[key] for key in keys if key in self._known}
         for key in found:
             self._known.move_to_end(key)
         return found
 
-    def _keep(self, key: Key, made: Passage | QuestionVectors) -> None:
+    def _keep(self, key: Key, made: Passage) -> None:
         made.freeze()
         self._known[key] = made
         self._bytes += made.nbytes + ENTRY_BYTES

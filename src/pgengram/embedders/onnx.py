@@ -12,14 +12,13 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pgengram.embedders.dense import Dense
 from pgengram.embedders.folder import ModelFolder
-from pgengram.embedders.protocol import Embedder, Querying, Scheme
-from pgengram.embedders.unigram import WORD, Unigram
-from pgengram.embedders.vectors import Passage, QuestionVectors, spans, unit
-from pgengram.embedders.word_bits import Words, words_in
+from pgengram.embedders.protocol import Embedder, Scheme
+from pgengram.embedders.unigram import Unigram
+from pgengram.embedders.vectors import Passage, spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
 from pgengram.runtime.system import libraries, memory
 
@@ -34,28 +33,10 @@ THREADS = 1
 SLOWER = ["SkipLayerNormFusion"]  # one operator for two steps; on a CPU it takes three times as long as they do
 TURN_S = 0.1  # work is done in turns this long, so that a question waits for one turn of an import, not for its end
 IDLE_S = 600.0  # unused for so long, the model is let go: about 50 MB, back within a tenth of a second
-INSIDE = "##"  # stands before a piece of WordPiece that begins no word
 OVERLAP = 8  # parts share an eighth of the window: 32 of 256 tokens, a sentence
 
 
-class Read(NamedTuple):
-    """What the model makes of a text, part by part.
-
-    vectors: of unit length, shape (parts, dimensions); words: of each part; empty where words are not asked for.
-    """
-
-    vectors: NDArray[np.float32]
-    words: list[Words]
-
-
-class _Part(NamedTuple):
-    """The token ids of a part of a text, and which of them are its own: not the prefix, not marks."""
-
-    ids: list[int]
-    own: slice
-
-
-class OnnxEmbedder(Querying):
+class OnnxEmbedder:
     """Embeds with the model in a folder; loads it when first needed, in a thread of its own.
 
     Every text runs through the model alone, never padded into a batch: int8 models scale activations by what they run
@@ -68,7 +49,6 @@ class OnnxEmbedder(Querying):
         name: the stable identity; made from the files' hashes when omitted.
         sums: the SHA-256 that files must have when loaded, by file name; taken from the files now when omitted.
         hint: what to do when the files are not right.
-        words: whether to return the words of texts, too; for a model that has a vector for each token.
         idle_s: seconds without use after which the model is let go.
 
     Raises:
@@ -82,14 +62,12 @@ class OnnxEmbedder(Querying):
         name: str = "",
         sums: Mapping[str, str] | None = None,
         hint: str = "Restart: the files of the embedding model changed since the start.",
-        words: bool = False,
         idle_s: float = IDLE_S,
     ) -> None:
         self.folder = ModelFolder.read(folder)
         self.sums = self.folder.sums() if sums is None else sums
         self.name = name or self.folder.identity(self.sums)
         self.hint = hint
-        self.words = words
         self.idle_s = idle_s
         self.loads = 0
         self._model: _Model | None = None
@@ -108,27 +86,12 @@ class OnnxEmbedder(Querying):
 
     async def passages(self, texts: Sequence[str]) -> list[Passage]:
         """Return what each text is stored by."""
-        return [Passage(read.vectors) for read in await self.read_passages(texts)]
+        return [Passage(vectors) for vectors in await self._embed(texts, self.folder.passage_prefix)]
 
-    async def question(self, text: str) -> QuestionVectors:
+    async def query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a question; of one longer than the window the mean of its parts."""
-        read = await self.read_question(text)
-        return QuestionVectors(read.vectors[0])
-
-    async def read_passages(self, texts: Sequence[str]) -> list[Read]:
-        """Return what the model makes of each text to be stored."""
-        return await self._embed(texts, self.folder.passage_prefix)
-
-    async def read_question(self, text: str) -> Read:
-        """Return what the model makes of a question, as of one part: the mean of its vectors, and all its words."""
-        import numpy as np
-
-        [read] = await self._embed([text], self.folder.query_prefix)
-        if len(read.vectors) == 1:
-            return read
-        texts = [text for part in read.words for text in part.texts]
-        words = [Words(texts, np.concatenate([part.vectors for part in read.words]))] if read.words else []
-        return Read(unit(read.vectors.mean(axis=0))[None], words)
+        [vectors] = await self._embed([text], self.folder.query_prefix)
+        return vectors[0] if len(vectors) == 1 else unit(vectors.mean(axis=0))
 
     def describe(self) -> dict[str, object]:
         """Return name, whether the model is loaded, and its measures, without loading it."""
@@ -163,37 +126,33 @@ class OnnxEmbedder(Querying):
         _runtime()
         self._worker.submit(self._loaded)
 
-    async def _embed(self, texts: Sequence[str], prefix: str) -> list[Read]:
+    async def _embed(self, texts: Sequence[str], prefix: str) -> list[NDArray[np.float32]]:
+        """Return the vectors of each text at unit length, shape (parts, dimensions)."""
         run = asyncio.get_running_loop().run_in_executor
-        rows: list[list[tuple[NDArray[np.float32], Words | None]]] = [[] for _ in texts]
+        rows: list[list[NDArray[np.float32]]] = [[] for _ in texts]
         parts = self._parts(texts, prefix)
         try:
             while await run(self._worker, self._take_turn, parts, rows):
                 pass
         finally:
             self._let_go_later()
-        return [
-            Read(self._centred(unit([vector for vector, _ in parts])), [own for _, own in parts if own is not None])
-            for parts in rows
-        ]
+        return [self._centred(unit(vectors)) for vectors in rows]
 
     def _centred(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return vectors of unit length without what all of this model's have in common."""
         return unit(vectors - self._centre) if self.folder.centre else vectors
 
-    def _parts(self, texts: Sequence[str], prefix: str) -> Iterator[tuple[int, _Part]]:
+    def _parts(self, texts: Sequence[str], prefix: str) -> Iterator[tuple[int, list[int]]]:
         """Yield the text's index and the tokens of each part; runs in the worker."""
         for index, text in enumerate(texts):
             for part in self._loaded().parts(text, prefix):
                 yield index, part
 
-    def _take_turn(
-        self, parts: Iterator[tuple[int, _Part]], rows: list[list[tuple[NDArray[np.float32], Words | None]]]
-    ) -> bool:
-        """Put what the model makes of parts into `rows` until the turn is over; return whether there may be more."""
+    def _take_turn(self, parts: Iterator[tuple[int, list[int]]], rows: list[list[NDArray[np.float32]]]) -> bool:
+        """Put the vectors of parts into `rows` until the turn is over; return whether there may be more."""
         end = time.monotonic() + TURN_S
-        for index, part in parts:
-            rows[index].append(self._loaded().read(part))
+        for index, ids in parts:
+            rows[index].append(self._loaded().vector(ids))
             if time.monotonic() > end:
                 return True
         return False
@@ -202,7 +161,7 @@ class OnnxEmbedder(Querying):
         if self._model is None:
             if self.folder.sums() != self.sums:
                 raise EmbeddingFailed("The embedding model's files are not the expected ones.", self.hint)
-            self._model = _Model(self.folder, words=self.words)
+            self._model = _Model(self.folder)
             self.loads += 1
             memory.return_what_is_free()  # the file as it was read
         return self._model
@@ -221,30 +180,24 @@ class OnnxEmbedder(Querying):
 class _Model:
     """A loaded model; used by one thread at a time."""
 
-    def __init__(self, folder: ModelFolder, *, words: bool = False) -> None:
+    def __init__(self, folder: ModelFolder) -> None:
         self.folder = folder
-        self.words = words
         self.session = _session(folder.model)
         self.inputs, self.constants = _inputs(self.session)
         self.dense = [Dense(step) for step in folder.dense]
         self.output = _output(self.session)
         self.tokens = Unigram(folder.tokenizer) if folder.tokenizer.suffix == ".txt" else _Tokens(folder)
 
-    def parts(self, text: str, prefix: str) -> list[_Part]:
-        """Return the tokens of each overlapping part, at most a window long, each with prefix and special tokens."""
+    def parts(self, text: str, prefix: str) -> list[list[int]]:
+        """Return the token ids of each overlapping part, at most a window long, each with prefix and special tokens."""
         before, ids = self.tokens.cut(prefix, text)
         head, tail = self.tokens.head + before, self.tokens.tail
         window = max(2, self.folder.window - len(head) - len(tail))
         cuts = spans(len(ids), window, min(self.folder.window // OVERLAP, window - 1))
-        return [_Part(head + ids[cut] + tail or [0], slice(len(head), len(head) + len(ids[cut]))) for cut in cuts]
+        return [head + ids[cut] + tail or [0] for cut in cuts]
 
-    def read(self, part: _Part) -> tuple[NDArray[np.float32], Words | None]:
-        """Return the vector (dimensions,) of one part, not yet of unit length, and its words if they are asked for."""
-        found = self._run(part.ids)
-        words = words_in(self.tokens.pieces(part.ids[part.own]), found[part.own]) if self.words else None
-        return self._vector(found), words
-
-    def _run(self, ids: list[int]) -> NDArray[np.float32]:
+    def vector(self, ids: list[int]) -> NDArray[np.float32]:
+        """Return the vector (dimensions,) of the tokens of one part, not yet of unit length."""
         import numpy as np
 
         values: dict[str, Any] = {
@@ -255,11 +208,7 @@ class _Model:
         }
         feed = {name: np.array(values[name], dtype=kind) for name, kind in self.inputs.items()}
         [result] = self.session.run([self.output], feed | self.constants)
-        return np.asarray(result[0], dtype=np.float32)
-
-    def _vector(self, found: NDArray[np.float32]) -> NDArray[np.float32]:
-        import numpy as np
-
+        found = np.asarray(result[0], dtype=np.float32)
         vector = found if found.ndim == 1 else _pooled(found, self.folder.pooling)
         for step in self.dense:
             vector = step(vector)
@@ -315,11 +264,6 @@ class _Tokens:
         head = len(list(takewhile(bool, marks)))
         tail = len(list(takewhile(bool, reversed(marks)))) if head < len(marks) else 0
         self.head, self.tail = sample.ids[:head], sample.ids[len(marks) - tail :]
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return what tokens of a BERT model stand for; the first of a word begins with `WORD`."""
-        found = [str(self.tokenizer.id_to_token(id_)) for id_ in ids]
-        return [piece[len(INSIDE) :] if piece.startswith(INSIDE) else WORD + piece for piece in found]
 
     def cut(self, prefix: str, text: str) -> tuple[list[int], list[int]]:
         """Return the token ids of a prefix and of a text that follows it."""

@@ -11,8 +11,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from pgengram.embedders.protocol import Querying, Scheme
-from pgengram.embedders.vectors import Passage, QuestionVectors, spans, unit
+from pgengram.embedders.protocol import Scheme
+from pgengram.embedders.vectors import Passage, spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ HINTS = {
 }
 
 
-class OpenAIEmbedder(Querying):
+class OpenAIEmbedder:
     """Embeds by POST …/embeddings; nothing is sent before the first text.
 
     Long texts are cut into overlapping parts of `PART_CHARACTERS`, because the model's own window cannot be asked for.
@@ -80,12 +80,12 @@ class OpenAIEmbedder(Querying):
         ends = np.cumsum([len(several) for several in parts])
         return [*map(Passage, np.split(np.concatenate(rows), ends[:-1]))] if rows else []
 
-    async def question(self, text: str) -> QuestionVectors:
+    async def query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a question; of a very long one the mean of its parts."""
         import numpy as np
 
         [parts] = await self.passages([text])
-        return QuestionVectors(unit(np.asarray(parts.vectors).mean(axis=0)))
+        return unit(np.asarray(parts.vectors).mean(axis=0))
 
     def load_ahead(self) -> None:
         """Do nothing: the model is loaded elsewhere, and nothing is sent before the first text."""

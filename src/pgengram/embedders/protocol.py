@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pgengram.embedders.vectors import Passage, QuestionVectors
+from pgengram.embedders.vectors import Passage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,10 +19,6 @@ class Embedder(Protocol):
     def name(self) -> str:
         """The identity of model and build; vectors of different names are never compared."""
 
-    @property
-    def has_words(self) -> bool:
-        """Whether its passages and questions have words."""
-
     async def dimensions(self) -> int:
         """Return the length of every vector."""
 
@@ -33,15 +29,12 @@ class Embedder(Protocol):
             EmbeddingFailed: there is no vector for one of the texts; none is returned.
         """
 
-    async def question(self, text: str) -> QuestionVectors:
-        """Return what a question is asked by; its vector is the mean of those of its parts.
+    async def query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector (dimensions,) of a question; of a long one the mean of its parts.
 
         Raises:
             EmbeddingFailed: there is no vector for the text.
         """
-
-    async def query(self, text: str) -> NDArray[np.float32]:
-        """Return only its vector."""
 
     def load_ahead(self) -> None:
         """Begin to load what the first text needs, while something else is waited for; that text tells a failure."""
@@ -51,16 +44,6 @@ class Embedder(Protocol):
 
     async def close(self) -> None:
         """Give back memory, threads and connections; the embedder cannot be used again."""
-
-
-class Querying:
-    """What an embedder asks by, for those who need the vector alone; and that it has no words, as most don't."""
-
-    has_words = False
-
-    async def query(self: Embedder, text: str) -> NDArray[np.float32]:
-        """Return the vector (dimensions,) of a question."""
-        return (await self.question(text)).vector
 
 
 class Scheme(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
 from functools import lru_cache
 from math import inf
 from pathlib import Path
@@ -27,12 +26,10 @@ class Unigram:
 
     def __init__(self, file: Path) -> None:
         self._scores, self._ids = array("d"), dict[str, int]()
-        self._pieces: list[str] = []
         with file.open(encoding="utf-8", newline="\n") as lines:  # read line by line, half the memory is enough
             for line in lines:
                 piece, _, score = line.rpartition("\t")
                 self._ids[piece] = len(self._scores)
-                self._pieces.append(piece)
                 self._scores.append(float(score))
         begin, _, end, self._unknown = (self._ids.pop(mark) for mark in MARKS)  # in a text they are plain characters
         self.head, self.tail = [begin], [end]
@@ -43,10 +40,6 @@ class Unigram:
     def cut(self, prefix: str, text: str) -> tuple[list[int], list[int]]:
         """Return the token ids of a prefix that ends with a space, and of a text that follows it."""
         return self.ids(prefix), self.ids(text)
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return what tokens stand for; the first of a word begins with `WORD`."""
-        return [self._pieces[id_] for id_ in ids]
 
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text, without those of its begin and end."""

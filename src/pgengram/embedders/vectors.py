@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 class Passage(Sequence["NDArray[np.float32]"]):
     """What a text is stored by; a sequence of the vectors of its parts.
 
-    vectors: shape (parts, dimensions), or as many vectors; words: of each part, as `WordAxes.kept` gives them; none of
-    a model that tells no words.
+    vectors: shape (parts, dimensions), or as many vectors.
     """
 
     vectors: NDArray[np.float32] | Sequence[NDArray[np.float32]] = ()
-    words: Sequence[bytes] = ()
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -35,46 +33,16 @@ class Passage(Sequence["NDArray[np.float32]"]):
     def __getitem__(self, part: int | slice) -> NDArray[np.float32] | Sequence[NDArray[np.float32]]:
         return self.vectors[part]
 
-    def words_of_parts(self) -> Sequence[bytes | None]:
-        """Return the words of each part, None of a model that tells none."""
-        return self.words or [None] * len(self)
-
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        return sum(vector.nbytes for vector in self.vectors) + sum(map(len, self.words))
+        return sum(vector.nbytes for vector in self.vectors)
 
     def freeze(self) -> None:
         """Let nobody change its vectors, which several hold."""
         for array in (self.vectors, *self.vectors):
-            _freeze(array)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class QuestionVectors:
-    """What a question is asked by.
-
-    vector: of the whole, shape (dimensions,); words: as `WordAxes.asked` gives them, None of a model that tells no
-    words.
-    """
-
-    vector: NDArray[np.float32]
-    words: NDArray[np.float32] | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory it takes."""
-        return self.vector.nbytes + (0 if self.words is None else self.words.nbytes)
-
-    def freeze(self) -> None:
-        """Let nobody change its arrays, which several hold."""
-        for array in (self.vector, self.words):
-            _freeze(array)
-
-
-def _freeze(array: object) -> None:
-    if flags := getattr(array, "flags", None):
-        flags.writeable = False
+            if flags := getattr(array, "flags", None):
+                flags.writeable = False
 
 
 def unit(vectors: ArrayLike) -> NDArray[np.float32]:

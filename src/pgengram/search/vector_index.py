@@ -62,14 +62,13 @@ class Embedded:
     vector.
 
     vectors: of passages, a `Passage` each; of a question its one vector, shape (dims,). question: the text of that
-        question, where a vector was to be made of one; words: its words, as `WordAxes.asked` gives them, of a model
-        that tells any; failed: the embedder could make none, so words alone are searched.
+        question, where a vector was to be made of one; failed: the embedder could make none, so words alone are
+        searched.
     """
 
     model: VectorIndex | None = None
     vectors: Sequence[Any] = ()
     question: str | None = None
-    words: Any = None
     failed: bool = False
 
     @property

@@ -105,8 +105,7 @@ class Models:
         in_use = await self.current()
         if in_use is None:
             return Embedded()
-        asked = await in_use.embedder.question(text)
-        return Embedded(in_use.model, [asked.vector], text, words=asked.words)
+        return Embedded(in_use.model, [await in_use.embedder.query(text)], text)
 
     async def given(self, vector: list[float]) -> Embedded:
         """Return a caller's own vector at unit length.

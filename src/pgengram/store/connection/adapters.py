@@ -29,14 +29,12 @@ def vectors_parameter(vectors: Sequence[Any]) -> Vectors:
 
 
 def vectors_of(parts_of: Iterable[tuple[UUID, Passage]]) -> dict[str, Any]:
-    """Return the vectors and words of memories part by part, as statements take them."""
-    given = [*parts_of]
-    flat = [(id_, number, part) for id_, parts in given for number, part in enumerate(parts)]
+    """Return the vectors of memories part by part, as statements take them."""
+    flat = [(id_, number, part) for id_, parts in parts_of for number, part in enumerate(parts)]
     return {
         "vector_ids": [id_ for id_, _, _ in flat],
         "vector_parts": [number for _, number, _ in flat],
         "vectors": vectors_parameter([part for _, _, part in flat]),
-        "vector_words": [words for _, parts in given for words in parts.words_of_parts()],
     }
 
 

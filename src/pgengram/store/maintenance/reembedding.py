@@ -31,7 +31,6 @@ from pgengram.store.graph import clusters
 from pgengram.store.maintenance.index_state import describe_index
 from pgengram.store.maintenance.indexes import drop_indexes, maintain
 from pgengram.store.schema.embedding_models import SET_STATE, StoredModel, add_model, model_of_state
-from pgengram.store.schema.turns import SPOKEN
 
 if TYPE_CHECKING:
     pass
@@ -50,11 +49,9 @@ REMOVED: Final = 2_000  # memories whose old vectors go in one transaction
 SETTLED_S: Final = 45.0  # no transaction of ours lives longer
 
 FIND_NAMESPACES: Final = "SELECT id FROM namespaces ORDER BY id"
-# A memory is done with the vectors of the model, and a turn with its words where the model has any. Uses
-# memory_vectors_pkey.
-DONE: Final = f"""EXISTS (SELECT 1 FROM memory_vectors v
-  WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s
-    AND (v.words IS NOT NULL OR NOT %(words)s OR NOT {SPOKEN.format("m")}))"""
+# A memory is done with vectors of the model, which may be the caller's own. Uses memory_vectors_pkey.
+DONE: Final = """EXISTS (SELECT 1 FROM memory_vectors v
+  WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s)"""
 # Uses memories_pkey.
 COUNT_DONE: Final = f"""
 SELECT count(*) AS total, count(*) FILTER (WHERE {DONE}) AS done FROM memories m WHERE m.namespace_id = %(namespace_id)s
@@ -70,23 +67,13 @@ LOCK_TEXTS: Final = """
 SELECT id, content FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s) ORDER BY id FOR SHARE
 """
 LOCK_TEXTS_AT_ONCE: Final = LOCK_TEXTS + " NOWAIT"  # whoever holds one may be waiting for the vectors
-ADD: Final = f"""
-INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding, words)
-SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding, CASE WHEN {SPOKEN.format("m")} THEN v.words END
-FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[], %(vector_words)b::bytea[])
-  AS v(id, part, embedding, words)
-JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.id
+ADD: Final = """
+INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
+SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
+FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
 WHERE NOT EXISTS (SELECT 1 FROM memory_vectors there
   WHERE there.namespace_id = %(namespace_id)s AND there.memory_id = v.id AND there.model_id = %(model_id)s)
 ON CONFLICT DO NOTHING
-"""
-# A vector stays as it is, which may be the caller's own. Uses memory_vectors_pkey.
-ADD_WORDS: Final = f"""
-UPDATE memory_vectors v SET words = made.words
-FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vector_words)b::bytea[]) AS made(id, part, words)
-JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = made.id AND {SPOKEN.format("m")}
-WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = made.id AND v.model_id = %(model_id)s AND v.part = made.part
-  AND v.words IS NULL
 """
 STATE_OF: Final = "SELECT state FROM embedding_models WHERE id = %(model_id)s"
 LOCK_STATE: Final = "SELECT state FROM embedding_models WHERE id = %(id)s FOR UPDATE"
@@ -139,7 +126,7 @@ async def progress(database: Database) -> Progress | None:
     filling = await model_of_state(database, "filling")
     if filling is None:
         return None
-    done, total = await _counted(database, filling.id, words=False)
+    done, total = await _counted(database, filling.id)
     return Progress("embedding", filling.name, done, total)
 
 
@@ -160,8 +147,8 @@ async def cancel(database: Database) -> str | None:
 async def move(database: Database, embedder: Embedder, setting: str, report: Report) -> Moved:
     """Give every memory vectors of `embedder`'s model, and make it the store's active one.
 
-    Where it is the active one already, memories without its vectors get some, and those without their words these.
-    Vectors of retired models are removed.
+    Where it is the active one already, memories without its vectors get some. Vectors of retired models are
+    removed.
 
     Args:
         database: the store's.
@@ -227,7 +214,7 @@ class _Move:
 
     async def fill(self) -> None:
         """Embed whatever has no vector of the model, until there is nothing more to be seen."""
-        self._done, self._total = await _counted(self._database, self._model.id, words=self._embedder.has_words)
+        self._done, self._total = await _counted(self._database, self._model.id)
         self.report("embedding")
         made = -1
         while made != self.embedded:  # memories that came or changed meanwhile are the next round's
@@ -253,8 +240,7 @@ class _Move:
             self.report("embedding")
 
     async def _waiting(self, tx: Transaction, after: UUID, limit: int) -> list[Row]:
-        given = {"after": after, "limit": limit, "model_id": self._model.id, "words": self._embedder.has_words}
-        return await tx.rows(FIND_WAITING, given)
+        return await tx.rows(FIND_WAITING, {"after": after, "limit": limit, "model_id": self._model.id})
 
     def _count(self, stored: int) -> None:
         self.embedded += stored
@@ -275,10 +261,7 @@ class _Move:
         now = {row["id"]: row["content"] for row in texts}
         pairs = zip(embedded, vectors, strict=True)
         same = [(row["id"], parts) for row, parts in pairs if now.get(row["id"]) == row["content"]]
-        given = {"model_id": self._model.id, **vectors_of(same)}
-        if self._embedder.has_words:
-            await tx.run(ADD_WORDS, {name: value for name, value in given.items() if name != "vectors"})
-        await tx.run(ADD, given)
+        await tx.run(ADD, {"model_id": self._model.id, **vectors_of(same)})
         return len(same)
 
     async def build_index(self) -> None:
@@ -368,12 +351,12 @@ async def _namespaces(database: Database) -> list[int]:
         return [row["id"] for row in await (await connection.execute(FIND_NAMESPACES)).fetchall()]
 
 
-async def _counted(database: Database, model_id: int, *, words: bool) -> tuple[int, int]:
-    """Return how many memories have vectors of the model, with `words` those too, and how many there are."""
+async def _counted(database: Database, model_id: int) -> tuple[int, int]:
+    """Return how many memories have vectors of the model, and how many there are."""
     done = total = 0
     for namespace_id in await _namespaces(database):
         async with database.transaction(namespace_id) as tx:
-            row = await tx.row(COUNT_DONE, {"model_id": model_id, "words": words})
+            row = await tx.row(COUNT_DONE, {"model_id": model_id})
         if row is not None:
             done, total = done + row["done"], total + row["total"]
     return done, total

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Final
 
 from pgengram.fields import TYPES
-from pgengram.store.schema.turns import SPOKEN
 from pgengram.text.lexical.sounds import MARK
 
 # What names sound like adds no length to a text: a memory with names is found by its words as if it had no sounds.
@@ -90,10 +89,9 @@ WITH given AS MATERIALIZED (
   SELECT %(namespace_id)s, fresh.id, t.tag, t.position FROM fresh, unnest(tags) WITH ORDINALITY AS t(tag, position)
   RETURNING 1
 ), vectors AS (
-  INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding, words)
-  SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding, CASE WHEN [spoken] THEN v.words END
-  FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[], %(vector_words)b::bytea[])
-    AS v(id, part, embedding, words)
+  INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
+  SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
+  FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
   JOIN fresh USING (id) WHERE %(model_id)s = (SELECT id FROM active_model) RETURNING [vector]
 ), terms AS MATERIALIZED (
   SELECT id, t.term, t.count FROM fresh, pgengram_terms(searched, extra) AS t
@@ -124,7 +122,6 @@ def _create(*, whole: bool) -> str:
     """Return the statement that stores memories; it gives their ids, or them `whole` as `READ` does."""
     made = {
         "[sounds]": SOUNDS,
-        "[spoken]": SPOKEN.format("fresh"),
         "[memory]": "*" if whole else "id",
         "[activation]": "memory_id, importance, rate_per_day, access_count, last_accessed_at, relevance_anchor"
         if whole
@@ -263,12 +260,10 @@ ON CONFLICT (namespace_id, memory_id, tag) DO UPDATE SET position = excluded.pos
 
 # A new text leaves no vector of the old one behind, of any model.
 DROP_VECTORS: Final = "DELETE FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s"
-ADD_VECTORS: Final = f"""
-INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding, words)
-SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding, CASE WHEN {SPOKEN.format("m")} THEN v.words END
-FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[], %(vector_words)b::bytea[])
-  AS v(id, part, embedding, words)
-JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.id
+ADD_VECTORS: Final = """
+INSERT INTO memory_vectors (namespace_id, memory_id, model_id, part, embedding)
+SELECT %(namespace_id)s, v.id, %(model_id)s, v.part, v.embedding
+FROM unnest(%(vector_ids)s::uuid[], %(vector_parts)s::smallint[], %(vectors)b::halfvec[]) AS v(id, part, embedding)
 WHERE %(model_id)s = (SELECT id FROM embedding_models WHERE state = 'active') RETURNING 1
 """
 

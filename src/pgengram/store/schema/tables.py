@@ -321,8 +321,6 @@ memory_vectors = _of_memory(
     Column("model_id", SmallInteger, ForeignKey("embedding_models.id"), primary_key=True),
     Column("part", SmallInteger, primary_key=True),
     Column("embedding", HalfVector, nullable=False),
-    # Of a turn those words of the part that say something, 16 bytes each (embedders/word_bits.py).
-    Column("words", LargeBinary),
 )
 
 # The words of a memory are its own list until a background job compacts those of many into lists by word. Each is found
@@ -683,10 +681,7 @@ def setup_statements() -> list[str]:
         RELEVANCE_FUNCTION,
         f"INSERT INTO decay_classes VALUES {', '.join(f'({rate})' for rate in rates)}",
         "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN",
-        "ALTER TABLE memory_vectors ALTER COLUMN words SET STORAGE EXTERNAL",  # nothing of them can be compressed
-        *(  # nobody asks how they are spread
-            f"ALTER TABLE memory_vectors ALTER COLUMN {column} SET STATISTICS 0" for column in ("embedding", "words")
-        ),
+        "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0",  # nobody asks how they are spread
         *(statement for table in OWNED for statement in rights.row_level_security(table.name)),
         rights.closed(*_names(LOOKUPS, OTHERS)),
         KEEP_TEXT_FUNCTION,
