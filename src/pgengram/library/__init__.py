@@ -23,6 +23,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with Pgengram("postgresql://…", pool_size=8, timeout_s=20) as app.state.store:
         yield
 
+
 @app.get("/search")
 async def search(request: Request, user: CurrentUser, question: str) -> list[Hit]:
     return (await request.app.state.store.namespace(user.id).search(question)).results
