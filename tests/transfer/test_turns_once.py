@@ -268,6 +268,24 @@ async def test_codex_going_back_takes_the_last_prompts_with_their_answers(
     assert passed(report)[EDITED] == 2
 
 
+@pytest.mark.parametrize("doors", ["both", "item", "event"])
+async def test_codex_going_back_counts_a_prompt_that_is_an_image_alone(
+    manager: MemoryManager, database: Database, tmp_path: Path, doors: str
+) -> None:
+    content = [{"type": "input_text", "text": "<image>"}, {"type": "input_image", "image_url": "data:,"}]
+    item = {**codex("user", "", 3), "payload": {"type": "message", "role": "user", "content": content}}
+    event = codex_event("user_message", 3, message="", images=["data:,"])
+    path = rollout(
+        tmp_path, PARENT, codex_meta(PARENT), codex("user", "pick a wood", 1), codex("assistant", "Oak.", 2),
+        *([item] if doors != "event" else []), *([event] if doors != "item" else []), codex("assistant", "A heron.", 4),
+        codex_event("thread_rolled_back", 5, num_turns=1), codex("user", "and tar?", 6),
+    )  # fmt: skip
+
+    await imported(manager, path)
+
+    assert said(database) == {PARENT: ["pick a wood", "Oak.", "and tar?"]}
+
+
 async def test_gemini_going_back_takes_a_message_and_all_after_it_and_a_set_brings_several(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:

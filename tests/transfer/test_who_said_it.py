@@ -98,6 +98,26 @@ async def test_of_a_codex_session_with_events_and_items_each_text_is_kept_once(
     assert passed(report)["a sub-agent said it to itself"] == 1
 
 
+async def test_a_prompt_of_codex_of_two_texts_is_kept_once_and_so_is_what_the_user_answered_to_a_question(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    texts = [{"type": "input_text", "text": text} for text in ("part one", "part two")]
+    asked = {"type": "function_call", "name": "request_user_input", "call_id": "c1", "arguments": "{}"}
+    given = json.dumps({"answers": {"db": {"answers": ["PostgreSQL", "user_note: the newest"]}}})
+    answer = {"type": "function_call_output", "call_id": "c1", "output": given}
+    lines = [
+        codex("user", "begin", 1), codex("user", "keep me", 2), {**codex("user", "", 3), "payload": asked},
+        {**codex("user", "", 4), "payload": answer}, codex_event("thread_rolled_back", 5, num_turns=1),
+        {**codex("user", "", 6), "payload": asked}, {**codex("user", "", 7), "payload": answer},
+        {**codex("user", "", 8), "payload": {"type": "message", "role": "user", "content": texts}},
+        codex_event("user_message", 8, message="part onepart two"),
+    ]  # fmt: skip
+
+    await imported(manager, written(tmp_path / "rollout-1.jsonl", codex_meta("c1"), *lines))
+
+    assert said(database) == {"c1": ["begin", "PostgreSQL\nthe newest", "part one\n\npart two"]}
+
+
 async def test_what_a_tool_of_codex_answers_as_json_is_kept(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:

@@ -14,11 +14,13 @@ from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.sources import File, Source
 from pgengram.transfer.records import NOBODY, Left, Said, moment, said_or_left
-from pgengram.transfer.wrappers import SHELL, spoken
+from pgengram.transfer.wrappers import COMMAND, SHELL, spoken
 
 MAX_INPUT: Final = 500  # characters of what a tool was called with
 SUBAGENT: Final = "a sub-agent said it to itself"
 REPEATED: Final = "it repeats what was said"
+
+IMAGES: Final = ("image", "input_image", "local_image", "Image", "LocalImage")  # types of blocks
 
 HELD: Final = 16 << 20  # bytes of a file that is held, so that it need not be read and parsed twice
 Entries = Callable[
@@ -88,11 +90,15 @@ def entries_of(source: Source, file: File) -> Entries:
 
 
 def by_person(client: str, content: Any) -> Uttered:
-    """Return what a person said in a message to a client, or what its tools answered."""
+    """Return what a person said in a message to a client, or what its tools answered. A prompt without a word, an image
+    or a bare command, is a turn of the user with no text.
+    """
     found = spoken(client, texts_in(content))
     cut = tuple(found.left)
     if found.text:
         return Uttered("user", found.text, cut=cut)
+    if any(block.get("type") in IMAGES for block in blocks(content)) or COMMAND in cut:
+        return Uttered("user", why=cut[0] if cut else NOBODY, cut=cut)
     answered = "\n\n".join(filter(None, [found.shell, *done(content)])).strip()
     why = cut[0] if cut else SHELL if found.shell else NOBODY
     return Uttered("tool", answered, why, cut) if answered else Uttered(why=why, cut=cut)

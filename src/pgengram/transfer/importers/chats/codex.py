@@ -37,6 +37,8 @@ CLIENT: Final = "codex"
 OF_A_NAME: Final = 36  # characters of the id at the end of a file's name
 NO_BEGINNING: Final = "it is a fork of a session that is not among these files; import that, too"
 EVENTS: Final = {"user_message": "user", "agent_message": "assistant"}
+ASKS: Final = "request_user_input"  # the tool that asks the user
+NOTE: Final = "user_note: "  # before what they typed
 ITEMS: Final = {"UserMessage": "user", "AgentMessage": "assistant"}  # of events of a newer kind
 
 
@@ -161,7 +163,7 @@ class Survey:
                 del rounds[-back:]
                 continue
             one = once.uttered(entry)
-            if one.role == "user":
+            if one.role == "user" and not once.is_answer(entry):
                 rounds.append([number])
             elif one.if_said() and rounds:
                 rounds[-1].append(number)
@@ -173,13 +175,24 @@ class _Once:
     def __init__(self) -> None:
         self._said: Counter[tuple[str, str, bool]] = Counter()
         self._taken: Counter[tuple[str, str]] = Counter()
+        self._questions: set[str] = set()  # calls of the tool that asks the user
+
+    def is_answer(self, entry: Mapping[str, Any]) -> bool:
+        """Whether a line has what the user answered to a question of the assistant."""
+        raw = _payload(entry)
+        return raw.get("type") == "function_call_output" and str(raw.get("call_id")) in self._questions
 
     def uttered(self, entry: Mapping[str, Any]) -> Uttered:
         """Return what a line says."""
+        raw = _payload(entry)
+        if raw.get("type") == "function_call" and raw.get("name") == ASKS:
+            self._questions.add(str(raw.get("call_id")))
+        if self.is_answer(entry) and (text := "\n".join(_answers(raw.get("output")))):
+            return Uttered("user", text)
         one, by_event = uttered(entry)
         if one.role not in ("user", "assistant"):
             return one
-        text = " ".join(one.text.split())
+        text = "".join(one.text.split())  # an event has the texts of an item without what is between them
         self._said[one.role, text, by_event] += 1
         if self._said[one.role, text, by_event] <= self._taken[one.role, text]:
             return Uttered(why=REPEATED)
@@ -205,7 +218,7 @@ def transcript(entries: Entries, survey: Survey, header: Header) -> Iterator[tup
 
 def uttered(entry: Mapping[str, Any]) -> tuple[Uttered, bool]:
     """Return what a line says, and whether an event does."""
-    raw = mapping(entry.get("payload")) if entry.get("type") in ("response_item", "event_msg") else entry
+    raw = _payload(entry)
     if entry.get("type") == "event_msg":
         return _of_event(raw), True
     match raw.get("type"):
@@ -222,12 +235,23 @@ def uttered(entry: Mapping[str, Any]) -> tuple[Uttered, bool]:
     return Uttered(), False
 
 
+def _payload(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(entry.get("payload")) if entry.get("type") in ("response_item", "event_msg") else entry
+
+
+def _answers(output: Any) -> Iterator[str]:
+    """Yield what the user chose or typed when the assistant asked."""
+    for answer in mapping(mapping(output).get("answers")).values():
+        given = mapping(answer).get("answers")
+        yield from (str(one).removeprefix(NOTE).strip() for one in (given if isinstance(given, list) else ()) if one)
+
+
 def _of_event(raw: Mapping[str, Any]) -> Uttered:
     item = mapping(raw.get("item")) if raw.get("type") == "item_completed" else {}
     role = EVENTS.get(str(raw.get("type"))) or ITEMS.get(str(item.get("type")))
     content = item.get("content") if item else raw.get("message")
     if role == "user":
-        return by_person(CLIENT, content)
+        return by_person(CLIENT, content) if content else Uttered("user")  # of images alone
     return by_assistant(content) if role else Uttered()
 
 
