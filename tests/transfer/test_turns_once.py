@@ -214,6 +214,45 @@ async def test_a_question_of_claude_code_that_was_rewound_is_left_out_and_parall
     assert passed(report)[EDITED] == 2
 
 
+async def test_a_remark_beside_the_answer_of_a_tool_that_ran_at_the_same_time_is_kept(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    tools = [{"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"n": n}} for n in (1, 2)]
+    answers = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "ok"} for n in (1, 2)]
+    path = written(
+        tmp_path / "p" / "s1.jsonl", claude("user", "start the server", "u1", None, 0),
+        claude("assistant", tools[:1], "a1", "u1", 1), claude("assistant", tools[1:], "b1", "a1", 2),
+        claude("user", answers[:1], "r1", "a1", 3),
+        claude("user", [answers[1], {"type": "text", "text": "use port 9000"}], "r2", "b1", 4),
+        claude("assistant", "Started.", "a2", "r1", 5),
+    )  # fmt: skip
+
+    await imported(manager, path)
+
+    assert said(database) == {"s1": ["start the server", "use port 9000", "Started."]}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        [{"type": "image", "source": {}}],
+        "<command-message>init</command-message>\n<command-name>/init</command-name>",
+    ],
+    ids=["an image", "a command"],
+)
+async def test_what_followed_a_prompt_without_a_word_goes_with_it(
+    manager: MemoryManager, database: Database, tmp_path: Path, prompt: Any
+) -> None:
+    path = written(
+        tmp_path / "p" / "s1.jsonl", *chain("look", "Where?"), claude("user", prompt, "b1", "m1", 3),
+        claude("assistant", "A heron.", "b2", "b1", 4), claude("user", "here", "c1", "m1", 5),
+    )  # fmt: skip
+
+    await imported(manager, path)
+
+    assert said(database) == {"s1": ["look", "Where?", "here"]}
+
+
 async def test_hooks_and_an_import_keep_the_same_and_a_rewind_takes_back_what_hooks_had_kept(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:

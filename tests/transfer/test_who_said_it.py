@@ -230,6 +230,35 @@ async def test_what_claude_code_writes_around_a_prompt_is_cut_out_and_the_prompt
     assert passed(report)[BY_CLIENT] == 10
 
 
+REFUSED = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string "
+    "was NOT written to the file). To tell you how to proceed, the user said:\n"
+)
+HAS_ANSWERED = 'User has answered your questions: "Which db?"="PostgreSQL", "Port?"="the "old" one"'
+TO_TOOLS: list[tuple[str, Any, str]] = [
+    (f"{REFUSED}use port 9000 instead", None, "use port 9000 instead"),
+    (f"{REFUSED}in two\n\nparts\n\nNote: The user's next message may contain a correction.", None, "in two\n\nparts"),
+    (HAS_ANSWERED, None, 'PostgreSQL\n\nthe "old" one'),
+    (f"{HAS_ANSWERED}. You can now continue with the user's answers in mind.", None, 'PostgreSQL\n\nthe "old" one'),
+    (HAS_ANSWERED, {"answers": {"Which db?": "Oracle"}, "annotations": {"Which db?": {"notes": "no other"}}}, "Oracle\nno other"),
+    ("1: the user said:\nnothing", None, ""),
+]  # fmt: skip
+
+
+async def test_what_a_person_types_when_a_tool_of_claude_code_asks_is_theirs(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    lines = [
+        claude("user", [{"type": "tool_result", "tool_use_id": "t", "content": text}], f"u{n}", None, n, toolUseResult=given)
+        for n, (text, given, _) in enumerate(TO_TOOLS)
+    ]  # fmt: skip
+
+    await imported(manager, written(tmp_path / "p" / "s1.jsonl", *lines))
+
+    assert said(database, roles=["user"])["s1"] == [words for *_, words in TO_TOOLS if words]
+    assert said(database, roles=["tool"])["s1"] == ["1: the user said:\nnothing"]
+
+
 OF_CODEX = [
     ("<environment_context>\n  <cwd>/w</cwd>\n</environment_context>", ""),
     ("# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>\nUse tabs.\n</INSTRUCTIONS>", ""),

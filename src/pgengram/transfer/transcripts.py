@@ -97,10 +97,10 @@ def by_person(client: str, content: Any) -> Uttered:
     cut = tuple(found.left)
     if found.text:
         return Uttered("user", found.text, cut=cut)
-    if any(block.get("type") in IMAGES for block in blocks(content)) or COMMAND in cut:
-        return Uttered("user", why=cut[0] if cut else NOBODY, cut=cut)
     answered = "\n\n".join(filter(None, [found.shell, *done(content)])).strip()
     why = cut[0] if cut else SHELL if found.shell else NOBODY
+    if not answered and (COMMAND in cut or any(block.get("type") in IMAGES for block in blocks(content))):
+        return Uttered("user", "", why, cut)
     return Uttered("tool", answered, why, cut) if answered else Uttered(why=why, cut=cut)
 
 

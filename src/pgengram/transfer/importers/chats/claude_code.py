@@ -11,8 +11,9 @@ uuids, which `forkedFrom` names in newer versions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ from pgengram.transfer.transcripts import (
     Entries,
     Line,
     Uttered,
+    answered,
+    blocks,
     by_assistant,
     by_person,
     entries_of,
@@ -38,6 +41,12 @@ from pgengram.transfer.wrappers import BY_CLIENT, BY_PROGRAM
 
 CLIENT: Final = "claude-code"
 GOES_ON: Final = timedelta(hours=1)  # after its last line a session may still send the prompts that wait
+# How the answer of a tool begins that the user refused with a remark, or that has answered questions.
+REFUSED: Final = re.compile(
+    r"The user doesn't want to [^\n]*the user said:\n(.*?)(?:\n\nNote: The user's next message may .*)?\Z", re.DOTALL
+)
+ANSWERED: Final = re.compile(r"User has answered your questions?:")
+ANSWER: Final = re.compile(r'"([^"]*)"="(.*?)"(?=, "|\. You can |\.?\s*\Z| user notes:| selected )', re.DOTALL)
 PEOPLE: Final = (None, "human", "user", "unclassified")  # kinds of origin
 
 
@@ -95,6 +104,7 @@ class Survey:
     def __post_init__(self) -> None:
         parents: dict[str, str | None] = {}
         said: dict[str, Uttered] = {}
+        answers: set[str] = set()  # of tools, which may run side by side, so that each has a line before it of its own
         queue = _Queue()
         for number, entry in self.entries():
             if isinstance(entry, Broken):
@@ -105,12 +115,14 @@ class Survey:
             if not isinstance(uuid, str) or entry.get("isSidechain"):
                 continue
             one = uttered(entry)
+            if list(_results(entry)):
+                answers.add(uuid)
             if uuid not in parents:
                 parents[uuid] = _parent(entry)
                 said[uuid] = one if entry.get("type") in ("user", "assistant") else Uttered()
             elif one == said[uuid]:
                 self.repeated.add(number)
-        prompts = {uuid for uuid, one in said.items() if one.role == "user"}
+        prompts = {uuid for uuid, one in said.items() if one.role == "user"} - answers
         self.unsent = queue.unsent()
         for names in trees(parents).values():
             last = next((name for name in reversed(names) if said[name].if_said()), names[-1])
@@ -199,7 +211,29 @@ def _of_message(entry: Mapping[str, Any]) -> Uttered:
         made_up = entry.get("isApiErrorMessage") or message.get("model") == "<synthetic>"
         return Uttered(why=BY_CLIENT) if made_up else by_assistant(message.get("content"))
     one = by_person(CLIENT, message.get("content"))
+    if typed := "\n\n".join(_typed(entry)):
+        one = replace(one, role="user", text="\n\n".join(filter(None, (typed, one.text if one.role == "user" else ""))))
     return one if one.role != "user" or _is_of_person(entry) else Uttered(why=BY_PROGRAM)
+
+
+def _results(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what tools answered in a line."""
+    for block in blocks(mapping(entry.get("message")).get("content")):
+        if block.get("type") == "tool_result":
+            yield answered(block.get("content"))
+
+
+def _typed(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the user typed or chose where a tool asked: why they refuse it, or the answers to questions."""
+    result = mapping(entry.get("toolUseResult"))
+    for text in _results(entry):
+        if refused := REFUSED.match(text):
+            yield refused[1].strip()
+        elif ANSWERED.match(text):
+            given = mapping(result.get("answers")) or dict(ANSWER.findall(text))
+            notes = mapping(result.get("annotations"))
+            for question, answer in given.items():
+                yield "\n".join(filter(None, (str(answer), str(mapping(notes.get(question)).get("notes") or ""))))
 
 
 def _of_queued(attachment: Mapping[str, Any]) -> Uttered:
