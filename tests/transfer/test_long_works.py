@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from test_histories import MAY, chat, node, zipped
-from transcript_lines import at, imported, said
+from transcript_lines import at, claude, imported, said, written
 
 from helpers import Database
 from pgengram.service.conversations import Conversations
@@ -79,3 +79,11 @@ async def test_a_canvas_of_chatgpt_is_kept_whole_as_it_was_at_the_end(
     await imported(manager, zipped(tmp_path / "x.zip", conversations__json=[chat(*nodes, current="w5")]))
 
     assert said(database)["c-1"][2:] == [f"[plan]\n{LONG}wombat", f"[code]\n{LONG}bandicoot\na bilby"]
+
+
+async def test_a_plan_of_claude_code_is_kept_whole(manager: MemoryManager, database: Database, tmp_path: Path) -> None:
+    plan = {"type": "tool_use", "id": "t", "name": "ExitPlanMode", "input": {"plan": f"{LONG}kittiwake"}}
+
+    await imported(manager, written(tmp_path / "p" / "s1.jsonl", claude("assistant", [plan], "a1", None, 1)))
+
+    assert said(database) == {"s1": [f"{LONG}kittiwake"]}

@@ -15,7 +15,7 @@ from pgengram.local.transcripts import read_transcript
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation
-from pgengram.transfer.wrappers import INSIDE, PERSON, spoken
+from pgengram.transfer.wrappers import COMMAND, INSIDE, PERSON, spoken
 
 BY_CLIENT = "the client added it to what was said"
 BY_PROGRAM = "another program or agent said it"
@@ -70,6 +70,30 @@ async def test_prompts_that_were_typed_while_claude_code_was_busy_are_kept_once_
         "s1": ["begin", wish, "Tests first, then.", "then rest", "and tidy up", "and never on Friday"]
     }
     assert passed(report)[BY_PROGRAM] == 3
+
+
+async def test_prompts_that_were_sent_together_and_one_that_an_import_saw_waiting_are_kept_once(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    path = tmp_path / "projects" / "-w-ark" / "s1.jsonl"
+    lines = [claude("user", "begin", "u1", None, 0), *(queue("enqueue", n, content=f"Q{n}") for n in (1, 2, 3))]
+    written(path, *lines)
+    await imported(manager, path)
+    waiting = said(database)["s1"]
+    lines += [queue("dequeue", 4), queue("dequeue", 5), claude("user", "Q1\nQ2", "u2", "u1", 6)]
+    written(path, *lines)
+    await imported(manager, path)
+    some = said(database)["s1"]
+    hooks = Conversations(manager)
+    await hooks.set_keeping(keep_days=3_650)
+    written(path, *lines, queued("at1", "u2", "Q3", 7), claude("user", "Q4", "u3", "at1", 8))
+    await hooks.keep(Conversation("claude-code", "s1", transcript=str(path)), read_transcript)
+
+    assert waiting == ["begin", "Q1", "Q2", "Q3"]
+    assert sorted(some) == ["Q1\nQ2", "Q3", "begin"]
+    assert said(database)["s1"] == ["begin", "Q1\nQ2", "Q3", "Q4"]
+    await imported(manager, path)
+    assert said(database)["s1"] == ["begin", "Q1\nQ2", "Q3", "Q4"]
 
 
 async def test_of_a_codex_session_with_events_and_items_each_text_is_kept_once(
@@ -208,6 +232,14 @@ OF_CLAUDE_CODE: list[tuple[Any, str]] = [
     ("My log ends with <system-reminder> and no more", "My log ends with <system-reminder> and no more"),
     ("See:\n```\n<system-reminder>\nx\n</system-reminder>\n```\nWhy?", "See:\n```\n<system-reminder>\nx\n</system-reminder>\n```\nWhy?"),
     ("<div>\n<p>Ahoy</p>\n</div>", "<div>\n<p>Ahoy</p>\n</div>"),
+    *((text, text) for text in (
+        "This session is being continued from a previous conversation that ran out of context. Why do I always see this?",
+        "What is this?\n<command-name>foo</command-name>\nIt is in my log.", "<terminal>dark theme please</terminal>",
+        "<command-name>foo</command-name>\nWhy do I see this?",
+    )),
+    ("<ide_selection>lines 1 to 2 from /w/a.py:\na = '</ide_selection>'\nb = 2\n</ide_selection>\nrename b", "rename b"),
+    ("<ide_selection>a = '</ide_selection>'\nThis may or may not be related to the current task.</ide_selection>\n"
+     "what is </ide_selection>?", "what is </ide_selection>?"),
 ]  # fmt: skip
 
 
@@ -227,7 +259,7 @@ async def test_what_claude_code_writes_around_a_prompt_is_cut_out_and_the_prompt
     assert said(database, roles=["tool"])["s1"] == ["ls", "a b"]
     assert passed(report)["it is a command of the client"] == 1
     assert passed(report)[BY_PROGRAM] == 2
-    assert passed(report)[BY_CLIENT] == 10
+    assert passed(report)[BY_CLIENT] == 12
 
 
 REFUSED = (
@@ -293,7 +325,12 @@ def test_what_a_person_writes_without_a_clients_tags_is_theirs_whole(client: str
 @settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(
-        [(client, tag) for client in INSIDE for tag, reason in INSIDE[client].items() if reason not in (PERSON,)]
+        [
+            (client, tag)
+            for client in INSIDE
+            for tag, reason in INSIDE[client].items()
+            if reason not in (PERSON, COMMAND)
+        ]
     ),
     st.lists(st.from_regex(r"[a-z]{1,9}( [a-z]{1,9}){0,3}", fullmatch=True), min_size=1, max_size=4),
     st.from_regex(r"[a-z<>/\n ]{0,30}", fullmatch=True),
@@ -305,8 +342,5 @@ def test_a_wrapper_on_lines_of_its_own_is_cut_out_and_all_else_stays(
     client, tag = wrapper
     lines = [*mine[:place], f"<{tag}>{inner}</{tag}>", *mine[place:]]
 
-    found = spoken(client, ["\n".join(lines)]).text
-
-    ours = found.removeprefix(inner.strip()).strip() if tag in ("command-args", "command-name") else found
-    assert ours == "\n".join(mine)
+    assert spoken(client, ["\n".join(lines)]).text == "\n".join(mine)
     assert spoken(client, [f"I saw `<{tag}>{inner.replace('`', '')}</{tag}>` there"]).text.startswith("I saw `<")

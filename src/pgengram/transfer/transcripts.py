@@ -13,7 +13,7 @@ from typing import Any, Final
 from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import NOBODY, Left, Said, moment, said_or_left
+from pgengram.transfer.records import NOBODY, Left, Said, mapping, moment, said_or_left
 from pgengram.transfer.wrappers import COMMAND, SHELL, spoken
 
 MAX_INPUT: Final = 500  # characters of what a tool was called with
@@ -105,9 +105,17 @@ def by_person(client: str, content: Any) -> Uttered:
 
 
 def by_assistant(content: Any) -> Uttered:
-    """Return what an assistant said, or which tools it called."""
-    text = "\n\n".join(texts_in(content)).strip()
+    """Return what an assistant said, its plans whole, or which tools it called."""
+    text = "\n\n".join([*texts_in(content), *_plans(content)]).strip()
     return Uttered("assistant", text) if text else Uttered("tool", "\n\n".join(done(content)).strip())
+
+
+def _plans(content: Any) -> Iterator[str]:
+    """Yield the plans that an assistant lays before the user."""
+    for block in blocks(content):
+        plan = mapping(block.get("input")).get("plan")
+        if block.get("type") == "tool_use" and block.get("name") == "ExitPlanMode" and isinstance(plan, str):
+            yield plan
 
 
 def time_of(entry: Mapping[str, Any]) -> datetime | None:

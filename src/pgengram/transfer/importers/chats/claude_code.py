@@ -91,6 +91,7 @@ class Survey:
         withdrawn: uuids of lines that were taken back.
         repeated: numbers of lines whose uuid was there before.
         unsent: numbers of lines with a prompt that waited when the session ended.
+        queued: numbers of lines with a prompt that waited, and does no longer; an import may have kept it until then.
     """
 
     entries: Entries
@@ -100,6 +101,7 @@ class Survey:
     withdrawn: set[str] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
     unsent: set[int] = field(default_factory=set)
+    queued: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         parents: dict[str, str | None] = {}
@@ -124,6 +126,7 @@ class Survey:
                 self.repeated.add(number)
         prompts = {uuid for uuid, one in said.items() if one.role == "user"} - answers
         self.unsent = queue.unsent()
+        self.queued = queue.all - self.unsent
         for names in trees(parents).values():
             last = next((name for name in reversed(names) if said[name].if_said()), names[-1])
             self.withdrawn |= withdrawn({name: parents[name] for name in names}, last, prompts)
@@ -140,12 +143,13 @@ class _Queue:
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, str]] = []
-        self._sent: set[str] = set()
+        self.all: set[int] = set()
 
     def note(self, number: int, entry: Mapping[str, Any]) -> None:
         """Note what a line does to it."""
         operation = entry.get("operation") if entry.get("type") == "queue-operation" else None
         if operation == "enqueue":
+            self.all.add(number)
             self._waiting.append((number, uttered(entry, unsent=True).text))
         elif operation == "popAll":
             self._waiting.clear()
@@ -153,11 +157,23 @@ class _Queue:
             text = str(entry.get("content") or self._waiting[0][1]).strip()
             self._waiting = [one for one in self._waiting if one[1] != text]
         elif self._waiting and entry.get("type") in ("user", "attachment"):
-            self._sent.add(uttered(entry).text)
+            self._send(uttered(entry).text)
+
+    def _send(self, text: str) -> None:
+        """Take out what a line sends: one prompt, or several, one after the other."""
+        left: list[tuple[int, str]] = []
+        for number, waits in self._waiting:
+            rest = text.removeprefix(waits)
+            if waits and rest != text and not rest[:1].strip():
+                text = rest.lstrip()
+            else:
+                left.append((number, waits))
+        if not text:
+            self._waiting = left
 
     def unsent(self) -> set[int]:
         """Return the numbers of the lines whose prompt was neither sent nor taken out."""
-        return {number for number, text in self._waiting if text and text not in self._sent}
+        return {number for number, text in self._waiting if text}
 
 
 def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[Any, Line | None]]:
@@ -174,14 +190,17 @@ def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[An
             yield entry, None
             continue
         time = time_of(entry) or time
-        one = uttered(entry, unsent=number in survey.unsent)
+        one = uttered(entry, unsent=number in survey.unsent or number in survey.queued)
         if number in survey.repeated:
             one = Uttered(why=REPEATED)
         origin = mapping(entry.get("forkedFrom"))
         session = origin.get("sessionId") or entry.get("sessionId") or survey.session or name
         uuid = str(entry.get("uuid") or "")
         called = mapping(entry.get("attachment")).get("source_uuid") or origin.get("messageUuid") or uuid
-        yield entry, Line(number, one, time, str(session), str(called), uuid in survey.withdrawn)
+        yield (
+            entry,
+            Line(number, one, time, str(session), str(called), uuid in survey.withdrawn or number in survey.queued),
+        )
 
 
 def uttered(entry: Mapping[str, Any], *, unsent: bool = False) -> Uttered:
