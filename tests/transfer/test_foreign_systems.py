@@ -15,6 +15,8 @@ import pytest
 
 from helpers import Database, connected, in_database, said
 from machine import answered
+from pgengram.transfer.importers import recognised
+from pgengram.transfer.input.sources import Source
 
 WORDS = {"embedder": "none:"}
 SEPTEMBER = datetime(2025, 9, 1, 8, 30, tzinfo=UTC)
@@ -263,6 +265,16 @@ def test_the_knowledge_graph_of_mcp_memory_becomes_memories_and_edges(database: 
     assert {row["kind"] for row in memories(database)} == {"person", None}
     assert ("Ada (person)", "runs_daily", "Corner Bakery (Shop)", 1.0) in edges(database)
     assert ("Ada: is up at four", "about", "Ada (person)", 1.0) in edges(database)
+
+
+def test_the_graph_that_mcp_memory_answers_is_recognised_without_types(database: Database, tmp_path: Path) -> None:
+    ada = {"name": "Ada", "entityType": "person", "observations": ["bakes rye bread"]}
+    file = tmp_path / "graph.json"
+    for graph in ({"relations": [], "entities": [ada]}, {"entities": [ada], "relations": []}):
+        file.write_text(json.dumps(graph))
+        assert recognised(Source(file)) == "mcp-memory"
+    brought_in(database, "", file)
+    assert {row["content"] for row in memories(database)} == {"Ada (person)", "Ada: bakes rye bread"}
 
 
 SERVICE = """

@@ -48,12 +48,14 @@ async def test_an_artifact_of_claude_ai_is_kept_whole_as_it_was_at_the_end(
 
     first = await imported(manager, zipped(tmp_path / "1.zip", conversations__json=exported(made)))
     whole = said(database)
-    await imported(manager, zipped(path, conversations__json=exported(made, changed, lost, [file])))
+    ran = [text("counted"), {"type": "tool_use", "name": "repl", "input": {"code": "birds.length"}}]
+    await imported(manager, zipped(path, conversations__json=exported(made, changed, lost, [file], ran)))
 
     assert first.added["turn"] == 1
     assert whole == {"c-1": [f"by ferry\n\n[plan.md]\n# Day 1\n{LONG}kittiwake"]}
     assert said(database)["c-1"][1:] == [
         "changed", f"[plan.md]\n# Day 1\n{LONG}guillemot\nand a puffin", f"[list.md]\n{LONG}razorbill",
+        "counted\n\n[repl]\nbirds.length",
     ]  # fmt: skip
     for bird in ("guillemot", "razorbill"):
         rows = database.rows(f"SELECT 1 FROM conversation_turns WHERE terms && pgengram_turn_terms('{bird}')")
@@ -74,11 +76,15 @@ async def test_a_canvas_of_chatgpt_is_kept_whole_as_it_was_at_the_end(
         canvas("w3", "w2", "create_textdoc", 220, name="code", type="code/python", content="print(1)"),
         canvas("w4", "w3", "update_textdoc", 230, updates=[{"pattern": ".*", "multiple": False, "replacement": f"{LONG}bandicoot"}]),
         canvas("w5", "w4", "update_textdoc", 240, updates=[{"pattern": "(a+)+$", "replacement": "a bilby"}]),
+        canvas("w6", "w5", "create_textdoc", 250, name="cats", content="cat cat cat"),
+        canvas("w7", "w6", "update_textdoc", 260, updates=[{"pattern": "cat", "multiple": True, "replacement": "dog"}]),
     ]  # fmt: skip
 
-    await imported(manager, zipped(tmp_path / "x.zip", conversations__json=[chat(*nodes, current="w5")]))
+    await imported(manager, zipped(tmp_path / "x.zip", conversations__json=[chat(*nodes, current="w7")]))
 
-    assert said(database)["c-1"][2:] == [f"[plan]\n{LONG}wombat", f"[code]\n{LONG}bandicoot\na bilby"]
+    assert said(database)["c-1"][2:] == [
+        f"[plan]\n{LONG}wombat", f"[code]\n{LONG}bandicoot\na bilby", "[cats]\ndog dog dog",
+    ]  # fmt: skip
 
 
 async def test_a_plan_of_claude_code_is_kept_whole(manager: MemoryManager, database: Database, tmp_path: Path) -> None:

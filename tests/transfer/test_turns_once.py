@@ -370,6 +370,22 @@ async def test_of_answers_that_claude_ai_generated_again_the_one_that_led_on_is_
     assert passed(report)[EDITED] == 1
 
 
+async def test_an_export_of_claude_ai_that_begins_with_the_newest_message_keeps_all(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    linked = claude_ai(*TRIP)[0]
+    linked["chat_messages"].reverse()
+    plain = claude_ai(*((f"plain {uuid}", sender, "", text) for uuid, sender, _, text in TRIP))[0]
+    plain["uuid"] = "c-2"
+    plain["chat_messages"].reverse()
+
+    await imported(manager, zipped(tmp_path / "data.zip", conversations__json=[linked, plain]))
+
+    assert said(database) == {
+        "c-1": ["Plan a trip to Oslo", "by ferry", "good"], "c-2": [text for *_, text in TRIP],
+    }  # fmt: skip
+
+
 async def test_an_answer_to_which_the_user_has_gone_back_is_kept_and_the_other_is_not_in_any_order(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:

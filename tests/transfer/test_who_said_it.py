@@ -344,3 +344,46 @@ def test_a_wrapper_on_lines_of_its_own_is_cut_out_and_all_else_stays(
 
     assert spoken(client, ["\n".join(lines)]).text == "\n".join(mine)
     assert spoken(client, [f"I saw `<{tag}>{inner.replace('`', '')}</{tag}>` there"]).text.startswith("I saw `<")
+
+
+async def test_of_gemini_cli_files_of_a_prompt_thoughts_and_answers_of_tools_are_told_apart(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    files = ["explain @a.py", "\n--- Content from referenced files ---", "\nContent from @a.py:\n",
+             "print(2)\n--- End of content ---\nprint(3)", "\n--- End of content ---"]  # fmt: skip
+    got = [{"functionResponse": {"response": {"output": "nine rivers"}}}]
+    call = {"name": "read_file", "args": {"path": "r"}, "result": got}
+    await imported(
+        manager,
+        written(
+            tmp_path / "session-1.jsonl", {"sessionId": "g1", "projectHash": "h"},
+            gemini("a", "user", [{"text": one} for one in files], 1),
+            gemini("b", "gemini", [{"text": "Do they want it short?", "thought": True}, {"text": "It prints."}], 2),
+            gemini("c", "gemini", "", 3, toolCalls=[call]),
+        ),
+    )  # fmt: skip
+
+    assert said(database) == {"g1": ["explain @a.py", "It prints."]}
+    assert said(database, roles=["tool"]) == {"g1": ['read_file {"path": "r"}\nnine rivers']}
+
+
+async def test_what_was_pasted_or_spoken_to_claude_ai_is_kept(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    pasted = [{"file_name": name, "extracted_content": f"pasted {name}"} for name in ("", None, "paste.txt")]
+    said_so: list[dict[str, Any]] = [
+        {"attachments": pasted, "text": ""},
+        {"content": [{"type": "thinking", "text": "hm"}, {"type": "voice_note", "text": "spoken"}]},
+        {"content": [{"type": "text", "text": "see"}], "attachments": pasted[:1]},
+    ]
+    messages = [{"uuid": f"m{n}", "sender": "human", "created_at": at(n), **one} for n, one in enumerate(said_so)]
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([{"uuid": "c-1", "created_at": at(0), "chat_messages": messages}]), encoding="utf-8")
+
+    await imported(manager, path)
+
+    assert said(database)["c-1"] == [
+        "pasted\n\npasted None\n\n[paste.txt]\npasted paste.txt",
+        "spoken",
+        "see\n\npasted",
+    ]

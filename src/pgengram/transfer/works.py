@@ -44,7 +44,7 @@ class Works:
         return [str(work) for work in self._by_name.values() if work.changed_in == number and work.text.strip()]
 
     def take(self, number: int, content: Any) -> None:
-        """Take in what the tools of a message of Claude.ai write: artifacts, and files."""
+        """Take in what the tools of a message of Claude.ai write: artifacts, files, and code that it ran."""
         for block in blocks(content):
             given = mapping(block.get("input"))
             if block.get("type") != "tool_use":
@@ -55,6 +55,8 @@ class Works:
                 case "create_file":
                     name = str(given.get("path") or "")
                     self._write(number, name, name.rpartition("/")[2], given.get("file_text"))
+                case "repl":
+                    self._write(number, f"{number} {block.get('id')}", "repl", given.get("code"))
                 case "str_replace" if str(given.get("path")) in self._by_name:
                     self._replace(number, str(given["path"]), given)
 
@@ -75,7 +77,7 @@ class Works:
         elif command == "update_textdoc" and self._by_name:
             name = next(reversed(self._by_name))
             for change in blocks(given.get("updates")):
-                self._change(number, name, str(change.get("pattern") or ""), str(change.get("replacement") or ""))
+                self._change(number, name, change)
 
     def _write(self, number: int, name: str, title: str, text: Any) -> None:
         if isinstance(text, str) and text:
@@ -87,16 +89,18 @@ class Works:
         """Put a text in the place of another; where that is not found, behind all, so that nothing is lost."""
         work = self._by_name.setdefault(name, Work(str(given.get("title") or "")))
         old, new = str(given.get("old_str") or ""), str(given.get("new_str") or "")
-        work.text = work.text.replace(old, new, 1) if old and old in work.text else f"{work.text}\n{new}".strip()
+        times = -1 if given.get("multiple") else 1
+        work.text = work.text.replace(old, new, times) if old and old in work.text else f"{work.text}\n{new}".strip()
         work.changed_in = number
         self.changed.add(number)
 
-    def _change(self, number: int, name: str, pattern: str, new: str) -> None:
+    def _change(self, number: int, name: str, change: Mapping[str, Any]) -> None:
         """Put a text in the place of what a pattern finds. Of patterns only those that stand for themselves are looked
         for: any other could take for ever.
         """
+        pattern, new = str(change.get("pattern") or ""), str(change.get("replacement") or "")
         if pattern in ALL_OF_IT:
             self._write(number, name, "", new)
         else:
             old = re.sub(r"\\(.)", r"\1", pattern) if LITERAL.fullmatch(pattern) else ""
-            self._replace(number, name, {"old_str": old, "new_str": new})
+            self._replace(number, name, {"old_str": old, "new_str": new, "multiple": change.get("multiple")})

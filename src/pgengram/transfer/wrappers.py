@@ -76,8 +76,10 @@ ACKNOWLEDGED: Final = re.compile(
     r"Got it\. Thanks for the (?:additional )?context!\Z"
 )  # what Gemini CLI lets its model say
 RULES: Final = re.compile(r"\A# AGENTS\.md instructions.*?</INSTRUCTIONS>", re.DOTALL)
+FILES_BEGIN: Final = "--- Content from referenced files ---"
+FILES_END: Final = "--- End of content ---"
 FILES: Final = re.compile(  # that Gemini CLI puts behind a prompt with @file
-    r"^--- Content from referenced files ---$.*?(?:^--- End of content ---$|\Z)", re.DOTALL | re.MULTILINE
+    rf"^{FILES_BEGIN}$(?:.*^{FILES_END}$|.*\Z)", re.DOTALL | re.MULTILINE
 )
 EDITOR: Final = re.compile(r"\A# [^\n]+\n.*^## My request for Codex:[ \t]*$", re.DOTALL | re.MULTILINE)
 

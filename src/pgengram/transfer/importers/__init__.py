@@ -85,7 +85,8 @@ LISTED: Final = (
     Format("skynet", "*.sqlite3", rb"CREATE TABLE[^(]*embedding_metadata|\"documents\"\s*:"),
     Format("ownsona", "*.json", rb'"provenance"|"source_provider"\s*:|"(?:capture_mode|forget_reason|last_confirmed_at|soft_deleted)"\s*:|"memories"\s*:\s*\[\s*\{[^{}]*"text"\s*:'),
     Format("crow", "*.db", rb"CREATE TABLE[^;]*\bmemories\b[^;]*\bcategory\b[^;]*\baccessed_at\b"),
-    Format("mcp-memory", "*.json *.jsonl", rb'"type"\s*:\s*"(?:entity|relation)"'),
+    Format("mcp-memory", "*.json *.jsonl",
+           rb'"type"\s*:\s*"(?:entity|relation)"|"(?:entityType|relationType)"\s*:|"entities"\s*:\s*\[(?s:.*)"observations"\s*:'),
 )  # fmt: skip
 OF_ANY_SHAPE: Final = (
     Format("csv", "*.csv *.tsv", streams=True, module="rows"),

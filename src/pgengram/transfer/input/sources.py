@@ -105,6 +105,7 @@ class Source:
             elif self.path.is_file() and zipfile.is_zipfile(self.path):
                 yield from self._of_zip()
             elif self.path.is_file():
+                self._refuse_torn_zip()
                 stat_ = self.path.stat()
                 path = plain_name(PurePosixPath(self._name))
                 yield File(path, stat_.st_size, found=self._name, modified=_at(stat_.st_mtime))
@@ -112,6 +113,11 @@ class Source:
                 raise InvalidInput(f"There is no file or folder {self.path}.", "Give the path of what was exported.")
         except (OSError, RuntimeError, ValueError) as error:  # no right to look there, a link to itself, a zero byte
             raise InvalidInput(f"{self.path} can't be read: {error}.", "Give the path of what was exported.") from None
+
+    def _refuse_torn_zip(self) -> None:
+        with self.path.open("rb") as opened:
+            if opened.read(4) == b"PK\3\4":
+                raise InvalidInput(f"{self.path} is a broken zip: its end is missing.", "Download or create it again.")
 
     def _of_folder(self) -> Iterator[File]:
         root = self.path.resolve()

@@ -7,6 +7,7 @@ was written in it (an artifact, a file) is kept whole, as it was at the end, in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
@@ -17,11 +18,12 @@ from pgengram.transfer.input.json_records import Record
 from pgengram.transfer.input.reading import records_of
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Item, Left, Read, Said, mapping, memory, moment, said_or_left
-from pgengram.transfer.transcripts import done, texts_in
+from pgengram.transfer.transcripts import blocks, done
 from pgengram.transfer.works import Works
 
 SYSTEM: Final = "claude-ai"
 ROLES: Final = {"human": "user", "assistant": "assistant"}
+NOT_SAID: Final = ("thinking", "redacted_thinking", "tool_use", "tool_result")
 
 
 def read(source: Source) -> Read:
@@ -45,7 +47,8 @@ def read(source: Source) -> Read:
 def _turns(record: Record) -> Iterator[Said | Left]:
     raw = record.value
     project = raw.get("project") if isinstance(raw.get("project"), dict) else {}
-    messages = [mapping(one) for one in raw["chat_messages"]]
+    order = _in_order([moment(mapping(one).get("created_at")) for one in raw["chat_messages"]])
+    messages = [mapping(raw["chat_messages"][at]) for at in order]
     times = [moment(one.get("created_at")) for one in messages]
     as_of = max(filter(None, (moment(raw.get("updated_at")), *times)), default=None)
     conversation = Conversation(
@@ -59,7 +62,7 @@ def _turns(record: Record) -> Iterator[Said | Left]:
             works.take(number, message.get("content"))
     time = moment(raw.get("created_at"))
     for number, message in enumerate(messages):
-        place = f"{record.place}, message {number + 1}"
+        place = f"{record.place}, message {order[number] + 1}"
         if not message:
             yield Left(place, "it is not a JSON object")
             continue
@@ -77,6 +80,19 @@ def _turns(record: Record) -> Iterator[Said | Left]:
         )
 
 
+def _in_order(times: Sequence[datetime | None]) -> list[int]:
+    """Return the places of messages by their times; an export may begin with the newest."""
+    known = [at for at in times if at]
+    places = list(range(len(times)))
+    if known and known[0] > known[-1]:
+        places.reverse()
+    sure: dict[int, float] = {}
+    before = 0.0
+    for place in places:
+        before = sure[place] = at.timestamp() if (at := times[place]) else before
+    return sorted(places, key=sure.__getitem__)
+
+
 def _left(raw: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> set[int]:
     """Return the places of messages that were edited, or answered again, later."""
     numbers = {str(one["uuid"]): number for number, one in enumerate(messages)}
@@ -86,22 +102,30 @@ def _left(raw: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> set[
         parents[name] = str(messages[number].get("parent_message_uuid") or before or "") or None
         before = name
     leaf = str(raw.get("current_leaf_message_uuid"))
-    leaf = leaf if leaf in parents else before or ""
+    above = set(parents.values())
+    leaf = leaf if leaf in parents else next((one for one in reversed(parents) if one not in above), before or "")
     return {numbers[name] for name in withdrawn(parents, leaf)} if leaf else set()
 
 
 def _said(message: Mapping[str, Any], works: Sequence[str]) -> tuple[str, str]:
     """Return who said a message, and what: its texts, what is attached to it, and the works that it finishes."""
     role, content = ROLES.get(str(message.get("sender")), ""), message.get("content")
-    texts = [*texts_in(content)] or [str(message.get("text") or "")]
+    texts = [*_texts(content)] or [str(message.get("text") or "")]
     attached = [one for name in ("attachments", "files") for one in message.get(name) or [] if isinstance(one, dict)]
-    texts += [
-        f"[{one['file_name']}]\n{one.get('extracted_content') or ''}".strip()
-        for one in attached
-        if one.get("file_name")
-    ]
-    text = "\n\n".join([*texts, *works]).strip()
+    for one in attached:
+        name = f"[{one['file_name']}]" if one.get("file_name") else ""
+        texts.append(f"{name}\n{one.get('extracted_content') or ''}".strip())
+    text = "\n\n".join(filter(None, [*texts, *works])).strip()
     return (role, text) if text else ("tool", "\n\n".join(done(content)).strip())
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """Yield what was written or spoken in the blocks of a message, but neither thoughts nor what tools did."""
+    if isinstance(content, str):
+        yield content
+    for block in blocks(content):
+        if block.get("type") not in NOT_SAID and isinstance(block.get("text"), str):
+            yield block["text"]
 
 
 def _project(record: Record) -> Iterator[Item | Left]:

@@ -30,7 +30,7 @@ from pgengram.transfer.transcripts import (
     texts_in,
     time_of,
 )
-from pgengram.transfer.wrappers import ACKNOWLEDGED, BY_CLIENT
+from pgengram.transfer.wrappers import ACKNOWLEDGED, BY_CLIENT, FILES_BEGIN, FILES_END
 
 CLIENT: Final = "gemini-cli"
 CHECKPOINT: Final = "checkpoint-"
@@ -114,8 +114,8 @@ def uttered(message: Mapping[str, Any]) -> Uttered:
     """Return what a message says: of a user what was typed, without the contents of the files that it names."""
     kind = message.get("type")
     if kind == "user":
-        return by_person(CLIENT, _parts(message.get("displayContent") or message.get("content")))
-    text = "\n\n".join(texts_in(_parts(message.get("content")))).strip()
+        return by_person(CLIENT, _with_files_together(_parts(message.get("displayContent") or message.get("content"))))
+    text = "\n\n".join(texts_in(_without_thoughts(_parts(message.get("content"))))).strip()
     if kind in ("gemini", "model") and text:
         return Uttered(why=BY_CLIENT) if ACKNOWLEDGED.match(text) else Uttered("assistant", text)
     calls = [_call(call) for call in blocks(message.get("toolCalls"))]
@@ -179,12 +179,28 @@ def _parts(content: Any) -> Any:
     return [content] if isinstance(content, Mapping) else content
 
 
+def _with_files_together(content: Any) -> Any:
+    """Return the parts of a prompt, with the contents of the files that it names in one of them."""
+    texts = list(texts_in(content)) if isinstance(content, list) else []
+    begin = next((at for at, text in enumerate(texts) if text.strip().startswith(FILES_BEGIN)), None)
+    if begin is None:
+        return content
+    ends = [at for at, text in enumerate(texts) if at >= begin and text.rstrip().endswith(FILES_END)]
+    end = ends[-1] + 1 if ends else len(texts)
+    return [{"text": one} for one in (*texts[:begin], "\n".join(texts[begin:end]), *texts[end:])]
+
+
+def _without_thoughts(content: Any) -> Any:
+    """Return the parts of an answer without what the model only thought."""
+    return [part for part in blocks(content) if not part.get("thought")] if isinstance(content, list) else content
+
+
 def _call(call: Mapping[str, Any]) -> str:
-    """Return which tool was called, with what, and what it answered."""
+    """Return which tool was called, with what, and what it answered: as it was shown, else as the model got it."""
     shown = call.get("resultDisplay")
-    return "\n".join(
-        filter(None, [called(call.get("name"), call.get("args")), answered(shown) if isinstance(shown, str) else ""])
-    )
+    got = (mapping(mapping(one.get("functionResponse")).get("response")) for one in blocks(call.get("result")))
+    texts = [answered(shown)] if isinstance(shown, str) and shown else [answered(one) for one in got if one]
+    return "\n".join(filter(None, [called(call.get("name"), call.get("args")), *texts]))
 
 
 def _words(message: Mapping[str, Any]) -> tuple[str, str]:
