@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transcript_lines import chain, codex, codex_meta, written
 
 from helpers import Database
 from machine import answered
+from pgengram.errors import InvalidInput
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation, Turn
@@ -438,3 +440,32 @@ def test_every_format_is_in_the_table_of_the_documentation() -> None:
 
     assert [name for name in SYSTEMS if f"| `{name}` |" not in page] == []
     assert len({one.name for one in FORMATS}) == len(FORMATS)
+
+
+async def test_files_that_another_importer_reads_are_told_and_the_exit_code_is_1(
+    manager: MemoryManager, tmp_path: Path
+) -> None:
+    both = tmp_path / "both"
+    written(both / "projects" / "ark" / "s1.jsonl", *chain("Ahoy.", "Hi."))
+    written(both / "sessions" / "rollout-1.jsonl", codex_meta("k1"), codex("user", "use blue", 1))
+    (both / "sessions" / "rollout-2.jsonl.br").write_bytes(b"\x8b\x01\x80")
+    zipped(both / "sessions" / "old.zip", rollout_3__jsonl=[])
+    (both / "notes.txt").write_text("of nobody")
+
+    for system, other in (("codex", "claude-code"), ("claude-code", "codex")):
+        report = await import_from(manager, system, str(both), dry_run=False, report=lambda *_: None)
+
+        assert sum(report.added.values()) == {"codex": 1, "claude-code": 2}[system]
+        left = {one.place.rpartition("/")[2]: one.reason for one in report.left}
+        assert left.keys() >= {"old.zip", {"codex": "s1.jsonl", "claude-code": "rollout-1.jsonl"}[system]}
+        assert f"--from {other}" in "".join(left.values())
+        assert "brotli" in left["rollout-2.jsonl.br"]
+        assert report.passed["a file of another kind"].first == ["notes.txt"]
+
+
+async def test_a_zip_whose_end_is_missing_is_called_broken(manager: MemoryManager, tmp_path: Path) -> None:
+    torn = zipped(tmp_path / "x.zip", conversations__json=[chat()])
+    torn.write_bytes(torn.read_bytes()[:-30])
+
+    with pytest.raises(InvalidInput, match="broken zip"):
+        await import_from(manager, "", str(torn), dry_run=False, report=lambda *_: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tracemalloc
 import zipfile
 from collections import Counter
@@ -138,6 +139,15 @@ def test_what_memories_become_as_notes_is_stable_and_comes_back_edited(database:
     after = exported()
     assert set(first) <= set(after)
     assert "We chose Jest." in after[chosen]
+
+    undated = re.sub(r"(?m)^updated_at:.*\n", "", first[chosen])
+    (notes / chosen).write_text(undated)
+    conflict = brought_in(database, notes, expect=1)
+    assert conflict["updated"] == {}
+    [told] = [one["reason"] for one in conflict["left"] if one["place"] == chosen]
+    assert "We chose Vitest." in told
+    assert "We chose Jest." in told
+    assert "We chose Jest." in stored(database)
 
 
 def test_a_store_is_made_anew_from_its_notes(database: Database, blank: Database, tmp_path: Path) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from uuid import UUID
 
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.transfer.gone import LIST, missing
-from pgengram.transfer.importers import LOOKED_AT, format_of, recognised
+from pgengram.transfer.importers import LOOKED_AT, format_of, reader_of, recognised
 from pgengram.transfer.importers.rows import columns, guessed
-from pgengram.transfer.input.sources import Source
+from pgengram.transfer.input.reading import NOTHING_IN_IT
+from pgengram.transfer.input.sources import File, Source, is_one_of
 from pgengram.transfer.records import Item, Left, Said
 
 MOST_ITEMS: Final = 1_000  # read at once
+OF_ANOTHER: Final = "it is one of {system}'s files, which were not read; import them with --from {system}"
 NO_LIST: Final = "it can't be read, so deleted notes are not noticed"
 NOT_FURTHER: Final = "what comes after it can't be read: it has a form that this version doesn't know"
 MOST_CHARS: Final = 2_000_000  # of turns that are read at once
@@ -70,6 +72,8 @@ class Opened:
         reader = partial(format_.reader(), **({"mapping": mapping} if mapping else {}))
         self._items = iter(reader(self._source or source))
         self._place = ""
+        self._files: dict[str, File] = {}
+        self._read_for_nothing = self._others(format_.files.split() if format_.sign else ())
 
     def gone(self) -> tuple[dict[UUID, str] | None, Left | None]:
         """Return the notes that an export listed and that no file is called like, by the ids of their memories; None
@@ -95,7 +99,7 @@ class Opened:
         try:
             for item in self._items:
                 self._place = item.place
-                return item
+                return self._for_another(item) if isinstance(item, Left) and item.reason == NOTHING_IN_IT else item
         except PgengramError:
             raise
         except Exception as error:  # noqa: BLE001 - a reader met a form that it does not know; what was read stays
@@ -106,7 +110,22 @@ class Opened:
         if self._source and self._source.faults:
             fault = self._source.faults.pop(0)
             return Left(fault.place, fault.reason)
-        return None
+        return next(self._read_for_nothing, None)
+
+    def _for_another(self, left: Left) -> Left:
+        """Return a file that was passed over; with whose it is, if another importer reads it."""
+        if self._source is None:
+            return left
+        self._files = self._files or {file.place: file for file in self._source.files}
+        system = reader_of(self._source, self._files[left.place], self.system)
+        return Left(left.place, OF_ANOTHER.format(system=system)) if system else left
+
+    def _others(self, patterns: Sequence[str]) -> Iterator[Left]:
+        """Yield the files that are called like those of the system and are another's."""
+        files = self._source.files if self._source else []
+        for file in files if len(files) > 1 else ():
+            if is_one_of(file, patterns) and (system := reader_of(cast("Source", self._source), file, self.system)):
+                yield Left(file.place, OF_ANOTHER.format(system=system))
 
     def estimated(self, done: int) -> int:
         """Return how many items there are in all, by how much of the bytes is read."""

@@ -14,7 +14,7 @@ from pkgutil import walk_packages
 from typing import Final
 
 from pgengram.errors import InvalidInput
-from pgengram.transfer.input.sources import Source, is_one_of
+from pgengram.transfer.input.sources import File, Source, is_one_of
 from pgengram.transfer.records import Reader
 
 
@@ -133,6 +133,16 @@ def recognised(source: Source) -> str:
     raise InvalidInput(
         f"{source.path} is not in a known format.", f"Name the format with --from: {', '.join(SYSTEMS)}."
     )
+
+
+def reader_of(source: Source, file: File, system: str) -> str:
+    """Return which system's a file of a folder or zip looks to be, if not that of `system`; empty if nothing is known."""
+    fits = [one for one in LISTED if one.sign and is_one_of(file, one.files.split())]
+    if file.reason or all(one.name == system for one in fits):
+        return ""
+    begins = source.head(file)
+    names = [one.name for one in fits if re.search(one.sign, begins)]
+    return names[0] if names and system not in names else ""
 
 
 def _shape(ending: str, begins: bytes) -> str | None:

@@ -154,7 +154,9 @@ class ChangedMemories:
         if row["status"] != "active":
             reason = f"the note was edited, but its memory is {row['status']}; first: pgengram restore {row['id']}"
             self._report.leave(Left(item.place, reason))
-        elif any(row[name] != exported[name] for name in ("content", "tags", *OF_A_NOTE)):
+        elif _may_have_changed(item, row) or any(
+            row[name] != exported[name] for name in ("content", "tags", *OF_A_NOTE)
+        ):
             self._report.leave(Left(item.place, _conflict(row, arrived)))
         else:
             if not self._report.dry_run:
@@ -185,6 +187,11 @@ async def _as_exported(tx: Any, row: Row, item: Item) -> Row:
     at = moment(item.record.get("updated_at"))
     [then] = await history.complete(tx, [dict(row)], at)
     return then
+
+
+def _may_have_changed(item: Item, row: Row) -> bool:
+    """Whether a memory was ever changed, of a note that does not tell which state it was written of."""
+    return moment(item.record.get("updated_at")) is None and row["version"] > 1
 
 
 def _differences(then: Row, record: Mapping[str, Any], arrived: Arrival) -> dict[str, Any]:

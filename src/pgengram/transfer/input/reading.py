@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -19,6 +20,8 @@ from pgengram.transfer.records import Left
 
 NOTHING_IN_IT = "a file of another kind"
 AN_ARCHIVE = "an archive, which can be imported by itself"
+BROTLI = ".br"  # it has no mark by which it is known
+PACKED = "it is compressed; unpack it with brotli and import that"
 MOST_WHOLE = 1 << 30  # bytes of a file that is read whole
 
 
@@ -28,10 +31,16 @@ def files_of(source: Source, *patterns: str) -> Iterator[File | Left]:
     for file in source.files:
         if file.reason:
             yield Left(file.place, file.reason)
+        elif file.path.suffix == BROTLI and (
+            alone or is_one_of(replace(file, path=file.path.with_suffix("")), patterns)
+        ):
+            yield Left(file.place, PACKED)
         elif alone or is_one_of(file, patterns):
             yield file
+        elif file.path.suffix in ARCHIVES:
+            yield Left(file.place, AN_ARCHIVE)
         else:
-            yield Left(file.place, AN_ARCHIVE if file.path.suffix in ARCHIVES else NOTHING_IN_IT, by_design=True)
+            yield Left(file.place, NOTHING_IN_IT, by_design=True)
 
 
 def only_file(source: Source) -> File:
