@@ -174,6 +174,26 @@ async def test_a_fork_of_claude_code_repeats_nothing(
     assert said(database) == {"s1": ["plan the hull", "In oak.", "and the mast?", "Pine."], "s2": ["no mast"]}
 
 
+async def test_going_back_in_a_fork_of_claude_code_takes_nothing_from_the_session_before_it(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    folder = tmp_path / "projects" / "-w-ark"
+    first = chain("plan the hull", "In oak.", "and the mast?", "Pine.")
+    copies = [
+        {**line, "sessionId": "s2", "forkedFrom": {"sessionId": "s1", "messageUuid": line["uuid"]}} for line in first
+    ]
+    files = [
+        written(folder / "s1.jsonl", *first),
+        written(folder / "s2.jsonl", *copies, claude("user", "no mast", "n1", "m1", 9, sessionId="s2")),
+    ]
+
+    for order in (files, files[::-1]):
+        database.rows("DELETE FROM conversations")
+        for path in order:
+            await imported(manager, path)
+        assert said(database) == {"s1": ["plan the hull", "In oak.", "and the mast?", "Pine."], "s2": ["no mast"]}
+
+
 def rewound(*, compacted: bool = False) -> list[dict[str, Any]]:
     """Return a session of Claude Code in which the second question was asked anew."""
     tools = [{"type": "tool_use", "id": f"t{n}", "name": "Read", "input": {"n": n}} for n in (1, 2)]

@@ -191,11 +191,11 @@ def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[An
             continue
         time = time_of(entry) or time
         one = uttered(entry, unsent=number in survey.unsent or number in survey.queued)
-        if number in survey.repeated:
-            one = Uttered(why=REPEATED)
         origin = mapping(entry.get("forkedFrom"))
-        session = origin.get("sessionId") or entry.get("sessionId") or survey.session or name
         uuid = str(entry.get("uuid") or "")
+        if number in survey.repeated or (origin and uuid in survey.withdrawn):  # the fork took it back, not the other
+            one = Uttered(why=REPEATED)
+        session = origin.get("sessionId") or entry.get("sessionId") or survey.session or name
         called = mapping(entry.get("attachment")).get("source_uuid") or origin.get("messageUuid") or uuid
         yield (
             entry,
