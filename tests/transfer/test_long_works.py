@@ -46,20 +46,23 @@ async def test_an_artifact_of_claude_ai_is_kept_whole_as_it_was_at_the_end(
         "input": {"path": "/mnt/out/list.md", "file_text": f"{LONG}razorbill"},
     }
 
-    first = await imported(manager, zipped(tmp_path / "1.zip", conversations__json=exported(made)))
+    old = zipped(tmp_path / "1.zip", conversations__json=exported(made))
+    first = await imported(manager, old)
     whole = said(database)
     ran = [text("counted"), {"type": "tool_use", "name": "repl", "input": {"code": "birds.length"}}]
     await imported(manager, zipped(path, conversations__json=exported(made, changed, lost, [file], ran)))
+    await imported(manager, old)
 
-    assert first.added["turn"] == 1
-    assert whole == {"c-1": [f"by ferry\n\n[plan.md]\n# Day 1\n{LONG}kittiwake"]}
-    assert said(database)["c-1"][1:] == [
-        "changed", f"[plan.md]\n# Day 1\n{LONG}guillemot\nand a puffin", f"[list.md]\n{LONG}razorbill",
-        "counted\n\n[repl]\nbirds.length",
+    assert first.added["turn"] == 2
+    assert whole == {"c-1": ["by ferry", f"[plan.md]\n# Day 1\n{LONG}kittiwake"]}
+    assert said(database)["c-1"] == [
+        "by ferry", "changed", f"[plan.md]\n# Day 1\n{LONG}guillemot\nand a puffin", f"[list.md]\n{LONG}razorbill",
+        "counted", "[repl]\nbirds.length",
     ]  # fmt: skip
     for bird in ("guillemot", "razorbill"):
         rows = database.rows(f"SELECT 1 FROM conversation_turns WHERE terms && pgengram_turn_terms('{bird}')")
         assert len(rows) == 1, bird
+    assert said(database, roles=["tool"]) == {}
     assert await Conversations(manager).counted({"client": "claude-ai"})
 
 
@@ -80,6 +83,7 @@ async def test_a_canvas_of_chatgpt_is_kept_whole_as_it_was_at_the_end(
         canvas("w7", "w6", "update_textdoc", 260, updates=[{"pattern": "cat", "multiple": True, "replacement": "dog"}]),
     ]  # fmt: skip
 
+    await imported(manager, zipped(tmp_path / "1.zip", conversations__json=[chat(*nodes[:1], current="w1")]))
     await imported(manager, zipped(tmp_path / "x.zip", conversations__json=[chat(*nodes, current="w7")]))
 
     assert said(database)["c-1"][2:] == [
@@ -93,3 +97,28 @@ async def test_a_plan_of_claude_code_is_kept_whole(manager: MemoryManager, datab
     await imported(manager, written(tmp_path / "p" / "s1.jsonl", claude("assistant", [plan], "a1", None, 1)))
 
     assert said(database) == {"s1": [f"{LONG}kittiwake"]}
+
+
+async def test_works_of_an_answer_that_was_generated_again_go_with_it(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    first = exported([text("a plan?")], [artifact("create", title="plan.md", content="by ferry")])
+    again = exported([text("a plan?")], [artifact("create", title="plan.md", content="by ferry")],
+                     [artifact("create", title="plan.md", content="by train")])  # fmt: skip
+    for one in again[0]["chat_messages"][1:]:
+        one["parent_message_uuid"] = "m0"
+    canvas = {"content_type": "code", "text": json.dumps({"name": "map", "content": "a map"})}
+    drawn = node("w1", "a2", "assistant", "", MAY + 200, content=canvas, recipient="canmore.create_textdoc")
+    other = node("w2", "a2", "assistant", "no map", MAY + 300)
+
+    await imported(manager, zipped(tmp_path / "1.zip", conversations__json=first))
+    await imported(manager, zipped(tmp_path / "2.zip", conversations__json=again))
+    claude_ai = said(database)["c-1"]
+    database.rows("DELETE FROM conversations")
+    await imported(manager, zipped(tmp_path / "3.zip", conversations__json=[chat(drawn, current="w1")]))
+    with_map = said(database)["c-1"]
+    await imported(manager, zipped(tmp_path / "4.zip", conversations__json=[chat(drawn, other, current="w2")]))
+
+    assert claude_ai == ["a plan?", "[plan.md]\nby train"]
+    assert (with_map[-1], said(database)["c-1"][-1]) == ("[map]\na map", "no map")
+    assert "[map]\na map" not in said(database)["c-1"]

@@ -360,11 +360,12 @@ async def test_of_gemini_cli_files_of_a_prompt_thoughts_and_answers_of_tools_are
             gemini("a", "user", [{"text": one} for one in files], 1),
             gemini("b", "gemini", [{"text": "Do they want it short?", "thought": True}, {"text": "It prints."}], 2),
             gemini("c", "gemini", "", 3, toolCalls=[call]),
+            gemini("d", "gemini", "Nine.", 4, toolCalls=[call]),
         ),
     )  # fmt: skip
 
-    assert said(database) == {"g1": ["explain @a.py", "It prints."]}
-    assert said(database, roles=["tool"]) == {"g1": ['read_file {"path": "r"}\nnine rivers']}
+    assert said(database) == {"g1": ["explain @a.py", "It prints.", "Nine."]}
+    assert said(database, roles=["tool"]) == {"g1": ['read_file {"path": "r"}\nnine rivers'] * 2}
 
 
 async def test_what_was_pasted_or_spoken_to_claude_ai_is_kept(

@@ -33,15 +33,21 @@ class Works:
     """The works of one conversation.
 
     Attributes:
-        changed: the messages that made or changed one.
+        changed: the names of those that each message made or changed.
     """
 
-    changed: set[int] = field(default_factory=set)
+    changed: dict[int, list[str]] = field(default_factory=dict)
     _by_name: dict[str, Work] = field(default_factory=dict)
 
-    def finished_in(self, number: int) -> list[str]:
-        """Return the works that a message changed last."""
-        return [str(work) for work in self._by_name.values() if work.changed_in == number and work.text.strip()]
+    def finished_in(self, number: int) -> dict[str, str]:
+        """Return the works that a message changed last, by their names."""
+        return {
+            name: str(work) for name, work in self._by_name.items() if work.changed_in == number and work.text.strip()
+        }
+
+    def outdated_in(self, number: int) -> list[str]:
+        """Return the names of works that a message changed and a later one changed again."""
+        return [name for name in dict.fromkeys(self.changed.get(number, ())) if name not in self.finished_in(number)]
 
     def take(self, number: int, content: Any) -> None:
         """Take in what the tools of a message of Claude.ai write: artifacts, files, and code that it ran."""
@@ -83,7 +89,7 @@ class Works:
         if isinstance(text, str) and text:
             work = self._by_name.setdefault(name, Work())
             work.title, work.text, work.changed_in = title or work.title, text, number
-            self.changed.add(number)
+            self.changed.setdefault(number, []).append(name)
 
     def _replace(self, number: int, name: str, given: Mapping[str, Any]) -> None:
         """Put a text in the place of another; where that is not found, behind all, so that nothing is lost."""
@@ -92,7 +98,7 @@ class Works:
         times = -1 if given.get("multiple") else 1
         work.text = work.text.replace(old, new, times) if old and old in work.text else f"{work.text}\n{new}".strip()
         work.changed_in = number
-        self.changed.add(number)
+        self.changed.setdefault(number, []).append(name)
 
     def _change(self, number: int, name: str, change: Mapping[str, Any]) -> None:
         """Put a text in the place of what a pattern finds. Of patterns only those that stand for themselves are looked

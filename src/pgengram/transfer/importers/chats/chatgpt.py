@@ -54,11 +54,17 @@ def _turns(record: Record) -> Iterator[Said | Left]:
         place = f"{record.place}, message {name}"
         role, text = _said(message)
         if finished := works.finished_in(number):
-            role, text = "assistant", "\n\n".join(finished)
-        if (not finished and number in works.changed) or (not role and name not in shown):
+            role, text = "assistant", "\n\n".join(finished.values())
+        outdated = not finished and number in works.changed
+        left_canvas = name not in shown and str(message.get("recipient")).startswith("canmore.")
+        if outdated or left_canvas:  # an earlier export may have had the canvas as it was then
+            role = "assistant"
+        if not role and name not in shown:
             yield Left(place, EDITED, by_design=True)
         else:
-            yield said_or_left(place, conversation, number, role, text, time, id_=name, withdrawn=name not in shown)
+            yield said_or_left(
+                place, conversation, number, role, text, time, id_=name, withdrawn=outdated or name not in shown
+            )
 
 
 def _in_order(nodes: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -1,7 +1,7 @@
 """Claude.ai's export: conversations.json, projects.json and memories.json, in a zip or folder.
 
 A conversation is a tree, as questions can be edited and answers made anew; what leads to its end is taken. A work that
-was written in it (an artifact, a file) is kept whole, as it was at the end, in the message that finished it.
+was written in it (an artifact, a file) is kept whole, as it was at the end, beside the message that finished it.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ def _turns(record: Record) -> Iterator[Said | Left]:
     )  # fmt: skip
     named = len({one.get("uuid") for one in messages} - {None, ""}) == len(messages)
     left = _left(raw, messages) if named else set()
-    works = Works()
+    works, of_all_branches = Works(), Works()
     for number, message in enumerate(messages):
+        of_all_branches.take(number, message.get("content"))
         if number not in left:
             works.take(number, message.get("content"))
     time = moment(raw.get("created_at"))
@@ -67,17 +68,19 @@ def _turns(record: Record) -> Iterator[Said | Left]:
             yield Left(place, "it is not a JSON object")
             continue
         time = times[number] or time
-        role, text = _said(message, works.finished_in(number))
-        yield said_or_left(
-            place,
-            conversation,
-            number,
-            role,
-            text,
-            time,
-            id_=message["uuid"] if named else "",
-            withdrawn=number in left,
-        )
+        id_ = message["uuid"] if named else ""
+        role, text = _said(message)
+        if role != "tool" or number not in works.changed:
+            yield said_or_left(
+                place, conversation, number, role, text, time, id_=id_, withdrawn=number in left
+            )  # fmt: skip
+        for name, work in works.finished_in(number).items():
+            yield said_or_left(place, conversation, number, "assistant", work, time, id_=f"{id_} {name}" if id_ else "")
+        outdated = of_all_branches.changed.get(number, []) if number in left else works.outdated_in(number)
+        for name in dict.fromkeys(outdated) if id_ else ():  # an earlier export may have had it as it was then
+            yield said_or_left(
+                place, conversation, number, "assistant", name, time, id_=f"{id_} {name}", withdrawn=True
+            )
 
 
 def _in_order(times: Sequence[datetime | None]) -> list[int]:
@@ -107,15 +110,15 @@ def _left(raw: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> set[
     return {numbers[name] for name in withdrawn(parents, leaf)} if leaf else set()
 
 
-def _said(message: Mapping[str, Any], works: Sequence[str]) -> tuple[str, str]:
-    """Return who said a message, and what: its texts, what is attached to it, and the works that it finishes."""
+def _said(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Return who said a message, and what: its texts, and what is attached to it; else what tools did."""
     role, content = ROLES.get(str(message.get("sender")), ""), message.get("content")
     texts = [*_texts(content)] or [str(message.get("text") or "")]
     attached = [one for name in ("attachments", "files") for one in message.get(name) or [] if isinstance(one, dict)]
     for one in attached:
         name = f"[{one['file_name']}]" if one.get("file_name") else ""
         texts.append(f"{name}\n{one.get('extracted_content') or ''}".strip())
-    text = "\n\n".join(filter(None, [*texts, *works])).strip()
+    text = "\n\n".join(filter(None, texts)).strip()
     return (role, text) if text else ("tool", "\n\n".join(done(content)).strip())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote
@@ -118,8 +118,8 @@ def uttered(message: Mapping[str, Any]) -> Uttered:
     text = "\n\n".join(texts_in(_without_thoughts(_parts(message.get("content"))))).strip()
     if kind in ("gemini", "model") and text:
         return Uttered(why=BY_CLIENT) if ACKNOWLEDGED.match(text) else Uttered("assistant", text)
-    calls = [_call(call) for call in blocks(message.get("toolCalls"))]
-    return Uttered("tool", "\n\n".join(calls)) if calls else Uttered()
+    calls = _calls(message)
+    return Uttered("tool", calls) if calls else Uttered()
 
 
 def _turns(file: File, session: Session) -> Read:
@@ -131,6 +131,8 @@ def _turns(file: File, session: Session) -> Read:
         taken_back, time = name in session.withdrawn, time_of(message) or time
         line = Line(number, uttered(message), time, id_, name if message.get("id") else "", taken_back)
         yield from line.as_turns(place, conversation)
+        if line.uttered.role == "assistant" and (calls := _calls(message)):
+            yield from replace(line, uttered=Uttered("tool", calls)).as_turns(place, conversation)
 
 
 def _saved(source: Source, file: File, session: Session) -> Read:
@@ -193,6 +195,10 @@ def _with_files_together(content: Any) -> Any:
 def _without_thoughts(content: Any) -> Any:
     """Return the parts of an answer without what the model only thought."""
     return [part for part in blocks(content) if not part.get("thought")] if isinstance(content, list) else content
+
+
+def _calls(message: Mapping[str, Any]) -> str:
+    return "\n\n".join(map(_call, blocks(message.get("toolCalls"))))
 
 
 def _call(call: Mapping[str, Any]) -> str:
