@@ -13,15 +13,15 @@ from pgengram.demo import load
 
 MODES: dict[str, tuple[str, dict[str, Any], str, str]] = {
     # how to store with tags, how to ask, and what an answer without a hit says
-    "crow": ("crow_store_memory", {"tags": "x,boat"}, "", ""),
-    "ownsona": ("remember", {"tags": ["x", "boat"]}, "build_context_prompt", '"facts_used": 0'),
+    "crow": ("crow_store_memory", {"tags": "!,boat"}, "", ""),
+    "ownsona": ("remember", {"tags": ["!", "boat"]}, "build_context_prompt", '"facts_used": 0'),
     "session-continuity": (
         "memory_store",
-        {"type": "learning", "tags": ["x", "boat"]},
+        {"type": "learning", "tags": ["!", "boat"]},
         "memory_search",
         '"memories": []',
     ),
-    "skynet": ("memory_store", {"metadata": {"type": "fact", "tags": ["x", "boat"]}}, "", ""),
+    "skynet": ("memory_store", {"metadata": {"type": "fact", "tags": ["!", "boat"]}}, "", ""),
 }
 FACTS = ("The ferry to Groix leaves at nine.", "Ada keeps bees behind the bakery.", "The invoice is due on Friday.")
 NONSENSE = "photosynthesis quantum entanglement tariff zebra"
@@ -37,7 +37,7 @@ async def test_a_tag_that_is_none_is_told_and_nonsense_finds_nothing(postgres: s
             found = json.dumps(await says(client, ask, **{question: "When does the ferry leave?"})) if ask else ""
             junk = json.dumps(await says(client, ask, **{question: NONSENSE})) if ask else ""
 
-    assert [one["dropped_tags"] for one in stored] == [["x"]] * 3
+    assert [one["dropped_tags"] for one in stored] == [["!"]] * 3
     assert not ask or FACTS[0] in found
     assert nothing in junk
 

@@ -178,10 +178,9 @@ class McpMemory(CompatAdapter):
         """Return the names of the entities that belong to what is asked in other words."""
         if not query.strip():
             return []
-        hits = (await self.find(query=query, limit=NEAREST, detail=True)).results
-        return [
-            hit["metadata"]["entity"] for hit in hits if "entity" in hit.get("metadata", {}) and "unlikely" not in hit
-        ]
+        found = await self.find(query=query, limit=NEAREST, detail=True)
+        likely = [hit for hit in found.results if found.evidence != "none" and "unlikely" not in hit]
+        return [hit["metadata"]["entity"] for hit in likely if "entity" in hit.get("metadata", {})]
 
     async def _graph(self, *, names: Sequence[str] | None = None, text: str | None = None) -> KnowledgeGraph:
         async with self.memory.store.transaction() as tx:

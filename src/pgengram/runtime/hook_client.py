@@ -59,16 +59,19 @@ def _take_settings(options: list[str]) -> None:
             os.environ.update(found)
 
 
-def _event() -> object:
+def _event() -> dict[str, object]:
     """Return the event on standard input.
 
     Raises:
-        ValueError: it is longer than a server takes, or no JSON.
+        ValueError: it is longer than a server takes, or not a JSON object.
     """
     text = sys.stdin.read(local.LONGEST_LINE)
     if len(text) == local.LONGEST_LINE:
         raise ValueError(f"the event has more than {local.LONGEST_LINE:,} characters")
-    return json.loads(text or "{}")
+    event = json.loads(text or "{}")
+    if not isinstance(event, dict):
+        raise ValueError("the event is not a JSON object")  # noqa: TRY004 - a wrong text, not a wrong type
+    return event
 
 
 def _note(text: str) -> None:

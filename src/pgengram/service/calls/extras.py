@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from pgengram.service.calls.vocabulary import TARGETS, WRAPPERS
+from pgengram.text.secrets.redaction import secrets_in
 
 MAX_ARGUMENTS: Final = 100  # named in one object that is a request; the largest has 42
 MAX_PARTS: Final = (
@@ -95,7 +96,9 @@ def meaningless(unknown: Mapping[str, Any], known: Collection[str]) -> list[str]
     return [
         name
         for name, value in unknown.items()
-        if not (_is_like(name, known) or (name.lower() in WRAPPERS and isinstance(value, dict | list)))
+        if not (
+            _is_like(name, known) or (name.lower() in WRAPPERS and isinstance(value, dict | list)) or secrets_in(name)
+        )
     ]
 
 

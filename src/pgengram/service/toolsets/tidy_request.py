@@ -13,6 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.inputs import Request
+from pgengram.runtime.context import ROOM
 from pgengram.search.vector_index import VectorIndex
 from pgengram.service.calls.arguments import reader
 from pgengram.service.confirming import Kept
@@ -28,6 +29,7 @@ from pgengram.store.reading.synonyms import synonyms as all_synonyms
 from pgengram.views import Answer, Shown
 
 MAX_AT_ONCE: Final = 1_000  # memories that one archiving or pruning takes
+BYTES_EACH: Final = 200  # of an answer, at most, for one of them
 
 Action = Literal["apply", "archive", "prune", "merge", "synonyms"]
 
@@ -201,7 +203,7 @@ async def _faded(
         importance=bounds.below_importance,
         accesses=bounds.max_accesses,
         projects=projects,
-        limit=MAX_AT_ONCE,
+        limit=_at_once(),
     )
     return [Step("archive" if action == "archive" else "erase", ids)] if ids else [], found - len(ids)
 
@@ -210,9 +212,15 @@ async def _retagged(
     tx: Transaction, meant: Mapping[str, str], projects: Sequence[str] | None
 ) -> tuple[list[Step], int]:
     """Return the memories that still have a tag which means another one, and how many more there are."""
-    used, found = await selection.tagged(tx, list(meant), projects=projects, limit=MAX_AT_ONCE)
+    used, found = await selection.tagged(tx, list(meant), projects=projects, limit=_at_once())
     pairs = [f"{alias}={meant[alias]}" for alias in sorted({alias for tags in used.values() for alias in tags})]
     return [Step("retag", list(used), tags=pairs)] if used else [], found - len(used)
+
+
+def _at_once() -> int:
+    """Return how many memories one call takes: as many as its answer can show, as a confirmation covers what was shown."""
+    room = ROOM.get()
+    return MAX_AT_ONCE if room is None else min(MAX_AT_ONCE, room // BYTES_EACH)
 
 
 def _changes(made: ChangePlan) -> list[Shown]:

@@ -106,7 +106,7 @@ CAUSES: Final = (
     _cause(
         "timeout expired|timed out|Connection timeout",
         "cannot be reached: it does not answer",
-        f"Check host and port in {SETTING}, and the firewalls on the way; call again in a moment.",
+        f"Nothing was changed. Check host and port in {SETTING}, and the firewalls on the way; then call again.",
     ),
     _cause(
         "connection refused|no such file or directory|is the server running",
