@@ -73,7 +73,7 @@ def _turns(source: Source, file: File, projects: Projects) -> Read:
             yield Left(entry.place, entry.reason)
         elif line:
             project = projects.named(entry.get("cwd") or survey.folder)
-            conversation = Conversation(CLIENT, line.conversation, project, as_of=survey.as_of)
+            conversation = Conversation(CLIENT, line.conversation, project, as_of=survey.as_of_line(entry))
             yield from line.as_turns(f"{file.place}, line {line.number + 1}", conversation)
 
 
@@ -87,7 +87,8 @@ class Survey:
     Attributes:
         session: what its first line calls the conversation.
         folder: in which its first line was written.
-        as_of: when it was written last.
+        as_of: when it was written last, apart from copies of what another conversation said.
+        copied_as_of: when that other one, by its name, was written last as far as it was copied.
         withdrawn: uuids of lines that were taken back.
         repeated: numbers of lines whose uuid was there before.
         unsent: numbers of lines with a prompt that waited when the session ended.
@@ -98,6 +99,7 @@ class Survey:
     session: str = ""
     folder: str = ""
     as_of: datetime | None = None
+    copied_as_of: dict[str, datetime | None] = field(default_factory=dict)
     withdrawn: set[str] = field(default_factory=set)
     repeated: set[int] = field(default_factory=set)
     unsent: set[int] = field(default_factory=set)
@@ -134,8 +136,16 @@ class Survey:
     def _note(self, entry: Mapping[str, Any]) -> None:
         self.session = self.session or str(entry.get("sessionId") or "")
         self.folder = self.folder or str(entry.get("cwd") or "")
-        time = time_of(entry)
-        self.as_of = max(filter(None, (self.as_of, time)), default=None)
+        latest = max(filter(None, (self.as_of_line(entry), time_of(entry))), default=None)
+        if origin := mapping(entry.get("forkedFrom")).get("sessionId"):
+            self.copied_as_of[str(origin)] = latest
+        else:
+            self.as_of = latest
+
+    def as_of_line(self, entry: Mapping[str, Any]) -> datetime | None:
+        """Return the moment of the state that a line belongs to: a fork knows the other conversation up to its fork only."""
+        origin = mapping(entry.get("forkedFrom")).get("sessionId")
+        return self.copied_as_of.get(str(origin)) if origin else self.as_of
 
 
 class _Queue:
