@@ -113,6 +113,10 @@ class Found(Answer):
     stale: Annotated[bool | None, Unlisted] = None
     in_detail: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
 
+    def is_likely(self, hit: Shown) -> bool:
+        """Whether one of its hits fits: none does where there is no evidence, and no hit that is marked."""
+        return self.evidence != "none" and "unlikely" not in hit
+
 
 class Recalled(Answer):
     """Answer of recall_context."""

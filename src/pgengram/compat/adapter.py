@@ -84,8 +84,7 @@ def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def fitting(found: Found) -> list[dict[str, Any]]:
     """Return the hits of a search without those that have none of the words of the question and hardly answer it."""
-    none = found.evidence == "none"
-    return [hit for hit in found.results if hit["why"]["words"] or not (none or hit.get("unlikely"))]
+    return [hit for hit in found.results if hit["why"]["words"] or found.is_likely(hit)]
 
 
 def dropped_tags(arguments: Mapping[str, Any]) -> list[str]:

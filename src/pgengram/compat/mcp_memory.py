@@ -179,7 +179,7 @@ class McpMemory(CompatAdapter):
         if not query.strip():
             return []
         found = await self.find(query=query, limit=NEAREST, detail=True)
-        likely = [hit for hit in found.results if found.evidence != "none" and "unlikely" not in hit]
+        likely = filter(found.is_likely, found.results)
         return [hit["metadata"]["entity"] for hit in likely if "entity" in hit.get("metadata", {})]
 
     async def _graph(self, *, names: Sequence[str] | None = None, text: str | None = None) -> KnowledgeGraph:

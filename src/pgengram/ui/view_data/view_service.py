@@ -124,8 +124,7 @@ class ViewService:
                 break
             found = await self.manager.search_memories(question.model_copy(update={"cursor": found.next_cursor}))
             hits += found.results
-        likely = range(len(hits), 0, -1) if found.evidence != "none" else range(0)
-        strong = next((at for at in likely if "unlikely" not in hits[at - 1]), 0)
+        strong = next((at for at in range(len(hits), 0, -1) if found.is_likely(hits[at - 1])), 0)
         return Results(hits, strong, found.next_cursor, note)
 
     def lists(self, asked: Mapping[str, str]) -> bool:
@@ -261,7 +260,7 @@ class ViewService:
         """Return the places of what a search finds well, and of what contains the query, to be lit up on a map."""
         found = await self.search({"q": query}, limit=f.MAX_LIMIT)
         exact = await self.search({"q": query, "mode": "substring"}, limit=f.MAX_LIMIT)
-        good = [one for one in found.results if found.evidence != "none" and "unlikely" not in one] + exact.results
+        good = [*filter(found.is_likely, found.results), *exact.results]
         return self.map.places(key, [one["id"] for one in good])
 
     async def make_cluster(self, name: str, ids: Sequence[str]) -> str:
