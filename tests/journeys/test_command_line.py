@@ -171,6 +171,7 @@ def test_the_doctor_finds_everything_well(database: Database) -> None:
         finding["what"] for finding in findings
     }
     assert database.as_login("SELECT count(*) FROM memories") == [(0,)]
+    assert database.as_login("SELECT name FROM namespaces WHERE name LIKE 'doctor%'") == []
 
 
 def test_what_is_piped_is_utf8_whatever_the_code_page(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import sysconfig
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,7 +167,8 @@ def test_the_assistants_that_are_installed_are_found_and_connected_together() ->
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
 @pytest.mark.parametrize(
-    ("answer", "connected"), [("cursor\n", {"cursor"}), ("all\n", {"cursor", "zed"}), ("\n", set())]
+    ("answer", "connected"),
+    [("cursor\n", {"cursor"}), ("2\n", {"zed"}), ("3\ncurser\nall\n", {"cursor", "zed"}), ("\n", set())],
 )
 def test_a_person_is_asked_which_of_the_installed_ones_to_connect(home: Path, answer: str, connected: set[str]) -> None:
     file_of("cursor", "{}")
@@ -376,6 +378,56 @@ def test_settings_go_along_and_secrets_are_not_shown(tmp_path: Path, monkeypatch
     refused = typed("connect", "cursor", "--folder", ".", "--yes", expect=2, settings={"PGENGRAM_DATABASE_URL": url})
     assert "password" in refused.output
     assert not (tmp_path / ".cursor").exists()
+
+
+KEYS_OF_OTHERS = {
+    "json": '{{"{holder}": {{"gh": {{"args": ["--key", "sk-{one}"], "env": {{"T": "sk-{two}"}}}}}}, "apiKey": "sk-{three}"}}',
+    "toml": 'key = "sk-{three}"\n# sk-{two}\n[{holder}.gh]\nargs = ["sk-{one}"]\nenv = {{ T = "sk-{two}" }}\n',
+    "yaml": "key: sk-{three}\n{holder}:\n  gh:\n    args: ['--key', sk-{one}]\n    env:\n      T: sk-{two} # sk-{one}\n",
+}
+
+
+@given(st.sampled_from(sorted(c.CLIENTS)), st.booleans(), st.integers(0, 10**9))
+def test_the_keys_of_other_servers_are_in_no_printed_change(client: str, pretty: bool, number: int) -> None:
+    chosen = c.CLIENTS[client]
+    keys = {"one": number, "two": number + 1, "three": number + 2}
+    text = KEYS_OF_OTHERS[chosen.form].format(holder=chosen.holder, **keys)
+    if pretty and chosen.form == "json":
+        text = json.dumps(json.loads(text), indent=2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "settings"
+        path.write_text(text, encoding="utf-8")
+        connected = config_edits.connecting(chosen, path, "memory", {"command": "/bin/pgengram"})
+        path.write_bytes(connected.after or b"")
+        printed = [*connected.diff(), *config_edits.disconnecting(chosen, path, "memory").diff()]
+
+    assert "/bin/pgengram" in "\n".join(printed)
+    assert [line for line in printed if "sk-" in line] == []
+
+
+def test_assistants_are_known_by_the_names_that_people_use() -> None:
+    file_of("claude-code", "{}")
+    file_of("vscode").parent.mkdir(parents=True)
+
+    typed("connect", "claude", "--yes")
+    typed("connect", "Copilot", "--yes")
+
+    assert "memory" in servers("claude-code")
+    assert "memory" in servers("vscode")
+    file_of("claude-desktop", "{}")
+    assert "claude-desktop or claude-code" in typed("connect", "claude", "--yes", expect=2).stderr
+    assert "can't start a program on this machine" in typed("connect", "ChatGPT", expect=2).stderr
+
+
+def test_all_assistants_are_disconnected_together() -> None:
+    for client in ("cursor", "zed"):
+        file_of(client, "{}")
+    typed("connect", "all", "--yes")
+
+    typed("disconnect", "all", "--yes")
+
+    assert [file_of(client).read_text(encoding="utf-8") for client in ("cursor", "zed")] == ["{}", "{}"]
+    assert "Nothing to disconnect" in typed("disconnect", "all", "--yes").output
 
 
 def test_a_projects_own_file_is_written_when_a_folder_is_named(tmp_path: Path) -> None:

@@ -87,6 +87,33 @@ def test_a_memory_is_forgotten_and_restored(store: dict[str, str]) -> None:
     assert "No memory" in typed(store, "restore", "0123456789abcdef", expect=1).stderr
 
 
+def test_a_person_is_told_what_to_type_and_never_to_call_a_tool(store: dict[str, str]) -> None:
+    older = added(store, "The standup is at 9 on Mondays.", "--project", "ark")
+
+    said = typed(store, "add", "The standup is at 10 on Mondays.", "--project", "ark").stdout
+    again = typed(store, "add", "The standup is at 10 on Mondays.", "--project", "ark", "--kind", "decision").stdout
+
+    newer = answered(store, "list", "--limit", "1")["results"][0]["id"]
+    assert f"This may replace: {older[-8:]} The standup is at 9 on Mondays." in said
+    [command] = [line.removeprefix("If so: pgengram ") for line in said.splitlines() if line.startswith("If so: ")]
+    assert f"To change it: pgengram edit {newer[-8:]}" in again
+    assert not any(word in said + again for word in ("forget_memories", "update_memory", "may_replace", "_by_ids"))
+    typed(store, *command.split())
+    assert [hit["id"] for hit in answered(store, "list")["results"]] == [newer]
+
+
+def test_what_hardly_fits_is_folded_away_and_said_to_be_no_answer(store: dict[str, str]) -> None:
+    for number in range(5):
+        added(store, f"Note {number} on the garden fence.")
+
+    nothing = typed(store, "search", "zebra crossing on the moon").stdout
+    everything = typed(store, "search", "zebra crossing on the moon", "--all").stdout
+
+    assert "Nothing f" in nothing
+    assert nothing.count("garden fence") <= 3 <= everything.count("garden fence") + 3
+    assert ("--all" in nothing) == (everything.count("garden fence") > nothing.count("garden fence"))
+
+
 def test_erasing_asks_first(store: dict[str, str], shared: Database) -> None:
     id_ = added(store, "The office is in Lyon.")
 

@@ -42,7 +42,7 @@ def project_named(given: str | None) -> str | None:
 OfProject = Annotated[str | None, typer.Option(help="Only this project; `.` is this folder's.", callback=project_named)]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=f.MAX_LIMIT, help="How many to show.")]
 TYPES: Final = ", ".join(f.TYPES)
-KIND_HELP: Final = "decision, preference, fact, …"
+KIND_HELP: Final = f"{', '.join(f.KINDS)}."
 FILTERS: Final[dict[str, Any]] = {
     "type": Annotated[list[str] | None, typer.Option("--type", help=f"{TYPES}.", autocompletion=completing(f.TYPES))],
     "kind": Annotated[list[str] | None, typer.Option("--kind", help=KIND_HELP, autocompletion=completing(f.KINDS))],

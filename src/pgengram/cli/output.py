@@ -51,6 +51,7 @@ UNSAID: Final = frozenset(
     }
 )
 OWN_DETAIL: Final = frozenset({"confidence"})  # said of the whole memory
+NEAREST: Final = 3  # hits that are shown where nothing fits
 SCORE: Final = {"score": lambda hit: hit.get("score")}
 PARTS: Final = {
     "meaning": lambda hit: hit.get("why", {}).get("similarity"),
@@ -143,13 +144,24 @@ def print_found(
         say(f"Nothing found. {note or ''}".rstrip())
 
 
-def print_search(found: Mapping[str, Any], *, why: bool) -> None:
-    """Print the hits of a search, best first, and what was said, or how many turns match."""
-    print_found(found["results"], SCORE | PARTS if why else SCORE, found.get("note"))
+def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> None:
+    """Print the hits of a search, best first, without those that hardly fit unless all are wanted; and turns that match.
+
+    Where nothing fits, the nearest few are shown as such.
+    """
+    hits, fits = found["results"], found.get("evidence") != "none"
+    if hits and not fits:
+        say("Nothing fits well. The nearest:")
+    likely = [hit for hit in hits if not hit.get("unlikely")] if fits else hits[:NEAREST]
+    shown = hits if everything else likely
+    print_found(shown, SCORE | PARTS if why else SCORE, found.get("note"))
+    if left := len(hits) - len(shown):
+        say(f"{left:,} more hardly fit{'s' if left == 1 else ''}: --all")
     for turn in found.get("turns") or []:
         screen.print(Text.assemble((f"{turn['date']} {turn['role']} ", "dim"), one_line(turn["text"])))
     if matching := found.get("turns_match"):
-        say(f"{matching:,} turns of conversations match: --turns shows the best of them.")
+        turns = "1 turn of a conversation matches" if matching == 1 else f"{matching:,} turns of conversations match"
+        say(f"{turns}: --turns shows the best.")
 
 
 def print_list(found: Mapping[str, Any], following: int) -> None:
@@ -167,14 +179,33 @@ def print_read(found: Mapping[str, Any]) -> None:
 
 
 def print_stored(stored: Mapping[str, Any]) -> None:
-    """Print what became of a memory that was to be stored, and what stands beside it."""
-    screen.print(Text.assemble(f"{stored['message']} ", (short(stored["memory_id"]), "cyan")))
+    """Print what became of a memory that was to be stored, and what stands beside it, with what to type next.
+
+    Of the message only the first sentence is for a person; the others name tools.
+    """
+    id_ = short(stored["memory_id"])
+    first = stored["message"].partition(". ")[0].rstrip(".")
+    screen.print(Text.assemble(f"{first}. ", (id_, "cyan")))
     if stored["created"]:
         say_undo("forget", stored["memory_id"])
-    for near in stored.get("near_duplicates") or []:
-        say(f"  nearly the same: {short(near['id'])} {one_line(near['excerpt'])}")
-    for older in stored.get("may_replace") or []:
-        say(f"  may no longer hold: {short(older['id'])} {one_line(older['text'])}")
+    if kept := stored.get("kept_as_stored"):
+        say(f"Kept as stored: {', '.join(kept)}. To change it: pgengram edit {id_}")
+    near = stored.get("near_duplicates") or []
+    for title, rows in (
+        ("Nearly the same:", [row for row in near if not row.get("possible_conflict")]),
+        ("Something like it was forgotten:", stored.get("previously_corrected") or []),
+    ):
+        for row in rows:
+            say(f"{title} {_in_a_line(row)}")
+    older = [row for row in near if row.get("possible_conflict")] + (stored.get("may_replace") or [])
+    for row in older:
+        say(f"This may replace: {_in_a_line(row)}")
+    if older:
+        say(f"If so: pgengram forget {' '.join(short(row['id']) for row in older)} --replaced-by {id_}")
+
+
+def _in_a_line(row: Mapping[str, Any]) -> str:
+    return f"{short(row['id'])} {one_line(row.get('text') or row['excerpt'])}"
 
 
 def say_undo(*words: str) -> None:

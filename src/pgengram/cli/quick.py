@@ -32,7 +32,7 @@ _FILTERS: Final = {
 OPTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "search": {
         **_FILTERS, **_PAGE, "--as-of": ("as_of", TEXT), "--mode": ("mode", TEXT), "--why": ("why", FLAG),
-        "--turns": ("turns", FLAG),
+        "--turns": ("turns", FLAG), "--all": ("everything", FLAG),
     },
     "list": {
         **_FILTERS, **_PAGE, "--forgotten": ("forgotten", FLAG), "--archived": ("archived", FLAG),
@@ -48,9 +48,11 @@ OPTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 ORIGIN: Final = {"capture_mode": "explicit", "source_provider": "command line"}
 
 
-def searching(query: list[str], *, why: bool = False, turns: bool = False, limit: int = 10, **asked: Any) -> Options:
+def searching(
+    query: list[str], *, why: bool = False, everything: bool = False, turns: bool = False, limit: int = 10, **asked: Any
+) -> Options:
     """Return the arguments of search_memories for `search`."""
-    del why  # only shown
+    del why, everything  # these two only change what is shown
     return {"mode": "auto", **asked, "query": query, "limit": limit, "include": ["turns"] if turns else []}
 
 
@@ -179,7 +181,7 @@ def _shown(name: str, options: Options, found: Mapping[str, Any], text: str) -> 
     from pgengram.cli import output
 
     if name == "search":
-        output.print_search(found, why=options.get("why", False))
+        output.print_search(found, why=options.get("why", False), everything=options.get("everything", False))
     elif name == "list":
         output.print_list(found, options.get("offset", 0) + options.get("limit", 20))
     elif name == "show":

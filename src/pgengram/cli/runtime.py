@@ -17,6 +17,7 @@ from rich.text import Text
 
 from pgengram.cli.waiting import end_waiting, waiting
 from pgengram.errors import InvalidInput, PgengramError
+from pgengram.fields import KINDS
 from pgengram.runtime.context import ACTOR, COMMAND_LINE
 from pgengram.settings import Settings
 
@@ -128,7 +129,8 @@ def print_error(error: Mapping[str, str]) -> int:
 def note_readings(answer: Mapping[str, Any]) -> None:
     """Print to standard error how arguments were read that were given otherwise."""
     for argument, reading in (answer.get("read") or {}).items():
-        notes.print(f"{argument}: {reading}", style="dim", highlight=False, markup=False, soft_wrap=True)
+        known_ones = f"; the kinds are {', '.join(KINDS)}" if argument == "kind" else ""
+        notes.print(f"{argument}: {reading}{known_ones}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------

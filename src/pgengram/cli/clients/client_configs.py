@@ -72,6 +72,7 @@ class Client:
         packaged: the file of the build that Windows keeps in a folder of its own, which reads no other; `*` is part of
             that folder's name.
         windowed: whether it is a program with windows, which people of WSL run on Windows.
+        maker: what people call it, too, after its maker or what it is part of.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Client:
     instead: str = ""
     packaged: str = ""
     windowed: bool = False
+    maker: str = ""
 
     def path(self, folder: Path | None = None) -> Path:
         """Return the file of the user, or of the project in `folder`.
@@ -170,27 +172,54 @@ _ROO: Final = "{apps}/Code/User/globalStorage/rooveterinaryinc.roo-cline/setting
 CLIENTS: Final = {
     client.name: client
     for client in (
-        Client("claude-desktop", "Claude Desktop", "{apps}/Claude/claude_desktop_config.json", "Quit Claude Desktop completely and start it again.", packaged="Packages/Claude_*/LocalCache/Roaming/Claude/claude_desktop_config.json", windowed=True),
-        Client("claude-code", "Claude Code", "~/.claude.json", "Start a new session; /mcp shows the server.", shared=".mcp.json", shape=TYPED, own=0, moved_by="CLAUDE_CONFIG_DIR"),
+        Client("claude-desktop", "Claude Desktop", "{apps}/Claude/claude_desktop_config.json", "Quit Claude Desktop completely and start it again.", packaged="Packages/Claude_*/LocalCache/Roaming/Claude/claude_desktop_config.json", windowed=True, maker="claude"),
+        Client("claude-code", "Claude Code", "~/.claude.json", "Start a new session; /mcp shows the server.", shared=".mcp.json", shape=TYPED, own=0, moved_by="CLAUDE_CONFIG_DIR", maker="claude"),
         Client("cursor", "Cursor", "~/.cursor/mcp.json", "Restart Cursor; Settings → MCP shows the server.", windowed=True, shared=".cursor/mcp.json"),
-        Client("vscode", "Visual Studio Code", "{apps}/Code/User/mcp.json", "Run “MCP: List Servers” and start it.", windowed=True, holder="servers", shared=".vscode/mcp.json", shape=TYPED),
+        Client("vscode", "Visual Studio Code", "{apps}/Code/User/mcp.json", "Run “MCP: List Servers” and start it.", windowed=True, holder="servers", shared=".vscode/mcp.json", shape=TYPED, maker="copilot"),
         Client("codex", "Codex", "~/.codex/config.toml", "Start a new session; /mcp shows the server.", holder="mcp_servers", form="toml", moved_by="CODEX_HOME"),
         Client("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json", "Restart Windsurf.", windowed=True),
         Client("zed", "Zed", "{config}/zed/settings.json", "The agent panel's settings show the server.", windowed=True, holder="context_servers", windows="{apps}/Zed/settings.json", shared=".zed/settings.json"),
-        Client("gemini-cli", "Gemini CLI", "~/.gemini/settings.json", "Start a new session; /mcp shows the server.", shared=".gemini/settings.json"),
+        Client("gemini-cli", "Gemini CLI", "~/.gemini/settings.json", "Start a new session; /mcp shows the server.", shared=".gemini/settings.json", maker="gemini"),
         Client("cline", "Cline", "~/.cline/data/settings/cline_mcp_settings.json", "Cline's MCP Servers panel shows the server.", own=3),
         Client("roo-code", "Roo Code", _ROO, "Roo Code's MCP settings show the server.", shared=".roo/mcp.json", own=2),
         Client("kilo-code", "Kilo Code", "{config}/kilo/kilo.json", "Restart the editor; Settings → Agent Behaviour → MCP Servers shows the server.", holder="mcp", shape=LOCAL, shared=".kilo/kilo.json", instead="kilo.jsonc"),
         Client("continue", "Continue", "~/.continue/mcpServers/pgengram.json", "Reload the editor's window.", shared=".continue/mcpServers/pgengram.json", own=2),
-        Client("junie", "JetBrains Junie", "~/.junie/mcp/mcp.json", "Settings → Tools → Junie → MCP Settings shows the server.", shared=".junie/mcp/mcp.json", own=2),
+        Client("junie", "JetBrains Junie", "~/.junie/mcp/mcp.json", "Settings → Tools → Junie → MCP Settings shows the server.", shared=".junie/mcp/mcp.json", own=2, maker="jetbrains"),
         Client("lm-studio", "LM Studio", "~/.lmstudio/mcp.json", "Switch the server on in the Program tab.", windowed=True),
         Client("goose", "Goose", "{config}/goose/config.yaml", "Start a new session.", holder="extensions", form="yaml", shape=EXTENSION, windows="{apps}/Block/goose/config/config.yaml"),
-        Client("amazon-q", "Amazon Q Developer CLI", "~/.aws/amazonq/mcp.json", "Start a new session; /tools shows the server.", shared=".amazonq/mcp.json"),
+        Client("amazon-q", "Amazon Q Developer CLI", "~/.aws/amazonq/mcp.json", "Start a new session; /tools shows the server.", shared=".amazonq/mcp.json", maker="amazon"),
         Client("opencode", "opencode", "{config}/opencode/opencode.json", "Start a new session.", holder="mcp", shape=LOCAL, shared="opencode.json", instead="opencode.jsonc"),
         Client("warp", "Warp", "~/.warp/.mcp.json", "Settings → Agents → MCP servers shows the server.", windowed=True, shared=".warp/.mcp.json"),
     )
 }  # fmt: skip
 ANY: Final = Client("any", "any other client", "~/mcp.json", "")
+# They run in a browser or on a phone, and can start no program here.
+ONLINE: Final = {
+    "chatgpt": "ChatGPT",
+    "claude.ai": "claude.ai",
+    "le-chat": "Le Chat",
+    "grok": "Grok",
+    "perplexity": "Perplexity",
+}
+
+
+def meant(word: str) -> list[str]:
+    """Return the clients that a person means: the one of that name, else those that the word is the maker of.
+
+    Where several are, only those that are installed, if any is.
+
+    Raises:
+        InvalidInput: the program runs elsewhere, or there is no such client.
+    """
+    asked = word.lower()
+    if title := ONLINE.get(asked):
+        raise InvalidInput(
+            f"{title} can't start a program on this machine.",
+            "It needs a server that it can reach: `pgengram serve --http` behind an https:// address of your own.",
+        )
+    named = [name for name, client in CLIENTS.items() if asked in (name, client.maker, client.title.lower())]
+    installed = [name for name in named if CLIENTS[name].is_installed()]
+    return installed or named
 
 
 # ---------------------------------------------------------------------------------------------------------- our entry

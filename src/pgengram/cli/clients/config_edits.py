@@ -12,6 +12,7 @@ import tempfile
 import tomllib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,11 @@ from pgengram.runtime.system.files import move
 NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
 CONTEXT: Final = 2  # lines around a change
 KEPT: Final = 3  # earlier states of a file, kept beside it
+STRUCTURE: Final = re.compile(
+    r"[\s{}\[\](),:-]*|\s*\[[^\]#]*\]\s*|\s*(\"[^\"]*\"|[\w.-]+)\s*[:=]\s*[{\[]?\s*"
+)  # a diff's line
+NAMED: Final = re.compile(r"\s*(- )?(\"[^\"]*\"|'[^']*'|[\w.-]+)\s*[:=](?=\s)")
+QUOTES: Final = frozenset("\"'")
 BOM: Final = "\ufeff"  # which some editors put first
 HELD_OPEN: Final = "Nothing was changed. Quit the program that has it open, or make it writable, and call again."
 BY_HAND: Final = "Nothing was changed. Repair the file, or add by hand what --print shows."
@@ -56,12 +62,43 @@ class Edit:
         return (self.before or b"") != (self.after or b"")
 
     def diff(self) -> list[str]:
-        """Return the change as lines of a unified diff, without what is hidden."""
+        """Return the change as lines of a unified diff, without what is hidden.
+
+        Of what stays as it is only names are shown: another server's entry may hold keys, and somebody may look on.
+        """
         old, new = ((one or b"").decode("utf-8", "replace").splitlines() for one in (self.before, self.after))
         lines = [*difflib.unified_diff(old, new, str(self.path), str(self.path), n=CONTEXT, lineterm="")]
+        lines = lines[:2] + _only_what_changes([_only_names(line) for line in lines[2:]])
         for secret in self.hidden:
             lines = [line.replace(secret, "•••") for line in lines]
         return lines
+
+
+def _only_names(line: str) -> str:
+    """Return a line of a diff; of one that stays as it is the name and the brackets, without values and comments."""
+    if not line.startswith(" ") or STRUCTURE.fullmatch(line):
+        return line
+    named = NAMED.match(line)
+    return f"{named[0]} …" if named else f"{line[: len(line) - len(line.lstrip())]}…"
+
+
+def _only_what_changes(lines: list[str]) -> list[str]:
+    """Return lines of a diff; where one takes another's place, what both begin and end with is left out if it holds
+    values, as in a file that is a single line.
+    """
+    shown = [*lines]
+    for at, (gone, new) in enumerate(pairwise(lines)):
+        if gone[:1] == "-" and new[:1] == "+":
+            begin = _alike(gone[1:], new[1:])
+            end = _alike(gone[:begin:-1], new[:begin:-1])
+            if QUOTES & {*gone[1 : begin + 1], *gone[len(gone) - end :]}:
+                shown[at], shown[at + 1] = (f"{one[0]}… {one[begin + 1 : len(one) - end]} …" for one in (gone, new))
+    return shown
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many letters two texts have in common at their beginnings."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def connecting(client: Client, path: Path, name: str, entry: Entry) -> Edit:

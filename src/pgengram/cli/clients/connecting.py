@@ -36,8 +36,14 @@ from pgengram.settings import Settings
 COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 LISTED: Final = ", ".join(c.CLIENTS)
 ALL: Final = "all"
+TRY: Final = (
+    "To try it, say “Remember that I take my tea without sugar.” there, and in a new chat “How do I take my tea?”."
+)
 KEEPING: Final = ("all", "recall")  # what hooks do
-ClientName = Annotated[str, typer.Argument(metavar="CLIENT", help=f"{LISTED}.", autocompletion=completing(c.CLIENTS))]
+ClientName = Annotated[
+    str,
+    typer.Argument(metavar="CLIENT", help=f"{LISTED}; or `all`.", autocompletion=completing([*c.CLIENTS, "all"])),
+]
 ServerName = Annotated[str, typer.Option("--name", help="What the client calls this server.")]
 Folder = Annotated[
     Path | None,
@@ -84,13 +90,15 @@ async def connect(
     """
     if hooks:
         known(hooks, KEEPING, "kind of hooks")
+        if client not in (None, ALL):
+            client = _client(str(client)).name
         _refuse_hooks(client, folder, alone=only_print or only_link)
         hook_configs.what_hooks_do(str(client), recall=hooks == "recall")
         hook_configs.connecting(str(client), Settings.from_environment(), recall=False)  # refuses what cannot be done
     if client in (None, ALL):
         return _offer(name, everything=client == ALL, yes=yes, as_json=as_json)
     entry = c.own_entry(Settings.from_environment())
-    chosen = c.CLIENTS.get(known(str(client), [*c.CLIENTS, ALL, c.ANY.name], "client"), c.ANY)
+    chosen = _client(str(client))
     if only_link:
         say(c.link(chosen, name, entry))
         return 0
@@ -112,6 +120,20 @@ async def connect(
         )
     code = _connect(chosen, chosen.path(folder), name, entry, yes=yes, as_json=as_json)
     return _connect_hooks(chosen, hooks, yes=yes, as_json=as_json) if hooks and not code else code
+
+
+def _client(word: str) -> c.Client:
+    """Return the client that a person names.
+
+    Raises:
+        InvalidInput: there is none, or more than one.
+    """
+    if word == c.ANY.name:
+        return c.ANY
+    several = c.meant(word)
+    if len(several) > 1:
+        raise InvalidInput(f"{word!r} can be {' or '.join(several)}.", "Nothing was changed. Name one of them.")
+    return c.CLIENTS[several[0] if several else known(word, [*c.CLIENTS, ALL, c.ANY.name], "client")]
 
 
 setattr(connect, "implied_values", {"--hooks": "all"})  # noqa: B010 - see cli.help
@@ -145,7 +167,13 @@ def _connect_hooks(client: c.Client, hooks: str, *, yes: bool, as_json: bool) ->
 
 def _connect(client: c.Client, path: Path, name: str, entry: c.Entry, *, yes: bool, as_json: bool) -> int:
     edit = config_edits.connecting(client, path, name, entry)
-    code = _apply(client, [edit], yes=yes, as_json=as_json, done=f"{client.title} is connected. {client.then}")
+    habit = f"Its model decides when to look; `pgengram connect {client.name} --hooks` makes it a habit."
+    lines = [
+        f"{client.title} is connected. {client.then}",
+        TRY,
+        *([habit] if client.name in hook_configs.HOOKS else []),
+    ]
+    code = _apply(client, [edit], yes=yes, as_json=as_json, done="\n".join(lines))
     if not code:
         connection_record.add(Settings.from_environment(), client.name, path, name)
     return code
@@ -168,16 +196,21 @@ def _offer(name: str, *, everything: bool, yes: bool, as_json: bool) -> int:
 
 
 def _chosen(free: list[str]) -> list[str]:
-    """Ask which of the installed clients to connect.
-
-    Raises:
-        InvalidInput: a client is named that is not offered.
-    """
-    question = f"Connect which? ({', '.join(free)}, {ALL}; Enter for none)"
-    words = (
-        answer_of(lambda: typer.prompt(question, default="", show_default=False, err=True)).replace(",", " ").split()
-    )
-    return free if words == [ALL] else [known(word, free, "client") for word in words]
+    """Ask which of the installed clients to connect, by name or number, until the answer can be read."""
+    for number, name in enumerate(free, 1):
+        note(f"  {number}  {name}")
+    while True:
+        said = answer_of(
+            lambda: typer.prompt("Connect which? (Enter for none)", default="", show_default=False, err=True)
+        )
+        words = said.replace(",", " ").split()
+        if words == [ALL]:
+            return free
+        numbers = dict(enumerate(free, 1))
+        try:
+            return [numbers.get(int(word) if word.isdigit() else 0) or known(word, free, "client") for word in words]
+        except InvalidInput as error:
+            note(f"{error.message} Type a number, a name, or {ALL}.")
 
 
 @command
@@ -190,9 +223,18 @@ async def disconnect(
 ) -> int:
     """The memories stay.
 
-    Example: `pgengram disconnect claude-desktop`
+    Examples: `pgengram disconnect claude-desktop`, `pgengram disconnect all`
     """
-    chosen = c.CLIENTS[known(client, c.CLIENTS, "client")]
+    if client == ALL:
+        names = [row["client"] for row in _rows() if name in row["connected_as"]]
+        if not names:
+            say("Nothing to disconnect.")
+        return max((_disconnect(c.CLIENTS[one], name, folder, yes=yes, as_json=as_json) for one in names), default=0)
+    return _disconnect(_client(client), name, folder, yes=yes, as_json=as_json)
+
+
+def _disconnect(chosen: c.Client, name: str, folder: Path | None, *, yes: bool, as_json: bool) -> int:
+    """Take our entry and our hooks out of a client's files, after asking; return the exit code."""
     path = chosen.path(folder)
     known_as = Settings.from_environment(), chosen.name, path, name
     if _ours_in(chosen, path) == []:  # somebody took it out, and now says so

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
+import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +26,7 @@ from pgengram.postgres import minor_versions
 from pgengram.runtime.system import libraries
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
+from pgengram.store.maintenance import namespaces
 from pgengram.store.memory import completeness
 
 PROBE: Final = "The doctor's thermometer hangs beside the blue door of the greenhouse."
@@ -92,7 +95,7 @@ async def _findings(settings: Settings, *, repair: bool) -> AsyncIterator[Findin
     what = "Settings"
     manager = None
     try:
-        manager = MemoryManager(replace(settings, namespace="doctor"))
+        manager = MemoryManager(replace(settings, namespace=f"doctor-{secrets.token_hex(8)}"))  # nobody's
         yield Finding(what, ok=True, seen=_where(settings))
         what = "Database"
         started = time.perf_counter()
@@ -122,7 +125,14 @@ async def _findings(settings: Settings, *, repair: bool) -> AsyncIterator[Findin
         yield Finding(what, ok=False, seen=seen, repair=error.hint.replace(SAYS_MORE, ""))
     finally:
         if manager is not None:
+            await _leave(manager)
             await manager.close()
+
+
+async def _leave(manager: MemoryManager) -> None:
+    """Take the doctor's own namespace away; what failed before was told, and nothing is there to be taken then."""
+    with contextlib.suppress(PgengramError):
+        await namespaces.erase_namespace(manager.store.database, manager.settings.namespace, listed=False)
 
 
 def _reason(error: PgengramError) -> list[str]:

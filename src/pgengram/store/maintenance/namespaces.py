@@ -65,11 +65,11 @@ async def holdings(database: Database, name: str) -> dict[str, int]:
         return await _counted(tx)
 
 
-async def erase_namespace(database: Database, name: str) -> dict[str, int]:
+async def erase_namespace(database: Database, name: str, *, listed: bool = True) -> dict[str, int]:
     """Take away a namespace with every row in every table, in one transaction; return how many there were in each.
 
     That it was erased is listed without its name, so that an older backup does not bring it back. Servers that run for
-    this namespace store nothing from then on, and say so.
+    this namespace store nothing from then on, and say so. One that only a check was made in need not be `listed`.
 
     Raises:
         InvalidInput: there is no such namespace.
@@ -85,7 +85,7 @@ async def erase_namespace(database: Database, name: str) -> dict[str, int]:
         removed = await _counted(tx)
         for row in await tx.rows(OWNED):
             await tx.run(DELETE.format(sql.Identifier(row["name"])))
-        for statement in (UNLIST, LIST, REMOVE):
+        for statement in (UNLIST, LIST, REMOVE) if listed else (REMOVE,):
             await as_login(tx, statement, {"id": key})
     database.forget_namespace(name)
     return removed

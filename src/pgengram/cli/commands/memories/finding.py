@@ -40,6 +40,7 @@ async def search(
     mode: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.", autocompletion=completing(MODES))] = "auto",
     why: Annotated[bool, typer.Option("--why", help="Show the parts of each score.")] = False,
     turns: Annotated[bool, typer.Option("--turns", help="Also search the conversation turns that hooks keep.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show hits that hardly fit.")] = False,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
@@ -51,7 +52,7 @@ async def search(
     if as_json:
         print_json(found)
         return
-    print_search(found.model_dump(), why=why)
+    print_search(found.model_dump(), why=why, everything=everything)
 
 
 @command
