@@ -151,7 +151,7 @@ def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> No
     """
     hits, fits = found["results"], found.get("evidence") != "none"
     if hits and not fits:
-        say("Nothing fits well. The nearest:")
+        say("Nothing fits for certain. The nearest:")
     likely = [hit for hit in hits if not hit.get("unlikely")] if fits else hits[:NEAREST]
     shown = hits if everything else likely
     print_found(shown, SCORE | PARTS if why else SCORE, found.get("note"))
