@@ -42,12 +42,12 @@ Answer = dict[str, Any]
 
 def environment(**settings: str) -> dict[str, str]:
     """Return the environment of a server: the machine's, and of ours only `settings`; unless told otherwise answers are
-    full, and the folder of this repository is not what a test works on.
+    full, no backups are made, and the folder of this repository is not what a test works on.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
     if REPLICA and "database_url" in settings:
         settings = {"read_url": read_url(settings["database_url"]), **settings}
-    settings = {"answers": "full", "project": "off", **settings}
+    settings = {"answers": "full", "backup_days": "0", "project": "off", **settings}
     return inherited | {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
 
 

@@ -19,6 +19,7 @@ SECRETS = ("reject", "redact")
 ANSWERS = ("short", "full")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 MAX_BACKUPS = 3_650
+USUAL_BACKUPS = 7  # a week: long enough to notice what went wrong
 
 
 def _setting(default: str, about: str) -> Any:
@@ -63,7 +64,9 @@ class Settings:
         "How much of a memory the tools' answers show: `short`, what a language model needs, or `full`, every field.",
     )
     backup_days: str = _setting(
-        "0", "How many daily backups the server keeps in the folder `backups` of the data folder; 0 makes none."
+        "",
+        "How many daily backups are kept in the folder `backups` of the data folder, and besides the last of each of four "
+        "weeks; 0 makes none. Empty: 7 of the embedded PostgreSQL, 0 of one of your own.",
     )
     log_level: str = _setting(
         "WARNING",
@@ -83,7 +86,7 @@ class Settings:
             raise InvalidInput(f"PGENGRAM_SECRETS must be one of {', '.join(SECRETS)}.")
         if self.answers not in ANSWERS:
             raise InvalidInput(f"PGENGRAM_ANSWERS must be one of {', '.join(ANSWERS)}.")
-        if not self.backup_days.isdecimal() or int(self.backup_days) > MAX_BACKUPS:
+        if self.backup_days and (not self.backup_days.isdecimal() or int(self.backup_days) > MAX_BACKUPS):
             raise InvalidInput(f"PGENGRAM_BACKUP_DAYS must be a number from 0 to {MAX_BACKUPS}.")
         unknown = self.toolset_names - {*TOOLSETS, ESSENTIAL}
         if unknown or not self.toolset_names:
@@ -124,7 +127,7 @@ class Settings:
     @property
     def backups_kept(self) -> int:
         """How many daily backups are kept; 0 when none are made."""
-        return int(self.backup_days)
+        return int(self.backup_days or (0 if self.database_url else USUAL_BACKUPS))
 
     @property
     def variables(self) -> dict[str, str]:

@@ -9,14 +9,18 @@ import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, copied, is_over, pgengram
@@ -276,11 +280,69 @@ async def test_the_server_makes_a_backup_a_day_and_keeps_as_many_as_it_is_told(f
     assert answered("backup", "--if-due", "--json", **settings) == {"made": False}
     os.utime(newest, (time.time() - backup_schedule.DAY_S - 1,) * 2)
     assert answered("backup", "--if-due", "--json", **settings)["made"] is True
-    assert len(backup_schedule.daily(place)) == 2
+    assert backup_schedule.daily(place)[:2] == [older, newest]  # the older one is the last of its week
+    assert len(backup_schedule.daily(place)) == 3
     assert mine.exists()
 
 
-def test_without_the_setting_no_backup_is_made(folder: Path) -> None:
+@given(st.sets(st.integers(0, 120), min_size=1), st.integers(1, 10))
+def test_the_newest_and_the_last_of_each_of_four_weeks_stay(days: set[int], number: int) -> None:
+    today = datetime(2026, 11, 27, tzinfo=UTC)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        dates = sorted(today - timedelta(days=ago) for ago in days)
+        for date in dates:
+            (place / f"pgengram-daily-{date:%Y%m%d}T030000Z.backup").touch()
+        backup_schedule.keep_newest(place, number)
+        left = {one.name[15:23] for one in backup_schedule.daily(place)}
+        once_more = backup_schedule.keep_newest(place, number)
+
+    weeks = sorted({date.isocalendar()[:2] for date in dates})[-4:]
+    last = {week: max(date for date in dates if date.isocalendar()[:2] == week) for week in weeks}
+    assert left == {f"{date:%Y%m%d}" for date in [*dates[-number:], *last.values()]}
+    assert once_more == []
+
+
+def test_daily_backups_are_copied_to_a_second_folder_which_may_be_away(folder: Path, tmp_path: Path) -> None:
+    settings = {"data_dir": str(folder), "embedder": "none:", "backup_days": "3"}
+    usb = tmp_path / "usb"
+    pgengram("call", "create_memory", "content=Worth two backups.", data_dir=str(folder), embedder="none:")
+    assert answered("backup", "--if-due", "--json", **settings)["made"] is True
+    refused = pgengram("backup", "--also-in", str(usb), expect=2, **settings)
+    assert "Make it, or mount its disk" in refused.stderr
+
+    usb.mkdir()
+    pgengram("backup", "--also-in", str(usb), **settings)
+    [copy] = usb.iterdir()
+    assert archive.read(copy).memories == 1
+    assert f"also in {usb}" in pgengram("stats", **settings).stdout.replace("\n", "")
+
+    usb.rename(tmp_path / "drawer")
+    made_yesterday(folder)
+    made = pgengram("backup", "--if-due", **settings)
+    assert "The second copy is missing" in made.stderr
+    assert not usb.exists()  # or it would fill the disk that the other one was mounted on
+    [row] = [row for row in answered("doctor", "--json", expect=1, **settings) if row["what"] == "Backups"]
+    assert not row["ok"]
+    assert str(usb) in row["seen"]
+
+    (tmp_path / "drawer").rename(usb)
+    pgengram("backup", "--if-due", **settings)
+    assert {one.name for one in usb.iterdir()} == {one.name for one in backup_schedule.daily(folder / "backups")}
+
+
+def made_yesterday(folder: Path) -> None:
+    """Let the newest daily backup look a day old."""
+    os.utime(backup_schedule.daily(folder / "backups")[-1], (time.time() - backup_schedule.DAY_S - 1,) * 2)
+
+
+def test_the_embedded_store_is_backed_up_unless_that_is_switched_off() -> None:
+    assert Settings().backups_kept == 7
+    assert Settings(database_url="postgresql://db.example.org/memo").backups_kept == 0
+    assert Settings(backup_days="0").backups_kept == 0
+
+
+def test_where_it_is_switched_off_no_backup_is_made(folder: Path) -> None:
     pgengram("call", "create_memory", "content=Alone.", data_dir=str(folder), embedder="none:")
 
     assert not (folder / "backups").exists()

@@ -13,8 +13,11 @@ from rich.text import Text
 from pgengram.cli.options import AsJson, OfProject
 from pgengram.cli.output import ago, in_lines, is_count, plain, plain_table, rows_table
 from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
+from pgengram.cli.store.health import backups_said
 from pgengram.ids import short
 from pgengram.service.toolsets.maintenance import Maintenance
+from pgengram.settings import Settings
+from pgengram.store.recovery import backup_schedule
 from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
 from pgengram.views import cut
@@ -53,10 +56,10 @@ async def stats(
             if rows:
                 screen.print(_table(title, rows))
     else:
-        _print_summary(found)
+        _print_summary(found, backups_said(backup_schedule.status(Settings.from_environment())))
 
 
-def _print_summary(found: Mapping[str, Any]) -> None:
+def _print_summary(found: Mapping[str, Any], backups: str) -> None:
     totals, vectors = found["totals"], found["vectors"]
     screen.print(
         Text.assemble((counted(totals["memories"]), "bold"), f" in the namespace {found['database']['namespace']}\n")
@@ -73,6 +76,7 @@ def _print_summary(found: Mapping[str, Any]) -> None:
     table.add_row("vectors", Text("; ".join(_vectors(totals, vectors))))
     table.add_row("embedder", Text(str(vectors.get("embedder") or "none").partition("@")[0]))
     table.add_row("conversations", Text(_conversations(found["conversations"])))
+    table.add_row("backups", Text(backups))
     table.add_row("size", Text(f"{found['database']['bytes'] / 1_000_000:,.1f} MB"))
     screen.print(table)
     say("\nMore: pgengram stats --all")

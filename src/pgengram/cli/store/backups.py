@@ -15,7 +15,7 @@ import typer
 from pgengram import postgres
 from pgengram.cli.options import AsJson
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import FAILED, command, confirmed, opened_store, print_answer
+from pgengram.cli.runtime import FAILED, command, confirmed, note, opened_store, print_answer
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.settings import Settings
 from pgengram.store.connection import locks
@@ -37,16 +37,24 @@ async def backup(
             "--if-due", help="Only if the newest daily backup is older than a day; keeps PGENGRAM_BACKUP_DAYS of them."
         ),
     ] = False,
+    also_in: Annotated[
+        str,
+        typer.Option(
+            metavar="FOLDER", help="From now on also copy each daily backup to this folder; `none` ends that."
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Includes all namespaces and their history. Servers keep running.
 
-    Example: `pgengram backup /media/usb/memories.backup`
+    Examples: `pgengram backup /media/usb/memories.backup`, `pgengram backup --also-in /media/usb`
     """
-    if if_due and path is not None:
-        raise InvalidInput("--if-due chooses its own file name.", "Leave the path out.")
+    if (if_due or also_in) and path is not None:
+        raise InvalidInput("Daily backups have file names of their own.", "Leave the path out.")
     settings = Settings.from_environment()
-    if if_due:
+    if also_in:
+        await asyncio.to_thread(_also_in, settings, also_in, as_json=as_json)
+    elif if_due:
         await asyncio.to_thread(_back_up_if_due, settings, as_json=as_json)
     else:
         await asyncio.to_thread(_back_up, settings, path, as_json=as_json)
@@ -99,18 +107,40 @@ def _back_up(settings: Settings, path: Path | None, *, as_json: bool) -> None:
     _print_made(manifest, others, target, as_json=as_json)
 
 
-def _back_up_if_due(settings: Settings, *, as_json: bool) -> None:
+def _also_in(settings: Settings, also_in: str, *, as_json: bool) -> None:
+    """Name the second folder of daily backups, and copy the last one there."""
     folder = backup_schedule.folder(settings.data_path)
+    if not settings.backups_kept:
+        raise InvalidInput("No daily backups are made.", "Set PGENGRAM_BACKUP_DAYS to how many are to be kept.")
+    backup_schedule.name_second(folder, None if also_in == "none" else Path(also_in))
+    problem = backup_schedule.copy_to_second(folder, settings.backups_kept)
+    if problem:
+        raise NotReady(f"The last backup could not be copied to {problem}.", "Later ones are tried there as well.")
+    copies = backup_schedule.second(folder)
+    text = f"Daily backups are also copied to {copies}." if copies else "Daily backups are no longer copied."
+    print_answer(text, {"also_in": copies and str(copies)}, as_json=as_json)
+
+
+def _back_up_if_due(settings: Settings, *, as_json: bool) -> None:
+    folder, kept = backup_schedule.folder(settings.data_path), max(settings.backups_kept, 1)
     with _server(settings) as url, psycopg.connect(url) as connection:  # its one transaction holds the lock
         connection.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
         row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [locks.BACKUP]).fetchone()
         if row is None or not row[0] or not backup_schedule.is_due(folder):
-            print_answer("No backup is due.", {"made": False}, as_json=as_json)
+            problem = backup_schedule.copy_to_second(folder, kept)  # it may have been away, or full
+            print_answer(f"No backup is due.{_not_copied(problem)}", {"made": False}, as_json=as_json)
             return
         target = folder / backup_schedule.name(backup_schedule.DAILY)
         manifest, others = backing_up.make(url, target)
-        backup_schedule.keep_newest(folder, max(settings.backups_kept, 1))
+        backup_schedule.keep_newest(folder, kept)
+        problem = backup_schedule.copy_to_second(folder, kept)
     _print_made(manifest, others, target, as_json=as_json)
+    if problem:
+        note(_not_copied(problem).strip())
+
+
+def _not_copied(problem: str) -> str:
+    return f" The second copy is missing. {problem}." if problem else ""
 
 
 def _restore(settings: Settings, path: Path, manifest: archive.Manifest, about: str, *, as_json: bool) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Final
 
 import psycopg
 
+from pgengram.cli.output import ago
 from pgengram.errors import NotReady
 from pgengram.postgres import programs
 from pgengram.settings import Settings
@@ -17,9 +14,9 @@ from pgengram.store.connection.database import Database
 from pgengram.store.recovery import backup, backup_schedule, restoring
 from pgengram.store.schema import place
 from pgengram.store.schema.reach import reach
+from pgengram.text.counting import counted
 
 Row = tuple[str, bool, str, str]  # what, whether it is well, what was seen, how to repair it
-OVERDUE_S: Final = 2 * backup_schedule.DAY_S
 
 
 async def rights_row(database: Database) -> Row:
@@ -34,23 +31,37 @@ async def backups_row(settings: Settings, url: str) -> Row:
 
 
 def _backups(settings: Settings, url: str) -> Row:
-    wanted = bool(settings.backups_kept)
+    now = backup_schedule.status(settings)
     try:
         limits = _limits(url)
     except NotReady as error:
-        return ("Backups", not wanted, f"none can be made: {error.message}", error.hint)
+        return ("Backups", not now.kept, f"none can be made: {error.message}", error.hint)
     except psycopg.Error as error:
-        return ("Backups", not wanted, f"none can be made: {type(error).__name__}", "")
-    if not wanted:
-        seen = "`pgengram backup` makes one; PGENGRAM_BACKUP_DAYS=7 makes one each day and keeps seven"
-        return ("Backups", True, f"{seen}{limits}", "")
-    newest = _newest(settings.data_path)
-    if newest is None:
-        return ("Backups", True, f"none yet; a running server makes the first within the hour{limits}", "")
-    made = datetime.fromtimestamp(newest.stat().st_mtime, UTC)
-    overdue = time.time() - made.timestamp() > OVERDUE_S
-    repair = "Run `pgengram backup --if-due` and see what it says." if overdue else ""
-    return ("Backups", not overdue, f"the newest is of {made:%Y-%m-%d %H:%M} UTC{limits}", repair)
+        return ("Backups", not now.kept, f"none can be made: {type(error).__name__}", "")
+    repair = ""
+    if now.damage:
+        repair = f"Move {now.newest} away and run `pgengram backup --if-due`."
+    elif now.is_overdue:
+        repair = "Run `pgengram backup --if-due` and see what it says."
+    elif not now.copied:
+        repair = (
+            "Connect its disk or make room; the next backup is tried there again, `pgengram backup --if-due` at once."
+        )
+    return ("Backups", not (now.kept and repair), f"{backups_said(now)}{limits}", repair if now.kept else "")
+
+
+def backups_said(now: backup_schedule.Status) -> str:
+    """Return in a sentence what is known of the daily backups."""
+    if not now.kept:
+        return "`pgengram backup` makes one; PGENGRAM_BACKUP_DAYS=7 makes one each day and keeps seven"
+    if now.made_at is None:
+        return "none yet; a running server makes the first one"
+    if now.damage:
+        return f"the last one cannot be read: {now.damage}"
+    said = f"daily; the last {ago(now.made_at)} with {counted(now.memories)}"
+    if now.second is None:
+        return f"{said}, on this disk only: `pgengram backup --also-in FOLDER` adds a second place"
+    return f"{said}, also in {now.second}" if now.copied else f"{said}; the copy in {now.second} is missing"
 
 
 def _limits(url: str) -> str:
@@ -67,7 +78,3 @@ def _limits(url: str) -> str:
         except NotReady as error:
             return f". To restore one: {error.message} {error.hint}"
     return ""
-
-
-def _newest(data_path: Path) -> Path | None:
-    return next(reversed(backup_schedule.daily(data_path / "backups")), None)
