@@ -314,8 +314,9 @@ def worlds(path: Path) -> Iterator[World]:
 AHEAD = ("expires_at", "occurred_at")  # moments that the caller chose
 MOMENTS = """
 SELECT table_name, array_agg(column_name::text) AS columns FROM information_schema.columns
-WHERE table_schema = current_schema() AND data_type = 'timestamp with time zone' AND is_generated = 'NEVER'
-  AND column_name <> ALL (%s)
+JOIN information_schema.tables USING (table_schema, table_name)
+WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' AND data_type = 'timestamp with time zone'
+  AND is_generated = 'NEVER' AND column_name <> ALL (%s)
 GROUP BY table_name
 """
 
