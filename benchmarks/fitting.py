@@ -11,7 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from corpus import Query
 from numpy.typing import NDArray
 
 from pgengram.search import ranking
+from pgengram.search.candidates import HIDDEN
 
 RIDGE = 0.003
 STEPS = 150
@@ -29,17 +30,33 @@ LIMIT = 10
 Floats = NDArray[np.float64]
 
 
+@dataclass(slots=True)
+class Noted:
+    """What the product knew when it answered a question.
+
+    columns: the features of the candidates, by name; others: what is added to their fits besides; ids: of the
+    candidates; hits: the best ones; field: what they stand among.
+    """
+
+    columns: dict[str, Floats] = field(default_factory=dict)
+    others: Floats = field(default_factory=lambda: np.zeros(0))
+    ids: list[str] = field(default_factory=list)
+    asked: Any = None
+    hits: list[Any] = field(default_factory=list)
+    field: Any = None
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The candidates of one question: shape (candidates, features) of what is fitted, what is added to their scores
-    besides, and which of them answer.
-    """
+    """One question of a data set and what was noted of it; keys: of the candidates; hit_keys: of the hits."""
 
     data: str
     query: Query
-    features: Floats
-    others: Floats
+    group: str
+    mode: str
+    noted: Noted
     keys: list[str]
+    hit_keys: list[str]
 
     @property
     def right(self) -> NDArray[np.bool_]:
@@ -54,28 +71,30 @@ def recall(query: Query, hits: Sequence[str], cut: int) -> float:
 
 
 @contextmanager
-def noting(seen: list[tuple[dict[str, Floats], list[Any], Floats]]) -> Iterator[None]:
-    """Note the features of each question that is asked."""
-    usual = ranking.scored
+def noting() -> Iterator[list[Noted]]:
+    """Note what is known of each question that is asked."""
+    scored, judge = ranking.scored, ranking.judge
+    noted: list[Noted] = []
+    latest = Noted()
 
-    def scored(columns: dict[str, Floats], rows: list[Any]) -> Floats:
-        score = usual(columns, rows)
-        fitted = sum(weight * columns[name] for name, weight in ranking.weights().items())
-        seen.append((columns, rows, score - fitted))
-        return score
+    def note_scored(columns: dict[str, Floats], rows: list[Any]) -> Floats:
+        fits = scored(columns, rows)
+        if rows[0]["found_by"] != HIDDEN:
+            fitted = sum(weight * columns[name] for name, weight in ranking.weights().items())
+            latest.columns, latest.others = columns, fits - fitted
+            latest.ids = [str(row["id"]) for row in rows]
+        return fits
 
-    ranking.scored = scored
+    def note_judged(asked: Any, hits: list[Any], its_field: Any) -> Any:
+        if all(hit.status == "active" for hit in hits):
+            noted.append(replace(latest, asked=asked, hits=[*hits], field=its_field))
+        return judge(asked, hits, its_field)
+
+    ranking.scored, ranking.judge = note_scored, note_judged
     try:
-        yield
+        yield noted
     finally:
-        ranking.scored = usual
-
-
-def of(data: str, query: Query, keys: dict[str, str], noted: tuple[dict[str, Floats], list[Any], Floats]) -> Seen:
-    """Return what was noted of a question as it is fitted on."""
-    columns, rows, others = noted
-    features = np.column_stack([columns[name] for name in ranking.weights()])
-    return Seen(data.partition(",")[0], query, features, others, [keys.get(str(row["id"]), "?") for row in rows])
+        ranking.scored, ranking.judge = scored, judge
 
 
 def fitted(seen: Sequence[Seen], left_out: Sequence[str] = ()) -> Floats:

@@ -49,7 +49,8 @@ from pgengram.search import listing, ranking
 from pgengram.search.asked import Asked
 from pgengram.search.filters import WITH_ACTIVATION, scope_of
 from pgengram.search.likeness import vectors_alone
-from pgengram.search.question import Frequencies, parse, understand
+from pgengram.search.lookup import Frequencies, understand
+from pgengram.search.question import parse
 from pgengram.search.results.hits import HIT_COLUMNS
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager

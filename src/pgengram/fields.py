@@ -35,6 +35,11 @@ FIRST_MOMENT: Final = datetime(1, 1, 2, tzinfo=UTC)
 LAST_MOMENT: Final = datetime(9999, 12, 30, tzinfo=UTC)
 LONGEST_LIFE: Final = timedelta(days=36_525)
 CLOCK_SKEW: Final = timedelta(minutes=5)  # of a caller's clock
+SCOPE: Final = (
+    "user",
+    "project",
+    "collection",
+)  # what a memory is about; where one differs, it is about something else
 WHOLE_CONTENT: Final = 300  # characters of content a search shows before it cuts
 
 MemoryType = Literal["episodic", "semantic", "procedural", "strategic"]

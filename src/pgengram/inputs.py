@@ -230,7 +230,7 @@ class Filters(Request):
     source_provider: SkipJsonSchema[f.Name | None] = None
     _tag_groups: list[list[str]] | None = PrivateAttr(None)
     _spellings: dict[str, list[str]] = PrivateAttr(default_factory=dict)
-    _hidden: Literal["out", "too", "alone"] = PrivateAttr(default="out")
+    _shows_hidden: bool = PrivateAttr(default=False)
     _counts_hidden: bool = PrivateAttr(default=True)
     _days: tuple[datetime, datetime, timedelta] | None = PrivateAttr(default=None)
 
@@ -253,18 +253,18 @@ class Filters(Request):
         return self._spellings
 
     @property
-    def hidden(self) -> Literal["out", "too", "alone"]:
-        """Whether expired and forgotten memories are left out, count like all others, or are the only ones."""
-        return self._hidden
+    def shows_hidden(self) -> bool:
+        """Whether expired and forgotten memories count like all others."""
+        return self._shows_hidden
 
     @property
-    def hides_nothing(self) -> bool:
-        """Whether the caller chose a state or a time of memories, or does not want to know of hidden ones."""
+    def counts_hidden(self) -> bool:
+        """Whether it is told how many hidden memories match: unless the caller chose a state or a time of memories."""
         chosen = self.status != "active" or getattr(self, "as_of", None) is not None
-        return chosen or self._hidden != "out" or not self._counts_hidden
+        return self._counts_hidden and not chosen and not self._shows_hidden
 
     def without_counting_hidden(self) -> Self:
-        """Return these filters for a caller who shows no count of hidden memories, which takes a search of its own."""
+        """Return these filters for a caller who shows no count of hidden memories."""
         made = self.model_copy()
         made._counts_hidden = False
         return made
@@ -276,10 +276,10 @@ class Filters(Request):
         """
         return self._days
 
-    def with_hidden(self, *, alone: bool = False) -> Self:
-        """Return these filters for expired and forgotten memories too; `alone` for those and archived ones only."""
+    def with_hidden(self) -> Self:
+        """Return these filters for expired and forgotten memories too."""
         made = self.model_copy()
-        made._hidden = "alone" if alone else "too"
+        made._shows_hidden = True
         return made
 
     def as_stored(self, synonyms: Mapping[str, str], spellings: Mapping[str, list[str]]) -> Self:

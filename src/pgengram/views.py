@@ -15,8 +15,6 @@ from pydantic_core import to_jsonable_python
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
-from pgengram.ids import short
-from pgengram.text.fencing import one_line
 from pgengram.text.lexical.language import spoken
 
 Shown = dict[str, Any]
@@ -35,7 +33,6 @@ HIT_FIELDS = (
     "created_at", "last_confirmed_at",
     "superseded_by", "changed_since", "conflicts_with", "older", "newer",
 )  # fmt: skip
-WHY = "why_"  # how the ranking's columns begin that are shown under `why`, where they are not 0
 # Of a field that tools/list leaves out, as it is rare and told of in the description.
 Unlisted: Any = SkipJsonSchema()  # type: ignore[type-arg]
 RELATED_EXCERPT_CHARS = 200  # characters of a memory beside what was asked for
@@ -207,13 +204,13 @@ def memory_view(row: dict[str, Any]) -> Shown:
     if row["type"] == "strategic":
         detail.setdefault("pattern_description", row["content"])
     view["detail"] = detail
-    view |= _language(row["content"])
+    view |= language_view(row["content"])
     view["half_life_days"] = round(log(2) / row["rate_per_day"], 1) if row["rate_per_day"] else None
     view["embedded"] = bool(row["vectors"])
     return view
 
 
-def _language(content: str) -> Shown:
+def language_view(content: str) -> Shown:
     """Return the language of a memory as it is shown: only where it is told, and not English."""
     language = spoken(content)
     return {} if language is None else {"language": language}
@@ -286,48 +283,3 @@ def replaced_view(row: dict[str, Any]) -> Shown:
     """Return a memory that may no longer hold since what is told now: when it was last told to hold, and its text."""
     day = (row["last_confirmed_at"] or row["created_at"]).date().isoformat()
     return {"id": str(row["id"]), "date": day, "text": cut(row["content"], RELATED_EXCERPT_CHARS)}
-
-
-def hit_view(row: dict[str, Any], *, detail: bool) -> Shown:
-    """Return one search hit with the parts of its score."""
-    view = shown(row, BASE_FIELDS if detail else HIT_FIELDS)
-    content = row["content"]
-    view["content"] = content if detail else cut(content, f.WHOLE_CONTENT)
-    if view["content"] != content:
-        view["truncated"] = True
-    view |= _language(content)
-    if "score" in row:
-        view["score"] = round(row["score"], 4)
-        if row["unlikely"]:
-            view["unlikely"] = True
-        similarity = row["similarity"]
-        view["why"] = {
-            "similarity": None if similarity is None else round(similarity, 4),
-            "distance": None if similarity is None else round(1 - similarity, 4),
-            "words": round(row["words_share"], 4),
-            "relevance": round(row["relevance"], 4),
-            "found_by": row["found_by"],
-            **{name[len(WHY) :]: round(row[name], 4) for name in row if name.startswith(WHY) and row[name]},
-        }
-    return view
-
-
-def recalled_line(row: dict[str, Any]) -> str:
-    """Return one memory as a line of recalled text: what, when, when it was changed or confirmed since, how it got
-    here, and the end of its id.
-    """
-    when = row["occurred_at"] or row["created_at"]
-    confirmed = row["last_confirmed_at"] or row["created_at"]
-    updated = f", updated {confirmed:%Y-%m-%d}" if confirmed.date() > row["created_at"].date() else ""
-    source = f", {row['speaker']}" if row["speaker"] else ""
-    sure = ", inferred" if row["capture_mode"] == "inferred" else ""
-    others = ", ".join(short(one["id"]) for one in row.get("conflicts_with", ()))
-    disputed = f"; disagrees with {others}" if others else ""
-    older = ", ".join(map(short, row.get("older", ())))
-    newer_than = f"; newer than {older}" if older else ""
-    newer = ", ".join(map(short, row.get("newer", ())))
-    replaced = f"; perhaps replaced by {newer}" if newer else ""
-    return (
-        f"- {one_line(row['content'])} ({when:%Y-%m-%d}{updated}{one_line(source)}{sure}; "
-        f"{short(row['id'])}{newer_than}{replaced}{disputed})"
-    )

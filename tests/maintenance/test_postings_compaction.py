@@ -14,7 +14,7 @@ import pytest
 
 from helpers import Database, database_of, nightly, until
 from pgengram.inputs import Change, NewMemory, Question
-from pgengram.search.question import COUNTED, WAITING, Frequencies
+from pgengram.search.lookup import COUNTED, WAITING, Frequencies
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection import locks

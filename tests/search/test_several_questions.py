@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields, replace
 from uuid import uuid4
 
 import pytest
@@ -9,7 +10,7 @@ from mcp import Client
 
 from helpers import call, found, remember
 from pgengram.search.results.fusion import fused, parts_of
-from pgengram.search.results.hits import Hits
+from pgengram.search.results.hits import Hit, Hits, Match
 
 QUESTIONS = ["What does Elin drink in the morning?", "Where is the spare key?"]
 
@@ -106,10 +107,16 @@ async def test_in_mode_text_each_of_several_texts_is_looked_for_by_its_signs(cli
 
 
 def test_a_memory_that_one_question_recalls_is_recalled_whatever_it_fits_best() -> None:
-    id_ = uuid4()
-    weak = {"id": id_, "fit": 0.9, "score": 0.04, "unlikely": True, "recalled": False}
-    sure = {"id": id_, "fit": 0.5, "score": 0.02, "unlikely": True, "recalled": True}
+    match = Match(
+        fit=0.9, similarity=None, words=0, found_by="words", why={}, standalone=0, is_named=False, is_of_long_talk=False
+    )
+    weak = replace(match, score=0.04, unlikely=True, recalled=False)
+    sure = replace(match, fit=0.5, score=0.02, unlikely=True, recalled=True)
+    columns = dict.fromkeys(
+        one.name for one in fields(Hit) if one.default is MISSING and one.default_factory is MISSING
+    )
+    hit = Hit(**columns | {"id": uuid4()})
 
-    together = fused([(1.0, Hits([weak], "exact", {}, "weak")), (1.0, Hits([sure], "exact", {}, "strong"))], 0, 10)
+    together = fused([(1.0, Hits([replace(hit, match=one)], "exact")) for one in (weak, sure)], 0, 10)
 
-    assert [row["recalled"] for row in together.rows] == [True]
+    assert [one.match.recalled for one in together.found if one.match] == [True]

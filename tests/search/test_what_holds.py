@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from mcp import Client
 
 from helpers import Database, call, found, hits, remember
-from pgengram.store.memory.succession import CHANGE, succeeds
+from pgengram.search.succession import CHANGE, Statement, succeeds
 
 HALL = "The choir of Esther rehearses on Wednesdays in the parish hall."
 LIBRARY = "The choir of Esther now meets on Mondays in the library."
@@ -147,11 +149,10 @@ MORE_GAUGES = "The network covers 52 gauges."
     ids=["another number", "the same number", "another thing", "a year", "no whole number"],
 )
 def test_another_number_of_the_same_thing_is_evidence_that_it_changed(newer: str, evidence: float) -> None:
-    scope = dict.fromkeys(("user", "project", "collection", "speaker"))
-    older = {**scope, "content": GAUGES, "type": "semantic", "kind": "fact", "traits": 0}
-    plain = {**older, "content": "The network covers rivers."}
+    older = Statement(GAUGES, "semantic", "fact", None, (None, None, None), is_turn=False, told_at=None)
+    plain = replace(older, content="The network covers rivers.")
 
-    gained = succeeds({**older, "content": newer}, older, 0.5, 0.4) - succeeds(plain, older, 0.5, 0.4)
+    gained = succeeds(replace(older, content=newer), older, 0.5, 0.4) - succeeds(plain, older, 0.5, 0.4)
 
     # the year begins with a word of change
     assert gained == pytest.approx(evidence + (CHANGE if "since" in newer else 0))

@@ -12,17 +12,17 @@ from pgengram import fields as f
 from pgengram.local.events import Event, printed, read_event
 from pgengram.local.transcripts import read_transcript
 from pgengram.runtime.projects import Project
+from pgengram.search.results.budget import recalled_line
 from pgengram.service.answers import contexts, said, standing
 from pgengram.service.conversations import Conversations
 from pgengram.service.projects import instruction
 from pgengram.store.assistant import recall_receipts
 from pgengram.store.assistant.conversations import Conversation, cited
 from pgengram.text.fencing import fenced, one_line
-from pgengram.views import recalled_line
 
 if TYPE_CHECKING:
+    from pgengram.search.results.hits import Hit
     from pgengram.service.manager import MemoryManager
-    from pgengram.store.connection.database import Row
 
 BEGUN: Final = (
     "Long-term memory is connected (tools search_memories, create_memory and others). Search it for the topic of every "
@@ -181,7 +181,7 @@ class _Answer:
             for row in found
         ]
 
-    async def _logged(self, rows: Sequence[Row], evidence: str | None = None) -> list[str]:
+    async def _logged(self, hits: Sequence[Hit], evidence: str | None = None) -> list[str]:
         """Return the memories that were not put before the model in this conversation yet as lines, and log them.
 
         There are none once it is too late: they would be logged and never seen.
@@ -189,11 +189,13 @@ class _Answer:
         talk = self._conversation
         async with self._manager.store.transaction() as tx:
             before = await recall_receipts.given(tx, talk.client, talk.id)
-            fresh = [row for row in rows if (row["id"], row["version"]) not in before] if self.is_in_time else []
-            lines = [recalled_line(row) for row in fresh]
+            fresh = [hit for hit in hits if (hit.id, hit.version) not in before] if self.is_in_time else []
+            lines = [recalled_line(hit) for hit in fresh]
             receipts = [
-                recall_receipts.Receipt(row["id"], row["version"], row.get("score"), len(line) // CHARS_OF_TOKEN)
-                for row, line in zip(fresh, lines, strict=True)
+                recall_receipts.Receipt(
+                    hit.id, hit.version, hit.match.score if hit.match else None, len(line) // CHARS_OF_TOKEN
+                )
+                for hit, line in zip(fresh, lines, strict=True)
             ]
             if receipts and not tx.read_only:
                 await recall_receipts.add(

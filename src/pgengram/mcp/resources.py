@@ -52,8 +52,8 @@ from pgengram.store.reading import completions
 from pgengram.text.tags import normalised_tag
 
 if TYPE_CHECKING:
+    from pgengram.search.results.hits import Hit
     from pgengram.service.manager import MemoryManager
-    from pgengram.store.connection.database import Row
 
 log = logging.getLogger(__name__)
 
@@ -221,16 +221,16 @@ class Library:
             return (await standing.opening(self.manager, about, contexts.MAX_CHARS, project=project))[0]
         if name == "recall":
             about = await self._about(supplied["query"], supplied.get("tags", ""), project)
-            return budget.recalled(budget.select_for_context(about, contexts.MAX_CHARS))
+            return budget.recalled(budget.select_for_context(budget.worth_recalling(about), contexts.MAX_CHARS))
         return ""
 
-    async def _about(self, query: str, tags: str, project: str | None) -> list[Row]:
+    async def _about(self, query: str, tags: str, project: str | None) -> list[Hit]:
         """Return what a search finds; nothing for a question without words."""
         question = checked(
             Question, {"query": query, "tags": tags or None, "project": project, "limit": contexts.LOOKED_AT}
         )
         found = await self.manager.search(question, cursors.Cursor(here()))
-        return found.rows if found.evidence else []
+        return [] if found.how == "list" else found.found
 
     # -- completions -------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
+from uuid import UUID
 
 from pgengram.inputs import Question
 from pgengram.search.filters import Scope
@@ -19,7 +20,7 @@ class Parsed:
     question: with its filters; scope: the memories that these let through; text: what is looked for; language: its own,
         None for English; words: its first words, each once; light, light_extra: those words and other terms that
         weigh, but find nothing; english: words of another language in English, where a lexicon has them; sounds: of
-        those that may be names in another script; names: the words as the speakers of memories are stored; extra: its
+        those that may be names in another script; ids: the digits of what may be ids of memories; names: the words as the speakers of memories are stored; extra: its
         terms that are no words; periods: the times it names, by a clock that is `utc_offset` ahead of UTC; wants_time:
         whether it asks when.
     phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not;
@@ -44,6 +45,7 @@ class Parsed:
     unwanted_phrases: list[str]
     english: Mapping[str, Sequence[str]]
     sounds: Mapping[str, Sequence[str]]
+    ids: list[str]
 
     @property
     def looked_up(self) -> list[str]:
@@ -79,7 +81,8 @@ class Asked:
     unwanted: the terms of the unwanted words; speakers: those it names, in lower case.
     mean_length: mean number of terms of a memory, for BM25; full: the weight of the terms it would share with a memory
         in its own words.
-    words: its words, each with what the memories know of it; name_terms: the terms of each name that a memory has.
+    words: its words, each with what the memories know of it; name_terms: the terms of each name that a memory has;
+    ids: the memories whose ids it holds.
     """
 
     parsed: Parsed
@@ -93,6 +96,7 @@ class Asked:
     unwanted: list[int]
     words: list[AskedWord]
     name_terms: list[set[int]]
+    ids: list[UUID]
 
     @property
     def speaker_key(self) -> str | None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pgengram.inputs import Mode
 from pgengram.search.features import BASE_MEANING, NEAR_BY
 from pgengram.search.filters import BY_CLOCK, Scope
-from pgengram.search.vector_index import VectorIndex
+from pgengram.search.vector_index import VectorIndex, Way
+from pgengram.store.connection.begin import NO_SORT, PROBES_NARROWED
+from pgengram.store.connection.database import Transaction
 from pgengram.store.schema.turns import SPOKEN
 from pgengram.store.schema.visibility import HIDDEN_IDS
 
 CANDIDATES: Final = 100  # of each arm
+HIDDEN: Final = "hidden"  # how a memory is found that is no hit, as it expired or was archived or forgotten
+HIDDEN_LOOKED_AT: Final = 1_000  # the latest of them
 FEW_POSTINGS: Final = 2_000  # read as quickly as what the candidates have of a term is looked up
 LEAST_SHARE: Final = 0.7  # of a term's weight that a memory of three times the usual length gets for having it once
 SEEDS: Final = 60  # best candidates whose neighbours are looked at
@@ -24,6 +29,20 @@ BM25_B: Final = 0.4  # how much longer memories are discounted; .75 puts 7 fewer
 
 
 MOST_SHARE: Final = BM25_K1 + 1  # the most that BM25 gives
+
+
+def searched(scope: Scope, model: VectorIndex | None, namespace_id: int) -> Scope:
+    """Return `scope` with the way in which its vectors are searched."""
+    way: Way = "each" if model is None else model.way(namespace_id)
+    return replace(scope, way="either" if scope.narrowed and way != "each" else way)
+
+
+async def set_for_index(tx: Transaction, scope: Scope) -> None:
+    """Have the index of the vectors taken where a scope is searched by it, with more probes where the scope is
+    narrowed.
+    """
+    if scope.way != "each":
+        await tx.set_local(NO_SORT | ({"ivfflat.probes": str(PROBES_NARROWED)} if scope.narrowed else {}))
 
 
 def in_scope(scope: Scope, memory_id: str) -> str:
@@ -156,20 +175,17 @@ def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reac
     In mode semantic they are the `reach` nearest, in mode text those that have the words, else the best hundred of both
     and the turns beside the best of these.
     """
+    gone, and_gone = _hidden(scope, model, mode)
     if mode == "semantic":
-        members = "members AS MATERIALIZED (SELECT memory_id, similarity, 0::double precision AS words, 0::bigint AS matched, 'meaning' AS found_by FROM near)"
         return f"""WITH {scope_set(scope)}, {sized(model, scope)}, near AS MATERIALIZED (
   {by_meaning(model, scope, reach)}
-), {members} {_known_of_each(model)}"""
+){gone}, members AS MATERIALIZED (
+  SELECT memory_id, similarity, 0::double precision AS words, 0::bigint AS matched, 'meaning' AS found_by FROM near {and_gone}
+) {_known_of_each(model)}"""
     left_out = words_of("c.memory_id", "NOT asked.rare OR asked.adds AND worded.memory_id IS NULL")
     common = f"CASE WHEN %(some_common)s OR %(some_add)s AND worded.memory_id IS NULL THEN {left_out} ELSE 0 END"
-    beside = (
-        ""
-        if mode == "text"
-        else BESIDE.format(
-            allowed=in_scope(scope, "n.memory_id"), similarity=similarity_of(model, "c.memory_id"), common=common
-        )
-    )
+    similarity = similarity_of(model, "c.memory_id")
+    beside = BESIDE.format(allowed=in_scope(scope, "n.memory_id"), similarity=similarity, common=common)
     return f"""
 WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
   SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[], %(adds)s::boolean[], %(bits)s::bigint[])
@@ -179,17 +195,43 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
 ), worded AS MATERIALIZED (
   {by_words(scope)}
 ), seeds AS MATERIALIZED (
-  SELECT c.memory_id, coalesce(near.similarity, {similarity_of(model, "c.memory_id")}) AS similarity,
+  SELECT c.memory_id, coalesce(near.similarity, {similarity}) AS similarity,
     coalesce(worded.words, 0) + {common} AS words, coalesce(worded.matched, 0) AS matched,
     concat_ws(' and ', CASE WHEN c.memory_id = ANY(%(named)s::uuid[]) THEN 'id' END, CASE WHEN near.memory_id IS NOT NULL THEN 'meaning' END,
               CASE WHEN worded.words > 0 THEN 'words' END) AS found_by
   FROM (SELECT memory_id FROM near
-        UNION (SELECT memory_id FROM worded WHERE words > 0 {TEXT_ONLY if mode == "text" else ""}
+        UNION (SELECT memory_id FROM worded WHERE words > 0 {_signs(mode, "worded")}
                ORDER BY words DESC, memory_id DESC LIMIT {reach})
         UNION SELECT named.id FROM unnest(%(named)s::uuid[]) AS named(id) WHERE {in_scope(scope, "named.id")}) AS c
   LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
-){beside}, members AS MATERIALIZED (SELECT * FROM seeds {"" if mode == "text" else "UNION ALL SELECT * FROM beside"})
-{_known_of_each(model)}"""
+){"" if mode == "text" else beside}{gone}, members AS MATERIALIZED (
+  SELECT * FROM seeds {"" if mode == "text" else "UNION ALL SELECT * FROM beside"} {and_gone}
+) {_known_of_each(model)}"""
+
+
+def _hidden(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, str]:
+    """Return what finds those of the hidden memories that fit best, and what adds them to the others; nothing where they
+    don't count. Uses memories_hidden, memory_vectors_pkey and memory_words_pkey.
+    """
+    if scope.hidden is None:
+        return "", ""
+    words = words_of("h.id", "true", ", bit_or(asked.bit) AS matched")
+    if mode == "semantic":
+        words = "(SELECT 0::double precision AS words, 0::bigint AS matched)"
+    gone = f""", gone AS MATERIALIZED (
+  SELECT h.id AS memory_id, {similarity_of(model, "h.id")} AS similarity, w.words, coalesce(w.matched, 0) AS matched
+  FROM (SELECT m.id FROM memories m {scope.activation} WHERE m.namespace_id = %(namespace_id)s AND {scope.hidden}
+        ORDER BY m.id DESC LIMIT {HIDDEN_LOOKED_AT}) AS h CROSS JOIN LATERAL {words} AS w
+)"""
+    nearest = f"""(SELECT * FROM gone WHERE similarity IS NOT NULL AND {str(mode != "text").lower()}
+    ORDER BY similarity DESC, memory_id LIMIT %(limit)s)"""
+    worded = f"""(SELECT * FROM gone WHERE words > 0 {_signs(mode, "gone")} ORDER BY words DESC, memory_id LIMIT %(limit)s)"""
+    return gone, f"UNION ALL SELECT *, '{HIDDEN}' FROM ({nearest} UNION {worded}) AS gone"
+
+
+def _signs(mode: Mode, among: str) -> str:
+    """Return the condition that a memory of a set has the phrases and lacks the words that the signs of mode text ask."""
+    return TEXT_ONLY.replace("[among]", among) if mode == "text" else ""
 
 
 # The turns near the best candidates. Uses memories_by_session.
@@ -252,10 +294,10 @@ TEXT_ONLY: Final = """
       SELECT (SELECT coalesce(bool_and(position(lower(phrase) IN said.text) > 0), true) FROM unnest(%(phrases)s::text[]) AS phrase)
         AND (SELECT coalesce(bool_and(position(lower(phrase) IN said.text) = 0), true) FROM unnest(%(unwanted_phrases)s::text[]) AS phrase)
       FROM memories m CROSS JOIN LATERAL (SELECT lower(regexp_replace(m.content, '\\s+', ' ', 'g')) OFFSET 0) AS said(text)
-      WHERE m.namespace_id = %(namespace_id)s AND m.id = worded.memory_id) END
+      WHERE m.namespace_id = %(namespace_id)s AND m.id = [among].memory_id) END
     AND CASE WHEN %(unwanted)s::integer[] = '{}' THEN true ELSE NOT coalesce((
       SELECT w.terms && %(unwanted)s::integer[] FROM memory_words w
-      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = worded.memory_id), false) END"""
+      WHERE w.namespace_id = %(namespace_id)s AND w.memory_id = [among].memory_id), false) END"""
 
 
 def rarest(counts: list[int]) -> list[bool]:

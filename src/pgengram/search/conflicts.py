@@ -10,8 +10,8 @@ from itertools import combinations
 from typing import Final
 from uuid import UUID
 
-from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.memory.succession import SCOPE
+from pgengram.search.results.hits import Hit
+from pgengram.store.connection.database import Transaction
 from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.similarity.differences import differences, other_subjects, overlap
 
@@ -19,7 +19,6 @@ ALIKE: Final = 0.6  # share of words in common, from which on two texts are abou
 COMPARED: Final = 10  # of the best hits: pairs grow with the square
 LONGEST: Final = 1_000  # characters; of longer texts a share of words tells little, and it costs more
 SERIES: Final = 3  # a text that is like more others than this is one of a series, such as the entries of a log
-OF_SOMETHING_ELSE: Final = (*SCOPE, "speaker", "occurred_at")  # where these differ
 LINKED: Final = "linked as contradicting"
 
 # Uses memory_relationships_pkey for the edges that go out, memory_relationships_to for the others, and memories_pkey.
@@ -35,40 +34,37 @@ WHERE {VISIBLE}
 """
 
 
-async def note(tx: Transaction, rows: Sequence[Row]) -> None:
-    """Add `conflicts_with` to each active row that disagrees with another memory: its id, and why that is thought.
+async def note(tx: Transaction, hits: Sequence[Hit]) -> None:
+    """Add `conflicts_with` to each active hit that disagrees with another memory: its id, and why that is thought.
 
     What was linked with the type `contradicts` is told wherever the other memory is; what only looks like it, among
-    `rows`.
+    `hits`.
     """
-    active = {row["id"]: row for row in rows if row["status"] == "active"}
-    if not active:
-        return
+    active = {hit.id: hit for hit in hits if hit.status == "active"}
     why: dict[tuple[UUID, UUID], str] = {}
     for one, other, differing in _unlike([*active.values()][:COMPARED]):
         why[one, other] = why[other, one] = f"differs in {' and '.join(differing)}"
-    linked = [id_ for id_, row in active.items() if row.get("contradicted", True)]  # the ranking has looked already
+    linked = [id_ for id_, hit in active.items() if hit.contradicted]
     for edge in await tx.rows(CONTRADICTED, {"ids": linked}) if linked else ():
         why[edge["one"], edge["other"]] = LINKED
     for (one, other), reason in why.items():
-        active[one].setdefault("conflicts_with", []).append({"id": str(other), "why": reason})
+        active[one].conflicts_with.append({"id": str(other), "why": reason})
 
 
-def _differing(one: Row, other: Row) -> list[str]:
-    """Return in what two rows differ that say nearly the same of the same; nothing for any others."""
-    texts = one["content"], other["content"]
-    if any(one[name] != other[name] for name in OF_SOMETHING_ELSE) or overlap(*texts) < ALIKE or other_subjects(*texts):
+def _differing(one: Hit, other: Hit) -> list[str]:
+    """Return in what two hits differ that say nearly the same of the same; nothing for any others."""
+    same = one.statement.scope == other.statement.scope and one.speaker == other.speaker
+    texts = one.content, other.content
+    if not same or one.occurred_at != other.occurred_at or overlap(*texts) < ALIKE or other_subjects(*texts):
         return []
     return differences(*texts)
 
 
-def _unlike(rows: Sequence[Row]) -> list[tuple[UUID, UUID, list[str]]]:
+def _unlike(hits: Sequence[Hit]) -> list[tuple[UUID, UUID, list[str]]]:
     """Return the pairs that say nearly the same of the same, and in what they differ."""
-    short = [row for row in rows if len(row["content"]) <= LONGEST]
+    short = [hit for hit in hits if len(hit.content) <= LONGEST]
     found = [
-        (one["id"], other["id"], differing)
-        for one, other in combinations(short, 2)
-        if (differing := _differing(one, other))
+        (one.id, other.id, differing) for one, other in combinations(short, 2) if (differing := _differing(one, other))
     ]
     alike = Counter(id_ for one, other, _ in found for id_ in (one, other))
     return [pair for pair in found if alike[pair[0]] <= SERIES and alike[pair[1]] <= SERIES]

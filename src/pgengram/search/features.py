@@ -9,6 +9,7 @@ surroundings, so that it is worth as much among turns as alone.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -116,7 +117,15 @@ class Terms:
         return np.asarray(((matched[:, None] >> places) & 1) @ weights / max(float(weights.sum()), 1e-9))
 
 
-def features(found: Candidates, terms: Terms, speakers: set[str], *, asks_when: bool) -> dict[str, Numbers]:
+def best_words(among: Sequence[Candidates], terms: Terms) -> float:
+    """Return what the words of the best candidate weigh, or half of what the question weighs if that is more."""
+    most = max((float(found.words.max(initial=0.0)) for found in among), default=0.0)
+    return max(most, FULL_SHARE * terms.full, 1e-9)
+
+
+def features(
+    found: Candidates, terms: Terms, speakers: set[str], most: float, *, asks_when: bool
+) -> dict[str, Numbers]:
     """Return every reason to rank, shape (candidates,) each; what is not weighted is shown, or others are made of it.
 
     A long turn has many parts, of which the best counts: the more there are, the better one of them fits by chance. A
@@ -126,13 +135,13 @@ def features(found: Candidates, terms: Terms, speakers: set[str], *, asks_when: 
         found: the candidates.
         terms: of the question.
         speakers: whom it names, in lower case.
+        most: what `best_words` returns.
         asks_when: whether it asks for a time.
     """
     import numpy as np
 
     meaning = np.nan_to_num(found.similarity)
-    best = max(float(found.words.max(initial=0.0)), FULL_SHARE * terms.full, 1e-9)
-    words = np.minimum(found.words / best, 1.0)
+    words = np.minimum(found.words / most, 1.0)
     base = BASE_MEANING * meaning + (1 - BASE_MEANING) * words
     turns = found.turns()
     named = np.array(

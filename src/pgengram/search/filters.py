@@ -63,8 +63,8 @@ def _visible(filters: Question) -> tuple[str, dict[str, Any]]:
     """Return the condition that every hit meets whatever is asked, with its parameters."""
     if filters.as_of is not None:
         return HELD_THEN, {"status": "held then", "as_of": filters.as_of}
-    if filters.hidden != "out":
-        return WITH_HIDDEN if filters.hidden == "too" else HIDDEN_ALONE, {"status": filters.hidden}
+    if filters.shows_hidden:
+        return WITH_HIDDEN, {"status": "any"}
     return VISIBLE if filters.status == "active" else OTHERS, {"status": filters.status}
 
 
@@ -104,13 +104,15 @@ class Scope:
     parameters.
 
     narrowed: the caller set conditions, or asks for memories that are not active; activation: the join that makes `a`
-    known, nothing where no condition asks for it; way: how vectors are searched.
+    known, nothing where no condition asks for it; hidden: the conditions on the memories that are left out because they
+    expired or were archived or forgotten, None where these don't count; way: how vectors are searched.
     """
 
     conditions: str
     activation: str
     narrowed: bool
     parameters: dict[str, Any]
+    hidden: str | None = None
     way: Way = "each"
 
 
@@ -118,6 +120,7 @@ def scope_of(filters: Question) -> Scope:
     """Return which memories a question ranges over."""
     base, parameters = _visible(filters)
     extra, more = _narrowing(filters)
-    narrowed = bool(extra) or filters.hidden != "out" or filters.status != "active" or filters.as_of is not None
+    hidden = " AND ".join([HIDDEN_ALONE, *extra]) if filters.counts_hidden else None
+    narrowed = bool(extra) or filters.shows_hidden or filters.status != "active" or filters.as_of is not None
     activation = WITH_ACTIVATION if OF_ACTIVATION & more.keys() else ""
-    return Scope(" AND ".join([base, *extra]), activation, narrowed, parameters | more)
+    return Scope(" AND ".join([base, *extra]), activation, narrowed, parameters | more, hidden)

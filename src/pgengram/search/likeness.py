@@ -7,9 +7,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question
-from pgengram.search.candidates import by_meaning, sized
+from pgengram.search.candidates import by_meaning, searched, set_for_index, sized
 from pgengram.search.filters import scope_of
-from pgengram.search.ranking import searched, set_for_index
 from pgengram.search.vector_index import VectorIndex
 from pgengram.store.connection.database import Transaction
 from pgengram.store.schema.visibility import HIDDEN_IDS

@@ -9,9 +9,8 @@ from uuid import UUID
 from pgengram.inputs import Question, Sort
 from pgengram.search.filters import OCCURRED, WITH_ACTIVATION, Scope, scope_of
 from pgengram.search.results.cursors import Cursor
-from pgengram.search.results.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
+from pgengram.search.results.hits import HIT_COLUMNS, Hits, hits_of
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.reading import history
 from pgengram.store.schema.visibility import HIDDEN_IDS
 
 SORT_KEYS: Final[dict[str, str]] = {
@@ -43,6 +42,8 @@ ALL_BY_ACTIVATION: Final = f"""{HIDDEN_IDS}, listed AS MATERIALIZED (
 # Said twice: subject to row-level security only the first is looked up in an index, as comparing ids might tell what it
 # sees.
 AFTER: Final = " AND {key} <= %(after_key)s::{kind} AND ({key}, {id}) < (%(after_key)s::{kind}, %(after_id)s)"
+# Uses memories_hidden.
+HIDDEN_ONES: Final = "SELECT m.id, m.status FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions} LIMIT %(limit)s"
 COUNT: Final = (
     "SELECT count(*) AS matches FROM memories m {activation} WHERE m.namespace_id = %(namespace_id)s AND {conditions}"
 )
@@ -62,9 +63,11 @@ async def listed(tx: Transaction, question: Question, place: Cursor) -> Hits:
         rows = await most_relevant(tx, now=place.now, after=place.after, **limits)
     else:
         rows = await _sorted(tx, scope, question.sort or "created", question.limit, place)
-    await history.complete(tx, rows, question.as_of)
-    counts = await tx.row(COUNT_HIDDEN) or {}
-    return Hits(rows, "list", counts["hidden"])
+    hidden = []
+    if scope.hidden is not None and not place.is_further:
+        left_out = HIDDEN_ONES.format(activation=scope.activation, conditions=scope.hidden)
+        hidden = await tx.rows(left_out, {**scope.parameters, "limit": question.limit})
+    return Hits(hits_of(rows), "list", {row["id"]: row["status"] for row in hidden})
 
 
 async def _sorted(tx: Transaction, scope: Scope, sort: Sort, limit: int, place: Cursor) -> list[Row]:

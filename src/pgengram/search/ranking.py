@@ -1,4 +1,4 @@
-"""Ranking: every candidate scored by all its features, best first, and the hits read whole."""
+"""Ranking: candidates scored by their features, the best read whole, put in the order of what holds, and judged."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ import math
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from uuid import UUID
 
-from pgengram.fields import MAX_LIMIT, bare_id, is_id
+from pgengram.fields import MAX_LIMIT
 from pgengram.search import conflicts, what_holds
 from pgengram.search.asked import Asked
-from pgengram.search.candidates import CANDIDATES, adding, rarest, statement
-from pgengram.search.features import Candidates, Terms, features
-from pgengram.search.filters import WITH_ACTIVATION, Scope
-from pgengram.search.results.evidence import JUDGED, TURNS_READ, asks_for_older, judge
-from pgengram.search.results.hits import COUNT_HIDDEN, HIT_COLUMNS, Hits
+from pgengram.search.candidates import CANDIDATES, HIDDEN, adding, rarest, searched, set_for_index, statement
+from pgengram.search.features import Candidates, Terms, best_words, features
+from pgengram.search.filters import WITH_ACTIVATION
+from pgengram.search.results.budget import LIST_FLOOR
+from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, asks_for_older, judge
+from pgengram.search.results.hits import HIT_COLUMNS, Hit, Hits, Match, hits_of
 from pgengram.search.times.dates import written
-from pgengram.search.vector_index import Embedded, VectorIndex, Way
-from pgengram.store.connection.begin import NO_SORT
+from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.maintenance.indexes import PROBES_NARROWED
-from pgengram.store.memory.memories import resolve
-from pgengram.store.reading import history
 
 if TYPE_CHECKING:
-    from uuid import UUID
+    from collections.abc import Sequence
 
     from pgengram.search.features import Numbers
 
@@ -40,18 +38,15 @@ WEIGHT_RELEVANCE: Final = 0.06
 WEIGHT_RECENCY: Final = 0.025
 RECENCY_HALF_LIFE_DAYS: Final = 30
 
-# Which are linked as contradicting is said with them, so that few answers need another question. Uses
-# memory_relationships_pkey and memory_relationships_to.
-CONTRADICTED: Final = """coalesce(
+# The hits with all that leaves, in any order. Which are linked as contradicting is read with them, so that few answers
+# need another statement. Uses memories_pkey, memory_relationships_pkey and memory_relationships_to.
+SHOWN: Final = f"""
+SELECT {HIT_COLUMNS}, coalesce(
     (SELECT true FROM memory_relationships r
      WHERE r.namespace_id = %(namespace_id)s AND r.from_id = m.id AND r.type = 'contradicts' LIMIT 1),
     (SELECT true FROM memory_relationships r
-     WHERE r.namespace_id = %(namespace_id)s AND r.to_id = m.id AND r.type = 'contradicts' LIMIT 1), false) AS contradicted"""
-# The hits with all that leaves, in any order; without a hit still one row, of a memory that has no id. Uses memories_pkey.
-SHOWN: Final = f"""
-SELECT {HIT_COLUMNS}, {CONTRADICTED}, hidden.hidden
-FROM ({COUNT_HIDDEN}) AS hidden
-LEFT JOIN (memories m {WITH_ACTIVATION}) ON m.namespace_id = %(namespace_id)s AND m.id = ANY(%(ids)s::uuid[])
+     WHERE r.namespace_id = %(namespace_id)s AND r.to_id = m.id AND r.type = 'contradicts' LIMIT 1), false) AS contradicted
+FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND m.id = ANY(%(ids)s::uuid[])
 """
 
 
@@ -69,20 +64,6 @@ def scored(columns: dict[str, Numbers], rows: list[Row]) -> Numbers:
     recency = 0.5 ** (np.maximum(days, 0) / RECENCY_HALF_LIFE_DAYS)
     usual = WEIGHT_PERIOD * periods + WEIGHT_RELEVANCE * relevance + WEIGHT_RECENCY * recency
     return np.asarray(usual + sum(weight * columns[name] for name, weight in weights().items()))
-
-
-def searched(scope: Scope, model: VectorIndex | None, namespace_id: int) -> Scope:
-    """Return `scope` with the way in which its vectors are searched."""
-    way: Way = "each" if model is None else model.way(namespace_id)
-    return replace(scope, way="either" if scope.narrowed and way != "each" else way)
-
-
-async def set_for_index(tx: Transaction, scope: Scope) -> None:
-    """Have the index of the vectors taken where a scope is searched by it, with more probes where the scope is
-    narrowed.
-    """
-    if scope.way != "each":
-        await tx.set_local(NO_SORT | ({"ivfflat.probes": str(PROBES_NARROWED)} if scope.narrowed else {}))
 
 
 def parameters(asked: Asked, embedded: Embedded) -> dict[str, Any]:
@@ -111,6 +92,8 @@ def parameters(asked: Asked, embedded: Embedded) -> dict[str, Any]:
         "fits": [1.0 if period.sure else 0.5 for period in parsed.periods],
         "mean_length": asked.mean_length,
         "vector": embedded.parameter,
+        "named": asked.ids,
+        "limit": question.limit,
         "phrases": parsed.phrases,
         "unwanted": asked.unwanted,
         "unwanted_phrases": parsed.unwanted_phrases,
@@ -125,86 +108,110 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     """
     model, question = embedded.model_in(tx), asked.parsed.question
     scope = searched(asked.parsed.scope, model, tx.namespace_id)
+    if offset:
+        scope = replace(scope, hidden=None)
     reach = CANDIDATES * math.ceil((question.limit + offset) / CANDIDATES)
     await set_for_index(tx, scope)
-    named = await _named(tx, question.query)
-    given = parameters(asked, embedded) | {"named": named}
+    given = parameters(asked, embedded)
     rows = await tx.rows(
         statement(scope, model, question.mode, CANDIDATES if question.mode == "auto" else reach), given
     )
     vectors = rows[0]["vectors"] if rows else 0
     if model is not None and scope.way == "either" and not scope.narrowed:
         model.note(tx.namespace_id, vectors)
+    best, hidden = _ranked(asked, rows, given)
     ordered, first, last = _stretch(asked, offset)
-    best = _best(asked, rows, given)
-    found, hidden = await _whole(tx, best[first:last])
-    if ordered and model is not None and not named:
+    found, hidden_hits = await _whole(tx, best.matches[first:last], hidden.matches[: question.limit])
+    if ordered and model is not None and not asked.ids:
         found = await what_holds.current_first(tx, found, model.id, asks_for_older(asked))
-    answered = judge(asked, found)
+    answered, evidence = judge(asked, found, best.field)
     found = found[offset - first :][: question.limit]
-    await history.complete(tx, found, question.as_of)
     await conflicts.note(tx, found)
-    return Hits(found, _how(embedded.failed, model, vectors), hidden, answered)
+    of_hidden = _as_fitting(asked, hidden_hits, found, hidden.field)
+    return Hits(found, _how(embedded.failed, model, vectors), of_hidden, answered, evidence)
 
 
-async def _named(tx: Transaction, query: str) -> list[UUID]:
-    """Return the memory whose id a query consists of, whole, or its end or beginning as it is shown; none for other
-    queries.
-    """
-    given = str(bare_id(query))
-    return (await resolve(tx, [given])).ids if is_id(given) else []
+class _Ranked(NamedTuple):
+    """What the ranking knows of memories, best first, and what they stand among."""
+
+    matches: list[tuple[UUID, Match]]
+    field: Field
 
 
-def _best(asked: Asked, rows: list[Row], given: dict[str, Any]) -> list[Row]:
-    """Return what the ranking knows of each candidate, best first: its score, and what is shown of that as `why_…`."""
+def _ranked(asked: Asked, rows: list[Row], given: dict[str, Any]) -> tuple[_Ranked, _Ranked]:
+    """Rank the candidates, and the hidden memories as if they were some."""
+    found, hidden = (
+        Candidates.of([row for row in rows if (row["found_by"] == HIDDEN) == is_hidden]) for is_hidden in (False, True)
+    )
+    terms = Terms(asked.weights, given["bits"], given["names"], asked.full)
+    most = best_words((found, hidden), terms)
+    return _ranked_together(asked, found, terms, most), _ranked_together(asked, hidden, terms, most)
+
+
+def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float) -> _Ranked:
     import numpy as np
 
-    if not rows:
-        return []
+    if not found.rows:
+        return _Ranked([], Field())
     question = asked.parsed.question
-    found = Candidates.of(rows)
-    terms = Terms(asked.weights, given["bits"], given["names"], asked.full)
-    columns = features(found, terms, {*asked.speakers}, asks_when=asked.parsed.wants_time)
-    score = {"semantic": columns["meaning"], "text": columns["words"]}.get(question.mode)
-    alone = (
-        columns["meaning"]
-        if question.mode == "semantic"
-        else MEANING_ALONE * columns["meaning"] + WORDS_ALONE * columns["words"]
-    )
-    score = scored(columns, rows) if score is None else score
-    is_named = np.isin(np.array(found.ids, dtype=object), given["named"])
-    score = np.where(is_named, score.max() + 1, score)
+    columns = features(found, terms, {*asked.speakers}, most, asks_when=asked.parsed.wants_time)
+    standalone = MEANING_ALONE * columns["meaning"] + WORDS_ALONE * columns["words"]
+    if question.mode == "semantic":
+        fit = standalone = columns["meaning"]
+    else:
+        fit = columns["words"] if question.mode == "text" else scored(columns, found.rows)
+    is_named = np.array([id_ in asked.ids for id_ in found.ids])
+    fit = np.where(is_named, fit.max() + 1, fit)
     least = -2.0 if question.min_similarity is None else question.min_similarity
     allowed = is_named | (np.nan_to_num(found.similarity, nan=-2.0) >= least)
+    why = {"near_by": columns["shown_near_by"], "heard": columns["shown_heard"], "voice": columns["speaker"],
+           "period": np.array([row["period"] for row in found.rows])}  # fmt: skip
+    order = sorted(np.flatnonzero(allowed), key=lambda place: (fit[place], found.ids[place]), reverse=True)
     nearest = np.sort(found.similarity[~np.isnan(found.similarity)])[::-1][:CANDIDATES]
-    common = {"near": len(nearest), "near_similarity": float(nearest.mean()) if len(nearest) else 0.0,
-              "best_similarity": float(nearest[0]) if len(nearest) else 0.0, "best_score": float(score.max())}  # fmt: skip
-    order = sorted(np.flatnonzero(allowed), key=lambda place: (score[place], found.ids[place]), reverse=True)
-    return [
-        {
-            "id": found.ids[place],
-            "similarity": None if np.isnan(found.similarity[place]) else float(found.similarity[place]),
-            "words_share": float(columns["words"][place]),
-            "found_by": rows[place]["found_by"],
-            "why_near_by": float(columns["shown_near_by"][place]) if columns["in_talk"][place] else None,
-            "why_heard": float(columns["shown_heard"][place]),
-            "why_voice": float(columns["speaker"][place]),
-            "why_period": float(rows[place]["period"]),
-            "is_named": bool(is_named[place]),
-            "is_of_long_talk": bool(columns["is_long"][place]),
-            "alone": float(alone[place]),
-            "score": float(score[place]),
-            **common,
-        }
+    field = Field(float(fit.max()), *((float(nearest[0]), float(nearest.mean()), len(nearest)) if len(nearest) else ()))
+    matches = [
+        (
+            found.ids[place],
+            Match(
+                fit=float(fit[place]),
+                similarity=None if np.isnan(found.similarity[place]) else float(found.similarity[place]),
+                words=float(columns["words"][place]),
+                found_by=found.rows[place]["found_by"],
+                why={name: float(column[place]) for name, column in why.items() if column[place]},
+                standalone=float(standalone[place]),
+                is_named=bool(is_named[place]),
+                is_of_long_talk=bool(columns["is_long"][place]),
+            ),
+        )
         for place in order
     ]
+    return _Ranked(matches, field)
 
 
-async def _whole(tx: Transaction, best: list[Row]) -> tuple[list[Row], dict[str, int]]:
-    """Return candidates with all that leaves of them, in their order, and how many memories are hidden, by reason."""
-    rows = await tx.rows(SHOWN, {"ids": [one["id"] for one in best]})
-    by_id = {row["id"]: row for row in rows}
-    return [by_id[one["id"]] | one for one in best if one["id"] in by_id], rows[0]["hidden"]
+async def _whole(tx: Transaction, *parts: Sequence[tuple[UUID, Match]]) -> list[list[Hit]]:
+    """Return candidates with all that leaves of them, in their order."""
+    ids = [id_ for part in parts for id_, _ in part]
+    by_id = {hit.id: hit for hit in hits_of(await tx.rows(SHOWN, {"ids": ids}))} if ids else {}
+    found = []
+    for part in parts:
+        found.append([by_id[id_] for id_, _ in part if id_ in by_id])
+        for id_, match in part:
+            if id_ in by_id:
+                by_id[id_].match = match
+    return found
+
+
+def _as_fitting(asked: Asked, hidden: list[Hit], found: list[Hit], field: Field) -> dict[UUID, str]:
+    """Return the status of those of the hidden memories that fit no less than the last of as many hits as were asked
+    for.
+    """
+    limit = asked.parsed.question.limit
+    if not hidden or judge(asked, hidden, field)[1] == "none":
+        return {}
+    least = LIST_FLOOR * max(hit.fit for hit in hidden)
+    if len(found) >= limit:
+        least = max(least, found[-1].fit)
+    return {hit.id: hit.status for hit in hidden[:limit] if hit.fit >= least}
 
 
 def _stretch(asked: Asked, offset: int) -> tuple[bool, int, int]:

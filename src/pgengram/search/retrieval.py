@@ -14,7 +14,8 @@ from pgengram.errors import EmbeddingFailed
 from pgengram.inputs import Question
 from pgengram.runtime.context import EMBEDDED_BY
 from pgengram.search.asked import Asked, Parsed
-from pgengram.search.question import Frequencies, parse, understand
+from pgengram.search.lookup import Frequencies, understand
+from pgengram.search.question import parse
 from pgengram.search.ranking import ranked
 from pgengram.search.results.cursors import Cursor
 from pgengram.search.results.fusion import REACH, fused, parts_of

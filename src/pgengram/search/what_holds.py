@@ -8,8 +8,8 @@ from itertools import permutations
 from typing import Final
 from uuid import UUID
 
-from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.memory.succession import (
+from pgengram.search.results.hits import Hit
+from pgengram.search.succession import (
     BEFORE,
     NAMED,
     Succession,
@@ -19,6 +19,7 @@ from pgengram.store.memory.succession import (
     succeeds,
     surest,
 )
+from pgengram.store.connection.database import Transaction
 
 TOGETHER: Final = 20  # places that are put in order together; pairs grow with the square
 FITS_STILL: Final = 1 / 3  # of the older one's score, that the newer has to have
@@ -35,7 +36,7 @@ FROM asked AS one JOIN asked AS other USING (part_of) WHERE one.memory_id <> oth
 """
 
 Cosines = dict[UUID, dict[UUID, float]]
-Meant = Callable[[Row, Row], bool]
+Meant = Callable[[Hit, Hit], bool]
 
 
 def whole_parts(offset: int, limit: int) -> tuple[int, int]:
@@ -44,31 +45,31 @@ def whole_parts(offset: int, limit: int) -> tuple[int, int]:
     return first, first - (first - offset - limit) // TOGETHER * TOGETHER
 
 
-async def current_first(tx: Transaction, rows: Sequence[Row], model_id: int, older_is_meant: Meant) -> list[Row]:
+async def current_first(tx: Transaction, hits: Sequence[Hit], model_id: int, older_is_meant: Meant) -> list[Hit]:
     """Return hits so that what tells what holds now stands no later than what told of it before.
 
-    Such a row gets `put_before`, the ids of those that it was put before, `stands_for`, the best score of these, and
-    `older`, those that it surely succeeds. A correction in other words may hardly fit the question: then the row that it
-    succeeds stays where it is and gets `newer`.
+    The match of such a hit says which it `succeeds`, and the best fit of these. It gets `older`, those that it surely
+    succeeds. A correction in other words may hardly fit the question: then the hit that it succeeds stays where it is
+    and gets `newer`.
 
     Args:
         tx: the namespace's transaction.
-        rows: the hits, best first, beginning at a place that `whole_parts` gives.
+        hits: best first, beginning at a place that `whole_parts` gives.
         model_id: the model whose vectors are compared.
         older_is_meant: whether the question is after the second of two rather than the first, which is newer.
     """
-    parts = [rows[start : start + TOGETHER] for start in range(0, len(rows), TOGETHER)]
+    parts = [hits[start : start + TOGETHER] for start in range(0, len(hits), TOGETHER)]
     worth_it = [part for part in parts if any(_successions(part))]
     if not worth_it:
-        return [*rows]
+        return [*hits]
     cosines = await _cosines(tx, worth_it, model_id)
-    return [row for part in parts for row in _in_order(part, cosines, older_is_meant)]
+    return [hit for part in parts for hit in _in_order(part, cosines, older_is_meant)]
 
 
-async def _cosines(tx: Transaction, parts: Sequence[Sequence[Row]], model_id: int) -> Cosines:
+async def _cosines(tx: Transaction, parts: Sequence[Sequence[Hit]], model_id: int) -> Cosines:
     """Return how near the hits of each part are to each other."""
     given = {
-        "ids": [row["id"] for part in parts for row in part],
+        "ids": [hit.id for part in parts for hit in part],
         "parts": [number for number, part in enumerate(parts) for _ in part],
         "model_id": model_id,
     }
@@ -78,52 +79,58 @@ async def _cosines(tx: Transaction, parts: Sequence[Sequence[Row]], model_id: in
     return cosines
 
 
-def _successions(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
-    """Yield each newer row with an older one that it may succeed."""
-    for newer, older in permutations((row for row in rows if row["status"] == "active"), 2):
-        if may_have_changed(newer, older) and comparable(newer, older):
+def _successions(hits: Sequence[Hit]) -> Iterator[tuple[Hit, Hit]]:
+    """Yield each newer hit with an older one that it may succeed."""
+    for newer, older in permutations((hit for hit in hits if hit.status == "active"), 2):
+        if may_have_changed(newer.statement, older.statement) and comparable(newer.statement, older.statement):
             yield newer, older
 
 
-def _in_order(rows: Sequence[Row], cosines: Cosines, older_is_meant: Meant) -> list[Row]:
-    by_id = {row["id"]: row for row in rows}
-    stands_behind: dict[UUID, list[Row]] = defaultdict(list)
-    for (newer_id, older_id), evidence in surest(_judged(rows, cosines), BEFORE):
+def _in_order(hits: Sequence[Hit], cosines: Cosines, older_is_meant: Meant) -> list[Hit]:
+    by_id = {hit.id: hit for hit in hits}
+    stands_behind: dict[UUID, list[Hit]] = defaultdict(list)
+    for (newer_id, older_id), evidence in surest(_judged(hits, cosines), BEFORE):
         newer, older = by_id[newer_id], by_id[older_id]
         if older_is_meant(newer, older):  # both may be so at once, and one of them is asked for
             stands_behind[newer_id].append(older)
-        elif newer["score"] < FITS_STILL * older["score"]:
-            older.setdefault("newer", []).append(str(newer_id))
+        elif newer.fit < FITS_STILL * older.fit:
+            older.newer.append(str(newer_id))
         else:
             stands_behind[older_id].append(newer)
-            newer["stands_for"] = max(newer.get("stands_for", newer["score"]), older["score"])
-            newer.setdefault("put_before", set()).add(older_id)
-            if evidence >= NAMED:
-                newer.setdefault("older", []).append(str(older_id))
-    placed: dict[UUID, Row] = {}
+            _note(newer, older, surely=evidence >= NAMED)
+    placed: dict[UUID, Hit] = {}
     waiting: set[UUID] = set()
 
-    def place(row: Row) -> None:
-        """Place a row behind those that stand before it, whatever these wait for."""
-        if row["id"] not in waiting:
-            waiting.add(row["id"])
-            for other in stands_behind[row["id"]]:
+    def place(hit: Hit) -> None:
+        """Place a hit behind those that stand before it, whatever these wait for."""
+        if hit.id not in waiting:
+            waiting.add(hit.id)
+            for other in stands_behind[hit.id]:
                 place(other)
-            placed[row["id"]] = row
+            placed[hit.id] = hit
 
-    for row in rows:
-        place(row)
+    for hit in hits:
+        place(hit)
     return [*placed.values()]
 
 
-def _judged(rows: Sequence[Row], cosines: Cosines) -> Iterator[tuple[Succession, float]]:
-    """Yield each newer row with an older one that it may succeed, and the evidence."""
-    for newer, older in _successions(rows):
-        yield (newer["id"], older["id"]), _evidence(newer, older, cosines)
+def _note(newer: Hit, older: Hit, *, surely: bool) -> None:
+    """Note that one hit stands before another as it succeeds it."""
+    if newer.match is not None:
+        newer.match.succeeds.add(older.id)
+        newer.match.stands_for = max(newer.match.stands_for or newer.fit, older.fit)
+    if surely:
+        newer.older.append(str(older.id))
 
 
-def _evidence(newer: Row, older: Row, cosines: Cosines) -> float:
-    cosine = cosines[newer["id"]].get(older["id"], 0.0)
-    pair = (newer["id"], older["id"])
+def _judged(hits: Sequence[Hit], cosines: Cosines) -> Iterator[tuple[Succession, float]]:
+    """Yield each newer hit with an older one that it may succeed, and the evidence."""
+    for newer, older in _successions(hits):
+        yield (newer.id, older.id), _evidence(newer, older, cosines)
+
+
+def _evidence(newer: Hit, older: Hit, cosines: Cosines) -> float:
+    cosine = cosines[newer.id].get(older.id, 0.0)
+    pair = (newer.id, older.id)
     crowded = [crowding(value for id_, value in cosines[one].items() if id_ not in pair) for one in pair]
-    return succeeds(newer, older, cosine, sum(crowded) / 2)
+    return succeeds(newer.statement, older.statement, cosine, sum(crowded) / 2)

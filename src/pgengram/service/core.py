@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -16,8 +17,9 @@ from pgengram.inputs import NewMemory, Question, checked, refusal
 from pgengram.runtime.projects import Project
 from pgengram.search import listing
 from pgengram.search.results import cursors
-from pgengram.search.results.hits import Hits
+from pgengram.search.results.hits import Hit, Hits
 from pgengram.search.retrieval import Retrieval
+from pgengram.search.succession import may_replace
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.active_model import Models
 from pgengram.service.projects import Projects
@@ -30,6 +32,7 @@ from pgengram.store.maintenance.indexes import METHODS, rebuild
 from pgengram.store.maintenance.postings_compaction import PostingsCompactor
 from pgengram.store.memory import duplicates, memories, upsert
 from pgengram.store.memory.accesses import AccessLog
+from pgengram.store.reading import history
 from pgengram.store.reading.names import COLUMNS, NameBook
 from pgengram.store.reading.synonyms import SynonymBook
 from pgengram.store.recovery.backup_schedule import BackupScheduler
@@ -157,7 +160,7 @@ class Core:
         async with self.store.transaction(probes=duplicates.NEAR_PROBES) as tx:
             await tx.allow_for(len(drafts))
             written = await upsert.write_memories(
-                tx, drafts, embedded.model_in(tx), embedded.model_id, least, whole=whole
+                tx, drafts, embedded.model_in(tx), embedded.model_id, least, may_replace, whole=whole
             )
             if then is not None:
                 await then(tx, written)
@@ -181,12 +184,16 @@ class Core:
     # -- finding ---------------------------------------------------------------------------------------------------
 
     async def search(self, question: Question, place: cursors.Cursor) -> Hits:
-        """Return the hits, how they were found, and how many memories are hidden, by reason."""
+        """Return the hits, how they were found, and which memories are hidden from them."""
         self.session.current()  # whoever asks is not idle
         question = await self.as_stored(question)
         if question.lists:
-            return await self.store.read_transaction(lambda tx: listing.listed(tx, question, place))
-        return await self.store.read(lambda begin: self._retrieval.hits(begin, question, place))
+            hits = await self.store.read_transaction(lambda tx: listing.listed(tx, question, place))
+        else:
+            hits = await self.store.read(lambda begin: self._retrieval.hits(begin, question, place))
+        if question.as_of is not None or any(hit.replaced_by for hit in hits.found):
+            await self.store.read_transaction(lambda tx: _complete(tx, hits.found, question.as_of))
+        return hits
 
     async def as_stored(self, question: Question) -> Question:
         """Return `question` asking for tags by all the words, and for names in all the spellings they may be stored
@@ -282,3 +289,9 @@ class Core:
         """Tell the background work that so many memories were stored."""
         self.models.note_growth(rows)
         self._words.notice(rows)
+
+
+async def _complete(tx: Transaction, hits: Sequence[Hit], as_of: datetime | None) -> None:
+    """Give hits what they said at `as_of`, and what holds now instead of each that was replaced."""
+    for row, hit in zip(await history.complete(tx, [vars(hit).copy() for hit in hits], as_of), hits, strict=True):
+        vars(hit).update(row)

@@ -174,8 +174,8 @@ class MemoryManager(Core):
         if not means_anything(context):
             return await reading.recalled(self, context, max_chars, user=user, project=project)
         text, chosen = await standing.opening(self, None, max_chars, user=user, project=project)
-        self.accesses.note([row["id"] for row in chosen])
-        ids = [str(row["id"]) for row in chosen]
+        self.accesses.note([hit.id for hit in chosen])
+        ids = [str(hit.id) for hit in chosen]
         return Recalled(count=len(chosen), context=text, memory_ids=ids, degraded=self.degraded)
 
     @tool(READS, title="Read memories")

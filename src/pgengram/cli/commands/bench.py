@@ -130,7 +130,7 @@ async def bench(
 async def _texts(manager: MemoryManager, calls: int) -> list[str]:
     """Return what questions are made from: the newest memories, or the demo's where nothing is remembered."""
     newest = await manager.search(Question(limit=min(calls, 100)), cursors.Cursor(datetime.now(UTC)))
-    return [row["content"] for row in newest.rows] or _demo()
+    return [hit.content for hit in newest.found] or _demo()
 
 
 def _demo() -> list[str]:

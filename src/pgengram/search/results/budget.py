@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pgengram.fields import WHOLE_CONTENT
-from pgengram.store.connection.database import Row
-from pgengram.text.fencing import fenced
+from pgengram.ids import short
+from pgengram.search.results.hits import Hit
+from pgengram.text.fencing import fenced, one_line
 from pgengram.text.similarity.differences import overlap
 from pgengram.text.similarity.normalising import folded
-from pgengram.views import recalled_line
+from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, shown
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own
 LIST_REACH: Final = 60  # memories that are looked at for it
@@ -18,67 +20,110 @@ SPREAD: Final = 0.5  # of how well the best one fits: what a memory loses that h
 SAME: Final = 0.5  # share of the words of two texts that both have, up to which nothing is lost
 
 
-def fit_budget(rows: list[Row], max_chars: int | None, *, whole: bool) -> list[Row]:
-    """Return as many of the first rows as fit into `max_chars` of content, at least one."""
+def fit_budget(hits: list[Hit], max_chars: int | None, *, whole: bool) -> list[Hit]:
+    """Return as many of the first hits as fit into `max_chars` of content, at least one."""
     if max_chars is None:
-        return rows
-    fitting: list[Row] = []
+        return hits
+    fitting: list[Hit] = []
     used = 0
-    for row in rows:
-        used += len(row["content"]) if whole else min(len(row["content"]), WHOLE_CONTENT)
+    for hit in hits:
+        used += len(hit.content) if whole else min(len(hit.content), WHOLE_CONTENT)
         if fitting and used > max_chars:
             break
-        fitting.append(row)
+        fitting.append(hit)
     return fitting
 
 
-def select_for_context(rows: list[Row], max_chars: int) -> list[Row]:
-    """Return the rows that may well answer, no two of which say the same, within the budget."""
-    chosen: list[Row] = []
+def select_for_context(hits: Iterable[Hit], max_chars: int) -> list[Hit]:
+    """Return the first hits, no two of which say the same, within the budget."""
+    chosen: list[Hit] = []
     seen: set[str] = set()
     left = max_chars - len(fenced([]))
-    for row in rows:
-        said = folded(row["content"])
-        if not row.get("recalled", True) or said in seen:
-            continue
-        length = len(recalled_line(row)) + 1
-        if length > left:
+    for hit in hits:
+        said = folded(hit.content)
+        length = len(recalled_line(hit)) + 1
+        if said in seen or length > left:
             continue  # a shorter one may still fit
         left -= length
         seen.add(said)
-        chosen.append(row)
+        chosen.append(hit)
     return chosen
 
 
-def matching(rows: list[Row]) -> list[Row]:
+def worth_recalling(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits that may well answer."""
+    return [hit for hit in hits if hit.match is None or hit.match.recalled]
+
+
+def matching(hits: list[Hit]) -> list[Hit]:
     """Return the hits that are not far behind the best one."""
-    best = max((row["fit"] for row in rows), default=0.0)
-    return [row for row in rows if row["fit"] >= LIST_FLOOR * best]
+    best = max((hit.fit for hit in hits), default=0.0)
+    return [hit for hit in hits if hit.fit >= LIST_FLOOR * best]
 
 
-def spread(rows: list[Row]) -> list[Row]:
+def spread(hits: list[Hit]) -> list[Hit]:
     """Return the best hits so that what has most words of one before it stands further behind (MMR: Carbonell and
     Goldstein 1998): what is told again and again shall not hide the rest of a list.
 
     What held stays behind what holds.
     """
-    first, rest = rows[:LIST_REACH], rows[LIST_REACH:]
-    best = max((row["fit"] for row in first), default=0.0)
-    fits = [max(row["fit"] for row in first[place:]) for place in range(len(first))]  # in the order that they have
+    first, rest = hits[:LIST_REACH], hits[LIST_REACH:]
+    best = max((hit.fit for hit in first), default=0.0)
+    fits = [max(hit.fit for hit in first[place:]) for place in range(len(first))]  # in the order that they have
     alike = [0.0] * len(first)
-    left, placed = list(range(len(first))), list[Row]()
+    left, placed = list(range(len(first))), list[Hit]()
     while left:
-        outdated = {id_ for place in left for id_ in first[place].get("put_before", ())}
-        may = [place for place in left if first[place]["id"] not in outdated]
+        outdated = {id_ for place in left if (match := first[place].match) for id_ in match.succeeds}
+        may = [place for place in left if first[place].id not in outdated]
         chosen = max(may, key=lambda place: fits[place] - SPREAD * best * alike[place])
         left.remove(chosen)
         placed.append(first[chosen])
         for place in left:
-            shared = overlap(first[place]["content"], first[chosen]["content"])
+            shared = overlap(first[place].content, first[chosen].content)
             alike[place] = max(alike[place], (shared - SAME) / (1 - SAME))
     return placed + rest
 
 
-def recalled(rows: list[Row]) -> str:
-    """Return the rows as one fenced text; nothing for none."""
-    return fenced([recalled_line(row) for row in rows]) if rows else ""
+def recalled(hits: Sequence[Hit]) -> str:
+    """Return the hits as one fenced text; nothing for none."""
+    return fenced([recalled_line(hit) for hit in hits]) if hits else ""
+
+
+def hit_view(hit: Hit, *, detail: bool) -> Shown:
+    """Return one search hit with the parts of its score."""
+    view = shown(vars(hit), BASE_FIELDS if detail else HIT_FIELDS)
+    view["content"] = hit.content if detail else cut(hit.content, WHOLE_CONTENT)
+    if view["content"] != hit.content:
+        view["truncated"] = True
+    view |= language_view(hit.content)
+    if (match := hit.match) is not None:
+        view["score"] = round(match.score, 4)
+        if match.unlikely:
+            view["unlikely"] = True
+        view["why"] = {
+            "similarity": None if match.similarity is None else round(match.similarity, 4),
+            "distance": None if match.similarity is None else round(1 - match.similarity, 4),
+            "words": round(match.words, 4),
+            "relevance": round(hit.relevance, 4),
+            "found_by": match.found_by,
+            **{name: round(value, 4) for name, value in match.why.items()},
+        }
+    return view
+
+
+def recalled_line(hit: Hit) -> str:
+    """Return one memory as a line of recalled text: what, when, when it was changed or confirmed since, how it got
+    here, and the end of its id.
+    """
+    when = hit.occurred_at or hit.created_at
+    confirmed = hit.last_confirmed_at or hit.created_at
+    updated = f", updated {confirmed:%Y-%m-%d}" if confirmed.date() > hit.created_at.date() else ""
+    source = f", {hit.speaker}" if hit.speaker else ""
+    sure = ", inferred" if hit.capture_mode == "inferred" else ""
+    beside = {
+        "newer than": hit.older,
+        "perhaps replaced by": hit.newer,
+        "disagrees with": [other["id"] for other in hit.conflicts_with],
+    }
+    notes = "".join(f"; {what} {', '.join(map(short, ids))}" for what, ids in beside.items() if ids)
+    return f"- {one_line(hit.content)} ({when:%Y-%m-%d}{updated}{one_line(source)}{sure}; {short(hit.id)}{notes})"

@@ -13,7 +13,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from pgengram.errors import InvalidInput
-from pgengram.store.connection.database import Row
+from pgengram.search.results.hits import Hit
 
 NOT_OURS: Final = "cursor is not one that an earlier page gave."
 BEGIN_AGAIN: Final = "Leave it out to begin again."
@@ -73,11 +73,11 @@ def read(cursor: str, mark: str) -> Cursor:
     return place
 
 
-def next_cursor(place: Cursor, mark: str, shown: list[Row], *, more: bool) -> str | None:
-    """Return where the page after the rows `shown` begins, or None when there may be no more."""
+def next_cursor(place: Cursor, mark: str, shown: list[Hit], *, more: bool) -> str | None:
+    """Return where the page after the hits `shown` begins, or None when there may be no more."""
     if not more or not shown:
         return None
     last = shown[-1]
-    if "sort_key" in last:
-        return written(Cursor(place.now, after=(last["sort_key"], last["id"])), mark)
+    if last.sort_key is not None:
+        return written(Cursor(place.now, after=(last.sort_key, last.id)), mark)
     return written(Cursor(place.now, place.offset + len(shown)), mark)

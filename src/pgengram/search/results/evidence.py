@@ -18,13 +18,13 @@ from typing import Final, NamedTuple, get_args
 
 from pgengram.fields import Evidence
 from pgengram.search.asked import Asked, AskedWord
+from pgengram.search.results.hits import Hit, Match
 from pgengram.search.results.subject import is_about_listener
 from pgengram.search.times.time_words import is_command
-from pgengram.store.connection.database import Row
 from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.words import words
 from pgengram.text.similarity.differences import new_names
-from pgengram.text.turn_features import TURN, speaker_key_of
+from pgengram.text.turn_features import speaker_key_of
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
 BEGINNING: Final = 2  # words of a question, which may command
@@ -106,53 +106,68 @@ RECALLS_MORE: Final = 0.45
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
 
 
-def judge(asked: Asked, rows: Sequence[Row]) -> float | None:
-    """Give each row its chance of answering as `score`, and return the probability that one of them does; None where
-    that cannot be told.
+class Field(NamedTuple):
+    """What the hits of a question stand among.
 
-    What it was ranked by is `fit` then. A row behind the first is marked as `unlikely` if it has little chance or there
-    is no evidence. `recalled` says whether it is worth its room in a recalled text. In a long chat with an assistant
-    everything is about what is asked, so nothing tells whether it was said, and no claim is made.
+    best_fit: of all candidates; nearest: the cosine of the nearest memory, 0 without one; usual: the mean cosine of the
+        nearest hundred; counted: how many these are.
+    """
+
+    best_fit: float = 0.0
+    nearest: float = 0.0
+    usual: float = 0.0
+    counted: int = 0
+
+
+def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None, Evidence | None]:
+    """Give each hit its chance of answering, and return the probability that one of them does and what that is called;
+    None where that cannot be told.
+
+    A hit behind the first is marked as `unlikely` if it has little chance or there is no evidence. `recalled` says
+    whether it is worth its room in a recalled text. In a long chat with an assistant everything is about what is asked,
+    so nothing tells whether it was said, and no claim is made.
 
     Args:
         asked: the question.
-        rows: hits, best first, with at least the best `JUDGED` there are.
+        hits: of a ranking, best first, with at least the best `JUDGED` there are.
+        field: what they stand among.
     """
-    formula = formula_for(asked, rows)
-    sure = log_odds(asked, rows, formula)
-    answered = probability(sure) if rows else 0.0
+    formula = formula_for(asked, hits)
+    sure = log_odds(asked, hits, field, formula)
+    answered = probability(sure) if hits else 0.0
     evidence = level(answered)
-    alike = crowd(rows)
-    for row in rows:
-        odds = formula.hit + formula.sure * sure - formula.drop * below(row) - formula.crowd * alike
-        row["fit"], row["score"] = row["score"], probability(odds)
-        row["unlikely"] = row is not rows[0] and (evidence == "none" or row["score"] < UNLIKELY)
-    best = max((row["score"] for row in rows), default=0.0)
+    matches = [hit.match for hit in hits if hit.match is not None]
+    alike = crowd(matches, field.best_fit)
+    for match in matches:
+        odds = formula.hit + formula.sure * sure - formula.drop * below(match, field.best_fit) - formula.crowd * alike
+        match.score = probability(odds)
+        match.unlikely = match is not matches[0] and (evidence == "none" or match.score < UNLIKELY)
+    best = max((match.score for match in matches), default=0.0)
     least = best * (RECALLED if answered >= RECALLS_MORE else 1)
-    for row in rows:
-        row["recalled"] = evidence != "none" and row["score"] >= least
-    looked_at = rows[:JUDGED]
-    if 2 * sum(row["is_of_long_talk"] for row in looked_at) > len(looked_at) and not rows[0]["is_named"]:
-        for row in rows:
-            row["unlikely"] = False
-        return None
-    return answered
+    for match in matches:
+        match.recalled = evidence != "none" and match.score >= least
+    looked_at = matches[:JUDGED]
+    if 2 * sum(match.is_of_long_talk for match in looked_at) > len(looked_at) and not matches[0].is_named:
+        for match in matches:
+            match.unlikely = False
+        return None, None
+    return answered, evidence
 
 
-def formula_for(asked: Asked, rows: Sequence[Row]) -> Formula:
-    """Return the formula of the way in which rows were found."""
+def formula_for(asked: Asked, hits: Sequence[Hit]) -> Formula:
+    """Return the formula of the way in which hits were found."""
     if asked.parsed.question.mode == "semantic":
         return BY_MEANING
-    return BY_BOTH if any(row["similarity"] is not None for row in rows) else BY_WORDS
+    return BY_BOTH if any(hit.match and hit.match.similarity is not None for hit in hits) else BY_WORDS
 
 
-def log_odds(asked: Asked, rows: Sequence[Row], formula: Formula) -> float:
-    """Return the logarithm of the odds that one of the rows answers."""
-    if not rows:
+def log_odds(asked: Asked, hits: Sequence[Hit], field: Field, formula: Formula) -> float:
+    """Return the logarithm of the odds that one of the hits answers."""
+    if not hits:
         return NO_HIT
-    if rows[0]["is_named"]:
+    if hits[0].match is not None and hits[0].match.is_named:
         return -NO_HIT
-    return combined(formula, signals(asked, rows))
+    return combined(formula, signals(asked, hits, field))
 
 
 def combined(formula: Formula, found: Signals) -> float:
@@ -170,18 +185,18 @@ def combined(formula: Formula, found: Signals) -> float:
     return -math.log(math.exp(-topic) + math.exp(-of_speaker) + math.exp(-topic - of_speaker))
 
 
-def below(row: Row) -> float:
-    """Return how far a hit's score is below the best one, as a share of that, from 0 to 1.
+def below(match: Match, best: float) -> float:
+    """Return how far a hit fits worse than the best one, as a share of that, from 0 to 1.
 
     What stands before an older memory that it succeeds fits as well as that.
     """
-    best, own = max(row["best_score"], SMALLEST), row.get("stands_for") or row["score"]
-    return float(min(max((best - own) / best, 0.0), 1.0))
+    best, own = max(best, SMALLEST), match.stands_for or match.fit
+    return min(max((best - own) / best, 0.0), 1.0)
 
 
-def crowd(rows: Sequence[Row]) -> float:
-    """Return the logarithm of how many hits score as well as the best one, each less the further it is below."""
-    return math.log(sum(math.exp(-FADES * below(row)) for row in rows[:JUDGED]) or 1)
+def crowd(matches: Sequence[Match], best: float) -> float:
+    """Return the logarithm of how many hits fit as well as the best one, each less the further it is below."""
+    return math.log(sum(math.exp(-FADES * below(match, best)) for match in matches[:JUDGED]) or 1)
 
 
 def probability(log_odds: float) -> float:
@@ -194,20 +209,20 @@ def level(sure: float) -> Evidence:
     return "strong" if sure >= STRONG else "weak" if sure >= WEAK else "none"
 
 
-def signals(asked: Asked, rows: Sequence[Row]) -> Signals:
-    """Return what the first rows and the question tell; `rows` has at least one."""
+def signals(asked: Asked, hits: Sequence[Hit], field: Field) -> Signals:
+    """Return what the first hits and the question tell."""
     names, others = _names_and_others(asked)
-    about = [text for text in map(_Text, rows[:JUDGED]) if all(text.has(word) for word in names)]
+    about = [text for text in map(_Text.of, hits[:JUDGED]) if all(text.has(word) for word in names)]
     return Signals(
-        lead=_lead(rows[0]),
+        lead=_lead(field),
         covered=max((_share(others, text.has) if others else float(bool(names)) for text in about), default=0.0),
         unheard=_share(others, lambda word: not word.known),
         strangers=min(sum(not word.known for word in names), MOST_STRANGERS),
-        speaker=_speaker_lead(asked, rows, others),
+        speaker=_speaker_lead(asked, hits, others),
     )
 
 
-def asks_for_older(asked: Asked) -> Callable[[Row, Row], bool]:
+def asks_for_older(asked: Asked) -> Callable[[Hit, Hit], bool]:
     """Return whether a question is after an older memory rather than a newer one that seems to succeed it.
 
     So it is where it names the time of the older one, a name that this one has and the newer one has others for, or
@@ -225,11 +240,15 @@ def asks_for_older(asked: Asked) -> Callable[[Row, Row], bool]:
         of_newer = dict(_numbered(newer))
         return any(of_newer.get(what, number) != number for what, number in numbered.intersection(_numbered(older)))
 
-    def older_is_meant(newer: Row, older: Row) -> bool:
-        outside = older["why_period"] > 0 == newer["why_period"]
-        return outside or is_of_another(newer["content"], older["content"])
+    def older_is_meant(newer: Hit, older: Hit) -> bool:
+        outside = _is_of_period(older) and not _is_of_period(newer)
+        return outside or is_of_another(newer.content, older.content)
 
     return older_is_meant
+
+
+def _is_of_period(hit: Hit) -> bool:
+    return hit.match is not None and "period" in hit.match.why
 
 
 def _numbered(text: str) -> list[tuple[str, str]]:
@@ -241,8 +260,12 @@ def _numbered(text: str) -> list[tuple[str, str]]:
 class _Text:
     """The words of a memory, to look for those of a question in."""
 
-    def __init__(self, row: Row) -> None:
-        self._said = " ".join((row["content"], row["speaker"] or "", *row["tags"]))
+    def __init__(self, text: str) -> None:
+        self._said = text
+
+    @classmethod
+    def of(cls, hit: Hit) -> _Text:
+        return cls(" ".join((hit.content, hit.speaker or "", *hit.tags)))
 
     def has(self, word: AskedWord) -> bool:
         """Whether a form of the word or of what it is in English is among them, or a name that sounds like it."""
@@ -286,38 +309,38 @@ def _share(of: Sequence[AskedWord], counts: Callable[[AskedWord], bool]) -> floa
     return sum(word.weight for word in of if counts(word)) / (sum(word.weight for word in of) or 1)
 
 
-def _lead(row: Row) -> float:
+def _lead(field: Field) -> float:
     """Return how much nearer the nearest memory is than the nearest hundred, whose mean is doubted in a small store."""
-    if not row["near"]:
+    if not field.counted:
         return 0.0
-    together = row["near"] * row["near_similarity"] + MEMORIES_TO_TELL * UNRELATED
-    return float(row["best_similarity"] - together / (row["near"] + MEMORIES_TO_TELL))
+    together = field.counted * field.usual + MEMORIES_TO_TELL * UNRELATED
+    return field.nearest - together / (field.counted + MEMORIES_TO_TELL)
 
 
-def _speaker_lead(asked: Asked, rows: Sequence[Row], others: Sequence[AskedWord]) -> float | None:
+def _speaker_lead(asked: Asked, hits: Sequence[Hit], others: Sequence[AskedWord]) -> float | None:
     """Return how much better the turns about the named speaker fit than those about others: each the mean of the best
     three; None where no speaker is named.
     """
     if asked.speaker_key is None:
         return None
     fits: dict[int, list[float]] = {1: [], -1: [], 0: []}
-    for row in sorted(rows, key=itemgetter("alone"), reverse=True)[:TURNS_JUDGED]:
-        fits[_side(row, others)].append(row["alone"])
+    ranked = [(hit.match.standalone, hit) for hit in hits if hit.match is not None]
+    for fit, hit in sorted(ranked, key=itemgetter(0), reverse=True)[:TURNS_JUDGED]:
+        fits[_side(hit, others)].append(fit)
     about, beside = (sum(its[:BEST]) / (len(its[:BEST]) or 1) for its in (fits[1], fits[-1]))
     low, high = SPEAKERS_APART
     return min(max(about - beside, low), high)
 
 
-def _side(row: Row, others: Sequence[AskedWord]) -> int:
+def _side(hit: Hit, others: Sequence[AskedWord]) -> int:
     """Return 1 for a turn about the speaker whom a question names, -1 for one about somebody else; 0 for what nobody
     says.
     """
-    in_conversation = bool(row["traits"] & TURN)
-    if speaker_key_of(row["content"], row["speaker"], in_conversation=in_conversation) is None:
+    if speaker_key_of(hit.content, hit.speaker, in_conversation=hit.statement.is_turn) is None:
         return 0
 
     def shared(sentence: str) -> int:
-        text = _Text({"content": sentence, "speaker": None, "tags": ()})
-        return sum(map(text.has, others))
+        return sum(map(_Text(sentence).has, others))
 
-    return 1 if bool(row["why_voice"]) != is_about_listener(row["content"], shared) else -1
+    is_of_named = hit.match is not None and "voice" in hit.match.why
+    return 1 if is_of_named != is_about_listener(hit.content, shared) else -1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 from uuid import UUID
 
 from pgengram.fields import MAX_QUERIES
-from pgengram.search.results.hits import Hits
-from pgengram.store.connection.database import Row
+from pgengram.search.results.hits import Hit, Hits
 from pgengram.text.sentences import QUESTION_MARKS, letters, sentences
 
 REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking
@@ -66,25 +66,25 @@ def fused(answers: Sequence[tuple[float, Hits]], first: int, limit: int) -> Hits
         first: how many to skip.
         limit: how many to return.
     """
-    found: dict[UUID, list[tuple[float, Row]]] = {}
+    found: dict[UUID, list[tuple[float, Hit]]] = {}
     for weight, hits in answers:
-        for row in hits.rows:
-            found.setdefault(row["id"], []).append((weight * row["fit"], row))
-    best = sorted((_together(its, len(answers)) for its in found.values()), key=lambda row: -row["fit"])
+        for hit in hits.found:
+            found.setdefault(hit.id, []).append((weight * hit.fit, hit))
+    best = sorted((_together(its, len(answers)) for its in found.values()), key=lambda hit: -hit.fit)
     hows = {hits.how for _, hits in answers}
     how = next(one for one in ("words", "approximate", "exact") if one in hows)
-    told = [hits.answered for _, hits in answers if hits.answered is not None]
-    answered = max(told, default=None)
-    return Hits(best[first : first + limit], how, answers[0][1].hidden, answered)
+    hidden = dict(list(ChainMap(*(hits.hidden for _, hits in answers)).items())[:limit])
+    surest = max((hits for _, hits in answers), key=lambda hits: -1.0 if hits.answered is None else hits.answered)
+    return Hits(best[first : first + limit], how, hidden, surest.answered, surest.evidence)
 
 
-def _together(its: list[tuple[float, Row]], questions: int) -> Row:
+def _together(its: list[tuple[float, Hit]], questions: int) -> Hit:
     fits = [fit for fit, _ in its]
-    best, row = max(its, key=lambda one: one[0])
-    return {
-        **row,
-        "fit": best + WEIGHT_OTHERS * (sum(fits) - best) / max(1, questions - 1),
-        "score": max(one["score"] for _, one in its),
-        "unlikely": all(one["unlikely"] for _, one in its),
-        "recalled": any(one["recalled"] for _, one in its),
-    }
+    best, hit = max(its, key=lambda one: one[0])
+    matches = [one.match for _, one in its if one.match is not None]
+    if hit.match is not None:
+        hit.match.fit = best + WEIGHT_OTHERS * (sum(fits) - best) / max(1, questions - 1)
+        hit.match.score = max(match.score for match in matches)
+        hit.match.unlikely = all(match.unlikely for match in matches)
+        hit.match.recalled = any(match.recalled for match in matches)
+    return hit

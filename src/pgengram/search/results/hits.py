@@ -1,13 +1,17 @@
-"""What a search gives: the memories with all that is shown of them, and how many are hidden."""
+"""What a search finds: a hit, from the row that SQL gives to what is shown of it."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple
+from uuid import UUID
 
 from pgengram.fields import Evidence
-from pgengram.search.results.evidence import level
+from pgengram.search.succession import Statement
 from pgengram.store.connection.database import Row
-from pgengram.store.schema.visibility import HIDDEN
 
 HIT_COLUMNS: Final = """
   m.id, m.type, m.kind, m.status, m.content, m.metadata, m.speaker, m."user", m.project, m.collection, m.session_id, m.source,
@@ -16,28 +20,117 @@ HIT_COLUMNS: Final = """
   pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
   ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id ORDER BY position, tag) AS tags
 """
-# How many memories a search does not show, by reason. Uses memories_hidden.
-COUNT_HIDDEN: Final = f"""
-SELECT jsonb_strip_nulls(jsonb_build_object('expired', nullif(count(*) FILTER (WHERE status = 'active'), 0),
-  'archived', nullif(count(*) FILTER (WHERE status = 'archived'), 0),
-  'forgotten', nullif(count(*) FILTER (WHERE status = 'invalidated'), 0))) AS hidden
-FROM memories WHERE namespace_id = %(namespace_id)s AND {HIDDEN}
-"""
+HIDDEN_AS: Final = {"active": "expired", "archived": "archived", "invalidated": "forgotten"}  # by status
+
+
+@dataclass(slots=True)
+class Match:
+    """Why a memory is a hit, and how well it fits.
+
+    fit: the score of the ranking, which compares the hits of one question; similarity: cosine of the best part, None
+    without a vector; words: BM25 as a share; found_by: what found it; why: the features that are shown, where they
+    aren't 0; standalone: what it is worth without its surroundings; is_named: the question has its id; is_of_long_talk:
+    a turn of a chat of long turns.
+    score: the probability that it answers; unlikely: it has little chance; recalled: it is worth its room in a recalled
+    text; succeeds: the older hits that it stands before; stands_for: the best fit of these.
+    """
+
+    fit: float
+    similarity: float | None
+    words: float
+    found_by: str
+    why: dict[str, float]
+    standalone: float
+    is_named: bool
+    is_of_long_talk: bool
+    score: float = 0.0
+    unlikely: bool = False
+    recalled: bool = True
+    succeeds: set[UUID] = field(default_factory=set)
+    stands_for: float | None = None
+
+
+@dataclass(kw_only=True)
+class Hit:
+    """A memory in an answer: its columns, what else is known of it, and in a ranking why it is there.
+
+    contradicted: it may be linked as contradicting another; sort_key: its place in a list; superseded_by: what holds
+    instead; changed_since: the fields that said something else at the time that was asked for; older, newer: ids of hits
+    that it succeeds, and that may have succeeded it.
+    """
+
+    id: UUID
+    type: str
+    kind: str | None
+    status: str
+    content: str
+    metadata: dict[str, Any]
+    speaker: str | None
+    user: str | None
+    project: str | None
+    collection: str | None
+    session_id: str | None
+    source: str | None
+    source_provider: str | None
+    capture_mode: str
+    emotion: str | None
+    confidence: float | None
+    sources: list[dict[str, Any]] | None
+    occurred_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    last_confirmed_at: datetime | None
+    expires_at: datetime | None
+    valid_from: datetime | None
+    valid_to: datetime | None
+    reason: str | None
+    replaced_by: list[UUID] | None
+    pinned: bool
+    version: int
+    traits: int
+    importance: float
+    access_count: int
+    relevance: float
+    tags: list[str]
+    contradicted: bool = True
+    sort_key: str | None = None
+    superseded_by: list[UUID] = field(default_factory=list)
+    changed_since: list[str] = field(default_factory=list)
+    conflicts_with: list[dict[str, str]] = field(default_factory=list)
+    older: list[str] = field(default_factory=list)
+    newer: list[str] = field(default_factory=list)
+    match: Match | None = None
+
+    @cached_property
+    def statement(self) -> Statement:
+        """What is compared of it to tell what holds."""
+        return Statement.of(vars(self))
+
+    @property
+    def fit(self) -> float:
+        """How well it fits the question, to be compared within one answer; 0 in a list."""
+        return self.match.fit if self.match else 0.0
 
 
 class Hits(NamedTuple):
-    """Memories in their order, how they were found, and how many are hidden, by reason; reasons without any are left
-    out.
+    """Hits in their order, and how they were found.
 
-    answered: the probability that one of them answers; None where nothing was asked.
+    hidden: the status of each memory that would be among them if it weren't expired, archived or forgotten; answered:
+    the probability that one of the hits answers; evidence: what that is called. Both are None where nothing was asked.
     """
 
-    rows: list[Row]
+    found: list[Hit]
     how: Literal["list", "exact", "approximate", "words"]
-    hidden: dict[str, int]
+    hidden: dict[UUID, str] = {}  # noqa: RUF012 - never changed
     answered: float | None = None
+    evidence: Evidence | None = None
 
     @property
-    def evidence(self) -> Evidence | None:
-        """How sure it is that one of them answers."""
-        return None if self.answered is None else level(self.answered)
+    def hidden_by_reason(self) -> dict[str, int]:
+        """How many memories are hidden, by reason."""
+        return dict(sorted(Counter(HIDDEN_AS[status] for status in self.hidden.values()).items()))
+
+
+def hits_of(rows: list[Row]) -> list[Hit]:
+    """Return rows of `HIT_COLUMNS` as hits."""
+    return [Hit(**row) for row in rows]

@@ -17,8 +17,8 @@ from pgengram.text.lexical.words import words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pgengram.search.results.hits import Hit
     from pgengram.service.core import Core
-    from pgengram.store.connection.database import Row
 
 MAX_CHARS: Final = 4_000
 LOOKED_AT: Final = 30  # memories, of which as many are taken as fit
@@ -28,28 +28,28 @@ ABOUT_A_PROMPT: Final = 5  # memories at most
 FEW_WORDS: Final = 3  # fewer, such as "go on", are about nothing
 
 
-async def most_relevant(core: Core, *, project: str | None = None) -> list[Row]:
+async def most_relevant(core: Core, *, project: str | None = None) -> list[Hit]:
     """Return the memories that matter most now and may be put before a model unasked, best first."""
     return await first_trusted(core, {"sort": "relevance", "project": project})
 
 
-async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Row]:
+async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Hit]:
     """Return the first memories of a list that may be put before a model unasked, however many of strangers' stand
     before them, up to `PASSED_OVER`.
     """
-    found: list[Row] = []
+    found: list[Hit] = []
     place = cursors.Cursor(here())
     while len(found) < LOOKED_AT and place.offset < PASSED_OVER:
         question = checked(Question, {**asked, "limit": f.MAX_LIMIT if place.offset else LOOKED_AT})
-        rows = (await core.search(question, place)).rows
-        found += await trusted(core, rows)
-        if len(rows) < question.limit:
+        hits = (await core.search(question, place)).found
+        found += await trusted(core, hits)
+        if len(hits) < question.limit:
             break
-        place = replace(place, offset=place.offset + len(rows))
+        place = replace(place, offset=place.offset + len(hits))
     return found[:LOOKED_AT]
 
 
-async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
+async def sure_about(core: Core, text: str, project: str | None) -> list[Hit]:
     """Return the memories that surely have to do with what somebody says, best first; of no other project."""
     if len(words(text)) < FEW_WORDS or is_small_talk(text):
         return []
@@ -57,20 +57,21 @@ async def sure_about(core: Core, text: str, project: str | None) -> list[Row]:
     found = await core.search(question, cursors.Cursor(here()))
     if found.evidence != "strong":
         return []
-    sure = await trusted(core, [row for row in found.rows if concerns(core, row, project=project or "")])
-    return budget.select_for_context(sure, ABOUT_A_PROMPT_CHARS)[:ABOUT_A_PROMPT] if sure else []
+    about = [hit for hit in found.found if concerns(core, hit, project=project or "")]
+    sure = budget.worth_recalling(await trusted(core, about))
+    return budget.select_for_context(sure, ABOUT_A_PROMPT_CHARS)[:ABOUT_A_PROMPT]
 
 
-async def trusted(core: Core, rows: Sequence[Row]) -> list[Row]:
+async def trusted(core: Core, hits: Sequence[Hit]) -> list[Hit]:
     """Return what may be put before a model unasked: no stranger's words, unless a person has confirmed them."""
-    if not rows:
+    if not hits:
         return []
-    ids = [row["id"] for row in rows]
+    ids = [hit.id for hit in hits]
     strange = await core.store.read_transaction(lambda tx: untrusted(tx, ids))
-    return [row for row in rows if row["id"] not in strange]
+    return [hit for hit in hits if hit.id not in strange]
 
 
-def concerns(core: Core, row: Row, *, user: str | None = None, project: str | None = None) -> bool:
+def concerns(core: Core, hit: Hit, *, user: str | None = None, project: str | None = None) -> bool:
     """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs.
 
     Of an unknown user or project, None, every memory counts; for none at all, "", only what is of nobody's.
@@ -79,6 +80,6 @@ def concerns(core: Core, row: Row, *, user: str | None = None, project: str | No
     if project:
         asked["project"] = core.projects.names().all_of(project)
     return all(
-        names is None or row[what] is None or any(alike(name, [row[what]]) for name in names)
+        names is None or (own := getattr(hit, what)) is None or any(alike(name, [own]) for name in names)
         for what, names in asked.items()
     )

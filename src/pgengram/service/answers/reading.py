@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -26,21 +25,20 @@ from pgengram.text.lexical.language import spoken
 from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.translations import damaged
 from pgengram.text.lexical.words import words
-from pgengram.views import Found, Read, Recalled, around_view, hit_view, memory_view, problems_view
+from pgengram.views import Found, Read, Recalled, around_view, memory_view, problems_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pgengram.service.core import Core
-    from pgengram.store.connection.database import Row, Transaction
+    from pgengram.store.connection.database import Transaction
 
-HIDDEN_AS: Final = {"active": "expired", "archived": "archived", "invalidated": "forgotten"}
 RECALLED: Final = 30  # memories looked at for a context
 BUDGET_TOO_SMALL: Final = "Nothing fits into max_chars; raise it."
 MAX_BUDGET: Final = 50_000  # characters of a recalled context
 MAX_COUNTED: Final = 10_000
 NOT_SHOWN: Final = "These memories don't fit into one answer; read those in not_shown with another call."
-NOTHING: Final = Hits([], "list", {})
+NOTHING: Final = Hits([], "list")
 
 
 async def found(
@@ -57,13 +55,13 @@ async def found(
     """
     hits, further = await _hits(core, question, place)
     note = f"{further} more match; raise limit." if further else None
-    if not hits.rows:
+    if not hits.found:
         question, hits, note = await _again(core, question, place, hits)
-    fitting = budget.fit_budget(hits.rows, question.max_chars, whole=question.detail)
-    views = [hit_view(row, detail=question.detail) for row in fitting]
+    fitting = budget.fit_budget(hits.found, question.max_chars, whole=question.detail)
+    views = [budget.hit_view(hit, detail=question.detail) for hit in fitting]
     fitting = fitting[: room.fitting(views, in_brief=BRIEFLY.get() and not question.detail)]
-    core.accesses.note([row["id"] for row in fitting])
-    more = bool(fitting) and (len(fitting) < len(hits.rows) or len(hits.rows) == question.limit or further > 0)
+    core.accesses.note([hit.id for hit in fitting])
+    more = bool(fitting) and (len(fitting) < len(hits.found) or len(hits.found) == question.limit or further > 0)
     return Found(
         query="\n".join(question.queries),
         count=len(fitting),
@@ -74,7 +72,7 @@ async def found(
         search=hits.how,
         next_cursor=cursors.next_cursor(place, mark, fitting, more=more),
         next_offset=place.offset + len(fitting) if more and hits.how != "list" else None,
-        hidden=await _hidden(core, question, place, hits),
+        hidden=hits.hidden_by_reason or None,
         period=period,
         note=note,
         read=await _names_read(core, question),
@@ -94,9 +92,9 @@ async def _hits(core: Core, question: Question, place: cursors.Cursor) -> tuple[
     begin = 0 if place.offset < budget.LIST_REACH else place.offset  # these are spread together, whatever the page
     reach = min(max(place.offset + most - begin, budget.LIST_REACH), f.MAX_LIMIT)
     hits = await core.search(question.model_copy(update={"limit": reach}), replace(place, offset=begin))
-    rows = budget.matching(hits.rows)
-    rows = (rows if begin else budget.spread(rows))[place.offset - begin :]
-    return hits._replace(rows=rows[:most]), len(rows[most:])
+    found = budget.matching(hits.found)
+    found = (found if begin else budget.spread(found))[place.offset - begin :]
+    return hits._replace(found=found[:most]), len(found[most:])
 
 
 async def _again(
@@ -105,30 +103,13 @@ async def _again(
     """Repeat a search that found nothing with names as they are stored, or say why there is nothing."""
     if meant := await unmatched.retold(core.store, question):
         question, hits = meant, await core.search(meant, place)
-    if hits.rows or place.is_further:
+    if hits.found or place.is_further:
         return question, hits, None
 
-    async def find(other: Question) -> list[Row]:
-        return (await core.search(other, place)).rows
+    async def find(other: Question) -> int:
+        return len((await core.search(other, place)).found)
 
     return question, hits, await unmatched.reason(core.store, question, find)
-
-
-async def _hidden(core: Core, question: Question, place: cursors.Cursor, hits: Hits) -> dict[str, int] | None:
-    """Count by reason the hidden memories that would have been among the hits; None where there are none."""
-    if not hits.hidden or question.hides_nothing or place.is_further:
-        return None
-    those = await core.search(question.with_hidden(alone=True), place)
-    if those.evidence == "none":
-        return None
-    rows = those.rows if those.how == "list" else _as_fitting(those.rows, hits.rows, question.limit)
-    return dict(sorted(Counter(HIDDEN_AS[row["status"]] for row in rows).items())) or None
-
-
-def _as_fitting(rows: list[Row], hits: list[Row], limit: int) -> list[Row]:
-    """Return those of `rows` that fit no less than the last of as many hits as were asked for."""
-    least = hits[-1]["fit"] if len(hits) >= limit else 0.0
-    return [row for row in budget.matching(rows)[:limit] if row["fit"] >= least]
 
 
 async def _names_read(core: Core, question: Question) -> dict[str, str] | None:
@@ -177,7 +158,7 @@ async def _total(core: Core, question: Question) -> int:
         mapped = await core.as_stored(question)
         return await core.store.read_transaction(lambda tx: listing.counted(tx, mapped))
     all_of_them = question.model_copy(update={"limit": MAX_COUNTED})
-    return len((await core.search(all_of_them, cursors.Cursor(question.now or here()))).rows)
+    return len((await core.search(all_of_them, cursors.Cursor(question.now or here()))).found)
 
 
 async def recalled(core: Core, context: str, max_chars: int, *, user: str | None, project: str | None) -> Recalled:
@@ -186,17 +167,18 @@ async def recalled(core: Core, context: str, max_chars: int, *, user: str | None
     question, _ = in_time(Question(query=context, limit=RECALLED, project=project, user=user), place.now)
     if words(context) and not is_small_talk(context):
         hits = await core.search(question, place)
-        if not hits.rows and not question.lists:
+        if not hits.found and not question.lists:
             question, hits, note = await _again(core, question, place, hits)
-    chosen = budget.select_for_context(hits.rows, max_chars)
-    if not note and not chosen and budget.select_for_context(hits.rows, MAX_BUDGET):
+    worth_it = budget.worth_recalling(hits.found)
+    chosen = budget.select_for_context(worth_it, max_chars)
+    if not note and worth_it and not chosen:
         note = BUDGET_TOO_SMALL
-    core.accesses.note([row["id"] for row in chosen])
+    core.accesses.note([hit.id for hit in chosen])
     return Recalled(
         count=len(chosen),
         evidence=_evidence(question, hits) or (None if chosen else "none"),
         context=budget.recalled(chosen),
-        memory_ids=[str(row["id"]) for row in chosen],
+        memory_ids=[str(hit.id) for hit in chosen],
         note=note,
         read=await _names_read(core, question),
         degraded=_degraded(core, hits),
@@ -207,7 +189,7 @@ async def recalled(core: Core, context: str, max_chars: int, *, user: str | None
 def _evidence(question: Question, hits: Hits) -> f.Evidence | None:
     """Return how sure the answer is; what happened in the time that was all a question asked for answers it."""
     if question.query and question.sort == "occurred" and question.since is not None:
-        return "strong" if hits.rows else "none"
+        return "strong" if hits.found else "none"
     return hits.evidence
 
 

@@ -13,8 +13,8 @@ from pgengram.text.similarity.normalising import folded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pgengram.search.results.hits import Hit
     from pgengram.service.core import Core
-    from pgengram.store.connection.database import Row
 
 SHARE: Final = 0.5  # of the room, that the topic may have the rest
 # Words of limits that harm when they are forgotten; the words of other languages are looked for as they are written.
@@ -32,8 +32,8 @@ SORTS: Final[tuple[dict[str, Any], ...]] = (
 
 
 async def opening(
-    core: Core, then: Sequence[Row] | None, max_chars: int, *, user: str | None = None, project: str | None = None
-) -> tuple[str, list[Row]]:
+    core: Core, then: Sequence[Hit] | None, max_chars: int, *, user: str | None = None, project: str | None = None
+) -> tuple[str, list[Hit]]:
     """Return the text a conversation begins with, and the memories in it; empty where no memory fits.
 
     Today's date, then what `beginning` chooses for the rest of the room; where neither a topic nor a project is named,
@@ -52,8 +52,8 @@ def today() -> str:
 
 
 async def beginning(
-    core: Core, then: Sequence[Row] | None, max_chars: int, *, user: str | None = None, project: str | None = None
-) -> list[Row]:
+    core: Core, then: Sequence[Hit] | None, max_chars: int, *, user: str | None = None, project: str | None = None
+) -> list[Hit]:
     """Return the memories a conversation begins with: what always matters in at most half of the room, then what else
     is given, each once.
 
@@ -70,23 +70,23 @@ async def beginning(
         own = await contexts.most_relevant(core, project=project) if project else []
         then = [*own, *await contexts.most_relevant(core)]
     else:
-        then = await contexts.trusted(core, then)
-    always = [row | {"recalled": True} for row in await _standing(core)]  # each fits as well as any other
+        then = budget.worth_recalling(await contexts.trusted(core, then))
+    always = await _standing(core)
 
-    def concerning(rows: Sequence[Row]) -> list[Row]:
-        return [row for row in rows if contexts.concerns(core, row, user=user, project=project)]
+    def concerning(hits: Sequence[Hit]) -> list[Hit]:
+        return [hit for hit in hits if contexts.concerns(core, hit, user=user, project=project)]
 
     first = budget.select_for_context(concerning(always), int(max_chars * SHARE))
-    taken = {row["id"] for row in first}
-    rest = [row for row in concerning(then) if row["id"] not in taken]
+    taken = {hit.id for hit in first}
+    rest = [hit for hit in concerning(then) if hit.id not in taken]
     left = max_chars - len(budget.recalled(first)) + len(fenced([]))
     return [*first, *budget.select_for_context(rest, left)]
 
 
-async def _standing(core: Core) -> list[Row]:
+async def _standing(core: Core) -> list[Hit]:
     """Return what always matters, the most important first, each text once."""
-    found: dict[str, Row] = {}
+    found: dict[str, Hit] = {}
     for sort in SORTS:
-        for row in await contexts.first_trusted(core, sort):
-            found.setdefault(folded(row["content"]), row)
+        for hit in await contexts.first_trusted(core, sort):
+            found.setdefault(folded(hit.content), hit)
     return [*found.values()]

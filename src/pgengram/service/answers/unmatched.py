@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from pgengram.inputs import Question
-from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.connection.database import Transaction
 from pgengram.store.reading.names import alike, names, unknown
 from pgengram.store.store import Store
 
 NAMED: Final = ("user", "project", "collection", "speaker", "tags")
 OTHERS: Final = ("kind", "type", "since", "until", "min_importance", "source", "session_id", "emotion")
-Find = Callable[[Question], Awaitable[list[Row]]]
+Find = Callable[[Question], Awaitable[int]]  # how many hits a question has
 
 
 async def retold(store: Store, question: Question) -> Question | None:
@@ -33,7 +33,7 @@ async def reason(store: Store, question: Question, find: Find) -> str | None:
     notes = await store.read_transaction(lambda tx: _unknown(tx, named, question)) if named else []
     ways = [[what] for what in given] + ([given] if len(given) > 1 else [])
     for left_out in ways:
-        found = len(await find(question.model_copy(update=dict.fromkeys(left_out))))
+        found = await find(question.model_copy(update=dict.fromkeys(left_out)))
         if found:
             more = " or more" if found == question.limit else ""
             notes.append(f"Without {', '.join(left_out)}: {found}{more} found.")

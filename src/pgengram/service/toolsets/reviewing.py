@@ -10,17 +10,12 @@ from typing import Any, Final, Literal, get_args
 from uuid import UUID
 
 from pgengram.runtime.context import report_progress
-from pgengram.search.vector_index import VectorIndex
-from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.maintenance import findings
-from pgengram.store.maintenance.findings import Pair
-from pgengram.store.memory import memories
-from pgengram.store.memory.bulk_changes.plans import Step
-from pgengram.store.memory.succession import (
+from pgengram.search.succession import (
     CHANGE,
     LEAST_COSINE,
     NAMED,
     SAME_KIND,
+    Statement,
     Succession,
     crowding,
     may_have_changed,
@@ -28,6 +23,12 @@ from pgengram.store.memory.succession import (
     surest,
     told_at,
 )
+from pgengram.search.vector_index import VectorIndex
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.maintenance import findings
+from pgengram.store.maintenance.findings import Pair
+from pgengram.store.memory import memories
+from pgengram.store.memory.bulk_changes.plans import Step
 from pgengram.text.fencing import one_line
 from pgengram.text.lexical.words import words
 from pgengram.text.similarity.differences import differences, overlap
@@ -323,8 +324,9 @@ def _succeeding(
         if pair.one not in rows or pair.other not in rows:
             continue
         older, newer = sorted((rows[pair.one], rows[pair.other]), key=told_at)
-        if may_have_changed(newer, older):
-            yield (newer["id"], older["id"]), succeeds(newer, older, pair.similarity, crowded[pair])
+        then, now = Statement.of(older), Statement.of(newer)
+        if may_have_changed(now, then):
+            yield (newer["id"], older["id"]), succeeds(now, then, pair.similarity, crowded[pair])
 
 
 def _sorted_out(

@@ -36,6 +36,7 @@ INDEX_SETTINGS: Final = {
 }
 SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 PROBES: Final = 20  # lists of an ivfflat index visited for a question: recall .985 at sqrt(n) lists
+PROBES_NARROWED: Final = 60  # where a filter leaves only some of what each list holds
 # A plan that serves every namespace is made for one of average size: among many small namespaces it would read and sort
 # all vectors of a large one, as for a small one that is cheaper than the index. Where the index is to answer, only what
 # nothing holds in order is sorted.

@@ -47,8 +47,6 @@ PAUSE_S: Final = 0.2
 LEAST_BUILD_BYTES: Final = 256 << 20  # of memory while an index is built: the more, the faster
 # Asked for; with it there are sqrt(n) lists for 4.8 million vectors of 384 dimensions.
 MOST_BUILD_BYTES: Final = 1 << 30
-# Lists visited for a question, instead of PROBES, when a filter leaves only some of what each list holds.
-PROBES_NARROWED: Final = 60
 METHODS: Final = ("ivfflat", "hnsw")
 
 

@@ -13,11 +13,11 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
+from pgengram.fields import SCOPE
 from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.connection.begin import NO_SORT
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.memories import Draft, Outcome
-from pgengram.store.memory.succession import HINTED, LEAST_COSINE, OTHERS, SCOPE, crowding, succeeds
 from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.lexical.words import apart, extra_terms
 from pgengram.text.similarity.differences import differences, overlap
@@ -39,9 +39,9 @@ MAX_REPORTED: Final = 5  # near ones of each kind
 FEW_IN_SCOPE: Final = 1_000  # the same for the memories of one project, user or collection
 NEAREST: Final = 50  # vectors that the index gives for one text, of any scope and status
 NEAREST_OF_FEW: Final = 200  # the same where each vector is looked at
-FAR: Final = 1 - LEAST_COSINE  # a distance from which on nothing is told of
+FAR: Final = 0.65  # a distance from which on nothing is told of
 LOOKED_AT: Final = 20  # of these, to find those of the same scope that a text may change
-MAX_REPLACED: Final = 3  # memories that one may change
+ALIKE_KEPT: Final = 5  # of these
 NEAR_PROBES: Final = 10  # lists visited: what is nearly the same lies in the same list or in one beside it
 WORDS_LOOKED_UP: Final = 8  # of one text, the rarest that any memory has
 MAX_POSTINGS: Final = 500  # read for one of them
@@ -98,6 +98,11 @@ class WriteCandidate:
     outcome: Outcome | None = None
 
     @property
+    def said_again(self) -> set[UUID]:
+        """The memories near to it that say the same in other words."""
+        return {near.id for near in self.near if {*near.differs_in} <= {*OTHERWISE}}
+
+    @property
     def settled(self) -> bool:
         """Whether a memory or an earlier draft stands for it, so that it is not stored by itself."""
         return not (self.outcome is None and self.target is None and self.stands_for is None)
@@ -106,17 +111,6 @@ class WriteCandidate:
 def threshold(model_name: str) -> float:
     """Return the cosine from which on two texts are near duplicates by this model."""
     return next((near for name, near in NEAR_BY_MODEL.items() if name in model_name), NEAR_OTHERWISE)
-
-
-def may_replace(candidate: WriteCandidate) -> list[Row]:
-    """Return the memories that a draft may change, surest first: of the nearest, those that it may succeed."""
-    judged = []
-    for row in candidate.alike[:MAX_REPLACED]:
-        others = crowding(other["similarity"] for other in candidate.alike if other is not row)
-        judged.append((succeeds(candidate.draft.row, row, row["similarity"], others), row))
-    judged.sort(key=lambda one: -one[0])
-    said = {near.id for near in candidate.near if {*near.differs_in} <= {*OTHERWISE}}
-    return [row for evidence, row in judged if evidence >= HINTED and row["id"] not in said]
 
 
 # What is told, one row for each part of each text.
@@ -175,7 +169,7 @@ SELECT * FROM (
   CROSS JOIN LATERAL (SELECT {SEEN} FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id OFFSET 0) AS m
   WHERE {VISIBLE} AND m.speaker IS NOT DISTINCT FROM n.speaker AND coalesce(m."user" = n."user", true)
     AND coalesce(m.project = n.project, true) AND coalesce(m.collection = n.collection, true)) AS ranked
-WHERE rank <= {MAX_REPLACED + OTHERS}
+WHERE rank <= {ALIKE_KEPT}
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -24,7 +24,6 @@ from pgengram.store.memory.duplicates import (
     compare,
     find,
     find_by_words,
-    may_replace,
     stands_elsewhere,
     unlike,
 )
@@ -32,6 +31,7 @@ from pgengram.store.memory.memories import Draft, Outcome
 from pgengram.text.similarity.sameness import includes
 
 RELATED: Final = "related_to"
+Replaced = Callable[[Row, Sequence[Row]], list[Row]]
 # Fields that make a memory the same one, and those that are united or compared by themselves.
 JUDGED_APART: Final = frozenset(
     {"content", "tags", "user", "project", "collection", "speaker", "occurred_at", "expires_at"}
@@ -71,6 +71,7 @@ async def write_memories(
     model: Model | None,
     model_id: int | None,
     least: float,
+    replaced: Replaced,
     *,
     whole: bool = False,
 ) -> list[WriteResult]:
@@ -82,6 +83,7 @@ async def write_memories(
         model: which made the vectors; None without an embedder: then words are compared.
         model_id: its key.
         least: the cosine from which on memories are near.
+        replaced: returns which of the rows nearest to a draft it may change.
         whole: whether to say of each memory what it is now.
     """
     candidates = [WriteCandidate(draft, place) for place, draft in enumerate(drafts)]
@@ -92,7 +94,7 @@ async def write_memories(
     for candidate in candidates:
         await _link(tx, candidate)
     await clusters.assign(tx, [t.outcome.id for t in candidates if t.outcome and t.outcome.clustered])
-    results = [_result(candidate, candidates) for candidate in candidates]
+    results = [_result(candidate, candidates, replaced) for candidate in candidates]
     return await _with_rows(tx, results, drafts, model_id) if whole else results
 
 
@@ -233,7 +235,7 @@ async def _link(tx: Transaction, candidate: WriteCandidate) -> None:
             await edges.link(tx, outcome.id, id_, RELATED, 1.0, {}, session_id=candidate.draft.row["session_id"])
 
 
-def _result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> WriteResult:
+def _result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate], replaced: Replaced) -> WriteResult:
     outcome = candidate.outcome
     if outcome is None:
         raise Conflict("The memory was changed at the same time.")
@@ -245,7 +247,8 @@ def _result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> 
         if other is not None and other.id != outcome.id:
             near.setdefault(other.id, (other.id, cosine, candidates[place].draft.row["content"], differs))
     nearest = sorted(near.values(), key=lambda found: -found[1])[:MAX_REPORTED]
-    changed = may_replace(candidate) if outcome.created else []
+    changed = replaced(candidate.draft.row, candidate.alike) if outcome.created else []
+    changed = [row for row in changed if row["id"] not in candidate.said_again]
     return WriteResult(outcome, nearest, candidate.corrected, _kept(candidate.draft, outcome), changed)
 
 

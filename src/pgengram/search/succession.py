@@ -5,12 +5,15 @@ It is judged by vectors, kinds and words, so it is never certain: nothing is cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import nlargest
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
+from pgengram.fields import SCOPE
+from pgengram.store.connection.database import Row
 from pgengram.text.lexical.change_words import announces_change
 from pgengram.text.similarity.counts import counts_otherwise
 from pgengram.text.similarity.differences import tokens
@@ -32,34 +35,59 @@ COUNT: Final = 0.1  # they tell of another number of the same thing
 HINTED: Final = 0.3  # asking whoever stores the newer one
 BEFORE: Final = 0.33  # standing before the older one
 NAMED: Final = 0.45  # calling the older one so
+MAX_REPLACED: Final = 3  # memories that a new one may change
 AS_GOOD: Final = 0.1  # less evidence than for the one that it surest succeeds: one change changes one fact
 
 LATER: Final = timedelta(hours=1)  # what was told in one sitting holds together
-SCOPE: Final = ("user", "project", "collection")  # differ, and it is about something else
 
-Succession = tuple[UUID, UUID]
+Succession = tuple[UUID, UUID]  # newer, older
 
 
-def comparable(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is compared of a memory: its text, what sort it is, whom and what it is about, and when it was told to hold."""
+
+    content: str
+    type: str
+    kind: str | None
+    speaker: str | None
+    scope: tuple[str | None, ...]
+    is_turn: bool
+    told_at: datetime | None
+
+    @classmethod
+    def of(cls, row: Row) -> Statement:
+        """Return the statement of a row of `memories`, or of a draft, which is told only now."""
+        return cls(
+            row["content"],
+            row["type"],
+            row["kind"],
+            row["speaker"],
+            tuple(row[name] for name in SCOPE),
+            bool(row["traits"] & TURN),
+            told_at(row) if row.get("created_at") else None,
+        )
+
+
+def comparable(one: Statement, other: Statement) -> bool:
     """Whether one memory surely is about the same as another and may succeed it: they are of the same scope, and both
     tell what is so.
     """
-    return all(one[name] == other[name] for name in SCOPE) and _may_be_comparable(one, other)
+    return one.scope == other.scope and _may_be_comparable(one, other)
 
 
-def _may_be_comparable(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _may_be_comparable(one: Statement, other: Statement) -> bool:
     """Whether no part of two scopes differs, and both tell what is so.
 
     A user, project or collection that one of them does not name may be the other's. An event has happened and a turn
     of a conversation was said, whatever is told later.
     """
-    same = one["speaker"] == other["speaker"]
-    same = same and all(None in (one[name], other[name]) or one[name] == other[name] for name in SCOPE)
-    return same and _tells_what_is_so(one) and _tells_what_is_so(other)
+    return _of_one_scope(one, other) and all(told.type != "episodic" and not told.is_turn for told in (one, other))
 
 
-def _tells_what_is_so(row: Mapping[str, Any]) -> bool:
-    return row["type"] != "episodic" and not row["traits"] & TURN
+def _of_one_scope(one: Statement, other: Statement) -> bool:
+    pairs = zip(one.scope, other.scope, strict=True)
+    return one.speaker == other.speaker and all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
 def crowding(cosines: Iterable[float]) -> float:
@@ -70,7 +98,7 @@ def crowding(cosines: Iterable[float]) -> float:
     return (sum(nearest) + USUAL * (OTHERS - len(nearest))) / OTHERS
 
 
-def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, crowded: float) -> float:
+def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) -> float:
     """Return the evidence that `newer` tells what holds now of what `older` tells; 0 where they are not comparable.
 
     cosine − crowded + 0.2 for the same kind + 0.2 for words of change + 0.1 for another number of the same thing, and at
@@ -78,22 +106,22 @@ def succeeds(newer: Mapping[str, Any], older: Mapping[str, Any], cosine: float, 
     crowded places by Conneau et al. 2018).
 
     Args:
-        newer: the row or draft told later; with content, type, kind and scope.
-        older: the one told before, likewise.
+        newer: the statement told later.
+        older: the one told before.
         cosine: of the two.
         crowded: the `crowding` of either, or the mean of both.
     """
-    same = cosine >= SAME_THING and _repeated(newer["content"], older["content"]) >= HALF
-    if newer["type"] == "episodic" and same and _may_be_comparable({**newer, "type": older["type"]}, older):
-        return HINTED  # what was wanted has happened: the bicycle that was for sale is sold
+    same = cosine >= SAME_THING and _repeated(newer.content, older.content) >= HALF
+    if newer.type == "episodic" and same and _of_one_scope(newer, older) and not (newer.is_turn or older.is_turn):
+        return HINTED if older.type != "episodic" else 0.0  # what was wanted has happened: what was for sale is sold
     if cosine < LEAST_COSINE or not _may_be_comparable(newer, older):
         return 0.0
     evidence = (
         cosine
         - crowded
-        + (SAME_KIND if newer["kind"] == older["kind"] else 0.0)
-        + CHANGE * announces_change(newer["content"])
-        + COUNT * counts_otherwise(newer["content"], older["content"])
+        + (SAME_KIND if newer.kind == older.kind else 0.0)
+        + CHANGE * announces_change(newer.content)
+        + COUNT * counts_otherwise(newer.content, older.content)
     )
     return max(evidence, HINTED) if same else evidence
 
@@ -117,14 +145,30 @@ def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tup
     return [(pair, evidence) for pair, evidence in found if evidence >= best[pair[0]] - AS_GOOD]
 
 
-def may_have_changed(newer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
+def may_have_changed(newer: Statement, older: Statement) -> bool:
     """Whether one was told to hold so much later than the other that it may have changed."""
-    return told_at(newer) - told_at(older) >= LATER
+    return newer.told_at is not None and older.told_at is not None and newer.told_at - older.told_at >= LATER
 
 
-def told_at(row: Mapping[str, Any]) -> datetime:
+def told_at(row: Row) -> datetime:
     """Return when a memory was last told to hold: its last confirmation; if there was none, when it was so, or told."""
     created: datetime = row["created_at"]
     confirmed: datetime = row["last_confirmed_at"] or created
     happened: datetime | None = row["occurred_at"]
     return confirmed if happened is None or confirmed - created > LATER else min(happened, created)
+
+
+def may_replace(draft: Row, near: Sequence[Row]) -> list[Row]:
+    """Return the memories that a draft may change, surest first: of the nearest of its scope, those that it may succeed.
+
+    Args:
+        draft: the new memory.
+        near: the rows nearest to it, nearest first, each with its cosine as `similarity`; more than may be changed, as
+            the others tell how crowded it is there.
+    """
+    new, judged = Statement.of(draft), []
+    for row in near[:MAX_REPLACED]:
+        crowded = crowding(other["similarity"] for other in near if other is not row)
+        judged.append((succeeds(new, Statement.of(row), row["similarity"], crowded), row))
+    judged.sort(key=lambda one: -one[0])
+    return [row for evidence, row in judged if evidence >= HINTED]

@@ -1,0 +1,328 @@
+"""What the memories know of a question: how rare its words are, which are names, and which memories its ids mean."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Final
+from uuid import UUID
+
+from pgengram.fields import ID_DIGITS
+from pgengram.ids import short
+from pgengram.search.asked import Asked, AskedWord, Parsed
+from pgengram.search.near_words import Vocabularies
+from pgengram.search.question import meaning
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS
+from pgengram.text.lexical.stems import foreign_stems
+from pgengram.text.lexical.translations import CUT
+from pgengram.text.lexical.words import hashed, words
+
+COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
+FEW_MEMORIES: Final = 30  # below this a share says nothing
+MAX_TYPED: Final = 8  # words of a question in which a word that no memory has may be a beginning or a slip
+WEIGHT_NEAR: Final = 0.6  # of a word that may be meant, beside 1 of one that was typed
+ALIKE: Final = 3  # first letters
+
+DEAR: Final = 2_000  # rows whose counting is worth remembering
+GOOD_FOR_S: Final = 60.0
+MAX_KNOWN: Final = 10_000
+
+# How many memories have each of the terms `words`: those that wait, looked at once for all terms, and those in posting
+# lists. Uses memory_words_waiting and memory_posting_lists_pkey.
+WAITING: Final = """named AS MATERIALIZED (
+  SELECT coalesce(array_agg(term), '{}') AS terms FROM (SELECT term FROM words UNION SELECT name FROM words) AS t WHERE term IS NOT NULL
+), waiting AS MATERIALIZED (
+  SELECT t.term, count(*) AS memories FROM memory_words w CROSS JOIN LATERAL unnest(w.terms) AS t(term)
+  WHERE w.namespace_id = %(namespace_id)s AND w.segment IS NULL AND w.terms && (SELECT terms FROM named)
+    AND t.term = ANY((SELECT terms FROM named)::integer[]) GROUP BY t.term
+)"""
+COUNTED: Final = """coalesce((SELECT memories FROM waiting WHERE waiting.term = words.term), 0)
+  + (SELECT coalesce(sum(cardinality(l.measures)), 0) FROM memory_posting_lists l
+     WHERE l.namespace_id = %(namespace_id)s AND l.term = words.term)::bigint"""
+# The same two tell which words are somebody's name. A LIMIT each, as EXISTS might be answered by reading all lists of
+# the namespace.
+LOOK_UP_WORDS: Final = """
+WITH words AS MATERIALIZED (
+  SELECT w.position, t.term, k.term AS name
+  FROM unnest(%(words)s::text[], %(lowered)s::text[]) WITH ORDINALITY AS w(word, lowered, position)
+  LEFT JOIN LATERAL pgengram_terms(w.word, '{}') AS t ON true
+  LEFT JOIN LATERAL pgengram_terms('', ARRAY['speaker:' || w.lowered]) AS k ON true
+  UNION ALL
+  SELECT 0, t.term, NULL FROM pgengram_terms('', %(extra)s::text[]) AS t
+), [waiting]
+SELECT position, term,
+  coalesce(
+    (SELECT true FROM waiting WHERE waiting.term = words.name LIMIT 1),
+    (SELECT true FROM memory_posting_lists l WHERE l.namespace_id = %(namespace_id)s AND l.term = words.name LIMIT 1), false) AS is_name,
+  CASE WHEN term IS NOT NULL AND term <> ALL(%(known)s::integer[]) THEN [counted] END AS memories
+FROM words
+""".replace("[waiting]", WAITING).replace("[counted]", COUNTED)
+HASH_TERMS: Final = "SELECT term FROM pgengram_terms(%(words)s, '{}')"
+# Only the words of active memories are found, so only they are the whole that a share is of. They are counted in an
+# index; for their mean length rows have to be read, and some thousands tell it well enough. Uses memory_words_waiting
+# and memory_words_by_segment.
+COUNT_MEMORIES: Final = """
+SELECT waiting.memories + compacted.memories AS memories, mean.length AS mean_length
+FROM (SELECT count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS NULL) AS waiting
+CROSS JOIN (SELECT count(*) AS memories FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment > 0) AS compacted
+CROSS JOIN (
+  SELECT coalesce(avg(length), 0)::double precision AS length FROM (
+    SELECT length FROM memory_words WHERE namespace_id = %(namespace_id)s AND segment IS DISTINCT FROM 0
+    LIMIT 20000) AS some_of_them) AS mean
+"""
+
+
+@dataclass(slots=True)
+class Frequencies:
+    """How many memories there are and how many have a term, remembered where counting is dear.
+
+    A count that was small is made anew each time; a large one is close enough for a minute. Which words were names of
+    speakers at their last look-up is only a guess of which are now.
+    """
+
+    _known: dict[tuple[int, int], tuple[float, int]] = field(default_factory=dict)
+    _sizes: dict[int, tuple[float, int, float]] = field(default_factory=dict)
+    _terms: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
+    vocabularies: Vocabularies = field(default_factory=Vocabularies)
+
+    async def size(self, tx: Transaction) -> tuple[int, float]:
+        """Return the number of memories with words, and their mean number of terms."""
+        known = self._sizes.get(tx.namespace_id)
+        if known is not None and time.monotonic() < known[0]:
+            return known[1], known[2]
+        row = await tx.row(COUNT_MEMORIES)
+        size = (row["memories"], row["mean_length"]) if row else (0, 0.0)
+        if size[0] > DEAR:
+            self._sizes[tx.namespace_id] = (time.monotonic() + GOOD_FOR_S, *size)
+        return size
+
+    def known(self, namespace_id: int, asked: Sequence[str]) -> dict[int, int]:
+        """Return in how many memories the terms of these words are, where that is remembered."""
+        now = time.monotonic()
+        terms = {term for word in asked for term in self._terms.get(word, ())}
+        found = {term: self._known.get((namespace_id, term), (0.0, 0)) for term in terms}
+        return {term: memories for term, (until, memories) in found.items() if until > now}
+
+    def note(self, namespace_id: int, asked: Sequence[str], rows: Sequence[Row]) -> dict[int, int]:
+        """Return the counts that a look-up of words has brought, and remember the large ones and the terms of the
+        words.
+        """
+        until, counted = time.monotonic() + GOOD_FOR_S, {row["term"]: row["memories"] for row in rows}
+        for known in (self._known, self._terms, self._names):
+            if len(known) > MAX_KNOWN:
+                known.clear()
+        self._known |= {(namespace_id, term): (until, n) for term, n in counted.items() if n is not None and n > DEAR}
+        self._terms |= _terms_by_word(asked, rows)
+        return {term: n for term, n in counted.items() if n is not None}
+
+    def note_names(self, asked: Sequence[str], names: set[str]) -> None:
+        """Remember which of the words asked are names of speakers."""
+        self._names.difference_update(asked)
+        self._names |= names
+
+    def likely_meaning(self, parsed: Parsed) -> str:
+        """Return what `understand` will most likely give as the meaning; a question is embedded before it is looked
+        up.
+        """
+        return meaning(parsed, self._names)
+
+
+def _terms_by_word(asked: Sequence[str], rows: Sequence[Row]) -> dict[str, tuple[int, ...]]:
+    terms: dict[str, tuple[int, ...]] = {}
+    for row in rows:
+        if row["position"] and row["term"] is not None:
+            word = asked[row["position"] - 1]
+            terms[word] = (*terms.get(word, ()), row["term"])
+    return terms
+
+
+# Ids that are given whole, by their ends or by their beginnings. Uses memories_pkey and memories_by_short_id.
+LOOK_UP_IDS: Final = """
+SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(whole)s::uuid[])
+UNION
+SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND short_id = ANY(%(ends)s::text[])
+UNION
+SELECT m.id FROM unnest(%(lows)s::uuid[], %(highs)s::uuid[]) AS b(low, high) CROSS JOIN LATERAL (
+  SELECT id FROM memories WHERE namespace_id = %(namespace_id)s AND id BETWEEN b.low AND b.high ORDER BY id LIMIT 2) AS m
+"""
+
+
+async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) -> Asked:
+    """Look the words of a question up in this namespace's memories."""
+    total, mean_length = 0, 1.0
+    rows: list[Row] = []
+    counts: dict[int, int] = {}
+    looked_up = parsed.looked_up
+    if looked_up or parsed.extra:
+        total, mean_length = await frequencies.size(tx)
+        counts = frequencies.known(tx.namespace_id, looked_up)
+        lowered = [*parsed.names, *[None] * (len(looked_up) - len(parsed.names))]
+        given = {"words": looked_up, "lowered": lowered, "extra": parsed.extra, "known": list(counts)}
+        rows = await tx.rows(LOOK_UP_WORDS, given)
+        counts |= frequencies.note(tx.namespace_id, looked_up, rows)
+    total = max([total, *counts.values()])
+    word_rows = [row for row in rows if 0 < row["position"] <= len(parsed.words)]
+    sounds = {hashed(sound) for sound in chain(*parsed.sounds.values())}
+    own = {row["term"] for row in rows if row["position"] <= len(parsed.words)} - sounds
+    asked_words = _asked_words(parsed, rows, counts, total)
+    finding = {
+        term: count for term, count in _without_light(parsed, word_rows, counts).items() if count or term not in sounds
+    }
+    near = await _near_terms(tx, parsed, asked_words, frequencies.vocabularies, total)
+    finding = {**near, **finding}
+    named = [row["position"] - 1 for row in word_rows if row["is_name"]]
+    common = {
+        parsed.words[row["position"] - 1] for row in word_rows if counts.get(row["term"], 0) > COMMON_SHARE * total
+    }
+    common = common if total >= FEW_MEMORIES else set()
+    names = {parsed.words[place] for place in named} | {word.text for word in asked_words if word.is_name} & common
+    frequencies.note_names(parsed.words, names)
+    return Asked(
+        parsed,
+        terms=list(finding),
+        weights=[
+            inverse_document_frequency(count, total) * (WEIGHT_NEAR if term in near else 1)
+            for term, count in finding.items()
+        ],
+        counts=list(finding.values()),
+        meaning=meaning(parsed, names),
+        speakers=sorted({parsed.names[place] for place in named}),
+        mean_length=mean_length,
+        full=_full(parsed, counts, own, total),
+        unwanted=await _terms_of(tx, parsed.unwanted),
+        words=asked_words,
+        name_terms=_name_terms(parsed, asked_words, word_rows, counts),
+        ids=await _memories_of(tx, parsed.ids),
+    )
+
+
+async def _near_terms(
+    tx: Transaction, parsed: Parsed, asked: Sequence[AskedWord], vocabularies: Vocabularies, total: int
+) -> dict[int, int]:
+    """Return the terms, with their counts, of what may be meant by words that no memory has, of a question as people type
+    it; a long text has many such words that mean nothing else.
+    """
+    unknown = [word.text for word in asked if not word.known and word.text not in parsed.light]
+    if not unknown or parsed.question.mode == "text" or len(parsed.words) > MAX_TYPED:
+        return {}
+    near = await vocabularies.near(tx, unknown, total)
+    meant = list(dict.fromkeys(chain(*near.values())))
+    given = {"words": meant, "lowered": [None] * len(meant), "extra": [], "known": []}
+    return (
+        {row["term"]: row["memories"] for row in await tx.rows(LOOK_UP_WORDS, given) if row["memories"]}
+        if meant
+        else {}
+    )
+
+
+def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int]) -> Mapping[int, int]:
+    """Return the counts of the terms that find memories: all but those of light words alone, unless there are no
+    others.
+    """
+    if not parsed.light and not parsed.light_extra:
+        return counts
+    light = {parsed.words.index(word) + 1 for word in parsed.light}
+    others = [word for word in parsed.words if word not in parsed.light]
+    kept = {row["term"] for row in rows if row["position"] not in light}
+    kept.update(map(hashed, foreign_stems(parsed.text, others)))
+    left_out = {row["term"] for row in rows if row["position"] in light} | {*map(hashed, parsed.light_extra)}
+    return {term: count for term, count in counts.items() if term in kept or term not in left_out} or counts
+
+
+def _full(parsed: Parsed, counts: Mapping[int, int], own: set[int], total: int) -> float:
+    """Return what a match of all words weighs.
+
+    Without spaces between them each is in two pairs of characters: too much for memories that are found in English.
+    """
+    found_in_english = parsed.language in CUT and any(counts[term] for term in counts if term not in own)
+    weight = sum(inverse_document_frequency(counts[term], total) for term in own if term in counts)
+    return weight * (0.5 if found_in_english else 1)
+
+
+def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], total: int) -> list[AskedWord]:
+    looked_up = parsed.looked_up
+    found: dict[str, AskedWord] = {}
+    for row in rows:
+        if row["position"] and row["term"] is not None:
+            text, memories = looked_up[row["position"] - 1], counts.get(row["term"], 0)
+            word = found.get(text, AskedWord(text, 0.0, known=False, is_speaker=row["is_name"]))
+            weight = word.weight + inverse_document_frequency(memories, total)
+            found[text] = replace(word, weight=weight, known=word.known or memories > 0)
+    asked = [found[text] for text in parsed.words if text in found]
+    translated = [_translated(word, parsed.english.get(word.text, ()), found) for word in asked]
+    heard = [_heard(word, parsed.sounds.get(word.text, ()), counts) for word in translated]
+    first = next(iter(words(parsed.text)), "")
+    return [replace(word, is_name=word.text != first and _written_as_name(word, parsed.language)) for word in heard]
+
+
+def _written_as_name(word: AskedWord, language: str | None) -> bool:
+    """Whether a word has a capital; in German, where nouns have one, only if no lexicon has an English word for it that
+    is written otherwise: Jonas is Jonah.
+    """
+    alike = language not in NOUNS_HAVE_CAPITALS or all(
+        one[:ALIKE] == word.text[:ALIKE].casefold() for one in word.english
+    )
+    return word.text[0].isupper() and alike
+
+
+def _name_terms(
+    parsed: Parsed, asked: Sequence[AskedWord], rows: Sequence[Row], counts: Mapping[int, int]
+) -> list[set[int]]:
+    """Return the terms of each name in the question that some memory has."""
+    places = {word: place for place, word in enumerate(parsed.words, start=1)}
+    written = {word.text for word in asked if word.is_name and not word.text.isupper()}  # a code is no name
+    names = written | {name for name in parsed.sounds if name not in places}
+    found = []
+    for name in names:
+        terms = {row["term"] for row in rows if row["position"] == places.get(name)}
+        terms |= {*map(hashed, (*foreign_stems(parsed.text, [name]), *parsed.sounds.get(name, ())))}
+        found.append({term for term in terms if counts.get(term)})
+    return [terms for terms in found if terms]
+
+
+def _translated(word: AskedWord, english: Sequence[str], found: Mapping[str, AskedWord]) -> AskedWord:
+    """Return a word with what it may be in English; if no memory has it, it weighs as much as the rarest of those that
+    some have.
+    """
+    known = [found[one].weight for one in english if one in found and found[one].known]
+    if word.known or not known:
+        return replace(word, english=english)
+    return replace(word, english=english, weight=max(known), known=True)
+
+
+def _heard(word: AskedWord, sounds: Sequence[str], counts: Mapping[int, int]) -> AskedWord:
+    """Return a word with what it sounds like as a name; it is known if a memory has such a name."""
+    return replace(word, sounds=sounds, known=word.known or any(counts.get(hashed(one)) for one in sounds))
+
+
+async def _terms_of(tx: Transaction, words: Sequence[str]) -> list[int]:
+    return [row["term"] for row in await tx.rows(HASH_TERMS, {"words": " ".join(words)})] if words else []
+
+
+async def _memories_of(tx: Transaction, given: Sequence[str]) -> list[UUID]:
+    """Return the memories that some digits of ids mean, each by its end, or else by its beginning, if only one has it."""
+    if not given:
+        return []
+    begun = [digits for digits in given if len(digits) < ID_DIGITS]
+    bounds = {
+        "lows": [UUID(digits.ljust(ID_DIGITS, "0")) for digits in begun],
+        "highs": [UUID(digits.ljust(ID_DIGITS, "f")) for digits in begun],
+    }
+    whole = [UUID(digits) for digits in given if len(digits) == ID_DIGITS]
+    rows = await tx.rows(LOOK_UP_IDS, {"whole": whole, "ends": [short(digits) for digits in begun], **bounds})
+    there, found = [row["id"] for row in rows], []
+    for digits in given:
+        ended = [id_ for id_ in there if id_.hex.endswith(digits)]
+        meant = ended or [id_ for id_ in there if id_.hex.startswith(digits)]
+        found += meant if len(meant) == 1 else []
+    return found
+
+
+def inverse_document_frequency(memories_with_term: int, memories: int) -> float:
+    """Return ln(1 + (N − df + ½) / (df + ½)): never negative (Lucene's form of Robertson and Spärck Jones)."""
+    return math.log1p((memories - memories_with_term + 0.5) / (memories_with_term + 0.5))
