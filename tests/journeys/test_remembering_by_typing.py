@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from helpers import PATIENCE_S, Database, database_of, owned_tables
 from machine import COMMAND, by_its_command
 from pgengram.cli.app import app
-from pgengram.cli.output import ago
+from pgengram.text.moments import ago
 
 WORDS = {"embedder": "none:"}
 
@@ -167,7 +167,7 @@ def test_a_change_is_shown_word_by_word_and_undone_by_the_command_it_names(store
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(5, "just now"), (60, "1 minute ago"), (7_300, "2 hours ago"), (86_400 * 3, "3 days ago"), (86_400 * 15, "2 weeks ago"),
-     (86_400 * 90, "3 Mar 2026"), (-7_300, "in 2 hours")],
+     (86_400 * 90, "3 Mar 2026"), (-7_300, "in 2 hours"), (86_400, "yesterday"), (-86_400, "tomorrow"), (43_200, "today")],
 )  # fmt: skip
 def test_days_are_told_as_people_say_them(seconds: int, said: str) -> None:
     now = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -16,6 +16,7 @@ from pgengram.cli.runtime import note, say, screen
 from pgengram.errors import NotFound
 from pgengram.ids import SHORT_DIGITS, short
 from pgengram.text.fencing import one_line
+from pgengram.text.moments import ago, exact
 
 # Of a memory: what `show` prints apart from its other fields, and what says nothing to a person.
 APART: Final = frozenset(
@@ -66,9 +67,6 @@ MORE: Final = {
 SAID: Final = {"source_provider": "stored by", "updated_at": "changed", "valid_to": "valid until"}  # names of fields
 EMPTY: Final[tuple[Any, ...]] = (None, [], {}, "")
 BETWEEN: Final = " · "
-UNITS: Final = (
-    ("month", 30 * 86_400), ("week", 7 * 86_400), ("day", 86_400), ("hour", 3_600), ("minute", 60),
-)  # fmt: skip
 
 
 def as_line(value: object) -> str:
@@ -86,19 +84,6 @@ def kind(hit: Mapping[str, Any]) -> str:
 def when(hit: Mapping[str, Any]) -> datetime:
     """Return when a hit happened, else when it was stored, in this machine's time."""
     return datetime.fromisoformat(hit.get("occurred_at") or hit["created_at"]).astimezone()
-
-
-def ago(moment: datetime, now: datetime | None = None) -> str:
-    """Return how long ago a moment is, or how far ahead; from a month on its date."""
-    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
-    unit, length = next(((unit, length) for unit, length in UNITS if abs(seconds) >= length), ("", 0))
-    if not unit:
-        return "just now"
-    if unit == "month":
-        return f"{moment.day} {moment:%b %Y}"
-    count = int(abs(seconds) // length)
-    words = f"{count} {unit}{'s' if count > 1 else ''}"
-    return f"{words} ago" if seconds > 0 else f"in {words}"
 
 
 def about(hit: Mapping[str, Any]) -> Text:
@@ -241,9 +226,9 @@ def _is_told(name: str, value: Any, memory: Mapping[str, Any]) -> bool:
 
 def dated(moment: str) -> str:
     """Return a moment as a person reads it: the day and time here, and how long ago."""
-    here = datetime.fromisoformat(moment).astimezone()
-    day, relative = f"{here.day} {here:%b %Y}", ago(here)
-    return f"{day}, {here:%H:%M}" if relative == day else f"{day}, {here:%H:%M} ({relative})"
+    at = datetime.fromisoformat(moment)
+    told, relative = exact(at), ago(at)
+    return told if told.startswith(relative) else f"{told} ({relative})"
 
 
 def _field(name: str, value: Any) -> str:

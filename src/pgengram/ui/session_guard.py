@@ -30,7 +30,7 @@ from pgengram.ui.sign_ins import LOOPBACK, SIGN_IN_PATH, SIGN_IN_S, Shut, SignIn
 
 IDENTITY_PATH: Final = "/identity"
 STATIC: Final = "/static/"
-MAX_FORM: Final = 256 * 1024  # bytes; a memory has at most 16,000 characters
+MAX_FORM: Final = 512 * 1024  # bytes; a memory has at most 16,000 characters, and its form sends them twice
 MAX_FIELDS: Final = 1_000
 MAX_UPLOAD: Final = 4_000_000_000  # bytes
 READING: Final = ("GET", "HEAD")

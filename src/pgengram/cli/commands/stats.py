@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgengram.cli.options import AsJson, OfProject
-from pgengram.cli.output import ago, in_lines, is_count, plain, plain_table, rows_table
+from pgengram.cli.output import in_lines, is_count, plain, plain_table, rows_table
 from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
 from pgengram.cli.store.health import backups_said
 from pgengram.ids import short
@@ -20,6 +20,7 @@ from pgengram.settings import Settings
 from pgengram.store.recovery import backup_schedule
 from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
+from pgengram.text.moments import ago
 from pgengram.views import cut
 
 FACTS: Final = ("totals", "vectors", "conversations", "database")  # not parts of one whole

@@ -10,11 +10,12 @@ from rich.text import Text
 
 from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
-from pgengram.cli.output import ago, plain_table
+from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import command, note, opened_store, print_answer, print_json, say, screen
 from pgengram.settings import Settings
 from pgengram.store.clients import tokens
 from pgengram.store.clients.tokens import AccessToken
+from pgengram.text.moments import ago
 
 NAMED = ("id", "name", "namespace", "scope", "state")
 token = Commands("Manage tokens of clients that connect over HTTP.")

@@ -34,7 +34,7 @@ CALLS: Final = (  # what an assistant is told of its arguments and calls, and wh
      ", or import a file with the whole text"),
     (r"The memory is at version \d+, not \d+\.", "This memory was changed while you were editing it."),
     (r"Read the memory again with get_memories and repeat the change on what is there now\.",
-     "Below is your text, not saved; saving it again replaces what is there now."),
+     "Nothing was overwritten."),
     (r"Correct the argument and call again; nothing was changed\.", "Nothing was changed. Correct it and try again."),
     (r"The call can be retried: a repeated create stores nothing twice\.", "Try again: nothing is stored twice."),
     (r"the call can be retried", "you can try again"),

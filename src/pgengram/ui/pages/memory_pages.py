@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.ui.pages.page_application import LISTS, STATUS, UNREADY, PageApplication
+from pgengram.ui.view_data.editing import as_typed, change_of, edited
 from pgengram.ui.view_data.query_values import (
     FIND_IT,
     memory_id,
@@ -42,16 +43,6 @@ def _onward(asked: Mapping[str, str], found: Results | None) -> dict[str, Any]:
         weak = {"weak": "True"} if found.strong < len(found.hits) else {}
         more = "/?" + urlencode(kept | {"cursor": found.next_cursor} | weak)
     return {"more": more, "narrowed": bool(kept.keys() - {"q", "sort", "mode", "weak", "at"})}
-
-
-def _change_of(id_: UUID, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the change that the form of a memory asks for, as arguments of update_memory."""
-    given = {name: fields[name].strip(" ,") for name in ("tags", "project") if name in fields}
-    change: dict[str, Any] = {"id": str(id_), "pinned": "pinned" in fields}
-    change |= {name: fields[name] for name in ("content", "importance") if name in fields}
-    change |= {name: value for name, value in given.items() if value}
-    change["clear"] = [name for name, value in given.items() if not value]
-    return change | ({"expected_version": fields["version"]} if fields.get("version") else {})
 
 
 class MemoryPages(PageApplication):
@@ -100,25 +91,29 @@ class MemoryPages(PageApplication):
             memory = await self.views.memory(id_)
         except NotFound:
             raise NotFound("memory", id_, FIND_IT) from None
-        status = 200 if error is None else STATUS.get(error.code, UNREADY)
-        content = memory["content"]
-        long = len(content) > LONG_TEXT or content.count("\n") > LONG_LINES
+        content, stored, mine = memory["content"], as_typed(memory), edited(typed) if typed else {}
         shown: dict[str, Any] = {
             "memory": memory,
             "error": error,
-            "typed": typed,
-            "long": long,
+            "stored": stored,
+            "typed": stored | mine,
+            "differing": {
+                name: (stored[name], value)
+                for name, value in mine.items()
+                if value != stored[name] and name != "content"
+            },
+            "long": len(content) > LONG_TEXT or content.count("\n") > LONG_LINES,
             "most": f.MAX_CONTENT,
             "watched": memory,
         }
-        return self._page("memory.html", status, here="/", **shown)
+        return self._page("memory.html", 200 if error is None else STATUS.get(error.code, UNREADY), here="/", **shown)
 
     async def edit(self, request: Request) -> Response:
         """Change what the form of a memory says; when that is refused, show the form as it was filled in."""
         id_ = request.path_params["id"]
         fields = await self.session_guard.form(request)
         try:
-            done = await self.views.changes.update(_change_of(id_, fields))
+            done = await self.views.changes.update(change_of(id_, fields))
         except PgengramError as error:
             return await self._memory(id_, error, fields)
         return self._then(f"/memory/{id_}", done)

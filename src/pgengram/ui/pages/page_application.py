@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -24,6 +25,7 @@ from pgengram import fields as f
 from pgengram.errors import PgengramError
 from pgengram.service.toolsets.counts import NONE_GIVEN
 from pgengram.service.toolsets.graph import TOLD
+from pgengram.text.moments import ago, day_in_words, exact
 from pgengram.text.similarity import word_diff
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
@@ -113,10 +115,9 @@ class PageApplication(ABC):
             "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt, "highlighted": markup.highlighted,
         }  # fmt: skip
         self._templates.filters |= {
-            "day": _day,
-            "minute": _minute,
-            "moment": _moment,
-            "second": _second,
+            "when": _when,
+            "ago": _ago,
+            "in_words": day_in_words,
             "duration": _duration,
             "markdown": markup.markdown,
             "on_page": markup.on_page,
@@ -198,20 +199,21 @@ class PageApplication(ABC):
         return answer
 
 
-def _day(moment: str | None) -> str:
-    return (moment or "")[:10]
+def _moment(given: str | datetime | float) -> datetime:
+    """Return a moment that is given as text, or in seconds since 1970."""
+    if isinstance(given, str):
+        return datetime.fromisoformat(given)
+    return given if isinstance(given, datetime) else datetime.fromtimestamp(given, UTC)
 
 
-def _minute(moment: str | None) -> str:
-    return (moment or "")[:16].replace("T", " ")
+def _when(given: str | datetime | float) -> Markup:
+    """Return a moment in words, with the exact one for whoever points at it."""
+    at = _moment(given)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(f.as_utc(at), exact(at), ago(at))
 
 
-def _moment(moment: datetime) -> str:
-    return _minute(f.as_utc(moment))
-
-
-def _second(since_1970: float) -> str:
-    return _moment(datetime.fromtimestamp(since_1970, UTC))
+def _ago(given: str | datetime | float) -> str:
+    return ago(_moment(given))
 
 
 def _duration(seconds: int) -> str:

@@ -111,7 +111,8 @@ document.addEventListener("htmx:afterSettle", comeBack);
 
 const FIELDS = "textarea, input:not([type=hidden], [type=checkbox]), select";
 const key = (form) => `pgengram draft ${form.dataset.draft}`;
-const typed = (form) => Object.fromEntries([...form.querySelectorAll(FIELDS)].map((field) => [field.name, field.value]));
+const shown = (form) => JSON.parse(form.elements.before?.value ?? "{}"); // what a form of something stored began with
+const typed = (form) => Object.fromEntries([...form.querySelectorAll(FIELDS)].filter((field) => field.value !== (shown(form)[field.name] ?? "")).map((field) => [field.name, field.value]));
 
 function room(form) {
   const field = form.querySelector("[data-most]");
@@ -126,7 +127,7 @@ function room(form) {
 function keep(form) {
   const hint = document.getElementById("room");
   try {
-    localStorage.setItem(key(form), JSON.stringify({ version: form.elements.version?.value, fields: typed(form) }));
+    localStorage.setItem(key(form), JSON.stringify({ version: form.elements.version?.value, before: form.elements.before?.value, fields: typed(form) }));
   } catch {
     hint.textContent = "This text is too long to be kept as a draft. Save it before you leave the page.";
   }
@@ -148,23 +149,29 @@ function drafts() {
     if (form.dataset.watched) continue;
     form.dataset.watched = "yes";
     form.addEventListener("input", () => { keep(form); room(form); });
-    form.querySelector("[data-discard]")?.addEventListener("click", () => { localStorage.removeItem(key(form)); location.reload(); });
+    if (form.dataset.refused !== undefined) { keep(form); continue; } // it was sent, and came back with what others changed
     const kept = JSON.parse(localStorage.getItem(key(form)) ?? "null");
     const stored = typed(form);
-    if (!kept || !Object.entries(kept.fields).some(([name, value]) => stored[name] !== undefined && stored[name] !== value)) continue;
+    if (!kept || !Object.entries(kept.fields).some(([name, value]) => form.elements[name] && (stored[name] ?? shown(form)[name] ?? "") !== value)) continue;
     for (const [name, value] of Object.entries(kept.fields)) if (form.elements[name]) form.elements[name].value = value;
+    const changed = kept.version !== undefined && kept.version !== form.elements.version?.value;
+    if (changed) for (const name of ["version", "before"]) form.elements[name].value = kept[name]; // so that saving it shows both
     const notice = document.createElement("p");
     notice.className = "notice";
     notice.setAttribute("role", "status");
-    const changed = kept.version !== undefined && kept.version !== form.elements.version?.value;
-    notice.textContent = changed ? "Your unsaved draft was restored. The memory changed since you began: compare before you save." : "Your unsaved draft was restored.";
+    notice.textContent = `Your unsaved draft was restored.${changed ? " The memory changed since you began: if you save, you see both texts first." : ""}`;
     form.prepend(notice);
-    const edit = form.closest("details");
-    if (edit) edit.open = true;
+    const edit = document.getElementById("editing");
+    if (edit) edit.checked = true;
     room(form);
   }
 }
 
+document.addEventListener("click", (event) => {
+  const discarded = event.target.closest("[data-discard]");
+  if (discarded) localStorage.removeItem(`pgengram draft ${discarded.dataset.discard}`);
+});
+document.addEventListener("change", (event) => { if (event.target.id === "editing" && event.target.checked) document.querySelector("#edit textarea").focus(); });
 document.addEventListener("DOMContentLoaded", drafts);
 document.addEventListener("htmx:afterSettle", drafts);
 document.addEventListener("htmx:beforeSwap", (event) => {
@@ -277,7 +284,7 @@ function fading(element) {
     if (place >= 0) {
       const mark = given.marks[place];
       const [before, after] = [mark.before, mark.after].map((one) => (one === null ? "not known" : one.toFixed(3)));
-      description.textContent = `${mark.when} UTC: ${mark.what}, relevance ${before === after ? after : `${before} → ${after}`} (${place + 1} of ${given.marks.length})`;
+      description.textContent = `${mark.when}: ${mark.what}, relevance ${before === after ? after : `${before} → ${after}`} (${place + 1} of ${given.marks.length})`;
     }
     plot.redraw(false, false);
   };
@@ -860,20 +867,22 @@ const painted = () => new Promise((resolve) => requestAnimationFrame(() => setTi
 const fetchedLibraries = {};
 
 function library(name) {
+  const [tag, address] = name.endsWith(".css") ? ["link", "href"] : ["script", "src"];
   fetchedLibraries[name] ??= new Promise((resolve) => {
-    const script = Object.assign(document.createElement("script"), { src: `/static/vendor/${name}`, onload: resolve, onerror: lost });
-    document.head.append(script);
+    document.head.append(Object.assign(document.createElement(tag), { [address]: `/static/vendor/${name}`, rel: "stylesheet", onload: resolve, onerror: lost }));
   });
   return fetchedLibraries[name];
 }
 
+const PLOT = ["uPlot.iife.min.js", "uPlot.min.css"];
+
 async function start() {
   for (const element of [...drawn.keys()]) if (!element.isConnected) drawn.delete(element);
-  const kinds = [["[data-chart=days]", days, "uPlot.iife.min.js"], ["[data-chart=fading]", fading, "uPlot.iife.min.js"], ["#network", network, "cytoscape.min.js"], ["#map", map, ""]];
-  for (const [selector, make, script] of kinds) {
+  const kinds = [["[data-chart=days]", days, PLOT], ["[data-chart=fading]", fading, PLOT], ["#network", network, ["cytoscape.min.js"]], ["#map", map, []]];
+  for (const [selector, make, files] of kinds) {
     for (const element of document.querySelectorAll(selector)) {
       await painted();
-      if (script) await library(script);
+      await Promise.all(files.map(library));
       if (element.isConnected && !drawn.has(element)) {
         drawn.set(element, make(element));
         drawn.get(element)();

@@ -9,6 +9,7 @@ from math import exp, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
+from pgengram.text.moments import exact
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -170,7 +171,7 @@ def _moments(began: datetime, now: datetime, jumps: set[datetime]) -> list[datet
 
 
 def _mark(line: Line, began: datetime, at: datetime, what: str, *, use: bool) -> dict[str, Any]:
-    when = {"at": at.timestamp(), "when": f"{at.astimezone(UTC):%Y-%m-%d %H:%M}", "what": what, "use": use}
+    when = {"at": at.timestamp(), "when": exact(at), "what": what, "use": use}
     return {**when, "before": line.used(max(began, at - BEFORE)), "after": line.used(at)}
 
 
