@@ -6,7 +6,6 @@ import asyncio
 
 import psycopg
 
-from pgengram.cli.output import ago
 from pgengram.errors import NotReady
 from pgengram.postgres import programs
 from pgengram.settings import Settings
@@ -15,6 +14,7 @@ from pgengram.store.recovery import backup, backup_schedule, restoring
 from pgengram.store.schema import place
 from pgengram.store.schema.reach import reach
 from pgengram.text.counting import counted
+from pgengram.text.dates import ago
 
 Row = tuple[str, bool, str, str]  # what, whether it is well, what was seen, how to repair it
 
