@@ -14,7 +14,7 @@ from pgengram.store.recovery import backup, backup_schedule, restoring
 from pgengram.store.schema import place
 from pgengram.store.schema.reach import reach
 from pgengram.text.counting import counted
-from pgengram.text.dates import ago
+from pgengram.text.moments import ago
 
 Row = tuple[str, bool, str, str]  # what, whether it is well, what was seen, how to repair it
 
