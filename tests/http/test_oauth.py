@@ -70,7 +70,7 @@ def _keys(issuer: FakeIssuer) -> None:
 
 @pytest.fixture(scope="module")
 def web(issuer: FakeIssuer, web_database: Database) -> Iterator[HttpServer]:
-    words = ("--issuer", issuer.url, "--url", RESOURCE)
+    words = ("--issuer", issuer.url, "--url", RESOURCE, "--allowed-origin", "https://app.example.org")
     with serving_http(*words, database_url=web_database.url, embedder="none:") as server:
         yield server
 
@@ -173,8 +173,8 @@ def test_scopes_decide_what_a_token_may_do(web: HttpServer, issuer: FakeIssuer) 
     writes = asked(web, reader, "tools/call", name="create_memory", arguments={"content": "x"})
 
     assert nothing.status_code == writes.status_code == 403
-    assert 'error="insufficient_scope", scope="memory:read"' in nothing.headers["www-authenticate"]
-    assert 'error="insufficient_scope", scope="memory:write"' in writes.headers["www-authenticate"]
+    for refusal in (nothing, writes):  # a client asks for exactly what it is told of
+        assert 'error="insufficient_scope", scope="memory:read memory:write"' in refusal.headers["www-authenticate"]
     assert asked(web, reader).status_code == 200
 
 
@@ -184,9 +184,25 @@ def test_a_client_finds_the_issuer_from_the_refusal(web: HttpServer, issuer: Fak
     outcome = httpx.get(web.base + "/.well-known/oauth-protected-resource/mcp").json()
 
     assert 'resource_metadata="https://memory.example.org/.well-known/oauth-protected-resource/mcp"' in refusal
+    assert 'scope="memory:read memory:write"' in refusal
     assert outcome["resource"] == RESOURCE
+    assert outcome == httpx.get(web.base + "/.well-known/oauth-protected-resource").json()
     assert outcome["authorization_servers"] == [issuer.url]
     assert outcome["scopes_supported"] == ["memory:read", "memory:write"]
+
+
+def test_a_client_in_a_browser_may_ask_where_to_sign_in_and_read_the_refusal(web: HttpServer) -> None:
+    page = {"origin": "https://app.example.org", "access-control-request-method": "GET"}
+    for path in ("", "/mcp"):
+        asks = httpx.options(f"{web.base}/.well-known/oauth-protected-resource{path}", headers=page)
+        assert (asks.status_code, asks.headers["access-control-allow-origin"]) == (204, "*")
+        assert "mcp-protocol-version" in asks.headers["access-control-allow-headers"]
+    headers, body = modern("tools/list")
+    refused = httpx.post(web.url, headers=headers | {"origin": "https://app.example.org"}, json=body)
+
+    assert refused.status_code == 401
+    assert "www-authenticate" in refused.headers["access-control-expose-headers"]
+    assert refused.json()["error"]["message"]
 
 
 def test_our_own_tokens_are_good_beside_the_issuers(web: HttpServer) -> None:

@@ -63,6 +63,7 @@ FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-r
 HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 IN_QUERY: Final = frozenset({"access_token", "token", "api_key", "authorization"})
 VERSION_HEADER: Final = b"mcp-protocol-version"
+EXPOSED: Final = {"access-control-expose-headers": "www-authenticate, retry-after"}  # what a page's script may read
 PREFLIGHT: Final = {
     "access-control-allow-methods": "POST",
     "access-control-allow-headers": "authorization, content-type, accept, mcp-protocol-version, mcp-method, mcp-name",
@@ -136,7 +137,7 @@ class AuthMiddleware:
         self._check_host(request)
         origin = self._checked_origin(request, scope["scheme"])
         if origin:
-            send = with_headers(send, {"access-control-allow-origin": origin, "vary": "origin"})
+            send = with_headers(send, {"access-control-allow-origin": origin, "vary": "origin", **EXPOSED})
         if request.method == "OPTIONS" and origin:
             await Response(None, 204, PREFLIGHT)(scope, receive, send)
             return
@@ -173,6 +174,10 @@ class AuthMiddleware:
             known |= {METADATA: self._metadata, METADATA + PATH: self._metadata}
         if request.path not in known:
             return None
+        if request.method == "OPTIONS" and request.path.startswith(METADATA):
+            return Response(
+                None, 204, {**PREFLIGHT, "access-control-allow-methods": "GET", "access-control-allow-origin": "*"}
+            )
         if request.method not in ("GET", "HEAD"):
             raise HTTPRejection(405, "Only GET is supported here.", allow="GET, HEAD")
         return await known[request.path]()
@@ -271,7 +276,7 @@ class AuthMiddleware:
         trust = issuer.trust
         writes = trust.write_scope in bearer.scopes
         if not writes and trust.read_scope not in bearer.scopes:
-            raise self._forbidden(trust.read_scope, f"The token needs the scope {trust.read_scope}.")
+            raise self._forbidden("", f"The token needs the scope {trust.read_scope}.")
         return Grant(f"{trust.issuer} {bearer.subject}", bearer.name, bearer.namespace, writes)
 
     def _unauthorized(self, message: str, error: str = "") -> HTTPRejection:
@@ -286,7 +291,8 @@ class AuthMiddleware:
         parts = {"realm": "pgengram", "error": error, "scope": scope}
         if trust is not None:
             parts["resource_metadata"] = _metadata_address(self._rules.resource)
-            parts["scope"] = scope or trust.read_scope
+            if scope in ("", trust.write_scope):  # whoever is told of one alone asks for that one, and never writes
+                parts["scope"] = f"{trust.read_scope} {trust.write_scope}"
         return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
 
     async def _within_rate(self, grant: Grant) -> Grant:
