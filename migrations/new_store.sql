@@ -673,6 +673,43 @@ END $do$;
 UPDATE pgengram_version SET version_num='0008' WHERE pgengram_version.version_num = '0007';
 ALTER TABLE memory_vectors DROP COLUMN words;
 UPDATE pgengram_version SET version_num='0009' WHERE pgengram_version.version_num = '0008';
+CREATE TABLE hidden_turns (
+  namespace_id integer NOT NULL,
+  client text NOT NULL,
+  conversation text NOT NULL,
+  source_key bigint NOT NULL,
+  withdrawn boolean NOT NULL,
+  digest text NOT NULL,
+  role text NOT NULL,
+  number integer NOT NULL,
+  "time" timestamp with time zone NOT NULL,
+  as_of timestamp with time zone,
+  copy_of bigint,
+  CONSTRAINT hidden_turns_pkey PRIMARY KEY (namespace_id, client, conversation, source_key, withdrawn, digest),
+  CONSTRAINT hidden_turns_role_check CHECK (role IN ('user', 'assistant', 'tool'))
+);
+CREATE INDEX hidden_turns_by_source ON hidden_turns (namespace_id, client, source_key);
+ALTER TABLE hidden_turns ADD CONSTRAINT hidden_turns_namespace_id_client_conversation_fkey
+       FOREIGN KEY (namespace_id, client, conversation) REFERENCES conversations (namespace_id, client, conversation)
+       ON DELETE CASCADE;
+ALTER TABLE conversations ADD COLUMN began_at timestamp with time zone;
+ALTER TABLE conversation_turns ADD COLUMN as_of timestamp with time zone, ADD COLUMN copy_of bigint;
+INSERT INTO hidden_turns (namespace_id, client, conversation, source_key, withdrawn, digest, role, number, "time", as_of)
+SELECT DISTINCT ON (c.namespace_id, c.client, c.conversation, key) c.namespace_id, c.client, c.conversation, key, true, '', 'user',
+  0, c.at, c.as_of
+FROM conversations c, unnest(c.withdrawn) AS key;
+ALTER TABLE conversations DROP COLUMN withdrawn;
+ALTER TABLE hidden_turns ENABLE ROW LEVEL SECURITY;
+ALTER TABLE hidden_turns FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON hidden_turns
+       USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+       WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+DO $$ BEGIN
+         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
+           GRANT SELECT, INSERT, UPDATE, DELETE ON hidden_turns TO pgengram_app;
+         END IF;
+       END $$;
+UPDATE pgengram_version SET version_num='0010' WHERE pgengram_version.version_num = '0009';
 DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
@@ -693,7 +730,7 @@ DO $$ DECLARE one record; BEGIN
   FOR one IN 
     WITH ours AS (
       SELECT c.oid, c.relowner, c.relacl FROM pg_class c
-      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,memories_now,pgengram_version}')),
+      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,memories_now,pgengram_version}')),
     reached AS (
       SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
       UNION ALL
@@ -749,6 +786,7 @@ DO $$ DECLARE one record; BEGIN
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON conversation_turns TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON hidden_turns TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app;
@@ -774,7 +812,7 @@ DO $$ DECLARE one record; BEGIN
 DO $$ DECLARE one record; BEGIN
   FOR one IN
     SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM pg_class c
-    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories}') AND NOT EXISTS (
+    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories}') AND NOT EXISTS (
       SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance' AND p.polroles = ARRAY[c.relowner])
     ORDER BY 1
   LOOP
@@ -998,9 +1036,9 @@ COMMENT ON COLUMN conversations."title" IS 'Its name in the system it was import
 COMMENT ON COLUMN conversations."imported" IS 'Whether it was imported. Imported conversations are kept until you erase them.';
 COMMENT ON COLUMN conversations."at" IS 'When something was last said.';
 COMMENT ON COLUMN conversations."forked_from" IS 'The conversation that it begins with a copy of, if it is a fork.';
-COMMENT ON COLUMN conversations."withdrawn" IS 'Keys of the turns that were taken back: rewound, edited, or answered again. They aren''t stored again.';
-COMMENT ON COLUMN conversations."as_of" IS 'The newest state of the conversation that was read. An older copy of it takes nothing back.';
+COMMENT ON COLUMN conversations."as_of" IS 'The newest state of the conversation that was read.';
 COMMENT ON COLUMN conversations."kept_from" IS 'Hooks keep what was said from this moment on: what was before was erased, or off the record.';
+COMMENT ON COLUMN conversations."began_at" IS 'When it began. A turn that several conversations have is stored in the one that began first.';
 COMMENT ON COLUMN conversation_turns."client" IS 'Which conversation.';
 COMMENT ON COLUMN conversation_turns."conversation" IS 'Which conversation.';
 COMMENT ON COLUMN conversation_turns."number" IS 'Its position in the conversation.';
@@ -1010,6 +1048,18 @@ COMMENT ON COLUMN conversation_turns."project" IS 'The conversation''s project w
 COMMENT ON COLUMN conversation_turns."time" IS 'When it was said.';
 COMMENT ON COLUMN conversation_turns."terms" IS 'The words that find it: hashed stems of its first 50,000 characters, and pairs of characters in scripts without spaces.';
 COMMENT ON COLUMN conversation_turns."source_key" IS 'A hash of what the assistant calls the turn, or of its position and text, by which a turn that arrives twice is known.';
+COMMENT ON COLUMN conversation_turns."as_of" IS 'The newest state of the conversation that had the turn.';
+COMMENT ON COLUMN conversation_turns."copy_of" IS 'The key of the turn of another conversation that it is a copy of.';
+COMMENT ON COLUMN hidden_turns."client" IS 'Which conversation.';
+COMMENT ON COLUMN hidden_turns."conversation" IS 'Which conversation.';
+COMMENT ON COLUMN hidden_turns."source_key" IS 'As in conversation_turns.';
+COMMENT ON COLUMN hidden_turns."role" IS 'As in conversation_turns.';
+COMMENT ON COLUMN hidden_turns."number" IS 'As in conversation_turns.';
+COMMENT ON COLUMN hidden_turns."time" IS 'As in conversation_turns.';
+COMMENT ON COLUMN hidden_turns."copy_of" IS 'As in conversation_turns.';
+COMMENT ON COLUMN hidden_turns."withdrawn" IS 'Whether the turn was taken back: rewound, edited, or answered again. Otherwise it is a copy of a turn that is stored in a conversation that began earlier, and is stored here if that one is taken back there.';
+COMMENT ON COLUMN hidden_turns."digest" IS 'The MD5 of its text.';
+COMMENT ON COLUMN hidden_turns."as_of" IS 'The newest state of the conversation that had it, or that had taken it back. Of the two the later one counts.';
 COMMENT ON COLUMN conversation_settings."keeps" IS 'Whether conversations are kept.';
 COMMENT ON COLUMN conversation_settings."keep_days" IS 'For how many days conversations and receipts are kept; 90 by default.';
 COMMENT ON COLUMN recall_receipts."memory_id" IS 'What was given to the model.';

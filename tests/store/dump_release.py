@@ -48,6 +48,7 @@ INSERT INTO access_tokens (id, secret_hash, name, namespace, scope) VALUES ('abc
 INSERT INTO conversations (namespace_id, client, conversation, project, transcript, read_to, title)
   SELECT id, 'claude-code', 's-1', 'ark', '/home/mara/s-1.jsonl', 1, 'Payments' FROM namespaces;
 INSERT INTO conversation_turns SELECT id, 'claude-code', 's-1', 1, 'user', 'We pay by Stripe.', 'ark', now() FROM namespaces;
+INSERT INTO hidden_turns SELECT id, 'claude-code', 's-1', 7, true, 'x', 'user', 2, now() FROM namespaces;
 INSERT INTO conversation_settings SELECT id, true, 30 FROM namespaces;
 INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, tokens, milliseconds)
   SELECT namespace_id, id, 'claude-code', 's-1', 1, 'SessionStart', 12, 34 FROM memories WHERE type = 'semantic'

@@ -27,6 +27,7 @@ FILLED = """WITH two AS (SELECT namespace_id, min(id::text)::uuid AS one, max(id
   waiting AS (INSERT INTO memory_confirmations SELECT namespace_id, 'x', 'erase', '{}', now(), now() FROM two),
   talk AS (INSERT INTO conversations SELECT namespace_id, 'c', 's' FROM two),
   turn AS (INSERT INTO conversation_turns SELECT namespace_id, 'c', 's', 1, 'user', 'x', 'p', now() FROM two),
+  hidden AS (INSERT INTO hidden_turns SELECT namespace_id, 'c', 's', 7, true, 'x', 'user', 2, now() FROM two),
   keeping AS (INSERT INTO conversation_settings SELECT namespace_id FROM two),
   receipt AS (INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, tokens, milliseconds)
               SELECT namespace_id, one, 'c', 's', 1, 'x', 1, 1 FROM two),

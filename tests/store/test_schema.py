@@ -26,7 +26,7 @@ OPTIONS = "(SELECT array_agg(o ORDER BY o) FROM unnest(a.attoptions) AS o WHERE 
 # Everything that pg_dump would write of our own objects, in the order of its name and not of its creation.
 CATALOG = {
     "columns": f"""
-        SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated,
+        SELECT c.relname, row_number() OVER (PARTITION BY c.oid ORDER BY a.attnum), a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated,
           a.attstorage, a.attcompression, a.attstattarget, {OPTIONS}, pg_get_expr(d.adbin, d.adrelid)
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -212,7 +212,8 @@ def test_the_namespace_comes_first_in_every_index_of_owned_tables(migrated: Data
 
 OF_NO_MEMORY = {
     "memories", "memory_tag_synonyms", "memory_confirmations", "memory_clusters", "memory_cluster_activations",
-    "memory_identities", "memory_beliefs", "conversations", "conversation_turns", "conversation_settings",
+    "memory_identities", "memory_beliefs", "conversations", "conversation_turns", "hidden_turns",
+    "conversation_settings",
 }  # fmt: skip
 
 

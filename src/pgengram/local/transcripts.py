@@ -63,7 +63,7 @@ def _read(conversation: Conversation, entries: Entries) -> tuple[Conversation, I
         header = replace(codex.Header.among((entry for _, entry in entries()), ""), id=conversation.id)
         of_codex = codex.Survey(entries)
         found = codex.transcript(entries, of_codex, header)
-        known = replace(conversation, as_of=of_codex.as_of, forked_from=header.copied_from)
+        known = replace(conversation, as_of=of_codex.as_of, forked_from=header.copied_from, began_at=header.began_at)
     return known, (line for _, line in found if line)
 
 

@@ -18,7 +18,7 @@ from pgengram.text.secrets.redaction import redacted
 
 if TYPE_CHECKING:
     from pgengram.service.core import Core
-    from pgengram.store.connection.database import Row
+    from pgengram.store.connection.database import Row, Transaction
 
 CATCHES_UP: Final = 3  # earlier conversations whose end may have been missed
 NAME: Final = 256  # characters of an id, a title or a project
@@ -55,13 +55,15 @@ class Conversations:
             after = max(old, kept_from) if kept_from and last < 0 else old
             fresh = [turn for turn in turns if turn.text and turn.number > last]
             if keeping.keeps:
-                arrivals = Arrivals(imported=False)
-                said = [(known, turn) for turn in turns if turn.text]
-                own = [said[at] for at in await arrivals.own(tx, said)]
+                taken_back = await turn_arrivals.taken_back(tx, conversation)
                 wanted = [
-                    (one, turn) for one, turn in own if turn.withdrawn or (turn.number > last and turn.time > after)
+                    (known, turn)
+                    for turn in turns
+                    if turn.text
+                    and (turn.withdrawn or turn.key in taken_back or (turn.number > last and turn.time > after))
                 ]
-                added = len((await arrivals.bring(tx, wanted, are_own=True)).added)
+                wanted = await _not_erased(tx, wanted)
+                added = len((await Arrivals(imported=False).bring(tx, wanted)).added)
             else:
                 added = 0
             at = fresh[-1].time if fresh else None
@@ -97,7 +99,7 @@ class Conversations:
             turn = fitted(Turn(last + 1, *said, at))[0]
             if not keeping.keeps or await store.is_kept(tx, conversation, turn):
                 return False
-            await turn_arrivals.add(tx, [(conversation, turn)])
+            await turn_arrivals.add(tx, [turn_arrivals.row_of(conversation, turn)])
             await store.read_to(tx, conversation, turn.number, at)
         self._silence.note(spoken=True)
         return True
@@ -177,6 +179,18 @@ class Conversations:
         """Return which conversations are meant; a project by all its names."""
         projects = self._projects.names().in_small_letters(where.get("project"))
         return {name: value for name, value in where.items() if name != "project"} | {"projects": projects}
+
+
+async def _not_erased(tx: Transaction, said: Sequence[turn_arrivals.Said]) -> list[turn_arrivals.Said]:
+    """Return the turns but for copies of what was erased, or off the record, in the conversation they are copied from."""
+    names = {(one.client, turn.copied_from[0]) for one, turn in said if turn.copied_from}
+    known = await turn_arrivals.known(tx, names) if names else {}
+
+    def is_erased(one: Conversation, turn: Turn) -> bool:
+        origin = known.get((one.client, turn.copied_from[0])) if turn.copied_from else None
+        return bool(origin and origin.kept_from and turn.time <= origin.kept_from)
+
+    return [(one, turn) for one, turn in said if not is_erased(one, turn)]
 
 
 def _named(conversation: Conversation) -> Conversation:

@@ -1,21 +1,27 @@
-"""Bringing turns in, so that each is there once: whichever file, copy, fork or hook brings it, in whatever order."""
+"""Bringing turns in, so that each is there once: whichever file, copy, fork or hook brings it, in whatever order.
+
+Every file says what it has of each turn of a conversation, as of its own state: that the turn stands there, or that it was
+taken back. Of what is said of one turn in one conversation the latest counts; in the same state, that it was taken back.
+A turn that several conversations have is stored in the one of them that began first. So each order of files comes to the
+same.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from pgengram.store.assistant import turn_arrivals as store
-from pgengram.store.assistant.conversations import Turn, source_key
-from pgengram.store.assistant.turn_arrivals import Name, Said, Stored, digest_of, name_of
+from pgengram.store.assistant.conversations import Conversation, Turn, source_key
+from pgengram.store.assistant.turn_arrivals import Fact, Known, Name, Said, digest_of, name_of
 from pgengram.store.connection.database import Transaction
 from pgengram.text.secrets.redaction import redacted
 
 MAX_CHARS: Final = {"user": 200_000, "assistant": 200_000, "tool": 2_000}  # of one turn
 SCREENED: Final = 4  # times as much is searched for secrets, so that none is cut in two
+LAST: Final = datetime.max.replace(tzinfo=UTC)  # a conversation that has only copies has not begun
 
 
 @dataclass(slots=True)
@@ -30,12 +36,7 @@ class Brought:
 
 
 class Arrivals:
-    """Turns that come in one after the other.
-
-    A turn that its conversation has under the same key is known; if it says more now, its text is replaced. One that is
-    byte for byte the same in another conversation of the client is a copy of that, and what a fork begins with is a copy
-    of what it was forked from. What an event told gets its key once a file names it. Of two states of a conversation the
-    later one decides which turns were taken back.
+    """Turns that come in one batch after the other.
 
     Args:
         imported: whether the turns stay until they are erased.
@@ -43,64 +44,25 @@ class Arrivals:
     """
 
     def __init__(self, *, imported: bool, dry_run: bool = False) -> None:
-        self._imported = imported
-        self._dry_run = dry_run
-        self._copying: dict[
-            Name, tuple[int, Counter[tuple[str, str]]]
-        ] = {}  # how far forks were read, and what may follow
+        self.imported = imported
+        self.dry_run = dry_run
         self._named: set[tuple[Name, int]] = set()  # turns without a key that one that was brought stands for
 
-    async def bring(self, tx: Transaction, said: Sequence[Said], *, are_own: bool = False) -> Brought:
-        """Bring turns in; the forks among them after the others, as these may be what they were forked from.
+    async def bring(self, tx: Transaction, said: Sequence[Said]) -> Brought:
+        """Bring turns in.
 
         Args:
             tx: of the namespace.
             said: the turns.
-            are_own: whether forks are without the copies at their beginning already.
         """
-        places: dict[Name | None, list[int]] = {None: []}
-        for place, (one, _) in enumerate(said):
-            places.setdefault(name_of(one) if one.forked_from else None, []).append(place)
-        if said and not self._dry_run:
-            await store.lock(tx, said, imported=self._imported)
-        brought = Brought()
-        for name, whole in places.items():
-            own = await self.own(tx, [said[place] for place in whole]) if name and not are_own else range(len(whole))
-            group = [whole[at] for at in own]
-            part = await _Batch(self, [said[place] for place in group]).bring(tx)
-            brought.added += [group[place] for place in part.added]
-            brought.shortened += [group[place] for place in part.shortened]
-            brought.redacted += part.redacted
-        grown = {name_of(said[place][0]) for place in brought.added}
-        if grown and not self._dry_run:
-            await store.drop_copies(tx, grown)
-        return brought
-
-    async def own(self, tx: Transaction, said: Sequence[Said]) -> list[int]:
-        """Return the places of the next turns of a conversation, without those at its beginning that are copies of what
-        it was forked from; where their numbers begin anew, another file of it begins.
-        """
-        one = said[0][0] if said else None
-        if one is None or one.forked_from is None:
-            return list(range(len(said)))
-        copies: set[int] = set()
-        begins = 0
-        for at in range(1, len(said) + 1):
-            if at == len(said) or said[at][1].number <= said[at - 1][1].number:
-                copies |= await self._copies(tx, said, begins, at)
-                begins = at
-        return [at for at in range(len(said)) if at not in copies]
-
-    async def _copies(self, tx: Transaction, said: Sequence[Said], begins: int, ends: int) -> set[int]:
-        """Return the places of copies between two places, all of one file."""
-        one, first = said[begins][0], said[begins][1].number
-        last, before = self._copying.get(name_of(one), (first, None))
-        if before is None or first <= last:
-            before = await store.before_fork(tx, one.client, str(one.forked_from))
-        standing = [at for at in range(begins, ends) if not said[at][1].withdrawn]
-        texts = [(said[at][1].role, digest_of(fitted(said[at][1])[0].text)) for at in standing] if before else []
-        self._copying[name_of(one)] = said[ends - 1][1].number, before
-        return set(standing[: store.copied(texts, before)])
+        if not said:
+            return Brought()
+        turns = [(one, turn if turn.key is not None else _keyed(one, turn)) for one, turn in said]
+        copies = [(place, copied) for place, one in enumerate(turns) if (copied := _original(*one))]
+        facts = [*enumerate(turns), *copies]
+        if not self.dry_run:
+            await store.lock(tx, [one for _, one in facts], imported=self.imported)
+        return await _Batch(self, facts).bring(tx)
 
     def stands_for(self, name: Name, number: int) -> bool:
         """Whether no other turn stands for one without a key yet; from now on this one does."""
@@ -108,170 +70,315 @@ class Arrivals:
         self._named.add((name, number))
         return free
 
-    @property
-    def changes(self) -> bool:
-        """Whether anything is stored."""
-        return not self._dry_run
+
+def _keyed(conversation: Conversation, turn: Turn) -> Turn:
+    return replace(turn, key=source_key(conversation.id, turn.number, turn.role, turn.text))
+
+
+def _original(conversation: Conversation, turn: Turn) -> Said | None:
+    """Return a turn that was copied from another conversation as that one has it."""
+    if turn.copied_from is None:
+        return None
+    id_, as_of = turn.copied_from
+    original = replace(conversation, id=id_, as_of=as_of, title=None, began_at=None, forked_from=None)
+    return original, replace(turn, withdrawn=False, copied_from=None)
 
 
 class _Batch:
-    """Some turns at once: of one fork, or of conversations that are none."""
+    """What some files say of turns, put together with what is known of them.
 
-    def __init__(self, arrivals: Arrivals, said: Sequence[Said]) -> None:
+    Args:
+        arrivals: to which it belongs.
+        said: the turns, each with its place; one that was copied comes once for each conversation.
+    """
+
+    def __init__(self, arrivals: Arrivals, said: Sequence[tuple[int, Said]]) -> None:
         self._arrivals = arrivals
-        self._said = [
-            (
-                one,
-                turn
-                if turn.key is not None
-                else replace(turn, key=source_key(one.id, turn.number, turn.role, turn.text)),
-            )
-            for one, turn in said
-        ]
-        self._new: set[tuple[str, int | None, str, datetime]] = set()
+        self._said = [one for _, one in said]
+        self._place_of = [place for place, _ in said]
+        self._facts: dict[tuple[Name, int], list[Fact]] = {}
+        self._withdrawn: dict[tuple[Name, int], Fact] = {}
+        self._before: dict[int, dict[str, Any]] = {}  # facts as they were, by their identity
+        self._hidden: list[Fact] = []  # as they were
+        self._texts: dict[int, int] = {}  # which said what a new fact says
+        self._grown: dict[int, tuple[Fact, int]] = {}
         self._fitted: dict[int, tuple[Turn, bool]] = {}
-        self._there: dict[tuple[Name, int | None], list[Stored]] = {}
-        self._elsewhere: dict[int, list[Stored]] = {}
-        self._growing: dict[tuple[Name, int], Said] = {}
-        self._taken_back: list[tuple[Name, int]] = []
-        self._naming: list[tuple[Said, int]] = []
+        self._spare: dict[tuple[int, str], tuple[str, str | None]] = {}  # texts that nothing else may have any more
+        self._removed: list[tuple[Name, int]] = []
+        self._added: list[tuple[Fact, int | None, Fact | None]] = []  # with what was said, or what has the text
 
     async def bring(self, tx: Transaction) -> Brought:
-        brought = Brought()
-        if not self._said:
-            return brought
-        self._states = await store.states(tx, {name_of(one) for one, _ in self._said})
-        standing, withdrawn = self._judged()
-        await self._look_up(tx)
-        unknown = [place for place in standing if not await self._is_known(tx, place)]
-        fresh = await self._without_keyless(tx, unknown)
-        await self._take_back(tx, withdrawn)
-        for place in fresh:
-            turn, secrets = self._fit(place)
-            brought.added.append(place)
-            brought.redacted += secrets
-            if turn.role != "tool" and _too_long(self._said[place][1]):
-                brought.shortened.append(place)
-        if self._arrivals.changes:
-            await self._store(tx, fresh)
-        return brought
+        """Merge what was said, and store what comes of it."""
+        self._take(await store.by_key(tx, {(one.client, turn.key or 0) for one, turn in self._said}))
+        touched = [(name_of(one), turn.key or 0) for one, turn in self._said]
+        fresh: list[int] = []
+        taken_back: list[int] = []
+        for at, (_, turn) in enumerate(self._said):
+            if turn.withdrawn:
+                taken_back += [at] if self._take_back(at) else []
+            elif await self._is_new(tx, at):
+                fresh.append(at)
+        await self._without_keyless(tx, fresh, taken_back)
+        families = await self._align(tx, {name for name, _ in touched})
+        await self._know(tx)
+        self._settle(touched, families)
+        if not self._arrivals.dry_run:
+            await self._store(tx)
+        return self._brought()
 
-    # -- what was taken back -------------------------------------------------------------------------------------------
-
-    def _judged(self) -> tuple[list[int], list[int]]:
-        """Return the places of turns that stand, and of those that were taken back, as the latest state has it."""
-        latest: dict[tuple[Name, int | None], int] = {}
-        for place, (one, turn) in enumerate(self._said):
-            key = name_of(one), turn.key
-            if key not in latest or _moment(self._said[latest[key]][0].as_of) <= _moment(one.as_of):
-                latest[key] = place
-        standing: list[int] = []
-        withdrawn: list[int] = []
-        for place, (one, turn) in enumerate(self._said):
-            state = self._states[name_of(one)]
-            if turn.withdrawn != self._said[latest[name_of(one), turn.key]][1].withdrawn or turn.key is None:
+    def _take(self, facts: Sequence[Fact]) -> None:
+        """Note what is known already."""
+        known = {(fact.name, fact.key, fact.withdrawn, fact.digest) for fact in self._all()}
+        for fact in facts:
+            if (fact.name, fact.key, fact.withdrawn, fact.digest) in known:
                 continue
-            if _moment(one.as_of) >= _moment(state.as_of):
-                (state.withdrawn.add if turn.withdrawn else state.withdrawn.discard)(turn.key)
-                (withdrawn if turn.withdrawn else standing).append(place)
-            elif not turn.withdrawn and turn.key not in state.withdrawn:
-                standing.append(place)
-        for one, _ in self._said:
-            state = self._states[name_of(one)]
-            state.as_of = max((at for at in (state.as_of, one.as_of) if at), default=None)
-        return standing, withdrawn
+            if fact.withdrawn:
+                self._withdrawn[fact.name, fact.key] = fact
+            else:
+                self._facts.setdefault((fact.name, fact.key), []).append(fact)
+            self._before[id(fact)] = {**fact.row, "stored": fact.stored}
+            if not fact.stored:
+                self._hidden.append(fact)
 
-    async def _take_back(self, tx: Transaction, places: Sequence[int]) -> None:
-        for place in places:
-            one, turn = self._said[place]
-            self._taken_back += [
-                (name_of(one), there.number) for there in self._there.pop((name_of(one), turn.key), ())
-            ]
-        asked = [(place, (self._said[place][0], self._fit(place)[0])) for place in places]
-        for place, number in await store.keyless(tx, asked):
-            name = name_of(self._said[place][0])
-            if self._arrivals.stands_for(name, number):
-                self._taken_back.append((name, number))
+    def _all(self) -> Iterator[Fact]:
+        yield from self._withdrawn.values()
+        for facts in self._facts.values():
+            yield from facts
 
-    # -- what is there already -----------------------------------------------------------------------------------------
+    # -- merging -------------------------------------------------------------------------------------------------------
 
-    async def _look_up(self, tx: Transaction) -> None:
-        for place, stored in (await store.by_key(tx, self._said)).items():
-            one, turn = self._said[place]
-            self._there[name_of(one), turn.key] = [there for there in stored if there.conversation == one.id]
-            self._elsewhere[place] = [there for there in stored if there.conversation != one.id]
+    def _take_back(self, at: int) -> bool:
+        """Note that a turn was taken back; return whether that is the latest of it."""
+        one, turn = self._said[at]
+        name, key = name_of(one), turn.key or 0
+        before = self._withdrawn.get((name, key))
+        if before is None or _moment(one.as_of) > _moment(before.as_of):
+            digest = digest_of(self._fit(at)[0].text)
+            fact = Fact(name, key, digest, turn.role, turn.number, turn.time, one.as_of, withdrawn=True)
+            self._withdrawn[name, key] = fact
+        return all(_moment(one.as_of) >= _moment(fact.as_of) for fact in self._facts.get((name, key), ()))
 
-    async def _is_known(self, tx: Transaction, place: int) -> bool:
-        """Whether a turn is there under its key, or is new from now on; one that says more than before grows."""
-        one, turn = self._said[place]
-        there = self._there.setdefault((name_of(one), turn.key), [])
-        digests = {stored.digest for stored in there}
-        if digest_of(turn.text) in digests:
+    async def _is_new(self, tx: Transaction, at: int) -> bool:
+        """Whether a turn stands that was not known; what is known of it is as of its state, too, from now on."""
+        one, turn = self._said[at]
+        name, key = name_of(one), turn.key or 0
+        taken_back = self._withdrawn.get((name, key))
+        if taken_back and _moment(one.as_of) <= _moment(taken_back.as_of):
+            return False
+        there = self._facts.setdefault((name, key), [])
+        known = next((fact for fact in there if fact.digest == digest_of(turn.text)), None)
+        digest = digest_of(self._fit(at)[0].text) if known is None else known.digest
+        known = known or next((fact for fact in there if fact.digest == digest), None)
+        known = known or await self._part(tx, at, there)
+        if known is None:
+            known = Fact(name, key, digest, turn.role, turn.number, turn.time, one.as_of)
+            self._texts[id(known)] = at
+            there.append(known)
             return True
-        digest = digest_of(self._fit(place)[0].text)
-        copies = {(stored.digest, stored.time) for stored in self._elsewhere.get(place, ())}
-        if digest in digests or (digest, turn.time) in copies or (one.client, turn.key, digest, turn.time) in self._new:
-            return True
-        for stored in there:
-            if await self._is_part(tx, place, stored):
-                return True
-        there.append(Stored(one.id, -1 - place, turn.role, turn.time, digest))
-        self._new.add((one.client, turn.key, digest, turn.time))
+        if not known.stored and id(known) not in self._texts and known.digest == digest:
+            self._texts[id(known)] = at  # nothing may be stored of it anywhere any more
+        known.as_of = max(known.as_of, one.as_of, key=_moment)
+        known.time = min(known.time, turn.time)
         return False
 
-    async def _is_part(self, tx: Transaction, place: int, stored: Stored) -> bool:
-        """Whether a turn and one that is there are two states of the same; the one that says more stays."""
-        one, (turn, _) = self._said[place][0], self._fit(place)
-        if stored.role != turn.role:
-            return False
-        name = name_of(one)
-        if stored.number < 0:  # it came with this batch
-            text = self._fit(-1 - stored.number)[0].text
-        else:
-            grown = self._growing.get((name, stored.number))
-            text = grown[1].text if grown else await store.text_of(tx, one, stored.number)
-        if text.startswith(turn.text):
-            return True
-        if not turn.text.startswith(text):
-            return False
-        if stored.number < 0:
-            self._fitted[-1 - stored.number] = turn, self._fit(place)[1]
-        else:
-            self._growing[name, stored.number] = one, turn
-        return True
+    async def _part(self, tx: Transaction, at: int, there: Sequence[Fact]) -> Fact | None:
+        """Return the turn of which this is another state, with the text of the one that says more."""
+        turn = self._fit(at)[0]
+        for fact in there:
+            text = await self._text_of(tx, fact) if fact.role == turn.role else ""
+            if text and text.startswith(turn.text):
+                return fact
+            if text and turn.text.startswith(text):
+                self._spare[fact.origin, fact.digest] = text, self._said[at][0].project
+                fact.digest = digest_of(turn.text)
+                if fact.stored:
+                    self._grown[id(fact)] = fact, at
+                else:
+                    self._texts[id(fact)] = at
+                return fact
+        return None
 
-    async def _without_keyless(self, tx: Transaction, places: Sequence[int]) -> list[int]:
-        """Return the places of turns that no turn without a key stands for; each of those gets the key."""
-        asked = [(place, (self._said[place][0], self._fit(place)[0])) for place in places]
-        known: set[int] = set()
-        for place, number in await store.keyless(tx, asked) if asked else ():
-            if place not in known and self._arrivals.stands_for(name_of(self._said[place][0]), number):
-                known.add(place)
-                self._naming.append((self._said[place], number))
-        return [place for place in places if place not in known]
+    async def _text_of(self, tx: Transaction, fact: Fact) -> str:
+        if id(fact) in self._grown:
+            return self._fit(self._grown[id(fact)][1])[0].text
+        if id(fact) in self._texts:
+            return self._fit(self._texts[id(fact)])[0].text
+        alike = [
+            one
+            for one in self._all()
+            if one.stored and (one.origin, one.digest) == (fact.origin, fact.digest) and id(one) not in self._grown
+        ]
+        return (await store.text_of(tx, fact if fact.stored else alike[0]))[0] if fact.stored or alike else ""
+
+    async def _without_keyless(self, tx: Transaction, fresh: Sequence[int], taken_back: Sequence[int]) -> None:
+        """Give new turns the place of those without a key that say the same; take those away that were taken back."""
+        of = {at: fact for (fact, at) in ((fact, self._texts.get(id(fact))) for fact in self._all()) if at is not None}
+        asked = [(at, (self._said[at][0], self._fit(at)[0])) for at in (*fresh, *taken_back)]
+        named: set[int] = set()
+        for at, number in await store.keyless(tx, asked):
+            name = name_of(self._said[at][0])
+            if at in named or not self._arrivals.stands_for(name, number):
+                continue
+            if self._said[at][1].withdrawn:
+                self._removed.append((name, number))
+            elif at in of:
+                named.add(at)
+                of[at].number, of[at].stored = number, True
+                self._grown[id(of[at])] = of[at], self._texts.pop(id(of[at]))
+
+    # -- forks ---------------------------------------------------------------------------------------------------------
+
+    async def _align(self, tx: Transaction, names: set[Name]) -> list[tuple[Name, int]]:
+        """Find which turns at the beginning of forks are copies; return the turns of all that are related."""
+        forked = await store.family(tx, names)
+        forked |= {
+            name_of(one): (one.client, one.forked_from) for one, _ in self._said if one.forked_from not in (None, one.id)
+        }  # fmt: skip
+        if not forked:
+            return []
+        family = {*forked, *forked.values()}
+        self._take(await store.of_conversations(tx, family))
+        of: dict[Name, list[Fact]] = {}
+        for fact in self._all():
+            if fact.name in family:
+                of.setdefault(fact.name, []).append(fact)
+        for name in sorted(forked, key=lambda one: _depth(forked, one)):
+            standing = sorted((fact for fact in of.get(name, ()) if self._stands(fact)), key=lambda one: one.number)
+            before = sorted(of.get(forked[name], ()), key=lambda one: (one.number, one.withdrawn))
+            copies = _copied(standing, before)
+            for place, fact in enumerate(standing):
+                copied = copies[place].origin if place < len(copies) else None
+                if copied is None and fact.copy_of is not None and not fact.stored:
+                    self._spare[fact.key, fact.digest] = await self._text_of(tx, fact), None
+                fact.copy_of = copied
+        return [(fact.name, fact.key) for facts in of.values() for fact in facts]
+
+    def _stands(self, fact: Fact) -> bool:
+        taken_back = self._withdrawn.get((fact.name, fact.key))
+        return not fact.withdrawn and (taken_back is None or _moment(fact.as_of) > _moment(taken_back.as_of))
+
+    # -- where each is stored ------------------------------------------------------------------------------------------
+
+    async def _know(self, tx: Transaction) -> None:
+        """Learn when the conversations began."""
+        self._began = {name: row["began_at"] or LAST for name, row in store.about(self._said).items()}
+        known: dict[Name, Known] = await store.known(tx, {fact.name for fact in self._all()})
+        for name, one in known.items():
+            self._began[name] = min(one.began_at or LAST, self._began.get(name, LAST))
+
+    def _settle(self, *touched: Sequence[tuple[Name, int]]) -> None:
+        """Decide of each turn in which conversation it is stored."""
+        origins = {
+            (name[0], fact.origin)
+            for names in touched
+            for name, key in names
+            for fact in self._facts.get((name, key), ())
+        }
+        groups: dict[tuple[Any, ...], list[Fact]] = {}
+        explicit = {(fact.name[0], fact.copy_of) for facts in self._facts.values() for fact in facts}
+        for facts in self._facts.values():
+            for fact in facts:
+                group = fact.name[0], fact.origin
+                if group in origins:  # ids that a client gives twice are no copies; those have the same time
+                    time = None if group in explicit else fact.time
+                    groups.setdefault((*group, fact.role, fact.digest, time), []).append(fact)
+        for alike in groups.values():
+            self._settle_group(alike)
+        for (name, key), facts in list(self._facts.items()):
+            self._facts[name, key] = [fact for fact in facts if self._stands(fact) or fact.stored]
+
+    def _settle_group(self, facts: Sequence[Fact]) -> None:
+        standing = [fact for fact in facts if self._stands(fact)]
+        stored = [fact for fact in facts if fact.stored]
+        owner = min(standing, key=lambda one: (self._began.get(one.name, LAST), one.name), default=None)
+        if owner and not owner.stored:
+            texts = [self._texts[id(fact)] for fact in facts if id(fact) in self._texts]
+            if stored or texts or (owner.origin, owner.digest) in self._spare:
+                at = texts[0] if texts and not stored else None
+                self._added.append((owner, at, replace(stored[0]) if stored else None))
+        for fact in stored:
+            if fact is not owner:
+                self._removed.append((fact.name, fact.number))
+                fact.stored = False
 
     # -- storing -------------------------------------------------------------------------------------------------------
 
-    async def _store(self, tx: Transaction, fresh: Sequence[int]) -> None:
-        if fresh:
-            await store.add(tx, [(self._said[place][0], self._fit(place)[0]) for place in fresh])
-        await store.name_turns(tx, self._naming)
-        await store.grow(tx, [(said, number) for (_, number), said in self._growing.items()])
-        await store.remove(tx, self._taken_back)
-        await store.set_states(tx, {name: state for name, state in self._states.items() if state.as_of})
+    async def _store(self, tx: Transaction) -> None:
+        await store.grow(tx, [(fact, self._fit(at)[0].text) for fact, at in self._grown.values()])
+        rows = []
+        for fact, at, source in self._added:
+            if source is not None:
+                text, project = await store.text_of(tx, source)
+            elif at is not None:
+                text, project = self._fit(at)[0].text, self._said[at][0].project
+            else:
+                text, project = self._spare[fact.origin, fact.digest]
+            rows.append({**fact.row, "text": text, "project": project})
+        await store.remove(tx, self._removed)
+        numbers = await store.add(tx, rows) if rows else []
+        new = {id(fact) for fact, _, _ in self._added}
+        for (fact, _, _), number in zip(self._added, numbers, strict=True):
+            fact.number, fact.stored = number, True
+        changed = [
+            fact
+            for fact in self._all()
+            if fact.stored and id(fact) not in new and self._before.get(id(fact)) != {**fact.row, "stored": True}
+        ]
+        await store.renew(tx, changed)
+        hidden = [fact for fact in self._all() if not fact.stored]
+        kept = {id(fact) for fact in hidden if self._before.get(id(fact)) == {**fact.row, "stored": False}}
+        gone = [self._before[id(fact)] for fact in self._hidden if id(fact) not in kept]
+        await store.set_hidden(tx, gone, [fact for fact in hidden if id(fact) not in kept])
 
-    def _fit(self, place: int) -> tuple[Turn, bool]:
-        if place not in self._fitted:
-            self._fitted[place] = fitted(self._said[place][1])
-        return self._fitted[place]
+    def _brought(self) -> Brought:
+        brought = Brought()
+        for at in sorted(at for _, at, _ in self._added if at is not None):
+            place, turn = self._place_of[at], self._said[at][1]
+            brought.added.append(place)
+            brought.redacted += self._fit(at)[1]
+            if turn.role != "tool" and len(turn.text) > MAX_CHARS[turn.role]:
+                brought.shortened.append(place)
+        return brought
+
+    def _fit(self, at: int) -> tuple[Turn, bool]:
+        if at not in self._fitted:
+            self._fitted[at] = fitted(self._said[at][1])
+        return self._fitted[at]
+
+
+def _copied(turns: Sequence[Fact], before: Sequence[Fact]) -> list[Fact]:
+    """Return what the turns at the beginning of a fork are copies of.
+
+    A fork goes on with what a user says, so what differs in an answer was asked anew, even if in the same words. Of turns
+    that say the same the last ones are taken: the others were taken back before the fork.
+    """
+    count = 0
+    for one in before:
+        count += count < len(turns) and _is_like(one, turns[count])
+    if count < len(turns) and turns[count].role != "user":
+        count = next((place for place in range(count - 1, -1, -1) if turns[place].role == "user"), count)
+    found: list[Fact] = []
+    for one in reversed(before):
+        if len(found) < count and _is_like(one, turns[count - 1 - len(found)]):
+            found.append(one)
+    return found[::-1]
+
+
+def _is_like(one: Fact, other: Fact) -> bool:
+    return (one.role, one.digest) == (other.role, other.digest)
+
+
+def _depth(forked: dict[Name, Name], name: Name) -> int:
+    """Return how many forks lie before a conversation."""
+    seen: set[Name] = set()
+    while name in forked and name not in seen:
+        seen.add(name)
+        name = forked[name]
+    return len(seen)
 
 
 def _moment(at: datetime | None) -> float:
     return at.timestamp() if at else float("-inf")
-
-
-def _too_long(turn: Turn) -> bool:
-    return len(turn.text) > MAX_CHARS[turn.role]
 
 
 def clean(text: str) -> str:

@@ -24,7 +24,11 @@ from pgengram.transfer.opening import Opened
 from pgengram.transfer.records import EDITED, OTHER_FORMS, Item, Left, Said, of_another_form, uuid_of
 from pgengram.transfer.report import Imported
 
-ALONE: Final = ("conversation", "turn")  # records that lead to no memory, so that they need not wait for any
+ALONE: Final = (
+    "conversation",
+    "turn",
+    "hidden_turn",
+)  # records that lead to no memory, so that they need not wait for any
 ACTING: Final = "import"  # as the history names who changed a memory
 ERASED: Final = "it was erased here; --restore-erased imports it again"
 Report = Callable[[int, int], None]  # records looked at, records in all

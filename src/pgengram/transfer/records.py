@@ -85,6 +85,7 @@ def made_of(place: str, make: Callable[..., One], *given: Any) -> One | Left:
 def said_or_left(
     place: str, conversation: Conversation, number: int, role: str, text: str, time: datetime | None,
     *, why: str = NOBODY, id_: object = "", withdrawn: bool = False,
+    copied_from: tuple[str, datetime | None] | None = None,
 ) -> Said | Left:  # fmt: skip
     """Return a turn, or why it is none: nobody said it, or nobody knows when.
 
@@ -98,13 +99,14 @@ def said_or_left(
         why: it is none, where nobody said it.
         id_: how its source calls it; otherwise it is known by its place, role and text.
         withdrawn: whether it was taken back later.
+        copied_from: see `Turn`.
     """
     if not role or not text:
         return Left(place, why, by_design=True)
     if time is None:
         return Left(place, "it has no time that can be read")
     key = source_key(id_, role) if id_ else source_key(conversation.id, number, role, text)
-    return Said(place, conversation, Turn(number, role, text, time, key, withdrawn))
+    return Said(place, conversation, Turn(number, role, text, time, key, withdrawn, copied_from))
 
 
 def id_of(system: str, key: object, content: str, at: datetime | None) -> UUID:

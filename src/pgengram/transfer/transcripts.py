@@ -53,6 +53,7 @@ class Line:
         conversation: of which it is one.
         id: how the client calls it; empty if it has no name.
         withdrawn: whether it was taken back later.
+        copied_from: see `Turn`.
     """
 
     number: int
@@ -61,6 +62,7 @@ class Line:
     conversation: str
     id: str = ""
     withdrawn: bool = False
+    copied_from: tuple[str, datetime | None] | None = None
 
     def as_turns(self, place: str, conversation: Conversation) -> Iterator[Said | Left]:
         """Yield the turn that it is, and what was left out of it."""
@@ -70,7 +72,7 @@ class Line:
             yield Left(place, reason, by_design=True)
         yield said_or_left(
             place, talk, self.number, one.role, one.text, self.time,
-            why=one.why, id_=self.id, withdrawn=self.withdrawn,
+            why=one.why, id_=self.id, withdrawn=self.withdrawn, copied_from=self.copied_from,
         )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ class Conversation:
         aliases: of the project.
         forked_from: the conversation that it begins with a copy of.
         as_of: the moment of the state that its source tells, by which a later state is known.
+        began_at: when it began, where its source tells that; otherwise with its first turn.
     """
 
     client: str
@@ -43,6 +44,7 @@ class Conversation:
     aliases: tuple[str, ...] = ()
     forked_from: str | None = None
     as_of: datetime | None = None
+    began_at: datetime | None = None
 
     @property
     def about(self) -> dict[str, list[str] | None]:
@@ -65,6 +67,8 @@ class Turn:
         role: one of `fields.ROLES`.
         key: what it is known by, a hash of how its source calls it; None if an event told it.
         withdrawn: whether it was taken back: rewound, edited or generated again.
+        copied_from: the conversation that it was copied from, and the moment of the state that is known of that, where
+            its source tells it.
     """
 
     number: int
@@ -73,6 +77,7 @@ class Turn:
     time: datetime
     key: int | None = None
     withdrawn: bool = False
+    copied_from: tuple[str, datetime | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation =
 """
 # Uses conversation_turns_by_time.
 FORGET_OLD: Final = """
-DELETE FROM conversation_turns t
+DELETE FROM {table} t
 WHERE t.namespace_id = %(namespace_id)s AND time <= now() - make_interval(days => %(keep_days)s) AND NOT EXISTS (
   SELECT 1 FROM conversations c WHERE c.namespace_id = %(namespace_id)s AND c.client = t.client
     AND c.conversation = t.conversation AND c.imported)
@@ -130,6 +135,11 @@ CHOSEN: Final = """namespace_id = %(namespace_id)s
     OR conversation = %(conversation)s)
   AND (%(projects)s::text[] IS NULL OR lower(project) = ANY(%(projects)s))"""
 ERASE: Final = f"DELETE FROM conversation_turns WHERE {CHOSEN}"
+# So that what was copied elsewhere does not come back. Uses conversations_pkey.
+ERASE_COPIES: Final = f"""
+DELETE FROM hidden_turns t WHERE t.namespace_id = %(namespace_id)s AND NOT withdrawn AND EXISTS (
+  SELECT 1 FROM conversations c WHERE c.{CHOSEN} AND c.client = t.client AND c.conversation = t.conversation)
+"""
 # So that a hook that reads them in another file doesn't bring them again.
 KEEP_ERASED: Final = f"UPDATE conversations SET kept_from = greatest(kept_from, at) WHERE {CHOSEN}"
 # Uses conversations_by_time.
@@ -259,12 +269,14 @@ async def read_to(
 async def forget_old(tx: Transaction, keeping: Keeping) -> int:
     """Take away the turns and receipts that were kept long enough; return how many turns these were."""
     await recall_receipts.forget_old(tx, keeping.keep_days)
-    return await tx.run(FORGET_OLD, {"keep_days": keeping.keep_days})
+    await tx.run(FORGET_OLD.format(table="hidden_turns"), {"keep_days": keeping.keep_days})
+    return await tx.run(FORGET_OLD.format(table="conversation_turns"), {"keep_days": keeping.keep_days})
 
 
 async def erase(tx: Transaction, where: Chosen) -> int:
     """Take away the turns of one client, conversation or project, or all; return how many there were."""
     await tx.run(KEEP_ERASED, {**ALL, **where})
+    await tx.run(ERASE_COPIES, {**ALL, **where})
     return await tx.run(ERASE, {**ALL, **where})
 
 

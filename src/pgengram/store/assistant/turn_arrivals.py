@@ -1,14 +1,14 @@
-"""Turns on their way in: what tells whether each is there already, and the statements that store them.
+"""Turns on their way in: what is known of each, and the statements that store them.
 
-A turn is known by a key that its source gives it (`source_key`), and its conversation. What an event told has no key
-until the client's own file names it.
+What a conversation has of a turn is a fact with the moment of the state that told it: that the turn stands there, or that
+it was taken back. A turn is known by a key that its source gives it (`source_key`), and its conversation. What an event
+told has no key until the client's own file names it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import md5
 from typing import Any, Final
@@ -21,29 +21,70 @@ from pgengram.store.connection.database import Transaction
 Name = tuple[str, str]  # a client, and a conversation as it calls it
 Said = tuple[Conversation, Turn]
 
-# Whoever brings turns of one conversation at the same moment waits here. Uses conversations_pkey.
+# Whoever brings turns of one conversation at the same moment waits here. What the newest state says of it counts. Uses
+# conversations_pkey.
 LOCK: Final = """
-INSERT INTO conversations AS c (namespace_id, client, conversation, project, title, imported, forked_from, at)
-SELECT %(namespace_id)s, s.client, s.conversation, s.project, s.title, %(imported)s, s.forked_from, s.at
-FROM jsonb_to_recordset(%(conversations)s)
-  AS s(client text, conversation text, project text, title text, forked_from text, at timestamptz)
+INSERT INTO conversations AS c (namespace_id, client, conversation, project, title, imported, forked_from, at, began_at, as_of)
+SELECT %(namespace_id)s, s.client, s.conversation, s.project, s.title, %(imported)s, s.forked_from, s.at, s.began_at, s.as_of
+FROM jsonb_to_recordset(%(conversations)s) AS s(client text, conversation text, project text, title text, forked_from text,
+  at timestamptz, began_at timestamptz, as_of timestamptz)
 ORDER BY s.client, s.conversation
 ON CONFLICT (namespace_id, client, conversation) DO UPDATE SET
-  imported = c.imported OR excluded.imported, project = coalesce(c.project, excluded.project),
-  title = coalesce(excluded.title, c.title), forked_from = coalesce(c.forked_from, excluded.forked_from),
-  at = greatest(c.at, excluded.at)
+  imported = c.imported OR excluded.imported,
+  project = CASE WHEN excluded.as_of > c.as_of THEN coalesce(excluded.project, c.project) ELSE coalesce(c.project, excluded.project) END,
+  title = CASE WHEN excluded.as_of < c.as_of THEN coalesce(c.title, excluded.title) ELSE coalesce(excluded.title, c.title) END,
+  forked_from = coalesce(c.forked_from, excluded.forked_from),
+  at = greatest(c.at, excluded.at), began_at = least(c.began_at, excluded.began_at), as_of = greatest(c.as_of, excluded.as_of)
 """
 # Uses conversations_pkey.
-FIND_STATES: Final = """
-SELECT c.client, c.conversation, c.withdrawn, c.as_of FROM jsonb_to_recordset(%(conversations)s) AS s(client text, conversation text)
+FIND_CONVERSATIONS: Final = """
+SELECT c.client, c.conversation, c.began_at, c.forked_from, c.kept_from
+FROM jsonb_to_recordset(%(conversations)s) AS s(client text, conversation text)
 JOIN conversations c ON c.namespace_id = %(namespace_id)s AND c.client = s.client AND c.conversation = s.conversation
 """
-# Uses conversation_turns_by_source.
-FIND_BY_KEY: Final = """
-SELECT s.place, t.conversation, t.number, t.role, t.time, md5(t.text) AS digest
-FROM jsonb_to_recordset(%(turns)s) AS s(place integer, client text, key bigint)
-JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.source_key = s.key
-ORDER BY s.place, t.conversation, t.number
+STORED: Final = """
+SELECT t.client, t.conversation, t.source_key, md5(t.text) AS digest, t.role, t.number, t.time, t.as_of, false AS withdrawn,
+  t.copy_of, true AS stored
+FROM conversation_turns t"""
+HIDDEN: Final = """
+SELECT t.client, t.conversation, t.source_key, t.digest, t.role, t.number, t.time, t.as_of, t.withdrawn, t.copy_of, false AS stored
+FROM hidden_turns t"""
+BY_KEY: Final = """
+JOIN asked s ON t.client = s.client AND t.source_key = s.key WHERE t.namespace_id = %(namespace_id)s"""
+# Uses conversation_turns_by_source and hidden_turns_by_source.
+FIND_BY_KEY: Final = f"""
+WITH asked AS MATERIALIZED (SELECT DISTINCT client, key FROM jsonb_to_recordset(%(turns)s) AS s(client text, key bigint))
+{STORED} {BY_KEY} UNION ALL {HIDDEN} {BY_KEY}
+"""
+OF_NAME: Final = """
+JOIN asked s ON t.client = s.client AND t.conversation = s.conversation
+WHERE t.namespace_id = %(namespace_id)s AND t.source_key IS NOT NULL"""
+# Uses conversation_turns_pkey and hidden_turns_pkey.
+FIND_OF_CONVERSATIONS: Final = f"""
+WITH asked AS MATERIALIZED (
+  SELECT client, conversation FROM jsonb_to_recordset(%(conversations)s) AS s(client text, conversation text))
+{STORED} {OF_NAME} UNION ALL {HIDDEN} {OF_NAME}
+"""
+# The conversations that some were forked from, and their forks, each with what it was forked from. Reads the conversations
+# of the namespace.
+FIND_FAMILY: Final = """
+WITH RECURSIVE asked AS (
+  SELECT client, conversation FROM jsonb_to_recordset(%(conversations)s) AS s(client text, conversation text)
+), forks AS MATERIALIZED (
+  SELECT client, conversation, forked_from FROM conversations
+  WHERE namespace_id = %(namespace_id)s AND forked_from IS NOT NULL AND forked_from <> conversation
+), family AS (
+  SELECT client, conversation FROM asked
+  UNION
+  SELECT f.client, CASE WHEN f.conversation = m.conversation THEN f.forked_from ELSE f.conversation END
+  FROM family m JOIN forks f ON f.client = m.client AND m.conversation IN (f.conversation, f.forked_from)
+)
+SELECT f.client, f.conversation, f.forked_from FROM forks f JOIN family USING (client, conversation)
+"""
+# Uses hidden_turns_pkey.
+FIND_TAKEN_BACK: Final = """
+SELECT source_key FROM hidden_turns WHERE namespace_id = %(namespace_id)s AND client = %(client)s
+  AND conversation = %(conversation)s AND withdrawn
 """
 # Turns that an event told, or that an earlier version read: those that say the same, the nearest in time first. Uses
 # conversation_turns_pkey.
@@ -56,7 +97,7 @@ ORDER BY md5(t.text) = s.digest DESC, abs(extract(epoch FROM t.time - s.time)), 
 """
 # Uses conversation_turns_pkey.
 FIND_TEXT: Final = """
-SELECT text FROM conversation_turns WHERE namespace_id = %(namespace_id)s AND client = %(client)s
+SELECT text, project FROM conversation_turns WHERE namespace_id = %(namespace_id)s AND client = %(client)s
   AND conversation = %(conversation)s AND number = %(number)s
 """
 # Numbers that are taken, and the last of each conversation. Uses conversation_turns_pkey.
@@ -67,15 +108,16 @@ JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = s.
 GROUP BY 1, 2
 """
 ADD: Final = """
-INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, project, time, source_key)
-SELECT %(namespace_id)s, s.client, s.conversation, s.number, s.role, s.text, s.project, s.time, s.key
+INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, project, time, source_key, as_of, copy_of)
+SELECT %(namespace_id)s, s.client, s.conversation, s.number, s.role, s.text, s.project, s.time, s.source_key, s.as_of, s.copy_of
 FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer, role text, text text, project text,
-  time timestamptz, key bigint)
+  time timestamptz, source_key bigint, as_of timestamptz, copy_of bigint)
 """
-# Each of the three uses conversation_turns_pkey.
-NAME_TURNS: Final = """
-UPDATE conversation_turns t SET source_key = s.key
-FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer, key bigint)
+# Each uses conversation_turns_pkey.
+RENEW: Final = """
+UPDATE conversation_turns t SET source_key = s.source_key, time = s.time, as_of = s.as_of, copy_of = s.copy_of
+FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer, source_key bigint, time timestamptz,
+  as_of timestamptz, copy_of bigint)
 WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation AND t.number = s.number
 """
 GROW: Final = """
@@ -87,53 +129,76 @@ REMOVE: Final = """
 DELETE FROM conversation_turns t USING jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer)
 WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation AND t.number = s.number
 """
-# Uses conversations_pkey.
-SET_STATES: Final = """
-UPDATE conversations c SET withdrawn = s.withdrawn, as_of = greatest(c.as_of, s.as_of)
-FROM jsonb_to_recordset(%(states)s) AS s(client text, conversation text, withdrawn bigint[], as_of timestamptz)
-WHERE c.namespace_id = %(namespace_id)s AND c.client = s.client AND c.conversation = s.conversation
+# Each uses hidden_turns_pkey.
+REVEAL: Final = """
+DELETE FROM hidden_turns t USING jsonb_to_recordset(%(turns)s)
+  AS s(client text, conversation text, source_key bigint, withdrawn boolean, digest text)
+WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation
+  AND t.source_key = s.source_key AND t.withdrawn = s.withdrawn AND t.digest = s.digest
 """
-# Reads the conversations of the namespace.
-FIND_FORKS: Final = """
-SELECT c.client, c.conversation FROM jsonb_to_recordset(%(conversations)s) AS s(client text, conversation text)
-JOIN conversations c ON c.namespace_id = %(namespace_id)s AND c.client = s.client AND c.forked_from = s.conversation
+HIDE: Final = """
+INSERT INTO hidden_turns (namespace_id, client, conversation, source_key, withdrawn, digest, role, number, time, as_of, copy_of)
+SELECT %(namespace_id)s, s.client, s.conversation, s.source_key, s.withdrawn, s.digest, s.role, s.number, s.time, s.as_of, s.copy_of
+FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, source_key bigint, withdrawn boolean, digest text,
+  role text, number integer, time timestamptz, as_of timestamptz, copy_of bigint)
+ON CONFLICT (namespace_id, client, conversation, source_key, withdrawn, digest) DO UPDATE SET
+  role = excluded.role, number = excluded.number, time = excluded.time, as_of = excluded.as_of, copy_of = excluded.copy_of
 """
-# What was said in the conversations that one was forked from. Uses conversations_pkey and conversation_turns_pkey.
-FIND_BEFORE_FORK: Final = """
-WITH RECURSIVE before AS (
-  SELECT %(forked_from)s::text AS conversation, 1 AS steps
-  UNION
-  SELECT c.forked_from, steps + 1 FROM conversations c JOIN before ON c.conversation = before.conversation
-  WHERE c.namespace_id = %(namespace_id)s AND c.client = %(client)s AND c.forked_from IS NOT NULL AND steps < 50)
-SELECT role, md5(text) AS digest, count(*) AS times FROM conversation_turns
-WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation IN (SELECT conversation FROM before)
-GROUP BY 1, 2
-"""
-# Uses conversation_turns_pkey.
-FIND_OF_FORK: Final = """
-SELECT c.forked_from, t.number, t.role, md5(t.text) AS digest FROM conversations c
-JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation
-WHERE c.namespace_id = %(namespace_id)s AND c.client = %(client)s AND c.conversation = %(conversation)s ORDER BY t.time, t.number
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A turn that is there: of which conversation, under which number; the MD5 of its text."""
-
-    conversation: str
-    number: int
-    role: str
-    time: datetime | None
-    digest: str
 
 
 @dataclass(slots=True)
-class State:
-    """Which turns of a conversation were taken back, by their keys, as of when."""
+class Fact:
+    """That a conversation has a turn, or that it was taken back there.
 
-    withdrawn: set[int] = field(default_factory=set)
-    as_of: datetime | None = None
+    Args:
+        name: of the conversation.
+        key: what the turn is known by.
+        digest: the MD5 of its text.
+        role: who said it.
+        number: its place in the conversation.
+        time: when it was said.
+        as_of: the newest state that tells it.
+        withdrawn: whether it was taken back.
+        copy_of: the key of the turn that it is a copy of, where that has another.
+        stored: whether its text is stored there.
+    """
+
+    name: Name
+    key: int
+    digest: str
+    role: str
+    number: int
+    time: datetime
+    as_of: datetime | None
+    withdrawn: bool = False
+    copy_of: int | None = None
+    stored: bool = False
+
+    @property
+    def origin(self) -> int:
+        """The key of the turn of which this and others are copies."""
+        return self.key if self.copy_of is None else self.copy_of
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """As a row of `hidden_turns`."""
+        client, conversation = self.name
+        return {
+            "client": client, "conversation": conversation, "source_key": self.key, "withdrawn": self.withdrawn,
+            "digest": self.digest, "role": self.role, "number": self.number, "time": self.time.isoformat(),
+            "as_of": self.as_of and self.as_of.isoformat(), "copy_of": self.copy_of,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a conversation besides its turns: when it began, what it was forked from, and up to when nothing
+    of it is kept.
+    """
+
+    began_at: datetime | None = None
+    forked_from: str | None = None
+    kept_from: datetime | None = None
 
 
 def name_of(conversation: Conversation) -> Name:
@@ -146,6 +211,19 @@ def digest_of(text: str) -> str:
     return md5(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
 
 
+def about(said: Iterable[Said]) -> dict[Name, dict[str, Any]]:
+    """Return what turns say of their conversations: when each began, at the latest, and when it goes on, at least."""
+    rows: dict[Name, dict[str, Any]] = {}
+    for one, turn in said:
+        row = rows.setdefault(name_of(one), {**one.key, "at": turn.time, "as_of": one.as_of, "began_at": one.began_at})
+        row |= {name: row.get(name) or getattr(one, name) for name in ("project", "title", "forked_from")}
+        row["at"] = max(row["at"], turn.time)
+        row["as_of"] = max(filter(None, (row["as_of"], one.as_of)), default=None)
+        if one.began_at is None and turn.copied_from is None:
+            row["began_at"] = min(filter(None, (row["began_at"], turn.time)))
+    return rows
+
+
 async def lock(tx: Transaction, said: Iterable[Said], *, imported: bool) -> None:
     """Note the conversations, and wait for whoever brings turns of one of them.
 
@@ -154,31 +232,42 @@ async def lock(tx: Transaction, said: Iterable[Said], *, imported: bool) -> None
         said: turns of them.
         imported: whether their turns stay until they are erased.
     """
-    rows: dict[Name, dict[str, Any]] = {}
-    for one, turn in said:
-        row = rows.setdefault(name_of(one), {**one.key, "at": turn.time})
-        row |= {name: row.get(name) or getattr(one, name) for name in ("project", "title", "forked_from")}
-        row["at"] = max(row["at"], turn.time)
-    listed = [{**row, "at": row["at"].isoformat()} for row in rows.values()]
-    await tx.run(LOCK, {"conversations": Jsonb(listed), "imported": imported})
+    rows = [
+        {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+        for row in about(said).values()
+    ]
+    await tx.run(LOCK, {"conversations": Jsonb(rows), "imported": imported})
 
 
-async def states(tx: Transaction, names: Iterable[Name]) -> dict[Name, State]:
-    """Return the state of each conversation."""
-    found = {name: State() for name in names}
-    for row in await tx.rows(FIND_STATES, {"conversations": _named(found)}):
-        found[row["client"], row["conversation"]] = State(set(row["withdrawn"]), row["as_of"])
-    return found
+async def known(tx: Transaction, names: Iterable[Name]) -> dict[Name, Known]:
+    """Return what is known of conversations."""
+    rows = await tx.rows(FIND_CONVERSATIONS, {"conversations": _named(names)})
+    return {
+        (row["client"], row["conversation"]): Known(row["began_at"], row["forked_from"], row["kept_from"])
+        for row in rows
+    }
 
 
-async def by_key(tx: Transaction, said: Sequence[Said]) -> dict[int, list[Stored]]:
-    """Return the turns with the key of each, by its place; also those of other conversations of the client."""
-    rows = [{"place": place, "client": one.client, "key": turn.key} for place, (one, turn) in enumerate(said)]
-    found: dict[int, list[Stored]] = {}
-    for row in await tx.rows(FIND_BY_KEY, {"turns": Jsonb(rows)}):
-        stored = Stored(row["conversation"], row["number"], row["role"], row["time"], row["digest"])
-        found.setdefault(row["place"], []).append(stored)
-    return found
+async def by_key(tx: Transaction, keys: Iterable[tuple[str, int]]) -> list[Fact]:
+    """Return what every conversation of a client has of the turns with these keys."""
+    rows = [{"client": client, "key": key} for client, key in keys]
+    return [_fact(row) for row in await tx.rows(FIND_BY_KEY, {"turns": Jsonb(rows)})]
+
+
+async def of_conversations(tx: Transaction, names: Iterable[Name]) -> list[Fact]:
+    """Return all that conversations have."""
+    return [_fact(row) for row in await tx.rows(FIND_OF_CONVERSATIONS, {"conversations": _named(names)})]
+
+
+async def family(tx: Transaction, names: Iterable[Name]) -> dict[Name, Name]:
+    """Return each fork that is related to these conversations, with what it was forked from."""
+    rows = await tx.rows(FIND_FAMILY, {"conversations": _named(names)})
+    return {(row["client"], row["conversation"]): (row["client"], row["forked_from"]) for row in rows}
+
+
+async def taken_back(tx: Transaction, conversation: Conversation) -> set[int]:
+    """Return the keys of turns that a conversation ever took back."""
+    return {row["source_key"] for row in await tx.rows(FIND_TAKEN_BACK, conversation.key)}
 
 
 async def keyless(tx: Transaction, said: Sequence[tuple[int, Said]]) -> list[tuple[int, int]]:
@@ -190,108 +279,89 @@ async def keyless(tx: Transaction, said: Sequence[tuple[int, Said]]) -> list[tup
          "digest": digest_of(turn.text)}
         for place, (one, turn) in said
     ]  # fmt: skip
-    return [(row["place"], row["number"]) for row in await tx.rows(FIND_KEYLESS, {"turns": Jsonb(rows)})]
+    return (
+        [(row["place"], row["number"]) for row in await tx.rows(FIND_KEYLESS, {"turns": Jsonb(rows)})] if rows else []
+    )
 
 
-async def text_of(tx: Transaction, conversation: Conversation, number: int) -> str:
-    """Return the text of a turn."""
-    row = await tx.row(FIND_TEXT, {**conversation.key, "number": number})
-    return str(row["text"]) if row else ""
+async def text_of(tx: Transaction, fact: Fact) -> tuple[str, str | None]:
+    """Return the text of a turn that is stored, and its project."""
+    row = await tx.row(FIND_TEXT, {"client": fact.name[0], "conversation": fact.name[1], "number": fact.number})
+    return (str(row["text"]), row["project"]) if row else ("", None)
 
 
-async def add(tx: Transaction, said: Sequence[Said]) -> None:
-    """Store new turns, each under its own number, or where another has that, behind the last one."""
+async def add(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Store new turns, each under its own number, or where another has that, behind the last one; return the numbers.
+
+    Args:
+        tx: of the namespace.
+        turns: a row for each, in which all but the key, the moment of the state and what it is a copy of must be there.
+    """
     wanted: dict[Name, list[int]] = {}
-    for one, turn in said:
-        wanted.setdefault(name_of(one), []).append(turn.number)
+    for turn in turns:
+        wanted.setdefault((turn["client"], turn["conversation"]), []).append(turn["number"])
     named = [{"client": client, "conversation": id_, "numbers": numbers} for (client, id_), numbers in wanted.items()]
     found = await tx.rows(FIND_NUMBERS, {"conversations": Jsonb(named)})
     taken = {(row["client"], row["conversation"]): set(row["taken"] or ()) for row in found}
     last = {(row["client"], row["conversation"]): row["last"] for row in found}
     rows = []
-    for one, turn in said:
-        name = name_of(one)
+    for turn in turns:
+        name = turn["client"], turn["conversation"]
         mine = taken.setdefault(name, set())
-        number = turn.number
+        number = turn["number"]
         if number in mine:
             number = last[name] = max(last.get(name, 0), max(mine), *wanted[name]) + 1
         mine.add(number)
-        rows.append({**one.key, "number": number, "role": turn.role, "text": turn.text, "project": one.project,
-                     "time": turn.time.isoformat(), "key": turn.key})  # fmt: skip
-    await tx.run(ADD, {"turns": Jsonb(rows)})
+        rows.append({**turn, "number": number})
+    await _each(tx, ADD, rows)
+    return [row["number"] for row in rows]
 
 
-async def name_turns(tx: Transaction, said: Sequence[tuple[Said, int]]) -> None:
-    """Give turns that are there under a number the key that their source has for them."""
-    await _of_numbers(tx, NAME_TURNS, [{**one.key, "number": number, "key": turn.key} for (one, turn), number in said])
+def row_of(conversation: Conversation, turn: Turn) -> dict[str, Any]:
+    """Return a turn as a row."""
+    return {**conversation.key, "number": turn.number, "role": turn.role, "text": turn.text, "project": conversation.project,
+            "time": turn.time.isoformat(), "source_key": turn.key}  # fmt: skip
 
 
-async def grow(tx: Transaction, said: Sequence[tuple[Said, int]]) -> None:
-    """Let turns that are there under a number say all that was said."""
-    await _of_numbers(tx, GROW, [{**one.key, "number": number, "text": turn.text} for (one, turn), number in said])
+async def renew(tx: Transaction, facts: Iterable[Fact]) -> None:
+    """Let turns that are stored have what is known of them now."""
+    await _each(tx, RENEW, [fact.row for fact in facts])
+
+
+async def grow(tx: Transaction, texts: Iterable[tuple[Fact, str]]) -> None:
+    """Let turns that are stored say all that was said."""
+    await _each(tx, GROW, [{**fact.row, "text": text} for fact, text in texts])
 
 
 async def remove(tx: Transaction, numbers: Iterable[tuple[Name, int]]) -> None:
     """Take turns away."""
-    rows = [{"client": client, "conversation": id_, "number": number} for (client, id_), number in numbers]
-    await _of_numbers(tx, REMOVE, rows)
+    await _each(
+        tx, REMOVE, [{"client": client, "conversation": id_, "number": number} for (client, id_), number in numbers]
+    )
 
 
-async def set_states(tx: Transaction, states: dict[Name, State]) -> None:
-    """Note which turns were taken back, as of when."""
-    rows = [
-        {"client": client, "conversation": id_, "withdrawn": sorted(state.withdrawn),
-         "as_of": state.as_of and state.as_of.isoformat()}
-        for (client, id_), state in states.items()
-    ]  # fmt: skip
-    if rows:
-        await tx.run(SET_STATES, {"states": Jsonb(rows)})
-
-
-async def before_fork(tx: Transaction, client: str, forked_from: str) -> Counter[tuple[str, str]]:
-    """Return what was said in the conversations that one was forked from: how often each role said each text."""
-    rows = await tx.rows(FIND_BEFORE_FORK, {"client": client, "forked_from": forked_from})
-    return Counter({(row["role"], row["digest"]): row["times"] for row in rows})
-
-
-async def drop_copies(tx: Transaction, names: Iterable[Name]) -> None:
-    """Take from the forks of conversations the beginning that is a copy of what is there now."""
-    for fork in await tx.rows(FIND_FORKS, {"conversations": _named(names)}):
-        name = fork["client"], fork["conversation"]
-        rows = await tx.rows(FIND_OF_FORK, dict(zip(("client", "conversation"), name, strict=True)))
-        if rows:
-            before = await before_fork(tx, fork["client"], rows[0]["forked_from"])
-            copies = copied([(row["role"], row["digest"]) for row in rows], before)
-            await remove(tx, [(name, row["number"]) for row in rows[:copies]])
-
-
-def copied(turns: Sequence[tuple[str, str]], before: Counter[tuple[str, str]]) -> int:
-    """Return how many turns at the beginning of a fork are copies, and count those off.
-
-    A fork goes on with what a user says, so what differs in an answer was asked anew, even if in the same words.
+async def set_hidden(tx: Transaction, gone: Collection[Mapping[str, Any]], hidden: Iterable[Fact]) -> None:
+    """Note what conversations have of turns that are not stored there.
 
     Args:
-        turns: role and MD5 of each.
-        before: how often each was said before the fork.
+        tx: of the namespace.
+        gone: rows that are not so any more.
+        hidden: what is so now.
     """
-    copies = 0
-    for turn in turns:
-        if not before[turn]:
-            break
-        before[turn] -= 1
-        copies += 1
-    else:
-        return copies
-    if turns[copies][0] != "user":
-        asked = [place for place, (role, _) in enumerate(turns[:copies]) if role == "user"]
-        copies = asked[-1] if asked else copies
-    before.clear()
-    return copies
+    await _each(tx, REVEAL, list(gone))
+    await _each(tx, HIDE, [fact.row for fact in hidden])
 
 
-async def _of_numbers(tx: Transaction, statement: str, rows: list[dict[str, Any]]) -> None:
+async def _each(tx: Transaction, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
-        await tx.run(statement, {"turns": Jsonb(rows)})
+        await tx.run(statement, {"turns": Jsonb(list(rows))})
+
+
+def _fact(row: Mapping[str, Any]) -> Fact:
+    return Fact(
+        (row["client"], row["conversation"]), row["source_key"], row["digest"], row["role"], row["number"], row["time"],
+        row["as_of"], row["withdrawn"], row["copy_of"], row["stored"],
+    )  # fmt: skip
 
 
 def _named(names: Iterable[Name]) -> Jsonb:

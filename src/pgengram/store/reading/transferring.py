@@ -52,6 +52,17 @@ TABLES: Final = (
     Table("history", "memory_history", (("memory_id", "uuid"), ("version", "integer"))),
     Table("conversation", "conversations", (("client", "text"), ("conversation", "text")), ("transcript",)),
     Table("turn", "conversation_turns", (("client", "text"), ("conversation", "text"), ("number", "integer"))),
+    Table(
+        "hidden_turn",
+        "hidden_turns",
+        (
+            ("client", "text"),
+            ("conversation", "text"),
+            ("source_key", "bigint"),
+            ("withdrawn", "boolean"),
+            ("digest", "text"),
+        ),
+    ),
 )
 # Parts of a memory's record that are rows of tables of their own, keyed by the memory.
 PARTS: Final = {"activation": "memory_activation", "working": "working_memories"}

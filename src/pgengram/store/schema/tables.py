@@ -521,9 +521,9 @@ conversations = Table(
     Column("title", Text),
     Column("imported", Boolean, nullable=False, server_default=text("false")),  # kept until it is erased
     Column("forked_from", Text),  # the conversation that it begins with a copy of
-    Column("withdrawn", ARRAY(BigInteger), nullable=False, server_default=text("'{}'")),  # keys of turns taken back
     _moment("as_of"),  # the newest state that its source told
     _moment("kept_from"),  # what hooks find that was said before was erased, or off the record
+    _moment("began_at"),  # a turn that several conversations have is in the one that began first
 )
 Index("conversations_by_time", conversations.c.namespace_id, conversations.c.at)
 
@@ -542,6 +542,8 @@ conversation_turns = Table(
     _moment("time", nullable=False),
     Column("terms", ARRAY(Integer), Computed("pgengram_turn_terms(text)", persisted=True)),
     Column("source_key", BigInteger),  # a hash of how its source calls it; see store/assistant/turn_arrivals.py
+    _moment("as_of"),  # the newest state of the conversation that has it
+    Column("copy_of", BigInteger),  # the key of the turn of another conversation that it is a copy of
     ForeignKeyConstraint(
         ["namespace_id", "client", "conversation"],
         ["conversations.namespace_id", "conversations.client", "conversations.conversation"],
@@ -551,6 +553,30 @@ conversation_turns = Table(
 Index("conversation_turns_by_time", conversation_turns.c.namespace_id, conversation_turns.c.time)
 Index("conversation_turns_by_source", conversation_turns.c.namespace_id, conversation_turns.c.client,
       conversation_turns.c.source_key)  # fmt: skip
+
+# What a conversation has of turns that are not stored there: those that were taken back, and copies of turns that are
+# stored in a conversation that began earlier.
+hidden_turns = Table(
+    "hidden_turns",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("client", Text, primary_key=True),
+    Column("conversation", Text, primary_key=True),
+    Column("source_key", BigInteger, primary_key=True, autoincrement=False),
+    Column("withdrawn", Boolean, primary_key=True),
+    Column("digest", Text, primary_key=True),  # the MD5 of its text
+    Column("role", Text, _one_of("role", f.ROLES), nullable=False),
+    Column("number", Integer, nullable=False),
+    _moment("time", nullable=False),
+    _moment("as_of"),
+    Column("copy_of", BigInteger),
+    ForeignKeyConstraint(
+        ["namespace_id", "client", "conversation"],
+        ["conversations.namespace_id", "conversations.client", "conversations.conversation"],
+        ondelete="CASCADE",
+    ),
+)
+Index("hidden_turns_by_source", hidden_turns.c.namespace_id, hidden_turns.c.client, hidden_turns.c.source_key)
 
 # Whether conversations are kept, and how long; a namespace without a row keeps them as long as by default.
 conversation_settings = Table(

@@ -22,6 +22,7 @@ from pgengram.transfer.ingestion.arrivals import imported_actor
 from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, without_secrets
 from pgengram.transfer.records import OTHER_FORMS, Item, Left, Said, made_of, moment, of_another_form, uuid_of
 from pgengram.transfer.report import Imported
+from pgengram.transfer.transcripts import REPEATED
 
 ENDS: Final = {"relationship": ("from_id", "to_id"), "cluster_member": ("memory_id",), "evidence": ("memory_id",)}
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
@@ -67,7 +68,7 @@ class RelatedRows:
                 usable = await self._of_erased(usable)
             if record == "relationship":
                 usable = await self._not_taken_back(usable)
-            if record == "turn":
+            if record in ("turn", "hidden_turn"):
                 usable = self._of_new_conversations(usable)
             if usable:
                 [table] = [one for one in transferring.TABLES if one.record == record]
@@ -169,7 +170,12 @@ class RelatedRows:
 
 
 def _said(place: str, row: Row) -> Said | Left:
+    """Return a turn, or that it was taken back; what is a copy of another is none by itself."""
     time, number = moment(row.get("time")), row.get("number")
+    withdrawn = row.get("withdrawn")
+    if withdrawn is False:
+        return Left(place, REPEATED, by_design=True)
+    row = {"text": "", **row} if withdrawn else row
     if (
         time is None
         or not isinstance(number, int)
@@ -177,8 +183,12 @@ def _said(place: str, row: Row) -> Said | Left:
         or not isinstance(row.get("text"), str)
     ):
         return of_another_form(place)
-    conversation = Conversation(str(row["client"]), str(row["conversation"]), row.get("project"))
-    return Said(place, conversation, Turn(number, row["role"], row["text"], time, row.get("source_key")))
+    conversation = Conversation(
+        str(row["client"]), str(row["conversation"]), row.get("project"), as_of=moment(row.get("as_of"))
+    )
+    return Said(
+        place, conversation, Turn(number, row["role"], row["text"], time, row.get("source_key"), bool(withdrawn))
+    )
 
 
 class _Adding:

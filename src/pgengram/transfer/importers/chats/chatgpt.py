@@ -43,12 +43,12 @@ def _turns(record: Record) -> Iterator[Said | Left]:
     shown = _shown(nodes, raw.get("current_node"), messages[-1][0] if messages else None)
     times = [moment(message.get("create_time")) for _, message in messages]
     as_of = max(filter(None, (moment(raw.get("update_time")), *times)), default=None)
-    conversation = Conversation(CLIENT, str(id_), title=raw.get("title") or None, as_of=as_of)
+    time = moment(raw.get("create_time"))
+    conversation = Conversation(CLIENT, str(id_), title=raw.get("title") or None, as_of=as_of, began_at=time)
     works = Works()
     for number, (name, message) in enumerate(messages):
         if name in shown:
             works.take_canvas(number, str(message.get("recipient")), _said(message)[1])
-    time = moment(raw.get("create_time"))
     for number, (name, message) in enumerate(messages):
         time = times[number] or time
         place = f"{record.place}, message {name}"

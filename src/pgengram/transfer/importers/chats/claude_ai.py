@@ -51,8 +51,10 @@ def _turns(record: Record) -> Iterator[Said | Left]:
     messages = [mapping(raw["chat_messages"][at]) for at in order]
     times = [moment(one.get("created_at")) for one in messages]
     as_of = max(filter(None, (moment(raw.get("updated_at")), *times)), default=None)
+    time = moment(raw.get("created_at"))
     conversation = Conversation(
-        SYSTEM, str(raw.get("uuid") or record.place), project.get("name") or None, title=raw.get("name") or None, as_of=as_of,
+        SYSTEM, str(raw.get("uuid") or record.place), project.get("name") or None, title=raw.get("name") or None,
+        as_of=as_of, began_at=time,
     )  # fmt: skip
     named = len({one.get("uuid") for one in messages} - {None, ""}) == len(messages)
     left = _left(raw, messages) if named else set()
@@ -61,7 +63,6 @@ def _turns(record: Record) -> Iterator[Said | Left]:
         of_all_branches.take(number, message.get("content"))
         if number not in left:
             works.take(number, message.get("content"))
-    time = moment(raw.get("created_at"))
     for number, message in enumerate(messages):
         place = f"{record.place}, message {order[number] + 1}"
         if not message:

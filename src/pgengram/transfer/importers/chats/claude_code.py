@@ -73,7 +73,7 @@ def _turns(source: Source, file: File, projects: Projects) -> Read:
             yield Left(entry.place, entry.reason)
         elif line:
             project = projects.named(entry.get("cwd") or survey.folder)
-            conversation = Conversation(CLIENT, line.conversation, project, as_of=survey.as_of_line(entry))
+            conversation = Conversation(CLIENT, line.conversation, project, as_of=survey.as_of)
             yield from line.as_turns(f"{file.place}, line {line.number + 1}", conversation)
 
 
@@ -87,7 +87,7 @@ class Survey:
     Attributes:
         session: what its first line calls the conversation.
         folder: in which its first line was written.
-        as_of: when it was written last, apart from copies of what another conversation said.
+        as_of: when it was written last.
         copied_as_of: when that other one, by its name, was written last as far as it was copied.
         withdrawn: uuids of lines that were taken back.
         repeated: numbers of lines whose uuid was there before.
@@ -136,16 +136,10 @@ class Survey:
     def _note(self, entry: Mapping[str, Any]) -> None:
         self.session = self.session or str(entry.get("sessionId") or "")
         self.folder = self.folder or str(entry.get("cwd") or "")
-        latest = max(filter(None, (self.as_of_line(entry), time_of(entry))), default=None)
+        time = time_of(entry)
+        self.as_of = max(filter(None, (self.as_of, time)), default=None)
         if origin := mapping(entry.get("forkedFrom")).get("sessionId"):
-            self.copied_as_of[str(origin)] = latest
-        else:
-            self.as_of = latest
-
-    def as_of_line(self, entry: Mapping[str, Any]) -> datetime | None:
-        """Return the moment of the state that a line belongs to: a fork knows the other conversation up to its fork only."""
-        origin = mapping(entry.get("forkedFrom")).get("sessionId")
-        return self.copied_as_of.get(str(origin)) if origin else self.as_of
+            self.copied_as_of[str(origin)] = max(filter(None, (self.copied_as_of.get(str(origin)), time)), default=None)
 
 
 class _Queue:
@@ -201,16 +195,16 @@ def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[An
             continue
         time = time_of(entry) or time
         one = uttered(entry, unsent=number in survey.unsent or number in survey.queued)
-        origin = mapping(entry.get("forkedFrom"))
+        fork = mapping(entry.get("forkedFrom"))
+        origin = str(fork.get("sessionId") or "")
         uuid = str(entry.get("uuid") or "")
-        if number in survey.repeated or (origin and uuid in survey.withdrawn):  # the fork took it back, not the other
+        if number in survey.repeated:
             one = Uttered(why=REPEATED)
-        session = origin.get("sessionId") or entry.get("sessionId") or survey.session or name
-        called = mapping(entry.get("attachment")).get("source_uuid") or origin.get("messageUuid") or uuid
-        yield (
-            entry,
-            Line(number, one, time, str(session), str(called), uuid in survey.withdrawn or number in survey.queued),
-        )
+        session = str(entry.get("sessionId") or survey.session or name)
+        called = mapping(entry.get("attachment")).get("source_uuid") or fork.get("messageUuid") or uuid
+        taken_back = uuid in survey.withdrawn or number in survey.queued
+        copied_from = (origin, survey.copied_as_of.get(origin)) if origin not in ("", session) else None
+        yield entry, Line(number, one, time, session, str(called), taken_back, copied_from)
 
 
 def uttered(entry: Mapping[str, Any], *, unsent: bool = False) -> Uttered:

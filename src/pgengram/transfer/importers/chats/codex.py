@@ -94,6 +94,7 @@ class Header:
         forked_from: the session that it was forked from.
         lacks_beginning: whether it only refers to what was said before.
         by_agent: whether a sub-agent's session it is.
+        began_at: when it began.
     """
 
     id: str
@@ -101,6 +102,7 @@ class Header:
     forked_from: str | None = None
     lacks_beginning: bool = False
     by_agent: bool = False
+    began_at: datetime | None = None
 
     @classmethod
     def of(cls, source: Source, file: File) -> Header:
@@ -121,12 +123,13 @@ class Header:
                     raw.get("history_base") or raw.get("forked_from_ordinal_exclusive") or entry.get("ordinal")
                 )
                 by_agent = "subagent" in mapping(raw.get("source"))
-                return cls(str(raw["id"]), raw.get("cwd"), str(forked) if forked else None, refers, by_agent)
+                began_at = time_of(entry) or time_of(raw)
+                return cls(str(raw["id"]), raw.get("cwd"), str(forked) if forked else None, refers, by_agent, began_at)
         return cls(name)
 
     def conversation(self, project: str | None, as_of: datetime | None) -> Conversation:
         """Return the conversation that it is about."""
-        return Conversation(CLIENT, self.id, project, forked_from=self.copied_from, as_of=as_of)
+        return Conversation(CLIENT, self.id, project, forked_from=self.copied_from, as_of=as_of, began_at=self.began_at)
 
     @property
     def copied_from(self) -> str | None:

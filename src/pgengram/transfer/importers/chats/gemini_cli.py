@@ -123,10 +123,11 @@ def uttered(message: Mapping[str, Any]) -> Uttered:
 
 
 def _turns(file: File, session: Session) -> Read:
-    as_of = max(filter(None, (time_of(one) for _, one in session.messages.values())), default=None)
+    times = [time_of(one) for _, one in session.messages.values()]
+    as_of = max(filter(None, (moment(session.header.get("lastUpdated")), *times)), default=None)
     id_ = str(session.header.get("sessionId") or file.path.stem)
-    conversation = Conversation(CLIENT, id_, _project(file), as_of=as_of)
     time = moment(session.header.get("startTime"))
+    conversation = Conversation(CLIENT, id_, _project(file), as_of=as_of, began_at=time)
     for number, (name, (place, message)) in enumerate(session.messages.items(), FROM_FILE):
         taken_back, time = name in session.withdrawn, time_of(message) or time
         line = Line(number, uttered(message), time, id_, name if message.get("id") else "", taken_back)
