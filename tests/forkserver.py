@@ -28,10 +28,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 LIBRARIES: Final = (
-    "alembic.command", "anyio._backends._asyncio", "email.parser", "jinja2", "mcp.client.stdio", "mcp.server.lowlevel", "mcp.server.stdio",
-    "numpy", "onnxruntime", "pgvector", "psycopg.types.json", "psycopg_pool", "pydantic", "pydantic.networks", "rich.console",
-    "rich.markdown", "rich.progress", "rich.table", "sqlalchemy.dialects.postgresql", "starlette.applications", "tokenizers", "tomlkit",
-    "typer.rich_utils", "uvicorn",
+    "alembic.command", "anyio._backends._asyncio", "email.parser", "importlib.readers", "importlib.resources.readers", "jinja2", "markdown_it",
+    "mcp.client.stdio", "mcp.server.lowlevel", "mcp.server.stdio", "numpy", "onnxruntime", "pgvector.psycopg", "psycopg.types.json",
+    "psycopg_pool", "pydantic", "pydantic.networks", "rich._emoji_codes", "rich.console", "rich.markdown", "rich.progress", "rich.table",
+    "snowballstemmer", "sqlalchemy.dialects.postgresql", "starlette.applications", "tokenizers", "tomlkit", "typer._adapters",
+    "typer.rich_utils", "uvicorn", "yaml",
 )  # fmt: skip
 LEFT_OUT: Final = ("pgengram.__main__", "pgengram.embedders.all_minilm_l6_v2")
 READ_AT_IMPORT: Final = (
@@ -215,6 +216,37 @@ def _import_all() -> None:
         if not module.name.startswith(LEFT_OUT) and ".migrations" not in module.name:
             importlib.import_module(module.name)
     _work_out_the_tools()
+    _read_the_lists()
+    _load_the_models()
+
+
+def _read_the_lists() -> None:
+    """Have the lists of words, times and secrets read that every process reads once for its first text."""
+    from datetime import UTC, datetime
+
+    from pgengram.inputs import NewMemory
+    from pgengram.search.ranking import weights
+    from pgengram.search.times.dates import periods
+    from pgengram.store.memory.memories import draft
+    from pgengram.store.schema.migrate import newest_version
+    from pgengram.text.secrets.redaction import secrets_in
+
+    for text in ("The pilot's boat left last week; its key is new.", "Das Boot des Lotsen fuhr letzte Woche ab."):
+        secrets_in(text)
+        periods(text, datetime.now(UTC))
+        draft(NewMemory(content=text, tags=["boats"]), session_id="none", sequence=1)
+    weights()
+    newest_version()
+
+
+def _load_the_models() -> None:
+    """Have the built-in models at hand, loaded once; what checks their files before still does."""
+    from pgengram.embedders import onnx
+    from pgengram.embedders.builtin import BuiltinEmbedder
+
+    builtin, made = BuiltinEmbedder(), onnx._Model
+    loaded = {one.folder.model: made(one.folder) for one in (builtin.english, builtin.others)}
+    onnx._Model = lambda folder: loaded.get(folder.model) or made(folder)  # type: ignore[assignment,misc]
 
 
 def _work_out_the_tools() -> None:

@@ -88,6 +88,7 @@ async def test_a_new_table_of_namespaces_is_distributed_with_their_memories_and_
     await check(cluster_db)
 
 
+@pytest.mark.nightly
 async def test_the_same_migration_runs_where_nothing_is_spread(database: Database, later: str) -> None:
     for namespace in ("ada", "ben"):
         await remembering(database, namespace)

@@ -213,6 +213,7 @@ def mean_cosine(passages: list[np.ndarray]) -> float:
     return float((first @ first.T)[~np.eye(len(first), dtype=bool)].mean())
 
 
+@pytest.mark.nightly
 def test_one_command_moves_the_memories_to_a_model_of_the_hub_and_back(
     hub: StandIn, tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

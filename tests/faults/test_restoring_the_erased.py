@@ -14,6 +14,7 @@ from helpers import Database, call, connected, database_of, found, owned_tables,
 from machine import answered, pgengram
 
 CANARY = "xylophonquince"
+GONE = "quincehall"  # a namespace
 
 
 def rows_with(db: Database, text: str) -> list[str]:
@@ -48,7 +49,7 @@ def restored(path: str, database: Database) -> dict[str, int]:
     return {what: number for what, number in again.items() if number}
 
 
-async def test_memories_erased_since_the_backup_stay_erased_and_the_others_come_back(
+async def test_what_was_erased_or_revoked_since_the_backup_stays_so_and_the_rest_comes_back(
     database: Database, paths: tuple[str, str]
 ) -> None:
     early, late = paths
@@ -57,14 +58,23 @@ async def test_memories_erased_since_the_backup_stay_erased_and_the_others_come_
         first = await remember(client, f"The {CANARY} stands in the hall.", tags=[CANARY], metadata={"note": CANARY})
         kept = await remember(client, "A piano stands in the hall.")
         await call(client, "link_memories", from_id=kept, to_ids=[first], type="near", properties={"why": CANARY})
+        for namespace in (GONE, "ben"):
+            pgengram("call", "create_memory", f"content=Told by {namespace}.", namespace=namespace, **url)
+        token = answered("token", "create", "Mara's laptop", "--json", **url)
         pgengram("backup", early, **url)
         second = await remember(client, f"The second {CANARY} came later.")
+        pgengram("erase-namespace", GONE, "--yes", **url)
+        pgengram("call", "create_memory", "content=Somebody else.", namespace=GONE, **url)
+        pgengram("token", "revoke", token["id"], **url)
         pgengram("backup", late, **url)
         await erase(client, first, second)
         await call(client, "forget_memories", ids=[kept], reason="By mistake.")
 
-    assert restored(early, database) == {"memories": 1}
-    assert rows_with(database, CANARY) == []
+    assert restored(early, database) == {"memories": 1, "namespaces": 1, "tokens": 1}
+    assert rows_with(database, CANARY) == rows_with(database, GONE) == []
+    assert database.value("SELECT content FROM memories", namespace="ben") == "Told by ben."
+    [listed] = answered("token", "list", "--json", **url)["tokens"]
+    assert listed["revoked_at"]
     async with connected(**url) as client:
         assert await found(client, "what stands in the hall") == [kept]
         assert (await read(client, kept))["status"] == "active"
@@ -73,26 +83,7 @@ async def test_memories_erased_since_the_backup_stay_erased_and_the_others_come_
     assert rows_with(database, CANARY) == []
     assert database.value("SELECT count(*) FROM memories") == 1
     assert database.value("SELECT count(*) FROM memory_history WHERE operation = 'erase'") == 2
-
-
-async def test_a_namespace_erased_since_the_backup_stays_erased_and_whoever_takes_the_name_is_somebody_else(
-    database: Database, paths: tuple[str, str]
-) -> None:
-    early, late = paths
-    url = {"database_url": database.url, "embedder": "none:"}
-    for namespace in (CANARY, "ben"):
-        pgengram("call", "create_memory", f"content=Told by {namespace}.", namespace=namespace, **url)
-    pgengram("backup", early, **url)
-    pgengram("erase-namespace", CANARY, "--yes", **url)
-    pgengram("call", "create_memory", "content=Somebody else.", namespace=CANARY, **url)
-    pgengram("backup", late, **url)
-
-    assert restored(early, database) == {"namespaces": 1}
-    assert rows_with(database, CANARY) == []
-    assert database.value("SELECT content FROM memories", namespace="ben") == "Told by ben."
-
-    assert restored(late, database) == {}
-    assert database.value("SELECT content FROM memories", namespace=CANARY) == "Somebody else."
+    assert database.value("SELECT content FROM memories", namespace=GONE) == "Somebody else.", "who took the name"
 
 
 @pytest.mark.nightly
@@ -116,17 +107,6 @@ async def test_what_was_imported_again_after_it_was_erased_comes_back_with_a_res
     async with connected(**url) as client:
         await erase(client, id_)
     assert restored(paths[1], database) == {"memories": 1}, "it was erased once more, after the backup"
-
-
-async def test_a_token_revoked_since_the_backup_stays_revoked(database: Database, paths: tuple[str, str]) -> None:
-    url = {"database_url": database.url, "embedder": "none:"}
-    made = answered("token", "create", "Mara's laptop", "--json", **url)
-    pgengram("backup", paths[0], **url)
-    pgengram("token", "revoke", made["id"], **url)
-
-    assert restored(paths[0], database) == {"tokens": 1}
-    [listed] = answered("token", "list", "--json", **url)["tokens"]
-    assert listed["revoked_at"]
 
 
 def test_a_backup_is_restored_where_the_login_of_its_server_is_unknown(

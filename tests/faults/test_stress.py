@@ -46,6 +46,7 @@ async def test_eight_clients_that_start_at_once_on_an_empty_folder_lose_nothing(
     assert (measured["acknowledged"], measured["errors"], measured["missing"]) == (80, 0, 0)
 
 
+@pytest.mark.nightly
 async def test_memory_stays_flat_and_cancelled_calls_leave_nothing_half_done() -> None:
     measured = await stressed("leak", "--calls", "200", "--cancelled", "20", "--leak-embedder", "none:")
 

@@ -258,6 +258,7 @@ def test_a_demo_asks_three_questions_and_ends_in_the_lines_to_type_next() -> Non
     assert len(shown.splitlines()) < 40
 
 
+@pytest.mark.nightly
 def test_a_demo_asks_three_questions_and_what_is_kept_can_be_looked_at_by_the_line_it_prints(tmp_path: Path) -> None:
     kept = tmp_path / "kept memories"
     with closed_in_the_end(kept):

@@ -33,6 +33,7 @@ def store(folder: Path, prepared: Path) -> Path:
 
 
 @pytest.mark.shows(44)
+@pytest.mark.nightly
 async def test_two_servers_started_at_once_on_an_empty_folder_share_one_database(folder: Path) -> None:
     async def assistant(name: str, other: str, outcome: asyncio.Event, heard: asyncio.Event) -> list[str]:
         async with connected(data_dir=str(folder)) as client:

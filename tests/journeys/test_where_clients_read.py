@@ -191,8 +191,9 @@ def test_a_record_that_cannot_be_read_or_written_stops_nothing(home: Path) -> No
     for text in ("{", "[1]", "[[1, 2]]", '{"a": 1}', '[["nobody", "x", "y"]]'):
         made(home / "store" / "connected.json", text)
         typed("connect", "cursor", "--yes")
-        assert "Cursor" in doctor()
         typed("disconnect", "cursor", "--yes")
+    made(home / "store" / "connected.json", "{")
+    assert "none is connected" in doctor()["Assistants"][1]
     (home / "store" / "connected.json").unlink()
     (home / "store" / "connected.json").mkdir()
     typed("connect", "cursor", "--yes")

@@ -160,6 +160,7 @@ FROM made, pgengram_terms(content, '{}') GROUP BY 1, 2
 """
 
 
+@pytest.mark.nightly
 async def test_thousands_are_archived_in_portions_and_no_word_of_them_is_left_behind(
     client: Client, db: Database
 ) -> None:

@@ -213,6 +213,7 @@ async def run(*arguments: str, expect: int = 0, **settings: str) -> subprocess.C
     return await asyncio.to_thread(pgengram, *arguments, expect=expect, **settings)
 
 
+@pytest.mark.nightly
 async def test_two_reindexes_beside_a_server_build_an_index_each_and_exit_with_0(many: Vectors) -> None:
     first = await run("reindex", database_url=many.db.url)
     assert "The index is built: ivfflat, 77 lists, built at 6,000 vectors" in first.stdout

@@ -201,6 +201,7 @@ async def test_a_rebuild_that_was_broken_off_is_due_again(enough: Vectors, monke
     assert enough.noted()[1] == 6_000
 
 
+@pytest.mark.nightly
 async def test_twice_the_vectors_have_the_index_built_anew_with_more_lists(enough: Vectors) -> None:
     await enough.maintained()
     [(*_, before)] = enough.indexes()
@@ -302,6 +303,7 @@ def counted_builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return built
 
 
+@pytest.mark.nightly
 async def test_another_method_replaces_the_index(vectors: Vectors, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (indexes, index_state):  # an hnsw index of thousands takes seconds
         monkeypatch.setattr(module, "FIRST_BUILD_ROWS", 500)

@@ -586,6 +586,7 @@ async def test_what_is_stored_while_others_are_compacted_is_compacted_next(
     await manager.close()
 
 
+@pytest.mark.nightly
 async def test_the_index_of_the_lists_is_built_anew_when_it_is_half_empty(
     postgres: str, template: str, low: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -308,6 +308,7 @@ def missing(db: Database) -> set[str]:
     return {text for (text,) in rows}
 
 
+@pytest.mark.nightly
 async def test_a_text_that_changes_during_the_move_is_found_by_its_new_words_afterwards(
     database: Database, embedding: Embedding
 ) -> None:

@@ -266,6 +266,7 @@ SELECT namespace_id, id, %(model)s, 0, l2_normalize(ARRAY(
 
 
 @pytest.mark.shows(36)
+@pytest.mark.nightly
 async def test_thousands_are_reviewed_in_pieces_and_each_answer_says_how_far_it_got(
     client: Client, db: Database
 ) -> None:

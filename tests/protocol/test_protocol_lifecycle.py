@@ -282,6 +282,7 @@ def test_a_client_that_does_not_read_neither_blocks_the_loop_nor_loses_an_answer
     assert all(answer.endswith(b"}\n") for answer in answers)
 
 
+@pytest.mark.nightly
 def test_a_client_that_reads_slowly_gets_every_answer_whole(server: Peer) -> None:
     sent = range(150)
 

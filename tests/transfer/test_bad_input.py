@@ -167,6 +167,7 @@ async def test_dates_of_many_shapes_are_read_and_one_that_is_none_is_told(
     assert [one.place for one in report.left] == ["notes.csv, line 9"]
 
 
+@pytest.mark.nightly
 async def test_a_message_of_40_mb_is_kept_in_part_and_one_that_is_larger_is_left_out(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:

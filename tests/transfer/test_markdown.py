@@ -11,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from helpers import Database
 from machine import answered, pgengram
 from pgengram.text.notes import Note
@@ -188,6 +190,7 @@ def test_a_zip_is_read_within_bounds_and_nothing_that_climbs_out(database: Datab
     }  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_a_large_folder_of_notes_is_read_a_note_at_a_time(tmp_path: Path) -> None:
     for number in range(60):
         (tmp_path / f"{number}.md").write_text(
