@@ -12,6 +12,7 @@ from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.embedders.protocol import Embedder, Scheme
 from pgengram.embedders.vectors import Passage, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
+from pgengram.runtime.long_work import beside_the_loop
 from pgengram.text.lexical.language import Language, language_of
 from pgengram.text.lexical.translations import MAX_TRANSLATED, in_english
 from pgengram.text.lexical.translations import SHA256 as LEXICONS
@@ -83,10 +84,7 @@ class BuiltinEmbedder:
 
     async def passages(self, texts: Sequence[str]) -> list[Passage]:
         """Return what each text is stored by."""
-        languages = [language_of(text) for text in texts]
-        for_english = [
-            text if one.english else _words_in_english(text, one) for text, one in zip(texts, languages, strict=True)
-        ]
+        languages, for_english = await beside_the_loop(sum(map(len, texts)), lambda: _for_encoders(texts))
         foreign = [text for text, one in zip(texts, languages, strict=True) if one.foreign]
         by_english = iter(await self.english.passages([text for text in for_english if text is not None]))
         by_others = iter(await self.others.passages(foreign) if foreign else [])
@@ -124,6 +122,15 @@ class BuiltinEmbedder:
             return OnnxEmbedder(self._folder / name, name=name, sums=SHA256[name], hint=REINSTALL)
         except EmbeddingFailed as error:
             raise EmbeddingFailed(error.message, REINSTALL) from error
+
+
+def _for_encoders(texts: Sequence[str]) -> tuple[list[Language], list[str | None]]:
+    """Return the languages of texts, and what of each the English encoder reads."""
+    languages = [language_of(text) for text in texts]
+    for_english = [
+        text if one.english else _words_in_english(text, one) for text, one in zip(texts, languages, strict=True)
+    ]
+    return languages, for_english
 
 
 def _words_in_english(text: str, language: Language) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
+from threading import get_ident
 from typing import Final, cast
 
 from pgengram.text.lexical.language import function_words, spoken
@@ -41,7 +42,7 @@ def foreign_stems(text: str, some: Iterable[str] | None = None) -> list[str]:
 @lru_cache(REMEMBERED)
 def _stem(language: str, word: str) -> str | None:
     found = stem(language, word)
-    return None if found == _stemmer("english")(word) else found
+    return None if found == _stemmer("english", get_ident())(word) else found
 
 
 def stem(language: str, word: str) -> str:
@@ -50,11 +51,11 @@ def stem(language: str, word: str) -> str:
     """
     if language in MANY_ENDINGS:
         return word[:FIRST_LETTERS]
-    return _stemmer(ALGORITHMS[language])(word) if language in ALGORITHMS else word
+    return _stemmer(ALGORITHMS[language], get_ident())(word) if language in ALGORITHMS else word
 
 
 @cache
-def _stemmer(algorithm: str) -> Callable[[str], str]:
+def _stemmer(algorithm: str, thread: int) -> Callable[[str], str]:  # noqa: ARG001 - each has its own: it holds a word
     import snowballstemmer  # a fifth of a second, which whoever writes English does not pay
 
     return cast(Callable[[str], str], snowballstemmer.stemmer(algorithm).stemWord)
