@@ -22,7 +22,7 @@ from http_server import HttpServer, client_of, serving_http
 from mcp import Client
 from mcp.types import PromptReference
 
-from helpers import PATIENCE_S, Database, call, connected, found, in_database, refused, remember, said, until
+from helpers import PATIENCE_S, Database, call, connected, found, in_database, read, refused, remember, said, until
 from pgengram.store.schema.migrate import migrate
 from relay import Relay
 
@@ -215,6 +215,44 @@ async def test_searches_go_on_from_the_replica_while_the_primary_is_away_and_say
                 answer = await call(client, "search_memories", query="ferry back")
                 assert later in [hit["id"] for hit in answer["results"]]
                 assert "stale" not in answer
+
+
+async def test_a_server_that_starts_while_the_primary_is_away_answers_from_the_replica_until_it_is_back(
+    store: Store, tmp_path: Path
+) -> None:
+    with_vectors = {**store.settings, "embedder": "builtin:"}
+    async with connected(**with_vectors) as client:
+        id_ = await remember(client, "The ferry is painted every winter.")
+    await asyncio.to_thread(store.pair.catch_up)
+    relay = Relay(tmp_path, store.settings["database_url"])
+
+    async with connected(**{**with_vectors, "database_url": relay.url}) as client:
+        answer = await call(client, "search_memories", query="When does the ship get its new coat?")
+        assert [(hit["id"], answer["stale"], "degraded" in answer) for hit in answer["results"]] == [(id_, True, False)]
+        assert (await call(client, "recall_context", context="Who paints the ferry?"))["stale"] is True
+        assert (await read(client, id_))["content"] == "The ferry is painted every winter."
+        error = await refused(client, "create_memory", content="Meanwhile.")
+        assert "connection refused" in error["message"]
+        assert "Nothing was changed" in error["hint"]
+
+        async with relay.running():
+            later = await remember(client, "The ferry is back.")
+            answer = await call(client, "search_memories", query="ferry back")
+            assert later in [hit["id"] for hit in answer["results"]]
+            assert "stale" not in answer
+
+
+async def test_a_standby_that_is_given_as_the_primary_is_read_and_says_that_it_takes_no_writes(store: Store) -> None:
+    async with connected(**store.settings) as client:
+        id_ = await remember(client, "The ferry is painted every winter.")
+    await asyncio.to_thread(store.pair.catch_up)
+
+    async with connected(database_url=store.settings["read_url"], embedder="none:") as client:
+        assert await found(client, "ferry painted") == [id_]
+        assert (await read(client, id_))["content"] == "The ferry is painted every winter."
+        error = await refused(client, "create_memory", content="Meanwhile.")
+        assert error["message"] == "The database accepts no writes now."
+        assert "Nothing was changed" in error["hint"]
 
 
 async def test_a_primary_that_takes_no_writes_any_more_leaves_searches_to_the_replica(store: Store) -> None:

@@ -154,10 +154,9 @@ class Models:
     async def _take(self, configured: Embedder) -> InUse:
         """Find out which model is the active one, and use it."""
         async with self._taking:
-            await self._store.open()
-            database = self._store.database
-            stored = await model_of_state(database, "active") or await first_model(
-                database, configured.name, await configured.dimensions(), spelled(self._settings.embedder)
+            await self._store.reach()
+            stored = await model_of_state(self._store.readable, "active") or await first_model(
+                self._store.database, configured.name, await configured.dimensions(), spelled(self._settings.embedder)
             )
             old = self._in_use
             if old is None or old.model.id != stored.id:
@@ -173,7 +172,7 @@ class Models:
     async def _embedder_of(self, stored: StoredModel, configured: Embedder) -> Embedder:
         if configured.name == stored.name:
             embedder = configured
-            if stored.embedder != spelled(self._settings.embedder):  # its folder was moved
+            if self._store.is_open and stored.embedder != spelled(self._settings.embedder):  # its folder was moved
                 await note_embedder(self._store.database, stored.name, spelled(self._settings.embedder))
         else:
             embedder = self._others.get(stored.name) or self._loaded(stored)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -14,6 +15,7 @@ from pgengram.embedders import Embedder
 from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
 from pgengram.inputs import NewMemory, Question, checked, refusal
+from pgengram.runtime.long_work import beside_the_loop
 from pgengram.runtime.projects import Project
 from pgengram.search import listing
 from pgengram.search.results import cursors
@@ -80,7 +82,7 @@ class Core:
         """
         if embeds and not self.store.is_open and self.models.configured is not None:
             self.models.configured.load_ahead()
-        await self.store.open(report)
+        await self.store.reach(report)
 
     async def open(self) -> None:
         """Get ready ahead of the first call, and begin to look after words and index.
@@ -89,10 +91,10 @@ class Core:
             NotReady: the database did not come up.
         """
         self.models.build_indexes()  # also when the database comes up later
-        await self.store.open()
+        self._backups.notice()
+        await self.store.reach()
         self.working.notice()
         self._words.notice(0)
-        self._backups.notice()
         await self.current_model()
 
     async def close(self) -> None:
@@ -119,7 +121,10 @@ class Core:
         own = Embedded() if new.embedding is None else await self.models.given(new.embedding)
         session_id, sequence = self.session.next()
         try:
-            draft = memories.draft(new, session_id=session_id, sequence=sequence, place=place, status=status)
+            draft = await beside_the_loop(
+                len(new.content),
+                partial(memories.draft, new, session_id=session_id, sequence=sequence, place=place, status=status),
+            )
         except ValidationError as error:
             raise refusal(error, "metadata") from None
         draft.parts, draft.model_id = Passage(own.vectors), own.model_id

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 
-from pgengram.errors import DatabaseFailed, NotReady
+from pgengram.errors import DatabaseFailed, NotReady, Unreachable
 from pgengram.runtime.retry import retried
 from pgengram.settings import Settings
 from pgengram.store import ahead
 from pgengram.store.connection.begin import PROBES
 from pgengram.store.connection.database import NOBODYS, Database, Row, Transaction
 from pgengram.store.connection.pool import PoolLimits
-from pgengram.store.connection.reachability import unreachable
+from pgengram.store.connection.reachability import SOON, unreachable
 from pgengram.store.connection.replica import Begin, Replica
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 Report = Callable[[str], Awaitable[None]]
 T = TypeVar("T")
 
+ALONE_AFTER_S: Final = 2.0  # that readings wait for a server that is silent, where a replica can stand in for it
 # Writing into an embedded store ends while PostgreSQL still has room for what it does by itself: recovery, vacuum, a
 # new file of its log. A batch of the largest memories takes about half of it.
 RESERVE_BYTES: Final = 128_000_000
@@ -56,6 +57,7 @@ class Store:
         self._said: str | None = None  # what the attempt reported last
         self._changing = asyncio.Lock()
         self._namespace_id = NOBODYS
+        self._stand_in_database: Database | None = None  # the replica's, once nothing else could be reached
 
     @property
     def is_open(self) -> bool:
@@ -98,6 +100,55 @@ class Store:
             if report is not None:
                 self._listeners.remove(report)
 
+    async def reach(self, report: Report | None = None) -> None:
+        """Open the store; where its server cannot be reached, make sure that the replica can be read from instead.
+
+        Raises:
+            NotReady: neither can be used; the next call tries again.
+        """
+        if self.is_open or self.replica is None:
+            await self.open(report)
+            return
+        try:
+            async with asyncio.timeout(ALONE_AFTER_S):
+                await self.open(report)
+        except Unreachable as error:
+            await self._stand_in(self.replica, error)
+        except TimeoutError:
+            await self._stand_in(self.replica, Unreachable("The database does not answer.", SOON))
+
+    async def _stand_in(self, replica: Replica, error: Unreachable) -> None:
+        """Have the replica read from alone, unless it is of another schema, which nobody can bring up to date now."""
+        from pgengram.store.schema.migrate import state
+        from pgengram.store.schema.place import pinned
+
+        if self._stand_in_database is None:
+            url = self._settings.read_url
+            try:
+                found = await asyncio.to_thread(state, url)
+            except NotReady:
+                raise error from None
+            if not found.ready:
+                raise error
+            replica.use(pinned(url, found.search_path))
+            log.warning(
+                "%s Until it is back nothing is stored, and searches are answered by the replica, marked as stale.",
+                error.message,
+            )
+        self._stand_in_database = await replica.stand_in(error.message)
+
+    async def _namespace_of_replica(self) -> int:
+        return await self.readable.namespace_id(self._settings.namespace)
+
+    @property
+    def readable(self) -> Database:
+        """The open database, or the replica's while that stands in for it.
+
+        Raises:
+            NotReady: neither is open.
+        """
+        return self.database if self.is_open or self._stand_in_database is None else self._stand_in_database
+
     async def _open(self) -> None:
         async with self._changing:
             if self._database is not None:
@@ -122,6 +173,8 @@ class Store:
             await asyncio.wait({self._attempt})
         async with self._changing:
             await self._disconnect()
+            if self.replica is not None:
+                await self.replica.close()
             if begun := ahead.taken(self._settings.data_path):
                 self._embedded = await asyncio.to_thread(begun.server)
             if self._embedded is not None:
@@ -169,9 +222,11 @@ class Store:
         return await retried(lambda: self._read(work))
 
     async def _read(self, work: Callable[[Begin], Awaitable[T]]) -> T:
-        await self.open()
+        await self.reach()
         if self.replica is not None:
-            done = await self.replica.read(self._namespace_id, self.database, work)
+            primary = self.database if self.is_open else None
+            namespace_id = self._namespace_id if primary else await self._namespace_of_replica()
+            done = await self.replica.read(namespace_id, primary, work)
             if done is not None:
                 return done[0]
         return await work(partial(self.transaction, reads=True))
@@ -275,8 +330,7 @@ class Store:
     async def _disconnect(self) -> None:
         if self._database is not None:
             database, self._database = self._database, None
-            replica = () if self.replica is None else (self.replica.close(),)
-            await asyncio.gather(database.close(), *replica)
+            await database.close()
 
 
 @contextmanager
@@ -326,6 +380,25 @@ class SharedStore(Store):
         """
         await self._host.open(report)
         self._namespace_id = await self.database.namespace_id(self._settings.namespace)
+
+    async def reach(self, report: Report | None = None) -> None:
+        """As the host does; find this namespace where that is open.
+
+        Raises:
+            NotReady: neither the database nor a replica can be used.
+        """
+        await self._host.reach(report)
+        if self.is_open:
+            await self.open()
+
+    @property
+    def readable(self) -> Database:
+        """The host's.
+
+        Raises:
+            NotReady: it is not open.
+        """
+        return self._host.readable
 
     async def close(self) -> None:
         """Leave the database to whoever opened it."""

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from contextvars import ContextVar
 from typing import Final, TypeVar
 
-from pgengram.errors import DatabaseFailed, PgengramError
+from pgengram.errors import DatabaseFailed, NotReady, PgengramError
 from pgengram.store.connection import background
 from pgengram.store.connection.database import GIVING_S, Database, Transaction
 
@@ -74,8 +74,20 @@ class Replica:
 
     async def open(self) -> None:
         """Connect; a replica that does not answer soon is waited for in the background."""
-        self._opening = asyncio.create_task(self._open(), name="opening the replica")
-        await asyncio.wait({self._opening}, timeout=OPEN_S)
+        if not self._is_open:
+            await asyncio.wait({self._begun_to_open()}, timeout=OPEN_S)
+
+    async def stand_in(self, why: str) -> Database:
+        """Return the replica's database, to be read from alone as the primary cannot be reached.
+
+        Raises:
+            NotReady: the replica cannot be reached either.
+        """
+        await self.open()
+        if not self._is_open:
+            raise NotReady(f"{why} The replica is {self.state}.")
+        self._primary_lost = why
+        return self._database
 
     async def close(self) -> None:
         """Disconnect."""
@@ -89,21 +101,26 @@ class Replica:
         KNOWN.set(None)
 
     async def read(
-        self, namespace_id: int, primary: Database, work: Callable[[Begin], Awaitable[T]]
+        self, namespace_id: int, primary: Database | None, work: Callable[[Begin], Awaitable[T]]
     ) -> tuple[T] | None:
         """Return what `work` returned when its transactions were the replica's; None when it has to be done on the
         primary.
+
+        Args:
+            namespace_id: whose rows.
+            primary: asked how far its log goes; None while the replica stands in for it.
+            work: is given what begins a transaction.
         """
         if not self._may_be_asked():
             return None
         try:
-            position = KNOWN.get() or await self._end_of_log(primary)
+            position = None if primary is None else KNOWN.get() or await self._end_of_log(primary)
         except DatabaseFailed as error:
             if not error.connection_lost:
                 return None
             position, self._primary_lost = None, error.message  # what the replica has is better than nothing
         else:
-            self._primary_lost = ""
+            self._primary_lost = "" if primary is not None else self._primary_lost
         try:
             done = await work(lambda: self._transaction(namespace_id, position))
         except Behind:
@@ -121,9 +138,14 @@ class Replica:
     def _may_be_asked(self) -> bool:
         if time.monotonic() < self._retry_at:
             return False
-        if not self._is_open and (self._opening is None or self._opening.done()):
-            self._opening = asyncio.create_task(self._open(), name="opening the replica")
+        if not self._is_open:
+            self._begun_to_open()
         return self._is_open
+
+    def _begun_to_open(self) -> asyncio.Task[None]:
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open(), name="opening the replica")
+        return self._opening
 
     async def _open(self) -> None:
         try:
