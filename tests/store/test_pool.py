@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import psycopg
+
+import helpers
 from helpers import until
+from pgengram.store.connection.database import Database
 from pgengram.store.connection.pool import PoolLimits, new_pool
 
 
@@ -28,3 +32,19 @@ async def test_a_program_that_ends_while_a_connection_is_opened_does_not_wait_fo
 
         assert workers
         assert not left
+
+
+async def test_a_connection_that_the_server_ended_while_it_lay_in_the_pool_costs_no_call(
+    database: helpers.Database,
+) -> None:
+    made = Database(database.url)
+    await made.open()
+    try:
+        async with made.as_login() as connection:
+            pid = connection.info.backend_pid
+        with psycopg.connect(database.url) as other:
+            other.execute("SELECT pg_terminate_backend(%s, 60000)", [pid])
+
+        assert await made.one("SELECT 1 AS number") == {"number": 1}
+    finally:
+        await made.close()

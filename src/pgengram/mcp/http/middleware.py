@@ -15,16 +15,15 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from mcp_types import HEADER_MISMATCH, JSONRPCRequest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pgengram.errors import ConnectionLost, DatabaseFailed
+from pgengram.errors import DatabaseFailed
 from pgengram.mcp.http.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.http.oauth import Issuer
 from pgengram.mcp.http.requests import (
@@ -42,11 +41,8 @@ from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
 from pgengram.mcp.sdk.frames import Refused, frame
 from pgengram.runtime.logs import trace
 from pgengram.store.clients import rates, tokens
-from pgengram.store.connection.pool import POOL_MAX
 
 log = logging.getLogger(__name__)
-
-Said = TypeVar("Said")
 
 PATH: Final = "/mcp"
 METADATA: Final = "/.well-known/oauth-protected-resource"  # RFC 9728; with the path of the resource behind it, too
@@ -195,11 +191,9 @@ class AuthMiddleware:
         return json_response({"status": "the database does not answer"}, 503, {"retry-after": str(RETRY_S)})
 
     async def _database_answers(self) -> bool:
-        async def ask() -> None:
-            await self._namespaces.host.store.one("SELECT 1")
-
         try:
-            await _insisting(ask)
+            async with asyncio.timeout(LOOK_UP_S):
+                await self._namespaces.host.store.one("SELECT 1")
         except (DatabaseFailed, TimeoutError):
             return False
         return True
@@ -261,8 +255,8 @@ class AuthMiddleware:
         try:
             if not token.startswith(tokens.PREFIX):
                 return None if self._issuer is None else await self._known_by(self._issuer, token)
-            async with self._looking_up:
-                ours = await _insisting(lambda: tokens.verify(self._namespaces.host.store, token))
+            async with self._looking_up, asyncio.timeout(LOOK_UP_S):
+                ours = await tokens.verify(self._namespaces.host.store, token)
         except (DatabaseFailed, TimeoutError):
             message = "The token cannot be checked now; try again."
             raise HTTPRejection(503, message, retry_after=str(RETRY_S)) from None
@@ -399,16 +393,3 @@ def _too_large() -> HTTPRejection:
 def _metadata_address(resource: str) -> str:
     parts = urlsplit(resource)
     return f"{parts.scheme}://{parts.netloc}{METADATA}{parts.path.rstrip('/')}"
-
-
-async def _insisting(ask: Callable[[], Awaitable[Said]]) -> Said:
-    """Ask the database again for each connection that turns out to be dead, as all of them are after a restart.
-
-    Raises:
-        TimeoutError: no answer within `LOOK_UP_S`.
-    """
-    async with asyncio.timeout(LOOK_UP_S):
-        for _ in range(POOL_MAX):
-            with contextlib.suppress(ConnectionLost):
-                return await ask()
-        return await ask()

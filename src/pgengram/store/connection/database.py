@@ -380,7 +380,8 @@ def _begin_as_login() -> bytes:
 
 
 async def _acquire(pool: Pool) -> psycopg.AsyncConnection[Row]:
-    """Return a connection of the pool; a task that was cancelled just as it got one ends, too.
+    """Return a connection of the pool that the other side has not ended; a task that was cancelled just as it got one
+    ends, too.
 
     The pool waits with `wait_for`, which in Python 3.11 loses a cancellation of that very moment: whoever had cancelled
     the task would wait for ever. A scope of anyio must cancel by its own hand: it takes any other cancellation for one
@@ -388,12 +389,29 @@ async def _acquire(pool: Pool) -> psycopg.AsyncConnection[Row]:
     """
     task = asyncio.current_task()
     asked_before = 0 if task is None else task.cancelling()
-    connection = await pool.getconn()
-    if task is not None and task.cancelling() > asked_before:
+    while True:
+        connection = await pool.getconn()
+        if task is not None and task.cancelling() > asked_before:
+            await pool.putconn(connection)
+            await checkpoint_if_cancelled()
+            raise asyncio.CancelledError
+        if not _has_ended(connection):
+            return connection
+        await connection.close()
         await pool.putconn(connection)
-        await checkpoint_if_cancelled()
-        raise asyncio.CancelledError
-    return connection
+
+
+def _has_ended(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether the other side has ended a connection that lay in the pool, as a server does that stops; asks nobody.
+
+    What it said before that comes first, so that only a second look sees the end.
+    """
+    try:
+        connection.pgconn.consume_input()
+        connection.pgconn.consume_input()
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 def _shutdown_socket(connection: psycopg.AsyncConnection[Any]) -> None:
