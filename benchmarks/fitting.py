@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +25,11 @@ from pgengram.search import ranking
 from pgengram.search.candidates import HIDDEN
 
 RIDGE = 0.003
-STEPS = 150
-RATE = 0.02
+STEPS = 30
 SHARPNESS = 12.0  # of the softmax; it decides how large the weights are
 BEGIN = {"meaning": 0.6, "words": 0.35}
 LIMIT = 10
+MODES = ("auto", "text", "semantic")
 Floats = NDArray[np.float64]
 
 
@@ -57,6 +60,11 @@ class Seen:
     noted: Noted
     keys: list[str]
     hit_keys: list[str]
+
+    @property
+    def features(self) -> Floats:
+        """Shape (candidates, features), of what is fitted."""
+        return np.column_stack([self.noted.columns[name] for name in ranking.weights()])
 
     @property
     def right(self) -> NDArray[np.bool_]:
@@ -97,38 +105,98 @@ def noting() -> Iterator[list[Noted]]:
         ranking.scored, ranking.judge = scored, judge
 
 
-def fitted(seen: Sequence[Seen], left_out: Sequence[str] = ()) -> Floats:
-    """Return the weights that fit, those of the names left out being 0; Adam on the whole sample at once."""
-    its = [one for one in seen if one.right.any()]
-    sizes = np.array([len(one.keys) for one in its])
-    starts = np.cumsum([0, *sizes[:-1]])
-    all_, right, others = (
-        np.concatenate(columns) for columns in zip(*((one.features, one.right, one.others) for one in its), strict=True)
+def of(data: str, query: Query, group: str, mode: str, keys: dict[str, str], noted: Noted) -> Seen:
+    """Return what was noted of a question as it is fitted on; all languages of a data set count as one set."""
+    named = re.split(r"[ ,]", data)[0] if data.startswith(("XQuAD", "MADial", "languages")) else data
+    hit_keys = [keys.get(str(hit.id), "?") for hit in noted.hits]
+    return Seen(named, query, group, mode, noted, [keys.get(id_, "?") for id_ in noted.ids], hit_keys)
+
+
+def kept(seen: Sequence[Seen], path: Path) -> list[Seen]:
+    """Return questions with those of other data sets that are kept in a file, and keep all of them there."""
+    before: list[Seen] = pickle.loads(path.read_bytes()) if path.exists() else []
+    fresh = {one.data for one in seen}
+    together = [*seen, *(one for one in before if one.data not in fresh)]
+    path.write_bytes(pickle.dumps(together))
+    return together
+
+
+@dataclass(slots=True)
+class Sample:
+    """The candidates of all questions as one table: their scaled features, which of them answer, and where each
+    question begins; share: the weight of its data set.
+    """
+
+    scaled: Floats
+    spread: Floats
+    others: Floats
+    right: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    share: Floats
+
+    @classmethod
+    def of(cls, seen: Sequence[Seen]) -> Sample:
+        its = [one for one in seen if one.right.any()]
+        sizes = np.array([len(one.keys) for one in its])
+        table = np.concatenate([one.features for one in its])
+        spread = table.std(0)
+        spread = np.where(spread > 1e-6, spread, np.inf)  # what never differs tells nothing
+        per_set = Counter(one.data for one in its)
+        return cls(
+            table / spread,
+            spread,
+            np.concatenate([one.noted.others for one in its]),
+            np.concatenate([one.right for one in its]),
+            np.cumsum([0, *sizes[:-1]]),
+            sizes,
+            np.array([1 / per_set[one.data] / len(per_set) for one in its]),
+        )
+
+    def loss(self, weights: Floats) -> tuple[float, Floats, Floats]:
+        """Return the loss, its slope and its curvature (Fisher's information), by the scaled weights."""
+        scores = SHARPNESS * (self.scaled @ weights + self.others)
+        chance = np.exp(scores - np.repeat(np.maximum.reduceat(scores, self.starts), self.sizes))
+        whole = np.add.reduceat(chance, self.starts)
+        answers = np.add.reduceat(chance * self.right, self.starts) + 1e-12
+        chance /= np.repeat(whole, self.sizes)
+        pull = np.repeat(self.share, self.sizes) * (
+            chance - chance * self.right * np.repeat(whole / answers, self.sizes)
+        )
+        usual = np.add.reduceat(chance[:, None] * self.scaled, self.starts)
+        each = np.repeat(self.share, self.sizes) * chance
+        curve = (self.scaled * each[:, None]).T @ self.scaled - (usual * self.share[:, None]).T @ usual
+        loss = -float(self.share @ np.log(answers / whole)) + SHARPNESS * RIDGE * float(weights @ weights) / 2
+        ridge = SHARPNESS * RIDGE * np.eye(len(weights))
+        return loss, SHARPNESS * (self.scaled.T @ pull + RIDGE * weights), SHARPNESS**2 * curve + ridge
+
+
+def fitted(sample: Sample, left_out: Sequence[str] = ()) -> Floats:
+    """Return the weights that fit, those of the names left out being 0; by Newton's method."""
+    names = [*ranking.weights()]
+    kept = np.flatnonzero(np.isfinite(sample.spread) & ~np.isin(names, left_out))
+    weights = np.array([BEGIN.get(name, 0.0) for name in names]) * np.where(
+        np.isfinite(sample.spread), sample.spread, 0
     )
-    per_set = Counter(one.data for one in its)
-    share = np.repeat([1 / per_set[one.data] / len(per_set) for one in its], sizes)
-    spread = all_.std(0)
-    mask = (spread > 1e-6) & ~np.isin([*ranking.weights()], left_out)  # what never differs tells nothing
-    spread = np.where(mask, spread, 1.0)
-    scaled = all_ / spread * mask
-    weights = np.array([BEGIN.get(name, 0.0) for name in ranking.weights()]) * spread * mask
-    first, second = np.zeros_like(weights), np.zeros_like(weights)
-    for step in range(1, STEPS + 1):
-        scores = SHARPNESS * (scaled @ weights + others)
-        chance = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), sizes))
-        answers, whole = np.add.reduceat(chance * right, starts) + 1e-12, np.add.reduceat(chance, starts)
-        pull = share * chance * (1 / np.repeat(whole, sizes) - right / np.repeat(answers, sizes))
-        slope = SHARPNESS * (scaled.T @ pull + RIDGE * weights)
-        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
-        weights = weights - RATE * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
-    return np.asarray(weights / spread)
+    weights[[name in left_out for name in names]] = 0
+    loss, slope, curve = sample.loss(weights)
+    for _ in range(STEPS):
+        step = np.zeros(len(names))
+        step[kept] = np.linalg.solve(curve[np.ix_(kept, kept)], slope[kept])
+        length = 1.0
+        while length > 1e-4 and (tried := sample.loss(weights - length * step))[0] > loss:
+            length /= 2
+        if length <= 1e-4 or loss - tried[0] < 1e-7:
+            break
+        weights, (loss, slope, curve) = weights - length * step, tried
+    return np.asarray(weights / sample.spread)
 
 
 def found_with(weights: Floats, seen: Sequence[Seen]) -> dict[str, str]:
     """Return R@1 / R@10 of some weights on each data set, in per cent."""
     of_set: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for one in seen:
-        order = np.argsort(-(one.features @ weights + one.others), kind="stable")[:LIMIT]
+        order = np.argsort(-(one.features @ weights + one.noted.others), kind="stable")[:LIMIT]
         hits = [one.keys[place] for place in order]
         of_set[one.data].append((recall(one.query, hits, 1), recall(one.query, hits, LIMIT)))
     return {
@@ -142,20 +210,23 @@ def table_of(seen: Sequence[Seen]) -> tuple[dict[str, float], dict[str, dict[str
     data set with those fitted without it, and without each feature.
     """
     names = [*ranking.weights()]
-    weights = fitted(seen)
+    whole = Sample.of(seen)
+    weights = fitted(whole)
     rows = {
         "of the ranking": found_with(np.array([*ranking.weights().values()]), seen),
         "fitted on all": found_with(weights, seen),
     }
-    sets = dict.fromkeys(one.data for one in seen)
+    of_set: dict[str, list[Seen]] = defaultdict(list)
+    for one in seen:
+        of_set[one.data].append(one)
+    without = {data: Sample.of([one for one in seen if one.data != data]) for data in of_set if len(of_set) > 1}
     rows["data set left out"] = {
-        data: found_with(fitted([one for one in seen if one.data != data]), [one for one in seen if one.data == data])[
-            data
-        ]
-        for data in sets
+        data: found_with(fitted(sample), of_set[data])[data] for data, sample in without.items()
     }
     for name in names:
-        rows[f"without {name}"] = found_with(fitted(seen, [name]), seen)
+        rows[f"without {name}, data set left out"] = {
+            data: found_with(fitted(sample, [name]), of_set[data])[data] for data, sample in without.items()
+        }
     return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True)}, rows
 
 

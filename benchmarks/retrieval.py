@@ -241,14 +241,21 @@ def some(queries: Sequence[Query], most: int) -> list[Query]:
     return [*queries[::step]]
 
 
-async def ask(filled: Filled, other: World | None, most: int, *, baselines: bool) -> list[Answered]:
-    """Ask a world its own questions and some of another world's."""
-    world, url = filled.world, filled.manager.settings.database_url
-    asked = [(query, query.group) for group in ("answerable", "unanswerable", "idle")
-             for query in some([one for one in world.queries if one.group == group], most)]  # fmt: skip
+def questions(world: World, other: World | None, most: int) -> list[tuple[Query, str]]:
+    """Return what a world is asked, each with its group: its own questions, and some of another world's."""
+    asked: list[tuple[Query, str]] = []
+    for group in ("answerable", "unanswerable", "idle"):
+        asked += [(query, group) for query in some([one for one in world.queries if one.group == group], most)]
     if other is not None:
         foreign = [one for one in other.queries if one.group == "answerable"]
         asked += [(query, "foreign") for query in some(foreign, min(most or FOREIGN, FOREIGN))]
+    return asked
+
+
+async def ask(filled: Filled, other: World | None, most: int, *, baselines: bool) -> list[Answered]:
+    """Ask a world its own questions and some of another world's."""
+    world, url = filled.world, filled.manager.settings.database_url
+    asked = questions(world, other, most)
     plain = None
     if baselines:
         texts = [*world.texts.values()]
@@ -415,15 +422,16 @@ async def run(arguments: argparse.Namespace, settings: Settings, progress: Progr
         name = f"{world.data} {world.name.partition('|')[0]}"
         filled = replace(stored[name], world=world) if name in stored else await fill(world, host)
         stored.setdefault(name, filled)
-        if arguments.fit:
-            seen += await capture(filled, arguments.questions)
-            continue
         after = all_of_them[(place + 1) % len(all_of_them)]
         same = [one for one in all_of_them if one.data == world.data]
         foreign = same[(same.index(world) + 1) % len(same)] if len(same) > 1 else after
         other = foreign if foreign is not world and "asked in" not in world.name else None
+        if arguments.fit:
+            seen += await capture(filled, other, arguments.questions)
+            continue
         answers += await ask(filled, other, arguments.questions, baselines=not arguments.product_only)
     if arguments.fit:
+        seen = fitting.kept(seen, RESULTS / "seen.pickle")
         fit(seen, str(host.models.key and host.models.configured and host.models.configured.name), Console(width=WIDTH))
     figures = measured(answers, [*stored.values()])
     await host.close()
@@ -433,21 +441,22 @@ async def run(arguments: argparse.Namespace, settings: Settings, progress: Progr
     return figures
 
 
-async def capture(filled: Filled, most: int) -> list[fitting.Seen]:
-    """Return the features of the candidates of a world's questions."""
+async def capture(filled: Filled, other: World | None, most: int) -> list[fitting.Seen]:
+    """Return what the product knew of a world's questions and of some of another world's, in each way of searching."""
     found = []
-    for query in some([one for one in filled.world.queries if one.group == "answerable"], most):
-        noted: list[Any] = []
-        with fitting.noting(noted):
-            await filled.manager.search_memories(Question(query=query.text, limit=LIMIT, now=filled.world.now))
-        if 1 <= len(noted) <= 2:  # a long text is asked in parts, and a time alone is a list
-            found.append(fitting.of(filled.world.data, query, filled.keys, noted[0]))
+    for query, group in questions(filled.world, other, most):
+        for mode in fitting.MODES:
+            with fitting.noting() as noted:
+                asked = Question(query=query.text, mode=mode, limit=LIMIT, now=filled.world.now)
+                await filled.manager.search_memories(asked)
+            if len(noted) == 1:  # a long text is asked in parts, and a time alone is a list
+                found.append(fitting.of(filled.world.data, query, group, mode, filled.keys, noted[0]))
     return found
 
 
 def fit(seen: Sequence[fitting.Seen], embedder: str, screen: Console) -> None:
     """Print what weights fitted with and without each data set and feature find, and keep those fitted on all."""
-    weights, rows = fitting.table_of(seen)
+    weights, rows = fitting.table_of([one for one in seen if one.mode == "auto" and one.group == "answerable"])
     screen.print(table("R@1 / R@10, of the ranking alone", rows))
     screen.print(weights)
     fitting.keep(weights, embedder)

@@ -31,3 +31,40 @@ async def test_the_id_of_a_forgotten_memory_or_of_none_finds_nothing_in_particul
         answer = await call(client, "search_memories", query=query)
         assert gone not in [hit["id"] for hit in answer["results"]]
         assert answer["evidence"] != "strong"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["what does {1} say?", "Was steht in {0}?", "¿Qué dice «{1}»?", "{1}を見せて", "compare {1}, please", "is (memory://{0}) still true?"],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["auto", "text"])
+async def test_an_id_inside_a_question_finds_its_memory_first(client: Client, asked: str, mode: str) -> None:
+    wanted = await remember(client, "Nothing in this text looks like a number.")
+    for text in OTHERS:
+        await remember(client, text)
+
+    answer = await call(client, "search_memories", query=asked.format(wanted, wanted[-8:]), mode=mode)
+
+    assert (answer["results"][0]["id"], answer["evidence"]) == (wanted, "strong")
+
+
+async def test_two_ids_in_a_question_find_both_memories_first(client: Client) -> None:
+    ids = [await remember(client, text) for text in OTHERS]
+    await remember(client, "The choir meets on Mondays.")
+
+    answer = await call(client, "search_memories", query=f"Does {ids[0][-8:]} disagree with {ids[2]}?")
+
+    assert {hit["id"] for hit in answer["results"][:2]} == {ids[0], ids[2]}
+
+
+@pytest.mark.parametrize(
+    "asked", ["Who decided on 2026-11-27?", "the facade is deadbeef", "order 20261127", "call +4930123456"]
+)
+async def test_what_only_looks_like_an_id_is_searched_as_words(client: Client, asked: str) -> None:
+    wanted = await remember(client, f"Noted: {asked}")
+    for text in OTHERS:
+        await remember(client, text)
+
+    first = (await call(client, "search_memories", query=asked))["results"][0]
+
+    assert (first["id"], "id" in first["why"]["found_by"]) == (wanted, False)

@@ -58,7 +58,7 @@ def parse(question: Question, now: datetime) -> Parsed:
 
 
 # What an id is made of, inside a text; a word of letters alone is one only if it stands alone.
-_DIGITS: Final = re.compile(r"(?<![\w-])(?=[a-f-]*\d)[0-9a-f-]{8,36}(?![\w-])", re.IGNORECASE)
+_DIGITS: Final = re.compile(r"(?<![0-9a-z_-])(?=[a-f-]*\d)[0-9a-f-]{8,36}(?![0-9a-z_-])", re.IGNORECASE)
 
 
 def _ids_in(query: str) -> list[str]:
