@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +113,22 @@ def test_what_hardly_fits_is_folded_away_and_said_to_be_no_answer(store: dict[st
     assert "Nothing f" in nothing
     assert nothing.count("garden fence") <= 3 <= everything.count("garden fence") + 3
     assert ("--all" in nothing) == (everything.count("garden fence") > nothing.count("garden fence"))
+
+
+def test_what_holds_now_is_written_as_a_text_for_another_assistant(store: dict[str, str], tmp_path: Path) -> None:
+    added(store, "Answer in English.\nBe brief.", "--kind", "preference", "--occurred-at", "2026-03-01")
+    added(store, "The release is on Friday.", "--project", "ark", "--kind", "decision")
+    gone = added(store, "The release is on Monday.", "--project", "ark", "--kind", "decision")
+    typed(store, "forget", gone[-8:])
+
+    for assistant in ("claude", "chatgpt", "gemini"):
+        said = typed(store, "export", "--for", assistant, str(tmp_path / assistant)).stderr
+        text = (tmp_path / assistant).read_text(encoding="utf-8")
+        assert "2 memories that hold now." in said
+        assert "[2026-03-01] - Answer in English.\n  Be brief.\n" in text
+        assert "] - ark: The release is on Friday." in text
+        assert "Monday" not in text
+    assert "Use one of claude, chatgpt, gemini" in typed(store, "export", "--for", "alexa", "x", expect=2).stderr
 
 
 def test_erasing_asks_first(store: dict[str, str], shared: Database) -> None:

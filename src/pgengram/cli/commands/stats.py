@@ -101,7 +101,7 @@ def _vectors(totals: Mapping[str, Any], vectors: Mapping[str, Any]) -> Iterator[
 def _conversations(state: Mapping[str, Any]) -> str:
     if not state["kept"]:
         return "not kept"
-    return f"kept for {state['keep_days']} days; {state['conversations']:,} so far"
+    return f"those of hooks kept for {state['keep_days']} days, imported ones until you erase them; {state['conversations']:,} so far"
 
 
 def _table(title: str, rows: Any) -> Table:

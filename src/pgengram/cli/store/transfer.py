@@ -23,6 +23,7 @@ from pgengram.cli.runtime import (
     answer_of,
     command,
     completing,
+    known,
     name_value,
     note,
     print_json,
@@ -35,13 +36,17 @@ from pgengram.errors import Conflict, InvalidInput
 from pgengram.service.core import Core
 from pgengram.settings import Settings
 from pgengram.text.counting import counted
-from pgengram.transfer import SYSTEMS, export_notes, export_to, import_from
+from pgengram.transfer import SYSTEMS, TAKERS, export_notes, export_text, export_to, import_from
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import shape_of
 from pgengram.transfer.report import Imported, LeftOut
 
 Format = Literal["jsonl", "markdown"]
 INTERRUPTED: Final = "Interrupted. What was imported so far stays; run the same command again to import the rest."
+TURNS: Final = (
+    "Turns are kept as conversations until you erase them, not as memories. `pgengram search WORDS --turns` looks "
+    "in them, and the web app shows them."
+)
 MOST_SHOWN: Final = 20  # reasons why something was not imported
 NAMES: Final = {  # of records, one and several, where a mere s would be wrong
     "memory": ("memory", "memories"),
@@ -60,21 +65,34 @@ async def export_(
     format_: Annotated[
         Format, typer.Option("--format", help="jsonl (everything) or markdown (a note for each memory).")
     ] = "jsonl",
+    taker: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            help=f"Only what holds now, as one text to paste into {', '.join(TAKERS)}.",
+            autocompletion=completing(TAKERS),
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Use it to move memories to another store. The file appears only once it is complete.
 
     A note keeps its file from one export to the next. `pgengram import` reads back what you edited.
 
-    Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`
+    Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`,
+    `pgengram export --for claude memories.txt`
     """
     if as_json and path == "-":
         raise InvalidInput("The export and the --json summary can't both go to standard output.", "Give a file.")
+    chosen = TAKERS[known(taker, TAKERS, "assistant")] if taker else None
     settings = Settings.from_environment()
     core = Core(replace(settings, embedder="none:"))  # none is needed, and the one that is set may be gone
     try:
         await core.ready()
-        if format_ == "markdown":
+        if chosen is not None:
+            with _opened(path) as file:
+                counts = {"memory": await export_text(file, core, chosen)}
+        elif format_ == "markdown":
             with ProgressBar("Exporting", quiet=as_json) as report:
                 counts = await export_notes(Path(path), core, report)
         else:
@@ -83,7 +101,11 @@ async def export_(
     finally:
         await core.close()
     if as_json:
-        print_json({"path": path, "format": format_, "counts": dict(counts)})
+        print_json({"path": path, "format": taker or format_, "counts": dict(counts)})
+    elif chosen is not None:
+        note(
+            f"{_counted('memory', counts['memory'])} that hold{'s' if counts['memory'] == 1 else ''} now. {chosen.then}"
+        )
     elif format_ == "markdown":
         note(", ".join(f"{count:,} notes {what}" for what, count in counts.items()) + ".")
     else:
@@ -197,9 +219,11 @@ def _show(imported: Imported) -> None:
         table.add_row(name, *(f"{counts[record]:,}" for counts in columns.values()))
     screen.print(table)
     if imported.redacted:
-        say(f"Secrets were redacted in {imported.redacted:,} records.")
+        say(f"Secrets were redacted in {imported.redacted:,} record{'' if imported.redacted == 1 else 's'}.")
     if imported.since and imported.until:
         say(f"From {imported.since:%Y-%m-%d} to {imported.until:%Y-%m-%d}.")
+    if imported.added["turn"] and not imported.dry_run:
+        say(TURNS)
     if imported.dry_run and imported.examples:
         say(", ".join(f"{count:,} {kind}" for kind, count in imported.kinds.most_common()))
         say("Examples:\n" + "\n".join(f"  {example}" for example in imported.examples))

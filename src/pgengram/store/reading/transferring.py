@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram.embedders.vectors import Passage
 from pgengram.ids import BEFORE_ALL
-from pgengram.store.connection.database import Transaction
+from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
@@ -183,6 +183,19 @@ class Arrival:
     searched: str
     extra: list[str]
     parts: Passage = field(default_factory=Passage)
+
+
+# Of what holds now the day that it tells of, else the day it was stored; what matters most first.
+CURRENT: Final = """
+SELECT content, coalesce(kind, CASE type WHEN 'episodic' THEN 'observation' ELSE 'general' END) AS kind, project,
+       coalesce(occurred_at, created_at) AS at
+FROM memories_now WHERE namespace_id = %(namespace_id)s ORDER BY relevance DESC, id
+"""
+
+
+async def current(tx: Transaction) -> list[Row]:
+    """Return content, kind, project and day (`at`) of every memory that holds now, those that matter most first."""
+    return await tx.rows(CURRENT)
 
 
 async def begin_reading(tx: Transaction) -> int:

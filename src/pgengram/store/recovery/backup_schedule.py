@@ -108,7 +108,9 @@ def name_second(place: Path, chosen: Path | None) -> None:
         (place / SECOND).unlink(missing_ok=True)
         return
     if not chosen.is_dir() or not os.access(chosen, os.W_OK):
-        raise InvalidInput(f"{chosen} is no folder that can be written to.", "Make it, or mount its disk, and repeat.")
+        raise InvalidInput(
+            f"{chosen} isn't a folder that can be written to.", "Make it, or mount its disk, and repeat."
+        )
     (place / SECOND).write_text(str(chosen.absolute()), "utf-8")
 
 
