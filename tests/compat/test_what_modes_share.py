@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.types import TextContent
 
-from helpers import Database, connected, database_of, nightly, said
+from helpers import Database, call, connected, database_of, nightly, said
 from pgengram.demo import load
 
 MODES: dict[str, tuple[str, dict[str, Any], str, str]] = {
@@ -79,6 +80,27 @@ async def test_crow_keeps_texts_of_50_000_characters_whole(database: Database) -
 
     assert stored["memory"]["content"] == found["memories"][0]["content"] == text
     assert [(one["content"], one["context"]) for one in listed["memories"]] == [("Short.", "A book.")]
+
+
+@pytest.mark.parametrize("mode", ["crow", *nightly("agi")])
+async def test_an_answer_has_room_for_what_a_model_takes_and_says_what_is_left_out(
+    database: Database, mode: str
+) -> None:
+    """An object and a list: its elements are whole, and the sentence stands beside it, not in its form."""
+    _, _, _, search, question = SEARCHES[mode]
+    texts = [f"{number}. harbour {'wharf and crane. ' * 850}".strip() for number in range(12)]
+    async with connected(database_url=database.url, embedder="none:") as client:
+        await call(client, "create_memories", items=[{"content": text} for text in texts])
+    async with connected(database_url=database.url, embedder="none:", compat=mode) as client:
+        found = await client.call_tool(search, {question: "harbour", "limit": 12})
+
+    form, note = (block.text for block in found.content if isinstance(block, TextContent))
+    answer = json.loads(form)
+    shown = answer["memories"] if mode == "crow" else answer
+    assert len(form.encode()) <= 48_000
+    assert 2 <= len(shown) < 12
+    assert {one["content"] for one in shown} <= set(texts)
+    assert f"the last {12 - len(shown)} of 12" in note
 
 
 async def says(client: Client, tool: str, **arguments: Any) -> Any:

@@ -47,6 +47,7 @@ from pgengram.runtime.clock import here
 from pgengram.runtime.logs import trace
 from pgengram.search.results import budget, cursors
 from pgengram.service.answers import contexts, standing
+from pgengram.service.answers.room import MOST, bounded
 from pgengram.store.maintenance import findings
 from pgengram.store.reading import completions
 from pgengram.text.tags import normalised_tag
@@ -65,6 +66,7 @@ PLAIN: Final = "text/plain"
 NOT_FOUND: Final = -32002  # of protocols up to 2025-11-25; later ones say INVALID_PARAMS
 OFFERED: Final = 100  # completions at most, as the protocol has it
 SHOWN_TAGS: Final = 100
+AROUND: Final = ("history", "relations", "clusters")  # of a memory; its text comes whole
 
 RESOURCES: Final = {
     "categories": ("Types and kinds",
@@ -154,12 +156,12 @@ class Library:
         if name == "context":
             return await self.context() or NOTHING, PLAIN
         if name == "categories":
-            return _json(await self.categories()), JSON
+            return _json(bounded(await self.categories(), MOST)), JSON
         if name == "stats":
             from pgengram.service.toolsets.maintenance import Maintenance
 
             stats = await Maintenance(self.manager).memory_stats(tags=SHOWN_TAGS)
-            return stats.model_dump_json(exclude_none=True, by_alias=True, indent=2), JSON
+            return _json(bounded(stats.model_dump(mode="json", exclude_none=True, by_alias=True), MOST)), JSON
         return _json(await self.memory(name)), JSON
 
     async def categories(self) -> dict[str, Any]:
@@ -187,7 +189,7 @@ class Library:
         found = await self.manager.get_memories([id_])
         if not found.memories:
             raise NotFound("memory", given)
-        return {"note": DATA, "memory": found.memories[0]}
+        return {"note": DATA, "memory": bounded(found.memories[0], MOST, AROUND)}
 
     async def context(self, *, project: str | None = None) -> str:
         """Return today's date, what always matters and what matters most now, as one text; empty when there is

@@ -22,7 +22,7 @@ from pgengram.mcp.short_answers import brief, whole
 from pgengram.runtime.context import ACTOR, ASKER, BRIEFLY, PROGRESS, ROOM, Asker, client_named
 from pgengram.runtime.logs import trace
 from pgengram.runtime.telemetry import measure
-from pgengram.service.answers.room import MOST, bounded
+from pgengram.service.answers.room import MOST, bounded, bounded_as_it_is
 from pgengram.service.tools import Tool
 from pgengram.views import Found, Read
 
@@ -222,7 +222,9 @@ def _answer(view: BaseModel, *, short: bool) -> Answer:
     What has no fixed shape goes as text alone: structured content must be an object.
     """
     if isinstance(view, RootModel):
-        return {"content": [_text(view.root if isinstance(view.root, str) else _compact(view.root))], "isError": False}
+        root, note = bounded_as_it_is(view.root, MOST)
+        texts = [root if isinstance(root, str) else _compact(root), *([note] if note else [])]
+        return {"content": [_text(text) for text in texts], "isError": False}
     answer = brief(view) if short else whole(view)
     if not isinstance(view, Found | Read):  # these go on with a cursor, and have at least one memory whole
         answer = bounded(answer, MOST)

@@ -69,13 +69,35 @@ def bounded(answer: Shown, room: int, lists: Sequence[str] | None = None) -> Sho
         answer = {name: _with_few_beside(value, most) if name in names else value for name, value in answer.items()}
         if _size(answer) <= room:
             return answer
+    answer, left_out = _with_fewer(answer, names, room)
+    return {**answer, "left_out": left_out}
+
+
+def bounded_as_it_is(answer: Any, room: int) -> tuple[Any, str]:
+    """Return another system's answer, whose elements stay whole, with as many of them as fit, at least one of each list;
+    and a sentence on what is left out, empty where nothing is.
+    """
+    if _size(answer) <= room:
+        return answer, ""
+    if isinstance(answer, str):
+        return answer[
+            :room
+        ], f"The text is cut: {room:,} of {len(answer):,} characters are shown. Ask for less at once."
+    given = answer if isinstance(answer, dict) else {"": answer}
+    names = [name for name, value in given.items() if isinstance(value, list) and len(value) > 1]
+    kept, left_out = _with_fewer(given, names, room)
+    told = ", ".join(f"{missing:,} of {len(given[name]):,} {name}".strip() for name, missing in left_out.items())
+    note = f"Not everything fits into one answer: the last {told} are left out. Ask for less at once." if told else ""
+    return kept if given is answer else kept[""], note
+
+
+def _with_fewer(answer: Shown, names: Sequence[str], room: int) -> tuple[Shown, dict[str, int]]:
+    """Return an answer with the first elements of its lists as far as they fit, and how many of each are left out."""
     sizes = {name: _size(answer[name]) for name in names}
-    share = (room - _size(answer) + sum(sizes.values())) / max(
-        1, sum(sizes.values())
-    )  # of each list, so that none goes
+    # Of each list the same share, so that none goes.
+    share = (room - _size(answer) + sum(sizes.values())) / max(1, sum(sizes.values()))
     kept = {name: _first(answer[name], int(size * share)) for name, size in sizes.items()}
-    left_out = {name: missing for name in names if (missing := len(answer[name]) - len(kept[name]))}
-    return {**answer, **kept, "left_out": left_out}
+    return {**answer, **kept}, {name: n for name in names if (n := len(answer[name]) - len(kept[name]))}
 
 
 def _first(values: Sequence[Any], room: int) -> list[Any]:
