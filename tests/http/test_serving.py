@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import ipaddress
 import json
+import random
 import signal
 import socket
 import ssl
@@ -24,11 +25,13 @@ from mcp.server.lowlevel import Server
 from mcp.types import ElicitResult
 
 from helpers import PATIENCE_S, REPLICA, Database, call, environment, read, refused, remember, until
+from pgengram.inputs import NewMemory
 from pgengram.mcp.http import namespaces
 from pgengram.mcp.http.middleware import MAX_BODY
 from pgengram.mcp.http.requests import Rates
 from pgengram.mcp.http.sockets import bound
 from pgengram.mcp.http.transport import CUT_OFF, FORM_KEY, ID_KEY, Form, Transport
+from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.clients import tokens
 from pgengram.store.store import Store
@@ -301,6 +304,42 @@ def test_it_tells_whether_it_lives_and_whether_the_database_answers(web: HttpSer
     if REPLICA:
         assert outcome.pop("replica") in ("in use", "not reached yet")
     assert outcome == {"status": "ready"}
+
+
+async def test_it_says_that_it_lives_while_clients_keep_it_busy(web: HttpServer, issue: Issue) -> None:
+    long = [
+        ("create_memory", {"content": made_up(15_900)}),
+        ("search_memories", {"query": made_up(100_000)}),
+        ("search_memories", {f"{word}{number}": 1 for number, word in enumerate(made_up(100_000).split())}),
+        ("create_memories", {"items": [{"content": made_up(3_000)} for _ in range(10)]}),
+    ]
+    for name, arguments in long:
+        token = await issue()  # another client each time: what it brings counts against its rate
+        at_work = asyncio.create_task(
+            asyncio.to_thread(posted, web, token, "tools/call", name=name, arguments=arguments)
+        )
+        lives = [await asyncio.to_thread(httpx.get, f"{web.base}/health", timeout=PATIENCE_S)]
+        if name.startswith("create"):
+            assert not at_work.done(), "it answered before what takes seconds was done"
+        assert (await at_work).status_code == 200
+        assert lives[0].json() == {"status": "alive"}
+
+
+async def test_a_long_text_is_prepared_beside_the_event_loop(manager: MemoryManager) -> None:
+    drafting, others = asyncio.create_task(manager.draft(NewMemory(content=made_up(15_900)))), 0
+    while not drafting.done():
+        await asyncio.sleep(0)
+        others += 1
+
+    assert others > 20
+    assert (await drafting).row["extra"], "it has stems of another language"
+
+
+def made_up(characters: int) -> str:
+    """Return a text in Portuguese by its function words, whose other words no list knows."""
+    chance, letters = random.Random(characters), "abcdefghijklmnopqrstuvwxyz"
+    words = (f"{''.join(chance.choices(letters, k=chance.randint(3, 9)))} uma não" for _ in range(characters // 10))
+    return " ".join(words)[:characters]
 
 
 def test_without_a_database_it_lives_is_not_ready_and_lets_nobody_in() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isqrt
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,6 +20,8 @@ from pgengram.store.maintenance import index_state, indexes
 from pgengram.store.maintenance.index_size import build_bytes, lists_for, most_lists
 from pgengram.store.maintenance.index_state import FIRST_BUILD_ROWS, IndexState, describe_index, index_name
 from pgengram.store.maintenance.indexes import maintain, rebuild
+from pgengram.store.recovery import backup
+from pgengram.store.recovery.restoring import restore
 
 DIMENSIONS = 8
 # Vectors in all directions: a memory's number decides which.
@@ -141,6 +144,26 @@ async def test_five_thousand_vectors_have_an_index_of_as_many_lists_as_their_roo
     assert f"WHERE (model_id = {enough.model})" in definition
     assert enough.noted() == (isqrt(5_000), 5_000, 5_000, None)
     assert (await enough.described()).startswith("ivfflat, 70 lists, built at 5,000 vectors on ")
+
+
+async def test_a_restored_store_of_thousands_has_its_index_at_once_and_searches_answer_as_before(
+    enough: Vectors, tmp_path: Path
+) -> None:
+    nearest = "SELECT memory_id FROM memory_vectors WHERE model_id = %s ORDER BY embedding <=> %s::vector LIMIT 5"
+    question = [enough.model, str([0.1 * number for number in range(DIMENSIONS)])]
+    await enough.maintained()
+    before = enough.db.rows(nearest, question)
+    backup.make(enough.db.url, tmp_path / "thousands.backup")
+    enough.db.rows("DELETE FROM memories WHERE id = %s", [before[0]["memory_id"]])
+    enough.db.close()
+
+    await asyncio.to_thread(restore, enough.db.url, tmp_path / "thousands.backup")
+
+    [(name, _, valid, _)] = enough.indexes()
+    assert (name, valid) == (index_name(enough.model), True)
+    assert (await enough.state()).build.usable
+    assert enough.db.rows(nearest, question) == before
+    enough.db.close()
 
 
 async def test_looking_again_changes_nothing_while_little_is_new(enough: Vectors) -> None:
