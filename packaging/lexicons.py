@@ -25,8 +25,9 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from pgengram.text.languages import language_data
 from pgengram.text.lexical.language import function_words
-from pgengram.text.lexical.translations import BY_BEGINNING, CUT, FILE, MAX_SYLLABLES, SYLLABLES, key_of
+from pgengram.text.lexical.translations import FILE, MAX_SYLLABLES, key_of
 
 COMMIT = "f75be19ec590da12a7a5665e361690b5badb7a25"
 SOURCES_SHA256 = "3bce474b4418025744f923e219a04a1994d6d8ad65a9b90ea2efd59e0b2e10db"
@@ -103,7 +104,7 @@ def meanings(senses: Path) -> dict[str, dict[str, float]]:
 def lexicon(code: str, files: list[Path], english: dict[str, dict[str, float]]) -> dict[str, list[str]]:
     """Return for each stem of a language its English words, the likeliest first."""
     # Texts without spaces between words are cut by the lexicon, which has to know those words, too.
-    empty = frozenset() if code in CUT else function_words(code)
+    empty = frozenset() if language_data(code).lexicon == "characters" else function_words(code)
     weights: dict[str, Counter[str]] = defaultdict(Counter)
     for meaning, word in lemmas(files):
         if fits(code, word, empty):
@@ -118,7 +119,7 @@ def lexicon(code: str, files: list[Path], english: dict[str, dict[str, float]]) 
 
 def keys(code: str, word: str) -> list[str]:
     """Return what a word is looked up by."""
-    return turkish_roots(word) if code in BY_BEGINNING else [key_of(code, word)]
+    return turkish_roots(word) if language_data(code).lexicon == "beginnings" else [key_of(code, word)]
 
 
 def turkish_roots(word: str) -> list[str]:
@@ -136,7 +137,7 @@ def turkish_roots(word: str) -> list[str]:
 def fits(code: str, word: str, empty: frozenset[str]) -> bool:
     """Whether a word can be looked up as questions are cut into words."""
     parts = word.split()
-    most = MAX_SYLLABLES if code in SYLLABLES else 1
+    most = MAX_SYLLABLES if language_data(code).lexicon == "syllables" else 1
     return 1 <= len(parts) <= most and word not in empty and not word.isdigit()
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from helpers import examples
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
-from pgengram.search.times.dates import WEEKDAYS, asks_for_time, periods, times, without_times
-from pgengram.search.times.time_words import languages
+from pgengram.search.times.dates import WEEKDAYS, periods, times, without_times
+from pgengram.search.times.time_words import times_of
+from pgengram.text.lexical.vocabulary import asks_for_time
 
 NOW = datetime(2026, 5, 13, 15, 30, tzinfo=UTC)  # a Wednesday
 
@@ -239,7 +240,7 @@ def test_the_ends_of_the_calendar_are_no_failure(question: str, now: datetime) -
         assert period.start < period.end
 
 
-WORDS_FOR_TIME = [" ".join(phrase) for one in languages().values() for phrase in one.phrases]
+WORDS_FOR_TIME = [" ".join(phrase) for one in times_of().values() for phrase in one]
 WORDS = st.sampled_from(
     [*WORDS_FOR_TIME, *WEEKDAYS, "last", "this", "past", "in", "on", "of", "ago", "day", "weeks", "month", "years", "yesterday", "a",
      "two", "31", "30th", "1st", "0", "99", "999", "1999", "2024", "2024-02", "2023-02-31", "2024-00-00", ",", ".", "-"]

@@ -10,7 +10,8 @@ from mcp import Client
 
 from helpers import call, examples, remember
 from pgengram.search.results.subject import is_about_listener
-from pgengram.text.lexical.persons import PERSONS, persons
+from pgengram.text.languages import languages
+from pgengram.text.lexical.persons import persons
 
 SAID = (
     ("Ann", "Hello Ben! I slept badly, and my train was late again."),
@@ -48,9 +49,10 @@ def test_the_sentences_nearest_to_the_question_tell_then_the_whole_turn(said: st
     assert is_about_listener(said, lambda sentence: "race" in sentence) == of_listener
 
 
-@pytest.mark.parametrize("language", PERSONS)
+@pytest.mark.parametrize("language", [code for code, one in languages().items() if one.first_person])
 def test_no_word_is_of_both_persons(language: str) -> None:
-    first, second = (set(words.split()) for words in PERSONS[language])
+    of = languages()[language]
+    first, second = (set(words.split()) for words in (of.first_person, of.second_person))
     assert first
     assert second
     assert not first & second

@@ -16,9 +16,8 @@ from pgengram.search.asked import Asked, AskedWord, Parsed
 from pgengram.search.near_words import Vocabularies
 from pgengram.search.question import meaning
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.text.lexical.language import NOUNS_HAVE_CAPITALS
+from pgengram.text.languages import language_data
 from pgengram.text.lexical.stems import foreign_stems
-from pgengram.text.lexical.translations import CUT
 from pgengram.text.lexical.words import hashed, words
 
 COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
@@ -239,7 +238,8 @@ def _full(parsed: Parsed, counts: Mapping[int, int], own: set[int], total: int) 
 
     Without spaces between them each is in two pairs of characters: too much for memories that are found in English.
     """
-    found_in_english = parsed.language in CUT and any(counts[term] for term in counts if term not in own)
+    in_characters = language_data(parsed.language).lexicon == "characters"
+    found_in_english = in_characters and any(counts[term] for term in counts if term not in own)
     weight = sum(inverse_document_frequency(counts[term], total) for term in own if term in counts)
     return weight * (0.5 if found_in_english else 1)
 
@@ -264,7 +264,7 @@ def _written_as_name(word: AskedWord, language: str | None) -> bool:
     """Whether a word has a capital; in German, where nouns have one, only if no lexicon has an English word for it that
     is written otherwise: Jonas is Jonah.
     """
-    alike = language not in NOUNS_HAVE_CAPITALS or all(
+    alike = not language_data(language).nouns_have_capitals or all(
         one[:ALIKE] == word.text[:ALIKE].casefold() for one in word.english
     )
     return word.text[0].isupper() and alike

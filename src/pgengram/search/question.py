@@ -12,12 +12,13 @@ from pgengram.fields import FIRST_MOMENT, bare_id, is_id
 from pgengram.inputs import Question
 from pgengram.search.asked import Parsed
 from pgengram.search.filters import scope_of
-from pgengram.search.times.dates import TimeRead, asks_for_time, by_clock, times, without_times
-from pgengram.search.times.time_words import is_empty
-from pgengram.text.lexical.language import UNSPACED, function_words, light_words, spoken
+from pgengram.search.times.dates import TimeRead, by_clock, times, without_times
+from pgengram.text.languages import language_data
+from pgengram.text.lexical.language import function_words, light_words, spoken
 from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
 from pgengram.text.lexical.translations import in_english
+from pgengram.text.lexical.vocabulary import asks_for_time, is_empty
 from pgengram.text.lexical.words import extra_terms, words
 
 MAX_WORDS: Final = 64
@@ -86,7 +87,7 @@ def _light(asked: Sequence[str], language: str | None) -> list[str]:
 
 def _light_characters(terms: Sequence[str], language: str | None) -> list[str]:
     """Return the characters and pairs of Chinese and Japanese that say little: 我, 的, 我的, した."""
-    empty = function_words(language) if language in UNSPACED else frozenset()
+    empty = function_words(language) if language_data(language).unspaced else frozenset()
     return [term for term in terms if term in empty or empty.issuperset(term)]
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pgengram.fields import SCOPE
 from pgengram.store.connection.database import Row
-from pgengram.text.lexical.change_words import announces_change
+from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.similarity.counts import counts_otherwise
 from pgengram.text.similarity.differences import tokens
 from pgengram.text.turn_features import TURN

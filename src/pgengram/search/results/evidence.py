@@ -20,8 +20,8 @@ from pgengram.fields import Evidence
 from pgengram.search.asked import Asked, AskedWord
 from pgengram.search.results.hits import Hit, Match
 from pgengram.search.results.subject import is_about_listener
-from pgengram.search.times.time_words import is_command
 from pgengram.text.lexical.sounds import sounds_of_names
+from pgengram.text.lexical.vocabulary import is_command
 from pgengram.text.lexical.words import words
 from pgengram.text.similarity.differences import new_names
 from pgengram.text.turn_features import speaker_key_of

@@ -10,22 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
-from pgengram.search.times.time_words import Token, languages, readings
+from pgengram.search.times.time_words import Token, readings
+from pgengram.text.languages import entries, languages
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 UNITS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
 MONTHS_EACH: Final = 3  # of a season or quarter
-ASKS_FOR_TIME: Final = re.compile(
-    r"^\W*(?:when\b|since when\b|until when\b|how long\b|how many (?:years|days|weeks|months)\b|"
-    r"(?:in |on |during )?(?:what|which) (?:year|date|day|month|time|season)\b|"
-    r"(?:seit |bis |ab )?wann\b|wie lange\b|(?:an |in )?welche[mnrs]? (?:tag|datum|jahr|monat|woche)\b|"
-    r"(?:desde |hasta )?cu[áa]ndo\b|cu[áa]nto tiempo\b|(?:en )?qu[ée] (?:d[íi]a|fecha|a[ñn]o|mes)\b|"
-    r"(?:depuis |jusqu.[àa] )?quand\b|combien de temps\b|(?:[àa] |en )?quel(?:le)? (?:jour|date|ann[ée]e|mois)\b|"
-    r"(?:da |fino a |desde |at[ée] )?quando\b|(?:in |em )?(?:che|qu[ae]l?) (?:anno|giorno|mese|data|ano|dia|m[êe]s)\b|"
-    r"(?:sinds |tot |vanaf )?wanneer\b|hoe lang\b|(?:in |op )?welke? (?:jaar|dag|datum|maand|week)\b|"
-    r"(?:od |do )?kiedy\b|jak d[łl]ugo\b|(?:w )?kt[óo]rym (?:roku|dniu|miesi[ąa]cu|tygodniu)\b)",
-    re.IGNORECASE | re.ASCII,
-)
 _PARTS: Final = {"early": 0, "middle": 1, "late": 2}  # thirds of a month, week or year
 _DAYS_AWAY: Final = {"today": 0, "yesterday": -1, "day_before_yesterday": -2, "tomorrow": 1, "day_after_tomorrow": 2}
 _STEPS: Final = {"before_last": -2, "last": -1, "this": 0, "next": 1}
@@ -72,7 +62,8 @@ def written(period: Period) -> str | None:
 
 
 def _written_in_month(first: datetime, last: datetime) -> str:
-    names = "|".join(sorted({name for one in languages().values() for name in one.months[first.month - 1]}))
+    months = (entries(one.times["months"]) for one in languages().values() if one.times)
+    names = "|".join(sorted({name for its in months for name in its[first.month - 1].split()}))
     days = "|".join(str(day) for day in range(first.day, last.day + 1))
     two_digits = "|".join(f"{day:02}" for day in range(first.day, last.day + 1))
     in_year = _IN_YEAR.format(year=first.year)
@@ -92,11 +83,6 @@ class TimeRead:
     start: int
     end: int
     relative: bool
-
-
-def asks_for_time(question: str) -> bool:
-    """Whether `question` wants to know when."""
-    return ASKS_FOR_TIME.match(question) is not None
 
 
 def by_clock(now: datetime) -> datetime:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
+from functools import cache
 from typing import Any, Final
 
+from pgengram.text.languages import entries, languages
 from pgengram.text.lexical.language import UNKNOWN, language_of
+from pgengram.text.lexical.vocabulary import plain
 
-_LETTERS: Final = re.compile(r"[^\W\d_]+")
 LONGEST_PHRASE: Final = 4  # words
 ENOUGH_WORDS: Final = 4  # to know a language by
 MONTHS: Final = 12
@@ -57,51 +55,23 @@ class Token:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimeWords:
-    """The words of one language: for each phrase of time its sign and value; the words that ask for nothing; the
-    spellings of each month; the words that ask for a list, those that a question for one begins with, and phrases of
-    the first that ask for none.
-    """
-
-    phrases: dict[tuple[str, ...], tuple[str, Any]]
-    empty: frozenset[str]
-    months: list[list[str]]
-    all: frozenset[str]
-    commands: frozenset[str]
-    not_all: re.Pattern[str]
+Phrases = dict[tuple[str, ...], tuple[str, Any]]  # of time: of each its sign and value
 
 
-def folded_word(word: str) -> str:
-    """Return a word without capitals and accents."""
-    plain = unicodedata.normalize("NFD", word.lower())
-    return plain if plain.isascii() else "".join(letter for letter in plain if not unicodedata.combining(letter))
+@cache
+def times_of() -> dict[str, Phrases]:
+    """Return the phrases of each language that has words for times, by its code."""
+    return {code: _read(one.times) for code, one in languages().items() if one.times}
 
 
-@lru_cache(1)
-def languages() -> dict[str, TimeWords]:
-    """Return the words of each language, by its code."""
-    tables = tomllib.loads(files("pgengram.search.times").joinpath("time_words.toml").read_text(encoding="utf-8"))
-    return {code: _read(table) for code, table in tables.items()}
-
-
-def _read(table: dict[str, list[str]]) -> TimeWords:
-    phrases: dict[tuple[str, ...], tuple[str, Any]] = {}
+def _read(lists: Mapping[str, str]) -> Phrases:
+    phrases: Phrases = {}
     for name, sign in SIGNS.items():
-        for place, entry in enumerate(table[name], 1):
+        for place, entry in enumerate(entries(lists.get(name, "")), 1):
             for phrase in entry.split() if name in IN_ORDER else [entry]:
-                phrases.setdefault(
-                    tuple(map(folded_word, phrase.replace("_", " ").split())),
-                    (sign, place if name in IN_ORDER else name),
-                )
-    return TimeWords(
-        phrases,
-        empty=frozenset(map(folded_word, table["empty"])),
-        months=[entry.split() for entry in table["months"]],
-        all=frozenset(map(folded_word, table["all"])),
-        commands=frozenset(map(folded_word, table["commands"])),
-        not_all=re.compile(rf"\b(?:{'|'.join(map(folded_word, table['not_all']))})\b"),
-    )
+                words = tuple(map(plain, phrase.replace("_", " ").split()))
+                phrases.setdefault(words, (sign, place if name in IN_ORDER else name))
+    return phrases
 
 
 def readings(text: str) -> Iterator[list[Token]]:
@@ -109,15 +79,15 @@ def readings(text: str) -> Iterator[list[Token]]:
 
     Few words don't tell a language from English or from a neighbour, so all are tried that its own doesn't exclude.
     """
-    known = languages()
+    known = times_of()
     found = list(_TOKEN.finditer(text))
-    words = [folded_word(match["word"]) if match["word"] else "" for match in found]
+    words = [plain(match["word"]) if match["word"] else "" for match in found]
     if not _may_name_a_time(found, words):
         return
     code = language_of(text).code if sum(map(bool, words)) >= ENOUGH_WORDS else UNKNOWN
     told = code in known and code != "en"
     for one in [code, *(near for group in ALIKE if code in group for near in group), "en"] if told else known:
-        yield list(_tokens(found, words, known[one].phrases, day_first=told))
+        yield list(_tokens(found, words, known[one], day_first=told))
 
 
 def _may_name_a_time(found: Sequence[re.Match[str]], words: Sequence[str]) -> bool:
@@ -126,34 +96,17 @@ def _may_name_a_time(found: Sequence[re.Match[str]], words: Sequence[str]) -> bo
     )
 
 
-@lru_cache(1)
+@cache
 def _words_of_times() -> frozenset[str]:
     """Return the words of all languages without one of which a text names no time."""
-    phrases = [phrase for one in languages().values() for phrase in one.phrases.items()]
+    phrases = [phrase for one in times_of().values() for phrase in one.items()]
     return frozenset(max(words, key=len) for words, (sign, _) in phrases if sign in "MWZUKD")
-
-
-def asks_for_all(text: str) -> bool:
-    """Whether a question asks for all that there is of something."""
-    plain = " ".join(map(folded_word, _LETTERS.findall(text)))
-    return any(not one.all.isdisjoint(one.not_all.sub(" ", plain).split()) for one in languages().values())
-
-
-def is_command(word: str) -> bool:
-    """Whether a question for a list begins so: it asks for nothing by this word."""
-    return any(folded_word(word) in one.commands for one in languages().values())
-
-
-def is_empty(text: str) -> bool:
-    """Whether all words of a text ask for nothing, in any one language."""
-    plain = {folded_word(word) for word in _LETTERS.findall(text)}
-    return any(plain <= one.empty for one in languages().values())
 
 
 def _tokens(
     found: Sequence[re.Match[str]],
     words: Sequence[str],
-    phrases: dict[tuple[str, ...], tuple[str, Any]],
+    phrases: Phrases,
     *,
     day_first: bool,
 ) -> Iterator[Token]:
@@ -167,9 +120,7 @@ def _tokens(
         place = end
 
 
-def _phrase(
-    found: Sequence[re.Match[str]], words: Sequence[str], place: int, phrases: dict[tuple[str, ...], tuple[str, Any]]
-) -> tuple[str, Any, int]:
+def _phrase(found: Sequence[re.Match[str]], words: Sequence[str], place: int, phrases: Phrases) -> tuple[str, Any, int]:
     """Return sign and value of the longest phrase that begins at `place`, and where it ends; hyphens don't count."""
     best: tuple[str, Any, int] = ("x", None, place + 1)
     said: tuple[str, ...] = ()

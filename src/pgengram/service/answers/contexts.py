@@ -11,7 +11,7 @@ from pgengram.runtime.clock import here
 from pgengram.search.results import budget, cursors
 from pgengram.store.reading.names import alike
 from pgengram.store.reading.trust import untrusted
-from pgengram.text.lexical.small_talk import is_small_talk
+from pgengram.text.lexical.vocabulary import is_small_talk
 from pgengram.text.lexical.words import words
 
 if TYPE_CHECKING:

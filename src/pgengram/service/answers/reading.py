@@ -15,15 +15,14 @@ from pgengram.search.question import in_time
 from pgengram.search.results import budget, cursors
 from pgengram.search.results.fusion import parts_of
 from pgengram.search.results.hits import Hits
-from pgengram.search.times.time_words import asks_for_all
 from pgengram.service.answers import room, said, unmatched
 from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history
 from pgengram.text.lexical.language import spoken
-from pgengram.text.lexical.small_talk import is_small_talk
 from pgengram.text.lexical.translations import damaged
+from pgengram.text.lexical.vocabulary import asks_for_all, is_small_talk
 from pgengram.text.lexical.words import words
 from pgengram.views import Found, Read, Recalled, around_view, memory_view, problems_view
 

@@ -11,7 +11,7 @@ from pgengram.runtime.clock import here
 from pgengram.search.question import parse
 from pgengram.store.assistant import conversations
 from pgengram.text.counting import counted
-from pgengram.text.lexical.lasting_words import lasting
+from pgengram.text.lexical.vocabulary import lasting
 from pgengram.text.lexical.words import words
 from pgengram.views import Shown
 

@@ -5,84 +5,24 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Final
+
+from pgengram.text.languages import language_data, languages
 
 ENGLISH: Final = "en"
 UNKNOWN: Final = "und"  # ISO 639-2: undetermined
 UNCAPITALISED: Final = 3  # words that no capital begins: one of them at least is common, if the text is English
 SAMPLE_CHARACTERS: Final = 2_000  # of a long text
-
-# Scripts that one widely written language is told by, and letters that tell its neighbours from it.
-SCRIPTS: Final = {
-    "ja": r"\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f",
-    "ko": r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
-    "zh": r"\u2e80-\u2fdf\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f",
-    "ru": r"\u0400-\u052f",
-    "el": r"\u0370-\u03ff\u1f00-\u1fff",
-    "ar": r"\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc",
-    "he": r"\u0590-\u05ff",
-    "hi": r"\u0900-\u097f",
-    "bn": r"\u0980-\u09ff",
-    "pa": r"\u0a00-\u0a7f",
-    "gu": r"\u0a80-\u0aff",
-    "or": r"\u0b00-\u0b7f",
-    "ta": r"\u0b80-\u0bff",
-    "te": r"\u0c00-\u0c7f",
-    "kn": r"\u0c80-\u0cff",
-    "ml": r"\u0d00-\u0d7f",
-    "si": r"\u0d80-\u0dff",
-    "th": r"\u0e00-\u0e7f",
-    "lo": r"\u0e80-\u0eff",
-    "my": r"\u1000-\u109f",
-    "ka": r"\u10a0-\u10ff",
-    "am": r"\u1200-\u139f",
-    "km": r"\u1780-\u17ff",
-    "hy": r"\u0530-\u058f",
-}
-NEIGHBOURS: Final = {
-    "ru": (("uk", "іїєґ"), ("be", "ў"), ("sr", "ђјљњћџ"), ("mk", "ѓќѕ"), ("kk", "әғқңөұүһ")),
-    "ar": (("ur", "ٹڈڑںےھ"), ("fa", "پچژگک")),
-}
-# Letters of Latin script that tell a language as a common word does.
-LETTERS: Final = {
-    "de": "ß", "es": "ñ", "ro": "țșţăâî", "tr": "ğışİç", "hu": "őű", "pl": "łęąśź", "cs": "řůě", "pt": "ãõ", "da": "æøå",
-    "no": "æøå",
-    "sv": "å", "is": "ðþ", "vi": "ăạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹđư", "lv": "ļņģķ", "lt": "ėųį",
-    "az": "ə", "sq": "ë", "fr": "œçèê",
-}  # fmt: skip
-OPENING_MARKS: Final = re.compile("[¿¡]")  # of Spanish alone
-NOUNS_HAVE_CAPITALS: Final = frozenset(("de", "lb"))
-UNSPACED: Final = frozenset(("ja", "zh", "th", "lo", "my", "km"))
-
-# Given names that are common words of another language ("Mara" is "once" in Swahili). With a capital they tell none.
-# Left out are those that often begin a sentence there, such as "Ella" and "Ben".
-_GIVEN_NAMES: Final = (
-    "ada alan ali ana ani ari bill bo cara dan dana don eden hal hana hans ina isa jen jo joan kai kay lei lena leo li "
-    "mae maja mara mimi nina ola ole oli pat pia sal sami sana sina tam theo uma vera vida zara"
-)
-GIVEN_NAMES: Final = frozenset(_GIVEN_NAMES.split())
-
-# How much more likely a text is in a language than its words say, as the logarithm of the odds: many write these.
-PRIORS: Final = {"es": 0.3, "de": 0.3} | dict.fromkeys(
-    ("fr", "it", "pt", "nl", "pl", "tr", "vi", "id", "ro", "sv", "cs", "hu"), 0.0
-)
-RARE: Final = -1.5  # the same of any other
-LIKELY_LETTERS: Final = {"fr": "é", "es": "áíóú"}  # beside LETTERS, and less sure
-LETTER: Final = 1.5  # of one of LETTERS, as the logarithm of its odds
+LETTER: Final = 1.5  # of a letter that tells a language, as the logarithm of its odds
 LIKELY_LETTER: Final = 0.5
-Odds = dict[str, float]  # by language, as logarithms
-SPANISH: Final[Odds] = {"es": LETTER}
 COMMONEST: Final = 20  # words of a language, which tell it about as well
 SELDOM: Final = 300  # place of a word that tells nothing
 ASKS: Final = 40  # place of a word that a language asks with
+Odds = dict[str, float]  # by language, as logarithms
 
-TOLD_BY_SCRIPT: Final = frozenset((*SCRIPTS, *(code for near in NEIGHBOURS.values() for code, _ in near)))
-
-_SCRIPT: Final = re.compile("|".join(f"(?P<{code}>[{letters}]+)" for code, letters in SCRIPTS.items()))
 _ASCII: Final = re.compile(r"[\x00-\x7f]+")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")  # the same where a text is ASCII, and quicker
@@ -102,30 +42,44 @@ class Language:
     foreign: bool
 
 
-@cache
-def _lists(file: str) -> dict[str, list[str]]:
-    """Return the words of each line of a file by the language that it begins with."""
-    text = files("pgengram.text.lexical").joinpath(file).read_text(encoding="utf-8")
-    return {code: words for code, *words in (line.split(" ") for line in text.splitlines())}
-
-
-def _function_words() -> dict[str, list[str]]:
-    """Return the commonest words of each language; after a question mark those that it asks with beyond them."""
-    return _lists("function_words.txt")
-
-
-@cache
-def _telling_words() -> dict[str, Odds]:
-    """Return each word of Latin script that tells a language, common or asking, with the languages that have it and the
-    logarithm of its odds in each, which fall with its place (Zipf's law).
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """What tells languages: words and letters, each with the logarithm of its odds by language, runs of a script, and
+    which words are names where they have a capital.
     """
-    found: dict[str, Odds] = {}
-    for key, words in _function_words().items():
-        code = key.removeprefix("?")
-        for place, word in enumerate(() if code in TOLD_BY_SCRIPT else words):
-            odds = math.log(SELDOM / (COMMONEST + (place if key == code else ASKS)))
-            found.setdefault(word, {}).setdefault(code, odds)
-    return found
+
+    words: dict[str, Odds]
+    letters: dict[str, Odds]
+    likely_letters: dict[str, Odds]
+    marks: dict[str, Odds]
+    scripts: re.Pattern[str]
+    given_names: frozenset[str]
+
+
+@cache
+def _signs() -> _Signs:
+    """Return the signs of all languages; the odds of a word fall with its place (Zipf's law)."""
+    signs = _Signs({}, {}, {}, {}, _script_pattern(), _given_names())
+    for code, its in languages().items():
+        places = [*enumerate(its.common.split()), *((ASKS, word) for word in its.asking.split())]
+        for place, word in places if its.is_latin else ():
+            signs.words.setdefault(word, {}).setdefault(code, math.log(SELDOM / (COMMONEST + place)))
+        for found, letters, odds in (
+            (signs.letters, its.letters if its.is_latin else "", LETTER),
+            (signs.likely_letters, its.likely_letters, LIKELY_LETTER),
+            (signs.marks, its.marks, LETTER),
+        ):
+            for letter in letters:
+                found.setdefault(letter, {})[code] = odds
+    return signs
+
+
+def _script_pattern() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<{code}>[{its.script}]+)" for code, its in languages().items() if its.script))
+
+
+def _given_names() -> frozenset[str]:
+    return frozenset(name for its in languages().values() for name in its.given_names.split())
 
 
 def language_of(text: str) -> Language:
@@ -138,7 +92,7 @@ def language_of(text: str) -> Language:
     if not scripts:
         return latin
     code, weight = scripts.most_common(1)[0]
-    latin_words = len(_WORD.findall(_SCRIPT.sub(" ", sample)))
+    latin_words = len(_WORD.findall(_signs().scripts.sub(" ", sample)))
     if latin_words > 4 * sum(scripts.values()):  # a word quoted
         return latin
     return Language(_neighbour(_kana(code, scripts), sample), latin.english and latin_words > weight, foreign=True)
@@ -156,9 +110,9 @@ def _spoken(sample: str) -> str | None:
 
 
 @cache
-def function_words(code: str, most: int | None = None) -> frozenset[str]:
-    """Return the commonest words of a language, `most` of them where so many are given; none where we have no list."""
-    return frozenset(_function_words().get(code, [])[:most])
+def function_words(code: str | None) -> frozenset[str]:
+    """Return the commonest words of a language; none where we have no list."""
+    return frozenset(language_data(code).common.split())
 
 
 @cache
@@ -168,7 +122,7 @@ def asking_words(code: str) -> frozenset[str]:
     They tell a language and are not translated. A question still weighs by them, or a single word that it shares with a
     memory by chance would count as half of it (.3 of R@1 in the probe of benchmarks/retrieval.py).
     """
-    return frozenset(_function_words().get(f"?{code}", ()))
+    return frozenset(language_data(code).asking.split())
 
 
 @cache
@@ -176,15 +130,15 @@ def light_words(code: str) -> frozenset[str]:
     """Return the words of a language that say little about a subject whatever text they are in, although not each is
     among the commonest: pronouns, possessives, verbs such as "must" and "have", and what it asks with.
     """
-    return asking_words(code) | frozenset(_lists("light_words.txt").get(code, ()))
+    return asking_words(code) | frozenset(language_data(code).light.split())
 
 
 def _scripts(sample: str) -> Counter[str]:
     """Return about how many words are in each script but Latin."""
     found: Counter[str] = Counter()
-    for match in _SCRIPT.finditer(_ASCII.sub(" ", sample)):
+    for match in _signs().scripts.finditer(_ASCII.sub(" ", sample)):
         code = str(match.lastgroup)
-        found[code] += max(1, len(match[0]) // 2) if code in UNSPACED else 1
+        found[code] += max(1, len(match[0]) // 2) if language_data(code).unspaced else 1
     return found
 
 
@@ -193,25 +147,27 @@ def _kana(code: str, scripts: Counter[str]) -> str:
 
 
 def _neighbour(code: str, sample: str) -> str:
-    return next((near for near, letters in NEIGHBOURS.get(code, ()) if any(one in sample for one in letters)), code)
+    """Return which language of a script has the most of its own letters in a text; that which names the script, if none."""
+    near = {one: {*its.letters} & {*sample.lower()} for one, its in languages().items() if its.script_of == code}
+    best = max(near, key=lambda one: (len(near[one]), language_data(one).prior), default=code)
+    return best if near.get(best) else code
 
 
 def _latin(sample: str) -> Language:
     words = (_ASCII_WORD if sample.isascii() else _WORD).findall(sample)
+    signs = _signs()
     found = [*map(_languages_of, words)]
     english = sum(odds.keys() == {ENGLISH} for odds in found)
     beyond_ascii = [] if sample.isascii() else [_token(word) for word in words if not word.isascii()]
-    signs = [
-        *(_by_letters(word, LETTERS, LETTER) for word in beyond_ascii),
-        *[SPANISH] * len(OPENING_MARKS.findall(sample)),
-    ]
-    foreign = sum(bool(odds) and ENGLISH not in odds for odds in (*found, *signs))
+    told = [_by_letters(word, signs.letters) for word in beyond_ascii]
+    told += [signs.marks[letter] for letter in sample if letter in signs.marks]
+    foreign = sum(bool(odds) and ENGLISH not in odds for odds in (*found, *told))
     if not foreign:
         return _without_foreign_words(sample, found, len(beyond_ascii), english)
     if english >= 2 * foreign or (foreign == 1 and english and not beyond_ascii):
         return Language(ENGLISH, english=True, foreign=False)
-    likely = [_by_letters(word, LIKELY_LETTERS, LIKELY_LETTER) for word in beyond_ascii]
-    code = _likeliest([*found, *signs, *likely]) if foreign >= english else ENGLISH
+    likely = [_by_letters(word, signs.likely_letters) for word in beyond_ascii]
+    code = _likeliest([*found, *told, *likely]) if foreign >= english else ENGLISH
     return Language(code, english=english >= foreign, foreign=True)
 
 
@@ -222,19 +178,19 @@ def _likeliest(found: Sequence[Odds]) -> str:
         for code, its in one.items():
             odds[code] += its
     odds.pop(ENGLISH, None)
-    return max(odds, key=lambda code: odds[code] + PRIORS.get(code, RARE))
+    return max(odds, key=lambda code: odds[code] + language_data(code).prior)
 
 
 def _token(word: str) -> str:
     """Return a word as the common words are written; a name with its capital, as none of them has one."""
     lower = word.lower()
-    return word if lower in GIVEN_NAMES and word != lower else lower.replace("’", "'")
+    return word if lower in _signs().given_names and word != lower else lower.replace("’", "'")
 
 
 @lru_cache(maxsize=8_192)  # about 2 MB
 def _languages_of(word: str) -> Odds:
     """Return the languages that have a word, or what stands before its apostrophe, among their commonest."""
-    known, token = _telling_words(), _token(word)
+    known, token = _signs().words, _token(word)
     return known.get(token) or known.get(token.partition("'")[0], {})
 
 
@@ -246,6 +202,6 @@ def _without_foreign_words(sample: str, found: Sequence[Odds], not_ascii: int, e
     return Language(ENGLISH if in_english else UNKNOWN, english=True, foreign=unclear)
 
 
-def _by_letters(word: str, letters: Mapping[str, str], odds: float) -> Odds:
-    """Return the languages that letters of a word belong to."""
-    return {code: odds for code, its in letters.items() if any(letter in word for letter in its)}
+def _by_letters(word: str, letters: dict[str, Odds]) -> Odds:
+    """Return the languages that letters of a word belong to, each once."""
+    return {code: odds for letter in word if letter in letters for code, odds in letters[letter].items()}

@@ -7,20 +7,13 @@ from functools import cache, lru_cache
 from threading import get_ident
 from typing import Final, cast
 
+from pgengram.text.languages import language_data
 from pgengram.text.lexical.language import function_words, spoken
 from pgengram.text.lexical.words import words
 
-# The algorithm of Snowball (Porter 2001) for each language that language_of tells.
-ALGORITHMS: Final = {
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "es": "spanish",
-    "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi",
-    "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "nl": "dutch",
-    "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian",
-    "sv": "swedish", "ta": "tamil",
-}  # fmt: skip
-# Languages with many endings for which it has no rules, or only those of nouns, as for Turkish: the forms of a word have
-# their first letters in common, which finds about as much as rules do (McNamee, Nicholas and Mayfield 2009).
-MANY_ENDINGS: Final = frozenset(["az", "be", "gl", "hr", "is", "ka", "kk", "lv", "mk", "sk", "sl", "sq", "tr", "uk"])
+# Languages with many endings for which Snowball (Porter 2001) has no rules, or only those of nouns, as for Turkish: the
+# forms of a word have their first letters in common, which finds about as much as rules do (McNamee, Nicholas and
+# Mayfield 2009).
 FIRST_LETTERS: Final = 4
 REMEMBERED: Final = 20_000  # words; one costs about 50 µs
 
@@ -32,7 +25,7 @@ def foreign_stems(text: str, some: Iterable[str] | None = None) -> list[str]:
     those already.
     """
     language = spoken(text)
-    if language not in ALGORITHMS and language not in MANY_ENDINGS:
+    if language is None or not language_data(language).stemmer:
         return []
     empty = function_words(language)
     lowered = (word.lower() for word in (words(text) if some is None else some))
@@ -49,9 +42,10 @@ def stem(language: str, word: str) -> str:
     """Return the stem of a word in lower case by the rules of its language, or its first letters; the word where neither
     tells its forms.
     """
-    if language in MANY_ENDINGS:
+    stemmer = language_data(language).stemmer
+    if stemmer == "first letters":
         return word[:FIRST_LETTERS]
-    return _stemmer(ALGORITHMS[language], get_ident())(word) if language in ALGORITHMS else word
+    return _stemmer(stemmer, get_ident())(word) if stemmer else word
 
 
 @cache

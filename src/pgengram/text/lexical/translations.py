@@ -15,19 +15,17 @@ from pathlib import Path
 from typing import Final
 
 from pgengram.runtime.system.files import sha256_of
-from pgengram.text.lexical.language import UNSPACED, asking_words, function_words, spoken
-from pgengram.text.lexical.stems import ALGORITHMS, FIRST_LETTERS, stem
+from pgengram.text.languages import language_data
+from pgengram.text.lexical.language import asking_words, function_words, spoken
+from pgengram.text.lexical.stems import FIRST_LETTERS, stem
 from pgengram.text.lexical.words import words
 
 log = logging.getLogger(__name__)
 
 FILE: Final = Path(__file__).parent / "lexicons" / "lexicons.zip"
 SHA256: Final = "f24a54560cba70ece2c2783001db631cb0349dea5ef3de21412f8f7fb1a34ff4"
-CUT: Final = UNSPACED | {"ko"}  # a text is cut into the longest words that the lexicon has
-SYLLABLES: Final = frozenset(("vi",))  # a space after each syllable: a word has several
 MAX_SYLLABLES: Final = 4
 MAX_CHARACTERS: Final = 12
-BY_BEGINNING: Final = frozenset(("tr",))  # a word is a root and endings: its longest beginning in the lexicon counts
 SHORTEST: Final = 3  # letters of a beginning that is not the whole word
 _APOSTROPHE: Final = re.compile("['’]")
 MOST_LEXICONS: Final = 3  # in memory: one takes up to 10 MB
@@ -57,17 +55,19 @@ def key_of(language: str, word: str) -> str:
     """Return what a word in lower case is looked up by: its stem, or its first letters where its language has no rules
     for that.
     """
-    if language in CUT | SYLLABLES:
+    of = language_data(language)
+    if of.lexicon in ("characters", "syllables"):
         return word
-    return stem(language, word) if language in ALGORITHMS else word[:FIRST_LETTERS]
+    return stem(language, word) if of.stemmer else word[:FIRST_LETTERS]
 
 
 def _looked_up(language: str, lexicon: Lexicon, asked: Sequence[str]) -> Iterator[tuple[str, str]]:
     empty = function_words(language) | asking_words(language)
-    if language in CUT:
+    way = language_data(language).lexicon
+    if way == "characters":
         for run in asked:
             yield from _longest(lexicon, empty, list(run.lower()), "", MAX_CHARACTERS)
-    elif language in SYLLABLES:
+    elif way == "syllables":
         yield from _longest(lexicon, empty, [word.lower() for word in asked], " ", MAX_SYLLABLES)
     else:
         for word in asked:
@@ -77,7 +77,7 @@ def _looked_up(language: str, lexicon: Lexicon, asked: Sequence[str]) -> Iterato
 
 
 def _of_word(language: str, lexicon: Lexicon, word: str) -> str | None:
-    if language not in BY_BEGINNING:
+    if language_data(language).lexicon != "beginnings":
         return lexicon.get(key_of(language, word))
     root, *ending = _APOSTROPHE.split(word)
     if ending:  # Marta'nın: a name, so "mart" (March) is not its root

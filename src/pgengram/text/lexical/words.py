@@ -50,6 +50,11 @@ def apart(text: str) -> str:
     return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
 
 
+def is_unspaced(word: str) -> bool:
+    """Whether a word is of a script without spaces or of Korean, whose words carry their endings with them."""
+    return _UNSPACED.match(word) is not None
+
+
 def extra_terms(text: str) -> list[str]:
     """Return the terms of `text` that stemming loses: whole identifiers, of unspaced scripts pairs of characters.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from pgengram.text.similarity.differences import DATE_WORDS
+from pgengram.text.lexical.vocabulary import date_words
 
 LONGEST_ENDING: Final = 2  # letters in which two forms of a word may differ: gauge, gauges
 SHORTEST_STEM: Final = 4  # letters
@@ -38,7 +38,7 @@ def _counts(text: str) -> Mapping[str, Mapping[str, set[int]]]:
     found: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for number, *things in _COUNTED.findall(unicodedata.normalize("NFKC", text).casefold()):
         for thing in things:
-            if thing and thing not in DATE_WORDS:
+            if thing and thing not in date_words():
                 found[thing[:SHORTEST_STEM]][thing].add(int(number))
     return found
 

@@ -14,8 +14,9 @@ from functools import lru_cache
 from typing import Final
 
 from pgengram.text.lexical.language import ENGLISH, language_of
+from pgengram.text.lexical.words import is_unspaced
 from pgengram.text.sentences import sentences
-from pgengram.text.similarity.differences import differences, is_unspaced, overlap
+from pgengram.text.similarity.differences import differences, overlap
 
 Words = tuple[str, ...]
 

@@ -1,0 +1,221 @@
+"""What words of any language announce, ask for or deny, from the files of `text.languages`.
+
+Lists of words, no grammar: they say nothing for certain. All languages are looked at, as few words don't tell theirs.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import chain
+from typing import Final
+
+from pgengram.text.languages import LanguageData, entries, languages, phrases
+from pgengram.text.lexical.language import ENGLISH, function_words
+from pgengram.text.lexical.words import is_unspaced, words
+from pgengram.text.sentences import QUESTION_MARKS
+
+SPELLINGS: Final = ("months", "weekdays", "seasons")  # an entry of these is a number, in each of its spellings
+DATES: Final = (*SPELLINGS, "today", "yesterday", "tomorrow")
+UNITS: Final = ("hour", "day", "week", "weekend", "month", "quarter", "year")
+
+
+class Phrases:
+    """Phrases that are looked for in a text: whole words, except in scripts without spaces."""
+
+    def __init__(self, lists: Iterable[str], spelled: Callable[[str], list[str]]) -> None:
+        self._known = {tuple(spelled(phrase)) for text in lists for phrase in phrases(text)}
+        self._longest = max(map(len, self._known), default=0)
+        self._within = [phrase for phrase in self._known if phrase and is_unspaced(phrase[0])]
+
+    def end(self, said: Sequence[str], place: int) -> int:
+        """Return where the longest phrase that begins at `place` ends; `place` where none does."""
+        ends = range(min(len(said), place + self._longest), place, -1)
+        return next((end for end in ends if tuple(said[place:end]) in self._known), place)
+
+    def found(self, said: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Yield the phrases in a text's words, of those that overlap the first and longest."""
+        place = 0
+        while place < len(said):
+            if (end := self.end(said, place)) > place:
+                yield tuple(said[place:end])
+            place = max(end, place + 1)
+        unspaced = " ".join(word for word in said if is_unspaced(word)) if self._within else ""
+        yield from (phrase for phrase in self._within if " ".join(phrase) in unspaced)
+
+    def are_all(self, said: Sequence[str]) -> bool:
+        """Whether a text's words are nothing but these phrases."""
+        place = 0
+        while place < len(said):
+            if (end := self.end(said, place)) == place:
+                return False
+            place = end
+        return bool(said)
+
+
+def plain(word: str) -> str:
+    """Return a word without capitals, and without accents where it is written in letters."""
+    lower = word.lower()
+    if lower.isascii() or is_unspaced(lower):
+        return lower
+    bare = (letter for letter in unicodedata.normalize("NFD", lower) if not unicodedata.combining(letter))
+    return unicodedata.normalize("NFC", "".join(bare))
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a text without capitals and accents, as questions are typed, cut at apostrophes."""
+    return [*map(plain, _lower_words(text))]
+
+
+def _lower_words(text: str) -> list[str]:
+    """Return the words of a text in lower case, with their accents: in Greek, "never" is "when" with another one."""
+    lower = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    return [part for word in words(lower) for part in word.split("'")]
+
+
+@cache
+def _phrases(key: str) -> Phrases:
+    return Phrases((getattr(one, key) for one in languages().values()), plain_words)
+
+
+@cache
+def _exact_phrases(key: str) -> Phrases:
+    return Phrases((getattr(one, key) for one in languages().values()), _lower_words)
+
+
+@cache
+def _words(key: str) -> frozenset[str]:
+    each = {code: frozenset(map(plain, getattr(one, key).split())) for code, one in languages().items()}
+    return _together(each)
+
+
+def _together(each: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the words of all languages but those that English has for something else: "on" is ten in Turkish."""
+    others = frozenset(chain(*each.values()))
+    return others - (function_words(ENGLISH) - each[ENGLISH])
+
+
+@lru_cache(maxsize=512)
+def announces_change(text: str) -> bool:
+    """Whether a word of `text` says that something is otherwise than before: "now", "no longer", "since March"."""
+    said, since = _lower_words(text), _exact_phrases("from_when")
+    ends = (end for place in range(len(said)) if (end := since.end(said, place)) > place)
+    from_when = any(said[end][0].isdigit() or said[end] in _from_when() for end in ends if end < len(said))
+    return from_when or next(_exact_phrases("changes").found(said), None) is not None
+
+
+def lasting(text: str) -> int:
+    """Return how likely a text says something lasting, such as a decision, a correction or a preference: twice the
+    number of signs in it, less where it asks; 0 for none.
+
+    It puts texts in an order, and makes nothing of them.
+    """
+    signs = len({*_exact_phrases("lasting").found(_lower_words(text))}) + announces_change(text)
+    return max(0, 2 * signs - text.rstrip().endswith(QUESTION_MARKS))
+
+
+def is_small_talk(text: str) -> bool:
+    """Whether a text is nothing but greetings, thanks, agreement or the question how somebody is."""
+    return _phrases("small_talk").are_all(plain_words(text))
+
+
+def asks_for_time(question: str) -> bool:
+    """Whether `question` wants to know when: it begins so, perhaps behind a preposition such as "since"."""
+    said, asking = plain_words(question), _phrases("asks_when")
+    start = _prepositions().end(said, 0)
+    return any(asking.end(said, place) > place for place in {0, start})
+
+
+def asks_for_all(question: str) -> bool:
+    """Whether a question asks for all that there is of something."""
+    said = plain_words(question)
+    place, others = 0, _phrases("not_all")
+    while place < len(said):
+        if (end := others.end(said, place)) == place and said[place] in _words("all_of_them"):
+            return True
+        place = max(end, place + 1)
+    return False
+
+
+def is_command(word: str) -> bool:
+    """Whether a question for a list begins so: it asks for nothing by this word."""
+    return plain(word) in _words("list_commands")
+
+
+def is_empty(text: str) -> bool:
+    """Whether all words of a text ask for nothing, in any one language."""
+    said = {*plain_words(text)}
+    return any(said <= one for one in _asking_nothing())
+
+
+@cache
+def _asking_nothing() -> list[frozenset[str]]:
+    return [frozenset(plain_words(one.asks_nothing)) for one in languages().values() if one.asks_nothing]
+
+
+@cache
+def negations() -> frozenset[str]:
+    """Return the words that deny, in lower case."""
+    return frozenset(word for one in languages().values() for word in one.negations.split())
+
+
+@cache
+def opposites() -> dict[str, frozenset[str]]:
+    """Return for each word, in lower case, those that deny it, and itself."""
+    groups = [frozenset(pair.split()) for one in languages().values() for pair in entries(one.opposites)]
+    return {word: frozenset(chain(*(group for group in groups if word in group))) for word in chain(*groups)}
+
+
+@cache
+def number_words() -> frozenset[str]:
+    """Return the words for numbers from two on, in lower case."""
+    counted = {code: entries(one.times.get("numbers", ""))[1:] for code, one in languages().items()}
+    return _together(
+        {
+            code: frozenset([*" ".join(counted[code]).split(), *one.number_words.split()]) - _meaning_otherwise(one)
+            for code, one in languages().items()
+        }
+    )
+
+
+@cache
+def date_words() -> frozenset[str]:
+    """Return the words for days, months and seasons, in lower case, but for those that mostly mean something else: may."""
+    return _together(
+        {
+            code: frozenset([*_single_words(one, DATES), *one.time_words.split()]) - _meaning_otherwise(one)
+            for code, one in languages().items()
+        }
+    )
+
+
+@cache
+def unit_words() -> frozenset[str]:
+    """Return the words for hours, days, weeks and years, in lower case; another one is another time, but no date."""
+    return frozenset(word for one in languages().values() for word in _single_words(one, UNITS))
+
+
+@cache
+def _from_when() -> frozenset[str]:
+    """Return what may follow "since" where it tells a time: a date, "last" or an article."""
+    beside = (word for one in languages().values() for word in _single_words(one, ("last", "this", "next", "filler")))
+    return date_words().union(beside)
+
+
+@cache
+def _prepositions() -> Phrases:
+    lists = ("in", "since", "after", "before", "until")
+    return Phrases((one.times.get(name, "") for one in languages().values() for name in lists), plain_words)
+
+
+def _single_words(one: LanguageData, lists: Iterable[str]) -> Iterator[str]:
+    """Yield the spellings of some lists for times that are one word."""
+    for name in lists:
+        for entry in entries(one.times.get(name, "")):
+            spelled = entry.split() if name in SPELLINGS else [entry]
+            yield from (word for word in spelled if " " not in word and "_" not in word)
+
+
+def _meaning_otherwise(one: LanguageData) -> set[str]:
+    return {*one.openings.split(), *one.light.split()}
