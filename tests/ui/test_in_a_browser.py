@@ -102,14 +102,13 @@ async def test_every_view_is_drawn_without_an_error(browser: Browser, path: str,
 
 
 async def test_a_theme_is_chosen_for_every_page_and_for_the_drawings(browser: Browser) -> None:
-    page = await browser.open("/map")
+    page = await browser.open("/settings")
     ground = "getComputedStyle(document.body).backgroundColor"
     follows = await page.evaluate(ground)
+    assert await page.get_by_label("System").is_checked()
 
-    await page.locator("button.theme").click()
-    await page.locator("button.theme").click()
+    await page.get_by_label("Dark").check()
 
-    assert await page.locator("button.theme").inner_text() == "Theme: dark"
     dark = await page.evaluate(ground)
     assert dark != follows
     await page.goto(browser.base + "/timeline")

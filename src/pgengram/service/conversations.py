@@ -124,6 +124,10 @@ class Conversations:
             await store.set_keeping(tx, wanted)
         return wanted
 
+    async def older_than(self, days: int) -> int:
+        """Return how many turns would be erased if conversations were kept for so many days; imported ones stay."""
+        return await self._store.read_transaction(lambda tx: store.older(tx, days))
+
     async def state(self) -> dict[str, Any]:
         """Return whether conversations are kept, how long, and how much there is."""
         async with self._store.transaction() as tx:

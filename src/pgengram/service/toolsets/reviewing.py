@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 from time import monotonic
 from typing import Any, Final, Literal, get_args
@@ -31,10 +31,11 @@ from pgengram.store.memory import memories
 from pgengram.store.memory.bulk_changes.plans import Step
 from pgengram.text.fencing import one_line
 from pgengram.text.lexical.words import words
-from pgengram.text.similarity.differences import differences, overlap
+from pgengram.text.moments import day_in_words, here
+from pgengram.text.similarity.differences import differences, on_other_days, overlap
 from pgengram.text.similarity.sameness import includes, said_otherwise
 from pgengram.text.turn_features import TURN
-from pgengram.views import Shown, cut, moment
+from pgengram.views import Shown, cut
 
 Finding = Literal[
     "duplicates", "contradictions", "outdated", "expired", "stale", "fragments", "multi_fact", "untagged", "unsourced"
@@ -57,6 +58,9 @@ SCOPE: Final = (
     "speaker",
     "occurred_at",
 )  # differ, and it is about something else
+OF_TIME: Final = frozenset(
+    {"dates", "numbers"}
+)  # differences of which alone one text says when, and the other denies it
 MAY_BE_NAMED: Final = NAMED - SAME_KIND - CHANGE  # evidence of the vectors alone, below which texts need not be read
 MERGING: Final = "says nearly the same as the one that replaces it"
 LINKED: Final = "linked as contradicting each other"
@@ -220,13 +224,13 @@ class Review:
     def _note_expired(self, rows: Sequence[Row], _: Sequence[str]) -> None:
         self._take_all("expired", rows)
         for row in rows:
-            why = f"It has not appeared in search since {moment(row['expires_at'])}."
+            why = f"It has not appeared in search since {_day(row['expires_at'])}."
             self._note("expired", [row], action="archive", why=why)
 
     def _note_stale(self, rows: Sequence[Row], _: Sequence[str]) -> None:
         self._take_all("stale", rows)
         for row in rows:
-            why = f"Not confirmed, changed or read since {moment(row['touched_at'])}; relevance {row['relevance']:.2f}."
+            why = f"Not read, changed or confirmed since {_day(row['touched_at'])}."
             self._note("stale", [row], action="archive", why=why)
 
     def _note_fragments(self, rows: Sequence[Row], _: Sequence[str]) -> None:
@@ -292,6 +296,10 @@ class Review:
         )
 
 
+def _day(moment: datetime) -> str:
+    return day_in_words(here(moment))
+
+
 def _why_alike(similarity: Mapping[frozenset[UUID], float], stays: Row, goes: Sequence[Row]) -> str:
     near = [similarity[pair] for row in goes if (pair := frozenset((stays["id"], row["id"]))) in similarity]
     return f"They say nearly the same{f' (similarity at least {min(near):.2f})' if near else ''}."
@@ -348,6 +356,8 @@ def _sorted_out(
             alike.append(pair)
         elif names == ["wording"]:
             otherwise.append(pair)
+        elif {*names} - OF_TIME and on_other_days(one["content"], other["content"]):
+            continue  # each tells what happened on its own day
         else:
             differing.append((pair, names))
     return alike, otherwise, differing

@@ -124,12 +124,13 @@ WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation =
   AND (time = %(time)s OR (number = %(number)s - 1 AND time BETWEEN %(time)s - interval '1 minute' AND %(time)s)) LIMIT 1
 """
 # Uses conversation_turns_by_time.
-FORGET_OLD: Final = """
-DELETE FROM {table} t
+OLD: Final = """FROM {table} t
 WHERE t.namespace_id = %(namespace_id)s AND time <= now() - make_interval(days => %(keep_days)s) AND NOT EXISTS (
   SELECT 1 FROM conversations c WHERE c.namespace_id = %(namespace_id)s AND c.client = t.client
     AND c.conversation = t.conversation AND c.imported)
 """
+FORGET_OLD: Final = f"DELETE {OLD}"
+COUNT_OLD: Final = f"SELECT count(*) AS turns {OLD.format(table='conversation_turns')}"
 CHOSEN: Final = """namespace_id = %(namespace_id)s
   AND (%(client)s::text IS NULL OR client = %(client)s) AND (%(conversation)s::text IS NULL
     OR conversation = %(conversation)s)
@@ -236,6 +237,12 @@ async def keeping(tx: Transaction) -> Keeping:
     """Return whether conversations are kept, and how long."""
     row = await tx.row(FIND_KEEPING)
     return Keeping(**row) if row else Keeping()
+
+
+async def older(tx: Transaction, keep_days: int) -> int:
+    """Return how many turns are kept that would be forgotten if they were kept for so many days."""
+    row = await tx.row(COUNT_OLD, {"keep_days": keep_days})
+    return int(row["turns"]) if row else 0
 
 
 async def set_keeping(tx: Transaction, wanted: Keeping) -> None:

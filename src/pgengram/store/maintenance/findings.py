@@ -217,7 +217,9 @@ CONDITIONS: Final[dict[str, str]] = {
     "expired": "m.expires_at <= now()",
     "stale": f"""NOT m.pinned AND greatest(m.created_at, m.updated_at, m.last_confirmed_at, a.last_accessed_at)
         < now() - %(stale)s
-      AND pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) < {FADED}""",
+      AND pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) < {FADED}
+      AND NOT EXISTS (SELECT 1 FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = m.id
+        AND h.operation = 'import' AND h.at >= now() - %(stale)s)""",
     "fragments": f"""m.traits & {TURN} = 0 AND (octet_length(m.content) < {FRAGMENT_BYTES}
       OR length(m.content) < {PRONOUN_CHARACTERS} AND m.speaker IS NULL AND m."user" IS NULL
         AND m.content ~* '{PRONOUN_FIRST}'
@@ -231,7 +233,7 @@ CONDITIONS: Final[dict[str, str]] = {
 }  # fmt: skip
 
 # One pass over the active memories; of each finding the number, and the oldest memories. Uses memories_pkey,
-# memory_activation_pkey and memory_tags_pkey.
+# memory_activation_pkey, memory_tags_pkey and memory_history_pkey.
 JUDGE: Final = f"""
 WITH judged AS (
   SELECT m.id, f.finding FROM memories m

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 MAX_DAYS: Final = 20_000
+MAX_ASSISTANTS: Final = 50
 
 # Reads all of the namespace's memories, as memories without a day of their own count on the day they were stored. Uses
 # memories_by_time for finding the namespace's.
@@ -41,9 +42,10 @@ WHERE v.namespace_id = %(namespace_id)s AND v.model_id = %(model_id)s AND v.part
 ORDER BY hashtext(v.memory_id::text) LIMIT %(limit)s
 """
 # Goes through memory_vectors_pkey and memories_pkey side by side; uses memory_cluster_members_by_memory and
-# memory_clusters_pkey.
+# memory_clusters_pkey and memory_tags_pkey.
 VECTORS: Final = f"""
-SELECT m.id, m.type, v.embedding, left(m.content, 240) AS excerpt, c.name AS cluster FROM memory_vectors v
+SELECT m.id, m.type, v.embedding, left(m.content, 240) AS excerpt, c.name AS cluster,
+  ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id) AS tags FROM memory_vectors v
 JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = v.memory_id
 LEFT JOIN LATERAL (SELECT c.name FROM memory_cluster_members b
   JOIN memory_clusters c ON c.namespace_id = %(namespace_id)s AND c.id = b.cluster_id
@@ -63,6 +65,12 @@ NEWEST: Final = f"""
 ORDER BY created_at DESC LIMIT %(limit)s)
 UNION SELECT id, version FROM memories WHERE namespace_id = %(namespace_id)s AND id = %(id)s
 """
+# Reads all of the namespace's memories. Uses memories_by_time.
+ASSISTANTS: Final = f"""
+SELECT m.source_provider AS name, count(*) AS memories, max(m.created_at) AS last FROM memories m
+WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE} AND m.source_provider IS NOT NULL
+GROUP BY m.source_provider ORDER BY last DESC LIMIT %(limit)s
+"""
 # Uses namespaces_name_key.
 NAMESPACES: Final = "SELECT name FROM namespaces ORDER BY name"
 
@@ -72,6 +80,11 @@ async def days(tx: Transaction) -> dict[date, int]:
     memories.
     """
     return {row["day"]: row["memories"] for row in await tx.rows(DAYS, {"limit": MAX_DAYS})}
+
+
+async def assistants(tx: Transaction) -> list[Row]:
+    """Return who stored memories, the latest first: name, memories, last."""
+    return await tx.rows(ASSISTANTS, {"limit": MAX_ASSISTANTS})
 
 
 async def namespaces(login: AsyncConnection[Row]) -> list[str]:
@@ -115,5 +128,5 @@ async def sample(tx: Transaction, *, limit: int) -> list[NDArray[float16]]:
 
 
 async def vectors(tx: Transaction, after: UUID, *, limit: int) -> list[Row]:
-    """Return the next active memories that have a vector, by their ids: id, type, embedding, excerpt, cluster."""
+    """Return the next active memories that have a vector, by their ids: id, type, embedding, excerpt, cluster, tags."""
     return await tx.rows(VECTORS, {"model_id": tx.model_id, "after": after, "limit": limit})

@@ -18,6 +18,10 @@ from pgengram.text.lexical.words import is_unspaced, words
 _NUMBER: Final = re.compile(
     r"(?:(?<!\w)[-−+±])?[€$£¥₹]?\d+(?:[.,:/-]\d+)*(?:[^\W\d_]{1,3}\b|\s?[ap]\.?m\b|\s?[€$£¥₹%‰])?|[零〇一二三四五六七八九十百千万萬億亿兩两]"
 )
+_IN_FIGURES: Final = re.compile(r"\b(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4})\b")
+_BESIDE_MONTH: Final = re.compile(
+    r"(?:\b(\d{1,2})(?:st|nd|rd|th|er|\.|º)? (?:of |de )?)?\b([^\W\d]{3,})\b\.?(?: (\d{1,2})(?:st|nd|rd|th)?\b(?![:.]\d))?"
+)
 _SENTENCE_END: Final = re.compile(r"(?:^|[.!?:;\n\r\"“”«»(\[•|-])\s*$")
 _POSSESSIVE: Final = re.compile(r"['’]s?$")
 
@@ -93,6 +97,22 @@ def differences(one: str, other: str) -> list[str]:
         "order": _changed_places(first.lowered, second.lowered),
     }
     return [name for name, differs in found.items() if differs]
+
+
+def on_other_days(one: str, other: str) -> bool:
+    """Whether each of two texts names calendar days, and none of them is a day of the other."""
+    first, second = _days(one), _days(other)
+    return bool(first and second) and not first & second
+
+
+def _days(text: str) -> frozenset[str]:
+    """Return the calendar days that a text names: in figures, or as a number beside the name of a month."""
+    found = {found[0] for found in _IN_FIGURES.finditer(text)}
+    for at in _BESIDE_MONTH.finditer(text.casefold()):
+        before, word, after = at.groups()
+        if word in date_words() and (before or after):
+            found.add(f"{before or after} {word[:3]}")
+    return frozenset(found)
 
 
 @lru_cache(maxsize=256)

@@ -18,6 +18,7 @@ from pgengram.ui.view_data.view_service import PAGE
 TURNS: Final = 100  # of a conversation on a page
 RECEIPTS: Final = 50
 EXCERPT: Final = 240  # characters of a memory
+MOST_TURNS: Final = 50  # that a search shows
 CHOICES: Final = ("client", "conversation", "project")  # which conversations
 
 
@@ -34,19 +35,15 @@ class ConversationPages(PageApplication):
 
     async def conversations(self, request: Request) -> Response:
         """Show which conversations are kept, the latest first."""
-        where, page = _chosen(request.query_params), whole_number(request.query_params.get("page"), 1)
+        asked = request.query_params
+        sought = {"q": asked.get("q", "").strip(), "all": "yes"}
+        turns, matching = await self.views.turns(sought, MOST_TURNS) if sought["q"] else ([], 0)
+        where, page = _chosen(asked), whole_number(asked.get("page"), 1)
         found = await self._kept.listed(where, limit=PAGE + 1, offset=(page - 1) * PAGE)
         given = {name: value for name, value in where.items() if value}
         shown: dict[str, Any] = {"found": found[:PAGE], "more": len(found) > PAGE, "page": page, "given": given}
+        shown |= {"sought": sought, "turns": turns, "matching": matching}
         return self._page("conversations.html", here="/conversations", state=await self._kept.state(), **shown)
-
-    async def keep_conversations(self, request: Request) -> Response:
-        """Switch the keeping of conversations on or off."""
-        keeps = "keeps" in await self.session_guard.form(request)
-        await self._kept.set_keeping(keeps=keeps)
-        return self._then(
-            "/conversations", "Conversations are kept from now on" if keeps else "Conversations are no longer kept"
-        )
 
     async def conversation(self, request: Request) -> Response:
         """Show a conversation word for word, and what was put before the model in it."""
@@ -55,10 +52,19 @@ class ConversationPages(PageApplication):
         found = await self._kept.listed({"client": client, "conversation": id_}, limit=1)
         if not found:
             raise NotFound("conversation", id_[:64], "It may have been erased, or it has expired.")
-        after = whole_number(asked.get("after"), -1)
-        turns = await self._kept.turns(id_, client=client, after=after, limit=TURNS + 1)
+        after, turns = await self._part(client, id_, whole_number(asked.get("after"), -1), asked.get("turn", ""))
         shown: dict[str, Any] = {"one": found[0], "turns": turns[:TURNS], "more": len(turns) > TURNS}
         return self._page("conversation.html", here="/conversations", after=after, **shown)
+
+    async def _part(self, client: str, id_: str, after: int, wanted: str) -> tuple[int, list[dict[str, Any]]]:
+        """Return the turns after one, and one more than a page has; from where on a page has the wanted one, if that is
+        there.
+        """
+        while True:
+            turns = await self._kept.turns(id_, client=client, after=after, limit=TURNS + 1)
+            if not wanted or len(turns) <= TURNS or wanted in {str(turn["number"]) for turn in turns[:TURNS]}:
+                return after, turns
+            after = turns[TURNS - 1]["number"]
 
     async def show_erasure(self, request: Request) -> Response:
         """Show which conversations would be erased, and ask."""

@@ -25,6 +25,8 @@ from pgengram.ui.view_data.view_service import Results
 CANDIDATES: Final = 8  # to link to
 LONG_TEXT: Final = 1_500  # characters, and lines, from which on a text is shown in part at first
 LONG_LINES: Final = 25
+FIRST_TURNS: Final = 3  # below the memories
+MAX_TURNS: Final = 50
 COUNT_AT_ONCE_S: Final = 0.02  # that the list itself waits for it
 COUNTING_S: Final = 20.0  # that an open page waits for a count
 
@@ -66,8 +68,20 @@ class MemoryPages(PageApplication):
         shown: dict[str, Any] = {"asked": asked, "found": found, "address": address, **_onward(asked, found)}
         shown |= {"total": total, "counting": lists and total is None}
         if not part:
-            shown |= {"facets": await self.views.statistics(), "watched": None}
+            shown |= {"facets": await self.views.facets(asked, patience_s=COUNT_AT_ONCE_S), "watched": None}
         return self._page(LISTS.get(target, "search.html"), here="/", looking=looking, part=part, **shown)
+
+    async def facets(self, request: Request) -> Response:
+        """Show the filters anew, each value with how many memories it would leave."""
+        asked = _asked(request)
+        return self._page("_facets.html", asked=asked, facets=await self.views.facets(asked, patience_s=COUNTING_S))
+
+    async def turns(self, request: Request) -> Response:
+        """Show the turns of conversations that match what is looked for."""
+        asked = _asked(request)
+        limit = MAX_TURNS if asked.get("all") else FIRST_TURNS
+        turns, matching = await self.views.turns(asked, limit) if asked.get("q") else ([], 0)
+        return self._page("_turns.html", asked=asked, turns=turns, matching=matching)
 
     async def count(self, request: Request) -> Response:
         """Tell how many memories pass the filters, where that took longer than the list itself."""

@@ -50,7 +50,8 @@ class OverviewPages(PageApplication):
         counted = await self.views.statistics()
         if counted is None:
             return self._waiting(request, here, "Counting")
-        return self._page(f"{here[1:]}.html", here=here, counted=counted.model_dump())
+        shown: dict[str, Any] = {"backups": self.views.backups.state(), "degraded": self.views.manager.degraded}
+        return self._page(f"{here[1:]}.html", here=here, counted=counted.model_dump(), **shown)
 
     async def rename_tag(self, request: Request) -> Response:
         """Give every memory with a tag another one instead."""

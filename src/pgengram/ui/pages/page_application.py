@@ -29,7 +29,7 @@ from pgengram.text.moments import ago, day_in_words, exact
 from pgengram.text.similarity import word_diff
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
-from pgengram.ui.pages import markup
+from pgengram.ui.pages import guides, markup
 from pgengram.ui.session_guard import SessionGuard
 from pgengram.ui.sign_ins import Shut, SignIns
 from pgengram.ui.view_data.changes import Done
@@ -42,22 +42,36 @@ STATUS: Final = {
     "CONFIRM_REQUIRED": 409, "FORBIDDEN": 403,
 }  # fmt: skip
 UNREADY: Final = 503
-# Of the rail: a name, an icon, and the pages that share the section, the first of which it opens.
+# Of the rail: a name, an icon, and the pages that share the section, the first of which it opens. A phone has room for
+# the first three; the last page leads to the others.
 SECTIONS: Final = (
     ("Search", "search", {"/": "Search"}),
     ("Timeline", "clock", {"/timeline": "Timeline", "/conversations": "Conversations"}),
+    ("Review", "check", {"/review": "Review"}),
     ("Projects", "folder", {"/projects": "Projects and tags", "/clusters": "Clusters"}),
     ("Map", "map", {"/map": "Map", "/graph": "Graph"}),
-    ("Review", "check", {"/review": "Review"}),
     ("Trash", "trash", {"/trash": "Trash"}),
     (
         "Settings",
         "gear",
         {
-            "/health": "Health", "/import": "Import", "/export": "Export", "/tokens": "Tokens",
-            "/sign-ins": "Sign-ins", "/receipts": "Receipts",
+            "/settings": "Settings", "/import": "Import", "/export": "Export", "/health": "Health",
+            "/sign-ins": "Sign-ins", "/tokens": "Tokens", "/receipts": "Receipts",
         },
     ),
+)  # fmt: skip
+KEYS: Final = (  # what they do, on the page that explains them; the address of those that lead somewhere
+    ("/", "Search", "/"), ("n", "Add a memory", "/new"), ("Ctrl K", "Go to a page or search, from anywhere", ""),
+    ("j k", "Move down and up a list", ""), ("Enter", "Open the marked memory", ""), ("x", "Select the marked memory", ""),
+    ("a", "Go to what can be done with the selected memories", ""), ("e", "Edit the memory that is open", ""),
+    ("u", "Undo the change that was just confirmed", ""), ("m", "Go to the menu", ""), ("1 to 5", "Answer a question of the review", ""),
+    ("arrows + - 0", "Move and zoom the map, the graph and the chart", ""), ("?", "Show this page", "/help"),
+)  # fmt: skip
+# What Ctrl+K leads to: every page of the rail, with its key if it has one.
+PLACES: Final = (
+    ("Add a memory", "/new", "n"),
+    *((name, address, "/" if address == "/" else "") for _, _, pages in SECTIONS for address, name in pages.items()),
+    ("Namespaces", "/namespaces", ""), ("Help and keys", "/help", "?"),
 )  # fmt: skip
 SORTS: Final = {
     "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
@@ -108,7 +122,7 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "sections": SECTIONS, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
+            "sections": SECTIONS, "places": PLACES, "KEYS": KEYS, "guides": guides.TITLES, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed,
             "query": urlencode,
             "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "TIMES": TIMES,
@@ -150,7 +164,9 @@ class PageApplication(ABC):
 
     def _error(self, error: PgengramError) -> Response:
         status = STATUS.get(error.code, UNREADY)
-        return self._page("error.html", status, error=error, inside=not isinstance(error, Shut))
+        if isinstance(error, Shut):
+            return self._page("come_in.html", status, error=error, inside=False)
+        return self._page("error.html", status, error=error, inside=True)
 
     async def _lost(self, _: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
@@ -202,7 +218,8 @@ class PageApplication(ABC):
 def _moment(given: str | datetime | float) -> datetime:
     """Return a moment that is given as text, or in seconds since 1970."""
     if isinstance(given, str):
-        return datetime.fromisoformat(given)
+        at = datetime.fromisoformat(given)
+        return at if at.tzinfo else at.replace(tzinfo=UTC)  # a day without a time
     return given if isinstance(given, datetime) else datetime.fromtimestamp(given, UTC)
 
 

@@ -74,6 +74,9 @@ class ReviewPages(PageApplication):
             "rows": rows,
             "paired": paired,
         }
+        place["counts"] = {PLAN: len(reviewed.plan)} | {
+            name: self.views.still_open(reviewed, name) for name in names[:-1]
+        }
         full = len(reviewed.plan) >= f.MAX_BATCH
         return self._page("review.html", here="/review", reviewed=reviewed, full=full, **findings, **place)
 

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from pgengram.errors import NotFound
+from pgengram.ui.pages import guides
 from pgengram.ui.pages.conversation_pages import ConversationPages
 from pgengram.ui.pages.memory_pages import MemoryPages
 from pgengram.ui.pages.overview_pages import OverviewPages
@@ -16,6 +17,7 @@ from pgengram.ui.pages.review_pages import ReviewPages
 from pgengram.ui.pages.settings_pages import SettingsPages
 from pgengram.ui.session_guard import IDENTITY_PATH
 from pgengram.ui.sign_ins import SIGN_IN_PATH, Shut
+from pgengram.ui.view_data.jobs import Absent
 
 MAX_NONCE: Final = 64  # characters
 
@@ -30,7 +32,7 @@ class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, Conversation
             ("/sign-ins", self.show_sign_ins, get), ("/sign-ins/end", self.sign_out, post),
             ("/namespaces", self.show_namespaces, get),
             ("/namespaces", self.switch, post), ("/", self.search, get), ("/live", self.live, get),
-            ("/count", self.count, get), ("/new", self.new, get),
+            ("/count", self.count, get), ("/facets", self.facets, get), ("/turns", self.turns, get), ("/new", self.new, get),
             ("/new", self.add, post), ("/memory/{id:uuid}", self.memory, get),
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
@@ -54,7 +56,9 @@ class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, Conversation
             ("/export/pgengram.jsonl", self.download, get),
             ("/tokens", self.tokens, get), ("/tokens", self.make_token, post),
             ("/tokens/revoke", self.revoke_token, post),
-            ("/conversations", self.conversations, get), ("/conversations", self.keep_conversations, post),
+            ("/settings", self.settings, get), ("/settings/conversations", self.keep_conversations, post),
+            ("/settings/backup", self.back_up, post), ("/more", self.more, get), ("/help", self.help, get),
+            ("/help/{name}", self.guide, get), ("/conversations", self.conversations, get),
             ("/conversation", self.conversation, get), ("/conversations/erase", self.show_erasure, get),
             ("/conversations/erase", self.erase_conversations, post), ("/receipts", self.receipts, get),
         ]  # fmt: skip
@@ -77,6 +81,21 @@ class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, Conversation
     async def identity(self, request: Request) -> Response:
         """Show to another process of the owner whose page this is."""
         return JSONResponse(self.sign_ins.identity(self.port, request.query_params.get("nonce", "")[:MAX_NONCE]))
+
+    async def more(self, _: Request) -> Response:
+        """Lead to the pages that a phone's bar has no room for."""
+        return self._page("more.html", here="/more")
+
+    async def help(self, _: Request) -> Response:
+        """Show the keys, and the guides that are installed."""
+        return self._page("help.html", here="/help")
+
+    async def guide(self, request: Request) -> Response:
+        """Show a guide."""
+        name = request.path_params["name"]
+        if name not in guides.TITLES:
+            raise Absent("There is no guide of that name.", "The page Help lists them.")
+        return self._page("guide.html", here="/help", guide=name, text=guides.text(name))
 
     async def show_namespaces(self, _: Request) -> Response:
         """Show which namespaces there are."""

@@ -1,4 +1,4 @@
-"""The pages of the settings: export, import, tokens and sign-ins."""
+"""The pages of the settings: what can be set, export, import, tokens and sign-ins."""
 
 from __future__ import annotations
 
@@ -7,19 +7,59 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from pgengram.errors import InvalidInput, PgengramError
+from pgengram import fields as f
+from pgengram.errors import InvalidInput, NotReady, PgengramError
+from pgengram.service.conversations import Conversations
 from pgengram.store.clients.tokens import Scope
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages.page_application import STATUS, UNREADY, PageApplication
 from pgengram.ui.view_data.jobs import Absent
-from pgengram.ui.view_data.query_values import (
-    number_of,
-)
+from pgengram.ui.view_data.query_values import number_of, whole_number
 
 
 class SettingsPages(PageApplication):
-    """Export, import, tokens and sign-ins."""
+    """What can be set, export, import, tokens and sign-ins."""
+
+    async def settings(self, _: Request) -> Response:
+        """Show what can be set."""
+        try:
+            return await self._settings()
+        except NotReady as error:  # the backup that was asked for; it is told once
+            return await self._settings(UNREADY, error=error)
+
+    async def _settings(self, status: int = 200, **more: Any) -> Response:
+        shown: dict[str, Any] = {
+            "state": await Conversations(self.views.manager).state(),
+            "backups": self.views.backups.state(),
+            "assistants": await self.views.assistants(),
+            "signed_in": len(self.sign_ins.all()),
+            "secrets": self.views.manager.settings.secrets,
+            "most_days": f.MAX_KEEP_DAYS,
+            "asked": None,
+            "error": None,
+        }
+        return self._page("settings.html", status, here="/settings", **shown | more)
+
+    async def keep_conversations(self, request: Request) -> Response:
+        """Set whether conversations are kept and how long; ask first if that erases some."""
+        fields = await self.session_guard.form(request)
+        kept, keeps = Conversations(self.views.manager), "keeps" in fields
+        days = whole_number(fields.get("keep_days"), 1)
+        if days > f.MAX_KEEP_DAYS:
+            raise InvalidInput(f"Conversations are kept for 1 to {f.MAX_KEEP_DAYS:,} days.")
+        older = await kept.older_than(days)
+        if older and "sure" not in fields and days < (await kept.state())["keep_days"]:
+            return await self._settings(asked={"keeps": keeps, "keep_days": days, "older": older})
+        await kept.set_keeping(keeps=keeps, keep_days=days)
+        told = f"Conversations are kept for {days:,} {'day' if days == 1 else 'days'} from now on"
+        return self._then("/settings", told if keeps else "Conversations are no longer kept")
+
+    async def back_up(self, request: Request) -> Response:
+        """Begin to make a backup."""
+        await self.session_guard.form(request)
+        self.views.backups.begin()
+        return RedirectResponse("/settings", 303)
 
     async def export(self, request: Request) -> Response:
         """Show how far an export is."""

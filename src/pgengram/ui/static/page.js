@@ -7,7 +7,7 @@ const drawn = new Map(); // element → how to draw it anew
 
 // -- keys ---------------------------------------------------------------------------------------------------------
 
-const hits = () => [...document.querySelectorAll(".hit")];
+const hits = () => [...document.querySelectorAll(".hit")].filter((hit) => hit.checkVisibility?.() ?? true); // the nearest may be folded away
 const looking = () => document.querySelector("#looking .spinner, #hits.htmx-request"); // classes come a moment after what is in it
 let marked = null; // address of the marked hit; "" for the first of those that are looked for
 
@@ -33,7 +33,8 @@ document.addEventListener("focusin", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); palette(); return; }
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const field = event.target.closest("input, textarea, select");
   if (event.key === "Escape" && field) { event.preventDefault(); field.blur(); } // a browser would empty a search field
   if (field) {
@@ -43,6 +44,8 @@ document.addEventListener("keydown", (event) => {
   const answer = document.querySelector(`.question [data-key="${CSS.escape(event.key)}"]`);
   if (answer) answer.click();
   else if (event.key === "n") location.href = "/new";
+  else if (event.key === "?") location.href = "/help";
+  else if (event.key === "e" && document.getElementById("editing")) { event.preventDefault(); document.getElementById("editing").click(); }
   else if (event.key === "a") document.querySelector(".selection button")?.focus(); // Tab would lead through all of a long list first
   else if (event.key === "u") document.querySelector(".said form button")?.click();
   else if (event.key === "m") document.querySelector(".rail nav [aria-current], .rail nav a")?.focus(); // a list that goes on has no end to Tab to
@@ -59,6 +62,45 @@ document.addEventListener("keydown", (event) => {
     const on = document.querySelector(".hit.on");
     if (on) location.href = on.dataset.href;
   }
+});
+
+// -- Ctrl+K: a page by a part of its name, or else a search ------------------------------------------------------------
+
+function palette() {
+  const box = document.getElementById("palette");
+  if (!box || box.open) return;
+  box.showModal();
+  box.querySelector("input").value = "";
+  narrow(box);
+}
+
+function narrow(box) {
+  const wanted = box.querySelector("input").value.trim().toLowerCase();
+  const places = [...box.querySelectorAll("li")];
+  places.forEach((one) => { one.hidden = !one.textContent.toLowerCase().split(" ").some((word) => word.startsWith(wanted)) && !one.textContent.toLowerCase().startsWith(wanted); });
+  choosePlace(box, wanted ? places.find((one) => !one.hidden) : null);
+}
+
+function choosePlace(box, chosen) {
+  box.querySelectorAll("li").forEach((one) => one.setAttribute("aria-selected", one === chosen));
+  const field = box.querySelector("input");
+  if (chosen) { field.setAttribute("aria-activedescendant", chosen.id); chosen.scrollIntoView({ block: "nearest" }); } else field.removeAttribute("aria-activedescendant");
+}
+
+document.addEventListener("input", (event) => { if (event.target.id === "wanted") narrow(event.target.closest("dialog")); });
+document.addEventListener("keydown", (event) => {
+  const box = event.target.closest("dialog.palette");
+  if (!box) return;
+  const open = [...box.querySelectorAll("li:not([hidden])")];
+  const at = open.findIndex((one) => one.getAttribute("aria-selected") === "true");
+  if (event.key === "Enter" && at >= 0) { event.preventDefault(); location.href = open[at].dataset.href; }
+  else if (event.key === "ArrowDown" || event.key === "ArrowUp") { event.preventDefault(); choosePlace(box, open[Math.max(0, Math.min(open.length - 1, at + (event.key === "ArrowDown" ? 1 : -1)))]); }
+});
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-palette]")) palette();
+  else if (event.target.matches("dialog.palette")) event.target.close();
+  else if (event.target.closest("dialog.palette li")) location.href = event.target.closest("li").dataset.href;
+  document.querySelectorAll("details.menu[open]").forEach((one) => { if (!one.contains(event.target)) one.open = false; });
 });
 
 // -- selecting, and coming back ------------------------------------------------------------------------------------
@@ -105,6 +147,10 @@ function comeBack() {
   scrollTo(0, top);
 }
 document.addEventListener("DOMContentLoaded", comeBack);
+document.addEventListener("DOMContentLoaded", () => { // on a phone its keyboard would cover half of the list
+  const field = document.getElementById("q");
+  if (field && !field.value && !document.querySelector(".said") && matchMedia("(hover: hover)").matches) field.focus({ preventScroll: true });
+});
 document.addEventListener("htmx:afterSettle", comeBack);
 
 // -- drafts: what is typed stays in this browser until it is saved or discarded ------------------------------------
@@ -231,23 +277,24 @@ document.addEventListener("DOMContentLoaded", async () => { for (;;) { await liv
 
 // -- lines --------------------------------------------------------------------------------------------------------
 
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const inWords = (at) => { const day = new Date(at * 1000); return `${day.getUTCDate()} ${MONTHS[day.getUTCMonth()]} ${day.getUTCFullYear()}`; }; // as the page says it everywhere
 const middle = (values) => [...values].sort((one, other) => one - other)[values.length >> 1] || 0;
 
-function axes() {
+function axes(whole) {
   const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 } };
   const written = (_, places, __, ___, step) => places.map((at) => {
-    const moment = new Date(at * 1000).toISOString();
-    if (step < 86400) return `${moment.slice(11, 16)}\n${moment.slice(0, 10)}`;
-    return moment.slice(0, step < 28 * 86400 ? 10 : step < 360 * 86400 ? 7 : 4);
+    if (step < 86400) return `${new Date(at * 1000).toISOString().slice(11, 16)}\n${inWords(at)}`;
+    return inWords(at).split(" ").slice(step < 28 * 86400 ? 0 : step < 360 * 86400 ? 1 : 2).join(" ");
   });
   const counted = (_, places) => places.map((one) => (one === null || one < 0 ? "" : one.toLocaleString("en"))); // less than nothing is no number of memories
-  return [{ ...axis, space: 90, values: written }, { ...axis, size: 62, values: counted }];
+  return [{ ...axis, space: 90, values: written }, { ...axis, size: 62, values: counted, ...(whole ? { incrs: [1, 2, 5].flatMap((one) => [0, 1, 2, 3, 4, 5].map((ten) => one * 10 ** ten)).sort((one, other) => one - other) } : {}) }];
 }
 
 const inUtc = (at) => uPlot.tzDate(new Date(at * 1000), "UTC");
-const day = { label: "day", value: (_, at) => (at === null ? "" : new Date(at * 1000).toISOString().slice(0, 10)) };
-const sized = (element, ...strokes) => ({
-  width: element.clientWidth - 16, height: 190, tzDate: inUtc, axes: axes(), legend: { markers: { width: 0, fill: (_, at) => colour(strokes[at - 1]) } },
+const day = { label: "day", value: (_, at) => (at === null ? "" : inWords(at)) };
+const sized = (element, whole, ...strokes) => ({
+  width: element.clientWidth - 16, height: 190, tzDate: inUtc, axes: axes(whole), legend: { markers: { width: 0, fill: (_, at) => colour(strokes[at - 1]) } },
 });
 
 function days(element) {
@@ -256,14 +303,14 @@ function days(element) {
   element.addEventListener("click", (event) => {
     const over = element.querySelector(".u-over");
     if (!over || !over.contains(event.target) || event.detail !== 1 || getSelection().toString()) return;
-    const place = element.querySelector(".u-legend .u-value");
-    if (place && /^\d{4}-/.test(place.textContent)) location.href = `/timeline?day=${place.textContent}`;
+    const at = given.at[plot.cursor.idx];
+    if (at !== undefined) location.href = `/timeline?day=${new Date(at * 1000).toISOString().slice(0, 10)}`;
   });
   const crowded = Math.max(...given.memories) > 50 * Math.max(1, middle(given.memories.filter((one) => one)));
   return () => {
     plot?.destroy();
     const memories = { label: "memories", value: (_, many) => many?.toLocaleString("en") ?? "", stroke: colour("accent"), fill: colour("accent") + "44", width: 2, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
-    plot = new uPlot({ ...sized(element, "accent"), scales: crowded ? { y: { distr: 4 } } : {}, series: [day, memories] }, [given.at, given.memories], element);
+    plot = new uPlot({ ...sized(element, true, "accent"), scales: crowded ? { y: { distr: 4 } } : {}, series: [day, memories] }, [given.at, given.memories], element);
   };
 }
 
@@ -331,7 +378,7 @@ function fading(element) {
     plot?.destroy();
     const one = (_, value) => value?.toFixed(3) ?? "";
     plot = new uPlot({
-      ...sized(element, "soft", "accent"),
+      ...sized(element, false, "soft", "accent"),
       series: [day,
         { label: "importance alone", stroke: colour("soft"), dash: [5, 5], width: 1.5, value: one, points: { show: false } },
         { label: "relevance", stroke: colour("accent"), width: 2.5, value: one, points: { show: false } }],
@@ -893,20 +940,16 @@ async function start() {
 
 const again = () => drawn.forEach((draw) => draw());
 
-// The button in the rail goes from one theme to the next; drawings take their colours anew.
+// Drawings take their colours anew.
 function themed() {
   darkColours.media = THEMES[theme()];
-  const button = document.querySelector("button.theme");
-  button.hidden = false;
-  button.querySelector("span").textContent = `Theme: ${theme()}`;
-  button.setAttribute("aria-label", `Theme: ${theme()}`);
+  document.querySelectorAll("input[name=theme]").forEach((one) => { one.checked = one.value === theme(); });
   again();
 }
 
-document.addEventListener("click", (event) => {
-  if (!event.target.closest("button.theme")) return;
-  const names = Object.keys(THEMES);
-  localStorage.setItem(THEME, names[(names.indexOf(theme()) + 1) % names.length]);
+document.addEventListener("change", (event) => {
+  if (event.target.name !== "theme") return;
+  localStorage.setItem(THEME, event.target.value);
   themed();
 });
 window.addEventListener("storage", (event) => { if (event.key === THEME) themed(); }); // chosen in another tab

@@ -26,6 +26,7 @@ TOLERANCE: Final = 1e-4  # of a relevance that is drawn
 TURNS: Final = 60  # in which a graph is spread
 SPRING: Final = 0.4  # of a line, against a push of 1 / distance; weak, so that what is well connected is no heap
 NEAR: Final = 0.5  # cosine from which on two memories are drawn as neighbours
+NEIGHBOURS: Final = 3  # of each memory, as with a single one a graph is nothing but pairs
 GRAVITY: Final = 0.2
 
 
@@ -216,7 +217,7 @@ def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float
 
 
 def nearest(vectors: Sequence[NDArray[Any]]) -> list[tuple[int, int, float]]:
-    """Return pairs of vectors of length 1, each with the nearest of the others if that is near, and their cosine."""
+    """Return pairs of vectors of length 1, each with the nearest few of the others if they are near, and their cosine."""
     import numpy as np
 
     if len(vectors) < 2:
@@ -224,9 +225,12 @@ def nearest(vectors: Sequence[NDArray[Any]]) -> list[tuple[int, int, float]]:
     given = np.asarray(vectors, dtype=np.float32)
     cosines = given @ given.T
     np.fill_diagonal(cosines, -1.0)
-    best = cosines.argmax(axis=1)
+    best = np.argsort(-cosines, axis=1)[:, :NEIGHBOURS]
     pairs = {
-        (min(one, int(other)), max(one, int(other))) for one, other in enumerate(best) if cosines[one, other] >= NEAR
+        (min(one, int(other)), max(one, int(other)))
+        for one, others in enumerate(best)
+        for other in others
+        if cosines[one, other] >= NEAR
     }
     return [(one, other, round(min(1.0, float(cosines[one, other])), 4)) for one, other in sorted(pairs)]
 

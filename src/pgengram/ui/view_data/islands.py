@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from functools import cache
 from math import log
 from typing import TYPE_CHECKING, Any, Final
 
-from pgengram.text.lexical.language import function_words
+from pgengram.text.lexical.language import function_words, light_words
 from pgengram.text.lexical.words import words
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ ROUNDS: Final = 12  # of each; by then hardly a memory changes its region
 RELAXING: Final = 300  # rounds in which regions that overlap are moved apart
 GAP: Final = 1.08  # between two regions that touch
 REACH: Final = 10_000  # of a place, in whole numbers
-NAMED_BY: Final = 3  # words of a region's name
+NAMED_BY: Final = 2  # words of a region's name
+TAGGED: Final = 3  # how often a tag counts beside a word: somebody chose it to say what a memory is about
 NAMES: Final = 255  # that a byte tells apart
+LANGUAGES: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "sv")
+INFLECTED: Final = re.compile("^[a-z]+(?:ed|ing|ly)$")
 SHORTEST, LONGEST = 3, 24  # letters of a word that can name a region
 
 
@@ -58,7 +62,7 @@ class Regions:
         own = np.asarray(vectors, dtype=np.float32)
         basis = _axes(own - own.mean(axis=0), DIMENSIONS)
         given = own @ basis
-        means = _means(given, max(1, min(MOST_REGIONS, round((len(given) / 8) ** 0.5))))
+        means = _means(given, _count(len(given)))
         near = _nearest(given, means)
         parts = [given[near == number] - means[number] for number in range(len(means))]
         axes = np.stack([_axes(part) for part in parts])
@@ -69,6 +73,11 @@ class Regions:
         middles = centred @ _axes(centred)
         middles = middles / (float(np.abs(middles).max()) or 1.0)
         return cls(basis, means, axes, np.maximum(widths, 1e-6), _apart(middles, radii), radii)
+
+    @property
+    def dims(self) -> int:
+        """Of the vectors."""
+        return len(self.basis)
 
     def place(self, vectors: Sequence[NDArray[Any]]) -> tuple[NDArray[int64], NDArray[float32]]:
         """Return the region of each vector, and where it lies, shape (n, 2)."""
@@ -83,6 +92,12 @@ class Regions:
             length = np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-6)
             places[mine] = self.middles[number] + along / length * np.tanh(length) * self.radii[number]
         return near, places
+
+
+def _count(memories: int) -> int:
+    """Return how many regions so many memories have; the same until there are half as many again."""
+    steps = round(log(max(1, memories) / 8, 1.5)) if memories > 8 else 0
+    return min(MOST_REGIONS, max(1, round(float(1.5**steps) ** 0.5)))
 
 
 def _means(given: NDArray[float32], count: int) -> NDArray[float32]:
@@ -158,6 +173,7 @@ class Points:
         self._named: dict[str, list[str]] = {"type": [], "cluster": []}
         self._region: list[int] = []
         self._words: list[Counter[str]] = [Counter() for _ in regions.means]
+        self._spellings: dict[str, Counter[str]] = {}  # of each word, in small letters, how it is written
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -171,7 +187,12 @@ class Points:
         self._region += near.tolist()
         self._places.append(places)
         for row, number in zip(rows, near.tolist(), strict=True):
-            self._words[number].update(_telling(row["excerpt"]))
+            for written, weight in (
+                *((word, 1) for word in _telling(row["excerpt"])),
+                *((tag, TAGGED) for tag in row["tags"]),
+            ):
+                self._words[number][written.casefold()] += weight
+                self._spellings.setdefault(written.casefold(), Counter())[written] += 1
 
     @property
     def regions(self) -> list[dict[str, Any]]:
@@ -181,7 +202,7 @@ class Points:
         return [
             {
                 "number": number,
-                "name": names[number],
+                "name": ", ".join(self._spelled(word) for word in names[number].split(", ")),
                 "memories": count,
                 "x": round(float(self._regions.middles[number][0]) * scale),
                 "y": round(float(self._regions.middles[number][1]) * scale),
@@ -189,6 +210,11 @@ class Points:
             }
             for number, count in numbers.most_common()
         ]
+
+    def _spelled(self, word: str) -> str:
+        """Return a word as it is usually written."""
+        spellings = self._spellings.get(word)
+        return spellings.most_common(1)[0][0] if spellings else word
 
     def _scale(self) -> float:
         return REACH / (max(float(abs(one).max()) for one in self._places) or 1.0)
@@ -214,12 +240,24 @@ class Points:
 
 @cache
 def _empty() -> frozenset[str]:
-    return function_words("en")
+    """Return the words that say little in any language; one that says much in another is no great loss to a name."""
+    return frozenset().union(*(said(code) for code in LANGUAGES for said in (function_words, light_words)))
 
 
 def _telling(text: str) -> set[str]:
-    found = {word.casefold().removesuffix("'s").removesuffix("’s") for word in words(text)}
-    return {word for word in found - _empty() if SHORTEST <= len(word) <= LONGEST and not word.isdecimal()}
+    """Return the words of a text that can say what it is about, as they are written: no verbs in small letters that
+    English inflects, no words that say little.
+    """
+    empty = _empty()
+    found = {word.removesuffix("'s").removesuffix("’s") for word in words(text)}
+    return {
+        word
+        for word in found
+        if word.casefold() not in empty
+        and SHORTEST <= len(word) <= LONGEST
+        and not word.isdecimal()
+        and not INFLECTED.search(word)
+    }
 
 
 def region_names(counted: Sequence[Counter[str]], memories: Sequence[int]) -> list[str]:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
@@ -18,10 +18,14 @@ from pgengram.ui.view_data import islands
 from pgengram.ui.view_data.background_cache import BackgroundCache
 from pgengram.ui.view_data.jobs import Absent
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 AXES_FROM: Final = 10_000  # memories of which the regions of the map are worked out
 AT_ONCE: Final = 2_000  # memories whose vectors are read together; other pages are answered between two such readings
 MAX_POINTS: Final = 200_000  # of a map
 FRESH_S: Final = 300.0
+DRIFT: Final = 0.15  # of the memories, which may come or go before the regions are worked out anew
 KEPT: Final = 2  # maps that open pages may ask about
 
 
@@ -50,6 +54,7 @@ class MapView:
         self._manager = manager
         self._cache = cache
         self._kept: dict[str, Drawn] = {}
+        self._regions: tuple[int, islands.Regions] | None = None  # of so many memories
 
     async def newest(self) -> Drawn | None:
         """Return where memories lie now, in regions of similar meaning; None while it is worked out."""
@@ -78,13 +83,20 @@ class MapView:
         wanted = {UUID(id_) for id_ in ids}
         return [place for place, id_ in enumerate(self.kept(key).ids) if id_ in wanted]
 
+    async def _regions_of(self, vectors: Sequence[NDArray[Any]]) -> islands.Regions:
+        """Return the regions of the last map while there are about as many memories, so that those stay where they are."""
+        before = self._regions
+        if before is None or abs(len(vectors) - before[0]) > DRIFT * before[0] or before[1].dims != len(vectors[0]):
+            before = self._regions = (len(vectors), await asyncio.to_thread(islands.Regions.of, vectors))
+        return before[1]
+
     async def _draw(self) -> Drawn:
         """Work the map out; a transaction is open only while rows are read."""
         read = self._manager.store.read_transaction
         some = await read(lambda tx: ui_queries.sample(tx, limit=AXES_FROM))
         if len(some) < 3:
             return Drawn()
-        points = islands.Points(await asyncio.to_thread(islands.Regions.of, some))
+        points = islands.Points(await self._regions_of(some))
         after = BEFORE_ALL
         while len(points) < MAX_POINTS and (
             rows := await read(partial(ui_queries.vectors, after=after, limit=AT_ONCE))

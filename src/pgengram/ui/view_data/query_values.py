@@ -91,3 +91,10 @@ def memory_id(given: str) -> UUID:
         return UUID(given)
     except ValueError:
         raise NotFound("memory", given[:64], FIND_IT) from None
+
+
+def turn_place(cite: str) -> dict[str, str]:
+    """Return the client, the conversation and the number of a turn that is cited as `turn:client/conversation/number`."""
+    client, _, rest = cite.partition(":")[2].partition("/")
+    conversation, _, number = rest.rpartition("/")
+    return {"client": client, "conversation": conversation, "number": number}

@@ -16,6 +16,8 @@ from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import NewMemory, Question
+from pgengram.search import facets
+from pgengram.service.answers import said as conversation_hits
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
 from pgengram.service.toolsets.graph import Graph
@@ -29,16 +31,17 @@ from pgengram.store.reading import history, ui_queries
 from pgengram.text.fencing import one_line
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.background_cache import BackgroundCache
+from pgengram.ui.view_data.backups import Backups
 from pgengram.ui.view_data.changes import Changes, Done
 from pgengram.ui.view_data.jobs import Export, Import
 from pgengram.ui.view_data.map_view import MapView
-from pgengram.ui.view_data.query_values import filled, moment_of, whole_number
+from pgengram.ui.view_data.query_values import filled, moment_of, turn_place, whole_number
 from pgengram.views import Found, Shown, Stored, around_view, cut, memory_view
 
 PAGE: Final = 20  # memories on a page
 MOST_PAGES: Final = 25  # of a list that is shown at once, when somebody comes back to it
 FILTERS: Final = (
-    "type", "kind", "tags", "project", "user", "status", "min_importance", "since", "until", "sort", "mode", "cursor",
+    "type", "kind", "tags", "project", "user", "source_provider", "status", "min_importance", "since", "until", "sort", "mode", "cursor",
 )  # fmt: skip
 NEW: Final = ("content", "kind", "project", "tags", "occurred_at", "importance")  # of the form for a new memory
 NEIGHBOURS_OF: Final = 200  # memories of a graph without links
@@ -49,10 +52,12 @@ MAX_EDGES: Final = 900
 NODE_CHARS: Final = 160  # of a memory in the graph
 MEMBERS: Final = 50
 REVIEW_FRESH_S: Final = 300.0
+FACETS_STALE_S: Final = 60.0
 COUNT_FRESH_S: Final = 2.0  # others store meanwhile
 SEARCH_PATIENCE_S: Final = 0.12  # longer than for other pages: whoever is told to wait gets hits a round trip later
 MAX_TOKEN_DAYS: Final = 3_650
 PERIODS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}  # days
+Facets = dict[str, dict[str, int]]  # of each filter its values, with how many memories each would leave
 Network = tuple[dict[str, Shown], list[Shown], bool]  # nodes by id, lines, and whether some are left out
 
 
@@ -97,6 +102,7 @@ class ViewService:
         self.changes = Changes(manager, self.cache.forget)
         self.export = Export(manager, folder / "pgengram.jsonl")
         self.arriving = Import(manager, folder / "import")
+        self.backups = Backups(manager.settings)
         self._reviews = BackgroundCache()  # not made anew after each answer
         self._answered: set[frozenset[str]] = set()  # groups of findings
 
@@ -107,6 +113,7 @@ class ViewService:
         await self._reviews.close()
         await self.export.job.close()
         await self.arriving.job.close()
+        await self.backups.job.close()
 
     # -- many ------------------------------------------------------------------------------------------------------
 
@@ -155,10 +162,38 @@ class ViewService:
         key = tuple(sorted(asked.items()))
         return await self._searches.get(key, lambda: self.results(asked), fresh_s=0.0, patience_s=SEARCH_PATIENCE_S)
 
+    async def facets(self, asked: Mapping[str, str], *, patience_s: float) -> Facets | None:
+        """Return how many memories each value of a filter would leave; None while they are counted."""
+        given = {name: value for name, value in asked.items() if name not in ("q", "pages", "sort", "cursor", "mode")}
+
+        async def count() -> Facets:
+            others = {name: given.keys() - {name} & facets.LIFTED for name in facets.FACETS}
+            questions = {
+                name: await self.manager.as_stored(_question({one: given[one] for one in kept}))
+                for name, kept in others.items()
+            }
+            return await self.manager.store.read_transaction(lambda tx: facets.counted(tx, questions))
+
+        return await self.cache.get(
+            ("facets", *sorted(given.items())), count, stale_s=FACETS_STALE_S, patience_s=patience_s
+        )
+
+    async def turns(self, asked: Mapping[str, str], limit: int) -> tuple[list[Shown], int]:
+        """Return the turns of conversations that match best, and how many match in all."""
+        question = _question({name: value for name, value in asked.items() if name in ("q", "project")}, limit=limit)
+        question = question.model_copy(update={"include": ["turns"], "detail": False})
+        found = await conversation_hits.beside(self.manager, question, None)
+        turns = [{**turn, **turn_place(turn["cite"])} for turn in found.get("turns", ())]
+        return turns, found.get("turns_match") or len(turns)
+
     async def statistics(self) -> Statistics | None:
         """Return the counts of everything; None while they are worked out."""
         make = partial(self.maintenance.memory_stats, tags=500)
         return await self.cache.get("statistics", make, stale_s=REVIEW_FRESH_S)
+
+    async def assistants(self) -> list[Row]:
+        """Return the programs that stored memories, each with how many there are and when it stored the last."""
+        return await self.manager.store.read_transaction(ui_queries.assistants)
 
     async def versions(self, id_: UUID | None) -> dict[str, int]:
         """Return the versions of the newest memories and of one that is looked at, to tell what changes meanwhile."""
@@ -294,6 +329,11 @@ class ViewService:
         return [
             one for one in reviewed.findings if one["finding"] == name and frozenset(one["ids"]) not in self._answered
         ]
+
+    def still_open(self, reviewed: Reviewed, name: str) -> int:
+        """Return how many findings of a name there are, without those that somebody has answered."""
+        told = sum(one["finding"] == name for one in reviewed.findings)
+        return int(reviewed.found[name]) - told + len(self.findings(reviewed, name))
 
     async def preview(self, step: str) -> str:
         """Return the key of what a step, as JSON, would change; nothing is changed."""
